@@ -9,7 +9,7 @@ from conftest import NO_CUDA
 
 import adokernels as ado
 from adokernels.measuring import hotspots as measured
-from adokernels.measuring.hotspot_sources import Sources
+from adokernels.measuring.hotspots import Sources
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.libraries import on_host
 from adokernels.model.source import sources_folder

@@ -6,7 +6,7 @@ from conftest import NO_CUDA
 
 import adokernels as ado
 from adokernels.measuring import hotspots as measured
-from adokernels.measuring.hotspot_sources import Sources
+from adokernels.measuring.hotspots import Sources
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.records.hotspots import LineSamples

@@ -8,7 +8,7 @@ from conftest import NO_CUDA
 
 import adokernels as ado
 from adokernels import _core, cli, toolkit
-from adokernels.measuring import nsight_report, stored_run
+from adokernels.measuring import nsight_report, stored_call
 from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.measuring.stored_call import StoredCall, prepared_call
 from adokernels.model.routine import BuiltInVariant
@@ -57,7 +57,7 @@ def test_the_command(ncu, tmp_path, capsys):
     assert str(sources_folder() / "cuda") in arguments
     assert "--clock-control none --cache-control all" in text
     assert "--profile-from-start off" in text
-    assert arguments[-4:-1] == ["-m", "adokernels.measuring.stored_run", "profile"]
+    assert arguments[-4:-1] == ["-m", "adokernels.measuring.stored_call", "profile"]
     assert '"routine": "transpose", "variant": "naive", "block": null' in settings
 
 
@@ -156,9 +156,9 @@ def test_the_second_run_is_profiled(tmp_path, monkeypatch):
             call.run()
             events.append("run")
 
-    monkeypatch.setattr(stored_run, "_profiler", events.append)
+    monkeypatch.setattr(stored_call, "_profiler", events.append)
     monkeypatch.setattr(_core, "synchronize", lambda: events.append("wait"))
-    stored_run.run_profiled(Recorded())
+    stored_call.run_profiled(Recorded())
     assert events == ["run", "wait", "cuProfilerStart", "run", "wait", "cuProfilerStop"]
 
 

@@ -9,7 +9,7 @@ from adobook.pages.stored import contexts_of, fill_template, origin
 from adobook.published import image_filters
 from adobook.text import slug, write_rich_table, write_table
 from adokernels.diagnosis.cards import CardEvidence, Example
-from adokernels.tables.cards import evidence_table
+from adokernels.tables.diagnoses import evidence_table
 from adokernels.text import ratio
 
 

@@ -25,7 +25,7 @@ _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0
 _STEP_COLUMN = 0.89  # position of the steps as a fraction of the width
 _NAME, _BAR = -0.27, 0.2  # vertical position of a row's name and bar
 _FONT = 0.39  # largest font relative to the height of a row
-_MARKS = 0.7  # size of the markers relative to those of a roofline
+_MARKS = 0.7  # size of the markers relative to the markers of a roofline
 #: Height of a group's heading, in lines of its header.
 _HEADING = 1.3
 #: Ratio of the roofs of two machines above which the axis is logarithmic.
@@ -39,16 +39,12 @@ _Line = tuple[float, str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class _Group:
-    """The rows of a sweep.
-
-    `top` is the position above the header, `first` the position of the first row. The header has
-    the labels of the `ceilings`, whose lines continue through the next groups of the same machine.
-    """
+    """The rows of a sweep, below a header with the labels of the ceilings."""
 
     series: Series
-    ceilings: Sequence[_Line]
-    top: float
-    first: float
+    ceilings: Sequence[_Line]  # their lines continue through the next groups of the same machine
+    top: float  # the position above the header
+    first: float  # the position of the first row
 
     @property
     def rows(self) -> dict[Measurement, float]:
@@ -57,11 +53,7 @@ class _Group:
 
 
 def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement]) -> str:
-    """Draw one row per variant, then one per peer, from top to bottom; return the finding.
-
-    A header above the rows contains the labels of the ceilings. A column at the right shows the
-    steps. With several sweeps, each sweep is a group of rows.
-    """
+    """Draw a row per variant, then per peer, and the steps at the right; return the finding."""
     axis = _axis_of(series)
     canvas.legend_below(_key(canvas, series, axis))
     groups = _frame(canvas, series, axis)
@@ -78,9 +70,8 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
             _name(canvas, m, row + _NAME, axis)
             if sweep.roof:
                 _share(canvas, m, row + _BAR, sweep.roof, axis)
-        places += [
-            (m, (m.bytes_per_second, group.rows[m] + _BAR)) for m in wrong if m in group.rows
-        ]
+        ours = [(m, row) for m, row in group.rows.items() if m in wrong]
+        places += [(m, (m.bytes_per_second, row + _BAR)) for m, row in ours]
     canvas.badge(places)
     return "; ".join(map(_finding, series))
 
@@ -91,7 +82,7 @@ def _finding(series: Series) -> str:
     for m in series.summarised:
         rate = m.bytes_per_second
         share = rate / sweep.roof if sweep.roof else 0.0
-        # Above 105 %, caches serve the data: the roof is no limit.
+        # Above 105 %, the roof does not apply, because caches serve the data.
         words = f"{percent(share)} of the roof" if share <= NO_LIMIT else "caches: no limit"
         of_roof = f" ({words})" if sweep.roof else ""
         parts.append(f"{series.name or m.variant}: {quantity(rate, 'B/s')}{of_roof}")
@@ -99,28 +90,19 @@ def _finding(series: Series) -> str:
 
 
 def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
-    """One bandwidth ceiling per level: copy for DRAM, read for the caches.
-
-    With `reading`, for a ladder that hardly writes, the DRAM ceiling is also read.
-    """
+    """The read ceilings of the caches, and the DRAM ceiling: copy, or read if little is written."""
     of_memory = "read" if reading else "copy"
-    return [
-        c
-        for c in machine.of_kind("bandwidth")
-        if c.operation == (of_memory if c.level == "DRAM" else "read")
-    ]
+    ceilings = machine.of_kind("bandwidth")
+    return [c for c in ceilings if c.operation == (of_memory if c.level == "DRAM" else "read")]
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """The range of the horizontal axis; `low` is 0 if it is linear.
+    """The range of the horizontal axis."""
 
-    `of_host` is the range within which the ceilings of a machine are drawn.
-    """
-
-    low: float
+    low: float  # 0 if it is linear
     reach: float
-    of_host: Mapping[Host | None, float]
+    of_host: Mapping[Host | None, float]  # the range of the ceilings of a machine
 
     @property
     def right(self) -> float:
@@ -171,23 +153,14 @@ def _draw_header(canvas: Canvas, group: _Group, end: float) -> None:
         # The leftmost line has the lowest label, so that no line crosses another's label.
         y = group.first - 0.5 - own * (depth + 0.7) / len(lines)
         canvas.line([value, value], [end, y], **style)
-        canvas.label(
-            f"{name} {quantity(value, 'B/s')}",
-            position=(value, y),
-            ha="right",
-            va="center",
-            transform=canvas.ax.transData + canvas.shift(-2),
-            fontsize=canvas.font - 0.5,
-            color=style["color"],
-        )
+        place = {"position": (value, y), "transform": canvas.ax.transData + canvas.shift(-2)}
+        font = {"fontsize": canvas.font - 0.5, "color": style["color"]}
+        canvas.label(f"{name} {quantity(value, 'B/s')}", [place], ha="right", va="center", **font)
     if series.name:
-        canvas.label(
-            f"{series.name}: {series.details}",
-            position=(0, group.top),
-            va="top",
-            fontweight="bold",
-            transform=canvas.ax.get_yaxis_transform() + canvas.shift(3, -3),
-        )
+        corner = canvas.ax.get_yaxis_transform() + canvas.shift(3, -3)
+        place = {"position": (0, group.top), "transform": corner}
+        words = f"{series.name}: {series.details}"
+        canvas.label(words, [place], va="top", fontweight="bold")
 
 
 def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
@@ -206,18 +179,13 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
             key.append(entry(words, marker="o", mfc=face, mec="0.3", mew=0.5, ms=7))
         elif shown:
             key.append(Patch(**style, label=words))
-    hosts = hosts_of(series)
-    key += [
-        entry(f"ceilings of {h.machine.title}", color=canvas.ink, ls=h.line)
-        for h in hosts
-        if not h.alone
-    ]
-    beyond = [
-        f"{host.name} {c.name} {quantity(c.measured, 'B/s')}".lstrip()
-        for host in hosts
-        for c in level_bandwidths(host.machine)
-        if c.measured > axis.of_host[host]
-    ]
+    beyond = []
+    for host in hosts_of(series):
+        if not host.alone:
+            words = f"ceilings of {host.machine.title}"
+            key.append(entry(words, color=canvas.ink, ls=host.line))
+        far = [c for c in level_bandwidths(host.machine) if c.measured > axis.of_host[host]]
+        beyond += [f"{host.name} {c.name} {quantity(c.measured, 'B/s')}".lstrip() for c in far]
     roofs = [s.sweep.roof for s in series if s.sweep.roof]
     if roofs:
         roof = f"roof, {quantity(roofs[0], 'B/s')}" if len(series) == 1 else "roof of each ladder"
@@ -260,13 +228,12 @@ def _frame(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group
 def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str, Any]) -> None:
     """Draw a bar. A logarithmic axis has no zero, so only the end of the bar is drawn there."""
     rate, requested = m.bytes_per_second, m.requested_bytes / m.seconds
-    low, high = (m.bytes / t for t in reversed(m.interval))
     if axis.low:
         face, edge = style["facecolor"], canvas.ink
         canvas.mark(rate, y, gid=canvas.gid(m), marker="o", mfc=face, mec=edge, mew=0.5, ms=9)
     else:
         canvas.ax.barh([y], [rate], height=0.42, zorder=1, gid=canvas.gid(m), **style)
-    canvas.error_bar(rate, y, xerr=[[rate - low], [high - rate]])
+    canvas.error_bar(rate, y, ends=(m.bytes / t for t in reversed(m.interval)))
     for level, moved in largest_first(m.counted_bytes):
         if moved / m.seconds < axis.reach:
             canvas.mark_level(moved / m.seconds, y, level, _MARKS, gid=canvas.gid(m))
@@ -302,10 +269,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float, axis: _Axis) -
 
 
 def _steps(canvas: Canvas, group: _Group) -> None:
-    """Draw the speed-up of each step in a column at the right.
-
-    The verdict replaces a ratio that is within the noise.
-    """
+    """Draw the speed-up of each step at the right; a verdict replaces a ratio within the noise."""
     if not canvas.annotate:
         return
     column = canvas.ax.get_yaxis_transform()
@@ -317,14 +281,10 @@ def _steps(canvas: Canvas, group: _Group) -> None:
         arrow = {"arrowstyle": "-|>", "lw": 0.8, "shrinkA": 2, "shrinkB": 2}
         arrow |= line_of(verdict, canvas.ink)
         canvas.ax.annotate("", end, start, column, column, arrow, in_layout=False)
-        canvas.label(
-            ratio(gain) if clear else verdict.value,
-            position=(_STEP_COLUMN, (rows[m] + rows[before]) / 2),
-            va="center",
-            transform=column + canvas.shift(4),
-            fontweight="bold" if clear else "normal",
-            **text_of(verdict, canvas.ink),
-        )
+        words, weight = (ratio(gain), "bold") if clear else (verdict.value, "normal")
+        style = {"va": "center", "fontweight": weight, **text_of(verdict, canvas.ink)}
+        middle = (_STEP_COLUMN, (rows[m] + rows[before]) / 2)
+        canvas.label(words, position=middle, transform=column + canvas.shift(4), **style)
 
 
 def _requests_more(m: Measurement) -> bool:

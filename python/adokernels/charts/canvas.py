@@ -43,6 +43,9 @@ COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.
 #: Distances from a point to its label, in points, where no near label has space.
 _FAR = (62, 84, 112)
 
+#: Horizontal alignment of a label on either side of a vertical line, and its offset in points.
+_SIDES = (("right", -2), ("left", 2))
+
 #: Property of every chart text that can contain names from outside of the package. Matplotlib would
 #: otherwise interpret ``$`` in a name as mathematics.
 LITERAL: Mapping[str, Any] = {"parse_math": False}
@@ -53,16 +56,9 @@ CHARACTER, _BOLD_CHARACTER = 0.56, 0.62
 
 
 class Canvas:
-    """Axes, whether to annotate them, and drawing methods that share fonts and colours.
+    """Axes, or a new figure of this size in inches, with methods that share fonts and colours.
 
-    Parameters
-    ----------
-    ax
-        The axes; if None, those of a new figure.
-    annotate
-        Whether to draw labels and a legend.
-    size
-        Width and height of the new figure in inches.
+    Labels and a legend are drawn only if `annotate` is true.
     """
 
     def __init__(
@@ -95,15 +91,9 @@ class Canvas:
         self.width = self.ax.get_window_extent().width * 72 / self.ax.figure.dpi
 
     def identify(self, groups: Iterable[Sequence[Measurement]]) -> None:
-        """Give each measurement an identifier, for its elements in an SVG file.
-
-        The identifier contains the position of the group and the position within the group.
-        """
-        self._points = {
-            id(m): f"point-{g}-{row}"
-            for g, group in enumerate(groups)
-            for row, m in enumerate(group)
-        }
+        """Give each measurement an identifier for SVG files: its group, and its place there."""
+        for g, group in enumerate(groups):
+            self._points |= {id(m): f"point-{g}-{row}" for row, m in enumerate(group)}
 
     def gid(self, m: Measurement) -> str | None:
         """A new identifier for an artist that belongs to a measurement: ``"point-0-3-17"``."""
@@ -111,7 +101,7 @@ class Canvas:
         return f"{point}-{next(self._numbers)}" if point else None
 
     def frame(self, x: str, y: str = "", /, *, spines: str = "left bottom", **style: Any) -> None:
-        """Name the axes and show some of the spines; `style` is that of the horizontal name."""
+        """Name the axes and show some of the spines; `style` applies to the horizontal one."""
         self.ax.set_xlabel(x, **{"fontsize": self.font + 1, **style})
         self.ax.set_ylabel(y, fontsize=self.font + 1)
         self.ax.tick_params(labelsize=self.font)
@@ -120,11 +110,11 @@ class Canvas:
 
     def text(self, words: str, **style: Any) -> Text:
         """Add text without a position."""
-        return self.ax.text(s=printable(words, _LONGEST_LABEL, lines=True), **self._styled(style))
+        words = printable(words, _LONGEST_LABEL, lines=True)
+        return self.ax.text(**{"x": 0, "y": 0, "s": words, **self._label_style(), **style})
 
-    def _styled(self, style: Mapping[str, Any]) -> dict[str, Any]:
-        defaults = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False}
-        return {"x": 0, "y": 0, **defaults, **LITERAL, **style}
+    def _label_style(self) -> dict[str, Any]:
+        return {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **LITERAL}
 
     def label(
         self,
@@ -151,6 +141,18 @@ class Canvas:
 
         self.labels.add(text, places, fit=fit if rows < math.inf else None)
 
+    def label_wall(
+        self, words: str, x: float, low: float, high: float, shares: Iterable[float], **style: Any
+    ) -> None:
+        """Label a vertical line at a share of its length, if the vertical axis is logarithmic."""
+        sides = [{"ha": ha, "transform": self.ax.transData + self.shift(dx)} for ha, dx in _SIDES]
+        places = [
+            {"position": (x, low * (high / low) ** share), **side}
+            for share in shares
+            for side in sides
+        ]
+        self.label(words, places, va="bottom", rotation=90, color=FADED, **style)
+
     def write(self, words: str, x: float, y: float, **style: Any) -> None:
         """Add text without a box, by default centred at a position."""
         style = {"ha": "center", "va": "center", "bbox": None, **style}
@@ -169,14 +171,11 @@ class Canvas:
         If it overlaps something at all of them, all directions and larger distances are tried.
         """
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
-        style = self._styled(style)
-        del style["x"], style["y"]
+        style = {**self._label_style(), "arrowprops": leader, **style}
         words = printable(words, _LONGEST_LABEL, lines=True)
-        text = self.ax.annotate(
-            words, point, (0, 0), "data", "offset points", arrowprops=leader, **style
-        )
-        nearby, directions = tuple(distances), tuple(compass)
-        groups = ((nearby, directions), ((*nearby, *_FAR), COMPASS))
+        text = self.ax.annotate(words, point, (0, 0), "data", "offset points", **style)
+        nearby = tuple(distances)
+        groups = ((nearby, tuple(compass)), ((*nearby, *_FAR), COMPASS))
         places = [
             [
                 {
@@ -203,19 +202,22 @@ class Canvas:
 
     def mark_level(self, x: float, y: float, level: str, scale: float = 1.0, **style: Any) -> None:
         """Draw the marker of a memory level."""
-        colour, marker, size = _LEVELS.get(level, _OTHER_LEVEL)
+        colour, marker, size = level_style(level)
         own = {"marker": marker, "ms": scale * size, "color": colour, "mec": self.paper, "mew": 0.5}
         self.mark(x, y, **{**own, **style})
 
-    def error_bar(self, x: float, y: float, **error: Any) -> None:
-        """Draw a confidence interval, given as ``xerr`` or ``yerr``."""
-        style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2}
-        self.ax.errorbar([x], [y], fmt="none", ecolor=self.ink, **error, **style)
+    def error_bar(self, x: float, y: float, *, ends: Iterable[float], along: str = "x") -> None:
+        """Draw a confidence interval along an axis, from its lower to its upper end."""
+        low, high = ends
+        centre = x if along == "x" else y
+        style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2, "fmt": "none"}
+        style[f"{along}err"] = [[centre - low], [high - centre]]
+        self.ax.errorbar([x], [y], ecolor=self.ink, **style)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
-        """Add a legend below the axes, with as many columns as fit, unless there are no entries.
+        """Add a legend with as many columns as fit; entries without marker and line are its title.
 
-        Entries without marker and line are notes. They are placed above the other entries.
+        Without entries, there is no legend.
         """
         if not handles or not self.annotate:
             return
@@ -223,11 +225,11 @@ class Canvas:
             label = printable(str(handle.get_label()), _LONGEST_NOTE)
             # Matplotlib omits entries that begin with an underscore.
             handle.set_label(f" {label}" if label.startswith("_") else label)
-        notes = [str(handle.get_label()) for handle in handles if _is_note(handle)]
+        notes = "; ".join(str(handle.get_label()) for handle in handles if _is_note(handle))
         handles = [handle for handle in handles if not _is_note(handle)]
         longest = max((len(str(handle.get_label())) for handle in handles), default=0)
         columns = int(1.1 * self.width / (self.font * (3.6 + CHARACTER * longest)))
-        wrapped = textwrap.wrap("; ".join(notes), int(1.1 * self.width / (CHARACTER * self.font)))
+        wrapped = textwrap.wrap(notes, int(1.1 * self.width / (CHARACTER * self.font)))
         legend = self.ax.legend(
             handles=handles,
             loc="upper center",
@@ -254,24 +256,16 @@ class Canvas:
             return textwrap.wrap(printable(words, _LONGEST_NOTE), width)
 
         below = lines(subject, 0.52 * size)
+        style: dict[str, Any] = {"va": "bottom", "annotation_clip": False, "gid": "subject"}
+        style |= {"fontsize": size, "color": FADED, **LITERAL}
         self.ax.annotate(
-            "\n".join(below),
-            (0, 1),
-            (0, 4),
-            "axes fraction",
-            "offset points",
-            fontsize=size,
-            color=FADED,
-            va="bottom",
-            annotation_clip=False,
-            gid="subject",
-            **LITERAL,
+            "\n".join(below), (0, 1), (0, 4), "axes fraction", "offset points", **style
         )
         # Prevent line breaks before percent signs.
         bold = lines(finding.replace(" %", "~%"), _BOLD_CHARACTER * (size + 2))
-        style: dict[str, Any] = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
-        pad = 7 + 1.32 * size * len(below)
-        self.ax.set_title("\n".join(bold).replace("~%", " %"), pad=pad, **style, **LITERAL)
+        style = {"fontsize": size + 2, "fontweight": "bold", "loc": "left", **LITERAL}
+        style["pad"] = 7 + 1.32 * size * len(below)
+        self.ax.set_title("\n".join(bold).replace("~%", " %"), **style)
 
     def badge(self, suspects: Sequence[tuple[Measurement, Point]]) -> None:
         """Mark impossible points, with a visible message that names them."""
@@ -282,22 +276,12 @@ class Canvas:
         reason = "no result to check" if unchecked else "wrong counter or ceiling"
         for _, (x, y) in suspects:
             self.ax.plot([x], [y], marker="o", ms=13, mfc="none", mec=_ALARM, mew=1.5, zorder=6)
-        self.label(
-            f"{names}\nabove the roof: {reason}",
-            [
-                {"position": (x, y)}
-                for y in (0.92, 0.8, 0.65, 0.5, 0.35, 0.2, 0.08)
-                for x in (0.3, 0.5, 0.7)
-            ],
-            always=True,
-            transform=self.ax.transAxes,
-            color="white",
-            fontweight="bold",
-            ha="center",
-            va="center",
-            bbox={"facecolor": _ALARM, "edgecolor": "none", "boxstyle": "round"},
-            zorder=6,
-        )
+        heights = (0.92, 0.8, 0.65, 0.5, 0.35, 0.2, 0.08)
+        places = [{"position": (x, y)} for y in heights for x in (0.3, 0.5, 0.7)]
+        style: dict[str, Any] = {"ha": "center", "va": "center", "transform": self.ax.transAxes}
+        style |= {"color": "white", "fontweight": "bold", "zorder": 6}
+        style["bbox"] = {"facecolor": _ALARM, "edgecolor": "none", "boxstyle": "round"}
+        self.label(f"{names}\nabove the roof: {reason}", places, always=True, **style)
 
     def row_names(self, names: Sequence[str]) -> None:
         """Label each row on the vertical axis with its name; rows are numbered from 0."""
@@ -309,19 +293,14 @@ class Canvas:
         return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
 
 
-def level_style(level: str) -> tuple[str, str]:
-    """Colour and marker of a memory level."""
-    return _LEVELS.get(level, _OTHER_LEVEL)[:2]
-
-
-def level_size(level: str) -> float:
-    """Marker size of a memory level, in points; draw the largest markers first."""
-    return _LEVELS.get(level, _OTHER_LEVEL)[2]
+def level_style(level: str) -> tuple[str, str, float]:
+    """Colour, marker and marker size in points of a memory level."""
+    return _LEVELS.get(level, _OTHER_LEVEL)
 
 
 def largest_first(by_level: Mapping[str, float]) -> list[tuple[str, float]]:
     """The values of the memory levels, in the order in which to draw their markers."""
-    return sorted(by_level.items(), key=lambda item: -level_size(item[0]))
+    return sorted(by_level.items(), key=lambda item: -level_style(item[0])[2])
 
 
 def _is_note(handle: Artist) -> bool:
@@ -344,20 +323,16 @@ def entry(words: str, **style: Any) -> Line2D:
 def level_entries(
     levels: Iterable[str], words: str, scale: float = 0.8, colour: str | None = None
 ) -> list[Line2D]:
-    """Make one legend entry per distinct memory level, smallest marker first.
-
-    By default, an entry has the colour of its level.
-    """
+    """Make a legend entry per distinct level, smallest marker first, by default in its colour."""
     found = []
-    for level in sorted(set(levels), key=level_size):
-        own, marker, size = _LEVELS.get(level, _OTHER_LEVEL)
+    for level in sorted(set(levels), key=lambda level: level_style(level)[2]):
+        own, marker, size = level_style(level)
         style = {"color": colour or own, "marker": marker, "ms": scale * size}
         found.append(entry(words.format(level), **style))
     return found
 
 
-#: Candidates for ticks, as multiples of powers of ten. The first candidate with enough ticks is
-#: used.
+#: Candidates for ticks, as multiples of powers of ten. The first one with enough ticks is used.
 _MULTIPLES: tuple[tuple[float, ...], ...] = (
     (1,),
     (1, 3),

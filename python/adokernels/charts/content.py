@@ -12,10 +12,10 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullForma
 
 from adokernels.charts.canvas import Canvas, entry
 from adokernels.charts.labels import Point
-from adokernels.charts.published import PublishedLayer, points_of
+from adokernels.charts.published import PublishedLayer
 from adokernels.charts.roofs import Roof, Wall, draw_roofs, draw_walls, label_roofs
-from adokernels.charts.series import Host, Series
-from adokernels.charts.tracks import Track, draw_tracks, name_tracks, track_entries
+from adokernels.charts.series import Series
+from adokernels.charts.tracks import Layer, Track, draw_tracks, name_tracks, track_entries
 from adokernels.records.measurement import Measurement
 from adokernels.text import NO_LIMIT, percent
 
@@ -24,59 +24,25 @@ _MARGIN = 1.8
 _DECADES_WITH_STEPS = 2.5  # shorter axes also have labels at 2 and 5
 
 
-@dataclass(frozen=True)
-class Layer:
-    """The roofs of a machine, and the points below them.
-
-    `roofs` are drawn. Points are compared with `limits`.
-    """
-
-    host: Host
-    roofs: Sequence[Roof]
-    limits: Sequence[Roof]
-    tracks: Sequence[Track]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Content:
     """What a roofline shows.
 
-    Attributes
-    ----------
-    x, y
-        The names of the axes.
-    layers
-        One per machine.
-    full
-        Roofs on which alone the limits depend, unless points are outside, so that all charts of a
-        machine have the same axes; empty if the limits are those of the points.
-    walls
-        Vertical lines.
-    wide
-        Whether the axes contain all walls.
-    more
-        Further positions that the axes contain.
-    points
-        The legend entry of the points of a memory level, which replaces its placeholder.
-    notes
-        Makes further legend entries.
-    regions
-        Shaded ranges of the intensity: name, start, end and colour.
-    published
-        Published points of another machine.
+    By default, the limits of the axes depend on the points. If there are `full` roofs, the limits
+    depend only on these, unless points are outside: all charts of a machine have the same axes.
     """
 
-    x: str
+    x: str  # the names of the axes
     y: str
-    layers: Sequence[Layer]
+    layers: Sequence[Layer]  # one per machine
     full: Sequence[Roof]
     walls: Sequence[Wall]
-    points: str
-    notes: Callable[[Canvas], list[Artist]]
-    wide: bool = False
-    more: Sequence[Point] = ()
-    regions: Sequence[tuple[str, float, float, str]] = ()
-    published: PublishedLayer | None = None
+    points: str  # the legend entry of points, with a placeholder for their memory level
+    notes: Callable[[Canvas], list[Artist]]  # makes further legend entries
+    wide: bool = False  # whether the axes contain all walls
+    more: Sequence[Point] = ()  # further positions that the axes contain
+    regions: Sequence[tuple[str, float, float, str]] = ()  # shaded: name, start, end and colour
+    published: PublishedLayer | None = None  # published points of another machine
 
     @property
     def tracks(self) -> list[Track]:
@@ -121,14 +87,13 @@ def draw_content(
 def _set_limits(canvas: Canvas, content: Content) -> None:
     """Set the logarithmic limits: around points and roofs, or whole decades for the machine."""
     tracks, roofs = content.tracks, content.roofs
-    more = [*points_of(content.published), *content.more]
+    more = [*(content.published.places if content.published else ()), *content.more]
     places = [(x, t.height) for t in tracks for x in t.intensities.values()]
     places += [(x, y) for t in tracks for x, y, _ in t.extra]
-    places += more
-    points = np.log10(places).reshape(-1, 2)
+    points = np.log10([*places, *more]).reshape(-1, 2)
     speeds = [v for r in content.full or roofs if r.slope for v in r.values]
     peaks = [v for r in content.full or roofs if not r.slope for v in r.values]
-    if content.full or not places:
+    if content.full or not len(points):
         left = math.floor(math.log10(min(peaks) / max(speeds))) - 1
         right = math.ceil(math.log10(max(peaks) / min(speeds))) + 1
         bottom = math.floor(left + math.log10(min(speeds)))
@@ -164,13 +129,10 @@ def _set_limits(canvas: Canvas, content: Content) -> None:
 
 def _roof_entries(canvas: Canvas, content: Content, visible: Sequence[Roof]) -> list[Artist]:
     """Make the legend entries of the roofs, and a note of those outside the frame."""
-    hosts = [layer.host for layer in content.layers if not layer.host.alone]
-    key: list[Artist] = [
-        entry(f"ceilings of {host.machine.title}", color=canvas.ink, ls=host.line, lw=1.3)
-        for host in hosts
-    ]
-    if not hosts:
-        key.append(entry("measured ceiling", color=canvas.ink, ls="-", lw=1.3))
+    key: list[Artist] = []
+    for host in (layer.host for layer in content.layers):
+        words = "measured ceiling" if host.alone else f"ceilings of {host.machine.title}"
+        key.append(entry(words, color=canvas.ink, ls=host.line, lw=1.3))
     if any(r.theoretical for r in visible):
         key.append(entry("theoretical", color=canvas.ink, ls="--", lw=0.9))
     if hidden := [r for r in content.roofs if r not in visible]:
@@ -197,16 +159,13 @@ def _shade(canvas: Canvas, content: Content) -> None:
 
 
 def _finding(content: Content, series: Sequence[Series]) -> str:
-    """Format the nearest roof of the fastest variant of each sweep, with its share.
-
-    For a single sweep, the first variant is included.
-    """
+    """Format the nearest roof of the summarised variants of each sweep, with its share."""
     nearest = {t.m: t.nearest(layer.limits) for layer in content.layers for t in layer.tracks}
     parts = []
-    for s in series:
-        for m in s.summarised:
-            if near := nearest.get(m):
-                share, roof = near
-                of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
-                parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
+    summarised = [(s, m) for s in series for m in s.summarised]
+    for s, m in summarised:
+        if near := nearest.get(m):
+            share, roof = near
+            of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
+            parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
     return "; ".join(parts)

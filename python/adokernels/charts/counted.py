@@ -17,13 +17,7 @@ Counted = list[tuple[Measurement, Profile]]
 
 
 def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
-    """Select the measurements with counters, each with its profile.
-
-    Raises
-    ------
-    ValueError
-        If no measurement has counters.
-    """
+    """Select the measurements with counters, with their profiles; ValueError if there are none."""
     measurements = (what,) if isinstance(what, Measurement) else tuple(what)
     found = [(m, m.profile) for m in measurements if m.profile]
     if not found:
@@ -52,13 +46,8 @@ def draw_rows(
 ) -> tuple[Canvas, float]:
     """Set up one row per measurement, from top to bottom, below a header of `header` text lines.
 
-    The horizontal axis is a share from 0 to 100 %, with the name `words`. It ends at `reach`, so
-    that there is space for columns at the right.
-
-    Returns
-    -------
-    tuple
-        The canvas, and the height of a row in points.
+    The horizontal axis is a share from 0 to 100 %, with the name `words`. Columns at the right have
+    space up to `reach`. The results are the canvas and the height of a row in points.
     """
     canvas = Canvas(ax, annotate=annotate, size=size_of(len(rows)))
     ax = canvas.ax
@@ -81,7 +70,7 @@ def shares(profile: Profile, metrics: Mapping[str, str]) -> dict[str, float]:
 
 
 def memory_shares(profile: Profile) -> dict[str, float]:
-    """Share of peak of each memory level, which is that of its busiest unit."""
+    """Share of peak of the busiest unit of each memory level."""
     parts = {level: shares(profile, group) for level, group in MEMORY_BREAKDOWN.items()}
     return {level: max(found.values()) for level, found in parts.items() if found}
 

@@ -16,23 +16,14 @@ from matplotlib.figure import Figure
 from adokernels.storage import replace_file
 
 #: Metadata of each format, without the date.
-_METADATA: dict[str, dict[str, Any]] = {
-    "png": {},
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-}
+_METADATA: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 @contextmanager
 def closing(draw: Callable[..., Axes], what: Any) -> Iterator[Figure]:
-    """Draw a chart in matplotlib's default style, and close its figure at the end.
+    """Draw a chart of `what` on a new figure in matplotlib's default style, and close it later.
 
     The figure is not shown, not even in an interactive session.
-
-    Parameters
-    ----------
-    draw, what
-        A function that draws `what` on axes of a new figure, and returns the axes.
     """
     with plt.style.context("default"), plt.ioff():
         figure = draw(what).get_figure()
@@ -46,19 +37,8 @@ def closing(draw: Callable[..., Axes], what: Any) -> Iterator[Figure]:
 def save(figure: Figure, path: str | Path, **options: Any) -> None:
     """Write a figure as SVG, PDF or PNG, chosen by the suffix; equal data gives equal bytes.
 
-    Parameters
-    ----------
-    figure, path
-        The figure, and the path of the file.
-    **options
-        Options of matplotlib's ``savefig``, for example ``dpi``.
-
-    Raises
-    ------
-    ValueError
-        If the suffix is not one of these formats.
-    OSError
-        If the file cannot be written; an existing file is unchanged.
+    The options are those of matplotlib's ``savefig``. Raises ValueError for another suffix, and
+    OSError if the file cannot be written; an existing file is then unchanged.
     """
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in _METADATA:

@@ -10,17 +10,18 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from matplotlib.artist import Artist
 
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry
-from adokernels.charts.content import Content, Layer
+from adokernels.charts.content import Content
 from adokernels.charts.labels import Point
-from adokernels.charts.published import PublishedLayer, PublishedPoints, published_layer
+from adokernels.charts.published import PublishedPoints, published_layer
 from adokernels.charts.roofs import Roof, Wall, bandwidth_roofs, flat_roof
 from adokernels.charts.series import Host, Series, hosts_of
-from adokernels.charts.tracks import REQUESTED, Track
+from adokernels.charts.tracks import REQUESTED, Layer, Track
 from adokernels.records.measurement import Measurement
 from adokernels.text import number, percent
 
@@ -41,12 +42,9 @@ def flops(
     by_precision: bool,
     published: PublishedPoints | None,
 ) -> Content:
-    """Collect what the roofline shows; the arguments are those of :func:`roofline`.
+    """Collect what the roofline shows; `levels` is None for all, the rest as for :func:`roofline`.
 
-    Raises
-    ------
-    ValueError
-        If no measurement has the counters that points per precision need.
+    Raises ValueError if no measurement has the counters that points per precision need.
     """
 
     def shows(level: str) -> bool:
@@ -81,14 +79,14 @@ def flops(
         points="{} bytes, counted",
         notes=partial(_notes, series=series, layers=layers),
         regions=_regions(layers[0].roofs) if len(layers) == 1 else (),
-        published=_published(layers, published) if published else None,
+        published=published_layer(published, layers) if published else None,
     )
 
 
 def _layer(
     host: Host, known: Sequence[Roof], tracks: Sequence[Track], series: Sequence[Series], ink: str
 ) -> Layer:
-    """Select the roofs of a machine: those of the precisions of its points."""
+    """Select the roofs of a machine for the plotted precisions."""
     ours = {t.precision or t.m.problem.precision for t in tracks}
     peaks = {c.level for c in host.machine.of_kind("compute")}
     roofs = list(known)
@@ -113,42 +111,25 @@ def _visible_parts(layers: Sequence[Layer]) -> list[Point]:
     return found
 
 
-def _published(layers: Sequence[Layer], published: PublishedPoints) -> PublishedLayer:
-    roofs = [r for layer in layers for r in layer.roofs]
-    levels = {level for r in roofs for level in r.levels}
-    precisions = {r.name.split()[0] for r in roofs if not r.slope}
-    machines = [layer.host.machine for layer in layers]
-    return published_layer(published, machines, levels, precisions)
-
-
 def _tracks(
     m: Measurement, series: Series, shows: Callable[[str], bool], *, by_precision: bool
 ) -> Iterator[Track]:
-    """The points of a measurement: those of all FLOPs, or those of each precision.
-
-    FLOPs are counted if available, else from the formula of the variant.
-    """
+    """The points of a measurement for all FLOPs, or per precision; counted FLOPs if available."""
     amounts = {"": m.counted_flops or m.executed_flops}
     if by_precision:
         counted = ((p, m.profile and m.profile.get(f"flops_{p.lower()}")) for p in _PRECISIONS)
         amounts = {precision: flops or 0.0 for precision, flops in counted}
     moved = m.counted_bytes or {REQUESTED: m.requested_bytes}
+    moved = {k: v for k, v in moved.items() if v and (shows(k) or k == REQUESTED)}
+    bounded = m.bytes and m.cache == "cold" and not m.counted_bytes
     for precision, flops in amounts.items():
-        places = {
-            level: flops / amount
-            for level, amount in moved.items()
-            if amount and (shows(level) or level == REQUESTED)
-        }
-        compulsory = m.bytes and m.cache == "cold" and not m.counted_bytes
-        if m.flops and flops and places:
-            yield Track(
-                m=m,
-                series=series,
-                amount=flops,
-                intensities=places,
-                compulsory=flops / m.bytes if compulsory else None,
-                precision=precision,
-            )
+        if m.flops and flops and moved:
+            places = {level: flops / amount for level, amount in moved.items()}
+            own: dict[str, Any] = {
+                "compulsory": flops / m.bytes if bounded else None,
+                "precision": precision,
+            }
+            yield Track(m=m, series=series, amount=flops, intensities=places, **own)
 
 
 def _memory_roofs(
@@ -163,20 +144,19 @@ def _memory_roofs(
 
 
 def _compute_roofs(host: Host, ink: str, *, fused_only: bool) -> list[Roof]:
-    roofs = []
-    for c in host.machine.of_kind("compute"):
-        fused = c.operation == "fma"
-        if fused or not fused_only:
-            name = f"{c.level} {'FMA' if fused else c.operation}"
-            roofs.append(flat_roof(c, name, "FLOP/s", ink, width=1.5 if fused else 1.0))
-    return roofs
+    ceilings = host.machine.of_kind("compute")
+    fused = [c for c in ceilings if c.operation == "fma"]
+    roofs = {c: flat_roof(c, f"{c.level} FMA", "FLOP/s", ink) for c in fused}
+    return [
+        roofs.get(c) or flat_roof(c, f"{c.level} {c.operation}", "FLOP/s", ink, width=1.0)
+        for c in (fused if fused_only else ceilings)
+    ]
 
 
 def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
     """Add the roof of the instruction mix of a measurement, if its instructions are counted.
 
-    This roof exists only for GPUs, where one pipe executes all floating-point instructions. CPUs
-    may have separate pipes for additions.
+    Only on GPUs does one pipe execute all floating-point instructions. CPUs may add elsewhere.
     """
     m = track.m
     share = m.profile.get("fma_share") if m.profile else None
@@ -204,12 +184,12 @@ def _notes(canvas: Canvas, series: Sequence[Series], layers: Sequence[Layer]) ->
     for layer in layers:
         slowest = _ABOVE_COPY * min(r.value for r in layer.roofs if r.slope)
         if any(t.height > slowest * t.intensities.get(REQUESTED, math.inf) for t in layer.tracks):
-            words = "points above the DRAM roof: caches serve part of the requested bytes"
-            key.append(entry(words))
+            key.append(
+                entry("points above the DRAM roof: caches serve part of the requested bytes")
+            )
             break
     if any(t.peer for t in tracks):
-        words = "peer: useful FLOPs, compulsory bytes"
-        key.append(entry(words, marker="P", **canvas.hollow))
+        key.append(entry("peer: useful FLOPs, compulsory bytes", marker="P", **canvas.hollow))
     key += _sources(series, tracks)
     if any(r.style.get("ls") == ":" and r in t.own for t in tracks for r in layers[0].roofs):
         words = f"limit of the instruction mix of {series[0].sweep.fastest.variant}"
@@ -240,10 +220,8 @@ def _sources(series: Sequence[Series], tracks: Sequence[Track]) -> list[Artist]:
 def _regions(roofs: Sequence[Roof]) -> list[tuple[str, float, float, str]]:
     """The memory-bound and compute-bound regions of the slowest memory level."""
     slowest = min((r for r in roofs if r.slope), key=lambda r: r.value)
-    peaks = [r.value for r in roofs if not r.slope]
-    fused = [r.value for r in roofs if r.name.endswith("FMA")]
-    ridges = [peak / slowest.value for peak in fused or peaks]
-    return [
-        (f"{slowest.levels[0]}: memory-bound", 0.0, min(ridges), MEMORY),
-        ("compute-bound", max(ridges), math.inf, COMPUTE),
-    ]
+    peaks = [r for r in roofs if not r.slope]
+    fused = [r for r in peaks if r.name.endswith("FMA")]
+    ridges = [r.value / slowest.value for r in fused or peaks]
+    below = (f"{slowest.levels[0]}: memory-bound", 0.0, min(ridges), MEMORY)
+    return [below, ("compute-bound", max(ridges), math.inf, COMPUTE)]

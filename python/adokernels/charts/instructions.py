@@ -16,10 +16,10 @@ from matplotlib.artist import Artist
 from adokernels._core import Unavailable
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import Canvas, entry
-from adokernels.charts.content import Content, Layer
+from adokernels.charts.content import Content
 from adokernels.charts.roofs import Roof, Wall, bandwidth_roofs, flat_roof
 from adokernels.charts.series import Host, Series, hosts_of
-from adokernels.charts.tracks import Track
+from adokernels.charts.tracks import Layer, Track
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR, WARP
 
@@ -33,13 +33,7 @@ _ACCESS: dict[str, dict[str, Any]] = {
 
 
 def instructions(canvas: Canvas, series: Sequence[Series], *, full: bool) -> Content:
-    """Collect what the instruction roofline shows.
-
-    Raises
-    ------
-    Unavailable
-        If the issue rate of a machine is unknown.
-    """
+    """Collect what the instruction roofline shows; Unavailable if an issue rate is unknown."""
     tracks = [t for s in series for m in s.everything if (t := _track(m, s))]
     layers = []
     for host in hosts_of(series):
@@ -50,11 +44,10 @@ def instructions(canvas: Canvas, series: Sequence[Series], *, full: bool) -> Con
 
     def notes(canvas: Canvas) -> list[Artist]:
         used = [style for t in tracks if t.chosen for *_, style in t.extra]
-        key: list[Artist] = [
-            entry(f"global {op}s only / their sectors", **style, **canvas.hollow)
-            for op, style in _ACCESS.items()
-            if style in used
-        ]
+        key: list[Artist] = []
+        for op, style in _ACCESS.items():
+            if style in used:
+                key.append(entry(f"global {op}s only / their sectors", **style, **canvas.hollow))
         shown = {t.m for t in tracks}
         missing = [m.variant for s in series for m in s.everything if m not in shown]
         if missing:

@@ -13,6 +13,7 @@ from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
 Point = tuple[float, float]
+_Array = NDArray[np.float64]
 #: Properties of a text that move it to one of its candidate positions.
 Place = Mapping[str, Any]
 
@@ -21,12 +22,8 @@ class Labels(Artist):
     """Moves each label to the best of its candidate positions whenever the chart is drawn.
 
     This artist is drawn first, so labels are moved before they are drawn. The choice is greedy: it
-    processes labels in the order in which they were added. It depends only on the chart.
-
-    Attributes
-    ----------
-    points, lines
-        Points, and end points of straight lines, that labels avoid, in data coordinates.
+    processes labels in the order in which they were added. It depends only on the chart. Labels
+    avoid the `points`, and the `lines` from point to point, which are in data coordinates.
     """
 
     _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
@@ -36,7 +33,7 @@ class Labels(Artist):
         self.set_zorder(-1)
         self.set_in_layout(False)
         self.points: list[Point] = []
-        self.lines: list[NDArray[np.float64]] = []
+        self.lines: list[_Array] = []
         self._items: list[tuple[Text, list[list[Place]], Callable[[], None] | None]] = []
 
     def add(
@@ -62,26 +59,18 @@ class Labels(Artist):
         for text, groups, fit in self._items:
             if fit:
                 fit()
-            places: list[Place] = []
-            costs: list[float] = []
+            costs: list[tuple[float, int, Place]] = []
             for group in groups:
                 for place in group:
                     text.set(**place)
                     cost = self._cost(_boxes(text, renderer), taken, samples, frame)
-                    costs.append(cost + self._PREFERENCE * len(costs))
-                places += group
-                if min(costs) < self._OVERLAP:
+                    costs.append((cost + self._PREFERENCE * len(costs), len(costs), place))
+                if min(costs)[0] < self._OVERLAP:
                     break
-            text.set(**places[int(np.argmin(costs))])
+            text.set(**min(costs)[2])
             taken = np.concatenate([taken, _boxes(text, renderer)])
 
-    def _cost(
-        self,
-        boxes: NDArray[np.float64],
-        taken: NDArray[np.float64],
-        samples: NDArray[np.float64],
-        frame: NDArray[np.float64],
-    ) -> float:
+    def _cost(self, boxes: _Array, taken: _Array, samples: _Array, frame: _Array) -> float:
         area = float(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum()) or 1.0
         overlap = area - _overlap(boxes, frame) + _overlap(boxes, taken)
         low, high = boxes[:, None, :2] < samples, samples < boxes[:, None, 2:]
@@ -91,7 +80,7 @@ class Labels(Artist):
         return penalty + self._CROSSING * crossings
 
 
-def _boxes(text: Text, renderer: RendererBase) -> NDArray[np.float64]:
+def _boxes(text: Text, renderer: RendererBase) -> _Array:
     """Cover a text with boxes, in pixels; rotated text needs several along its length."""
     if isinstance(text, Annotation):
         text.update_positions(renderer)
@@ -116,13 +105,13 @@ def _boxes(text: Text, renderer: RendererBase) -> NDArray[np.float64]:
     return np.column_stack([centres - half, centres + half])
 
 
-def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+def _overlap(boxes: _Array, others: _Array) -> float:
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     return float(np.prod(np.clip(high - low, 0, None), axis=2).sum())
 
 
-def _sampled(line: NDArray[np.float64], spacing: float) -> NDArray[np.float64]:
+def _sampled(line: _Array, spacing: float) -> _Array:
     start, end = line
     count = max(int(np.hypot(*(end - start)) / spacing), 1) + 1
     return np.linspace(start, end, count)

@@ -60,7 +60,7 @@ def memory_chart(
     other
         A second measurement, drawn beside the first.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to add the title.
 
@@ -111,10 +111,7 @@ class _Flow:
 
 
 def _flows(profile: Profile) -> list[_Flow]:
-    """Bytes of each link; links without traffic are omitted.
-
-    If the counters do not separate loads and stores, one link has the total.
-    """
+    """Bytes of each link with traffic; one link if the counters do not separate the directions."""
     get = profile.get
 
     def moved(space: str, *operations: str) -> float | None:
@@ -190,9 +187,8 @@ class _Column:
 
     def fill(self, layer: str, share: float) -> None:
         """Draw the share of the level's peak as a bar within its box."""
-        colour, _ = level_style(layer)
-        end = min(share, 1.0)
-        self.rectangle(layer, 0, end, fc=colour, alpha=0.35, lw=0, zorder=1)
+        style = {"fc": level_style(layer)[0], "alpha": 0.35, "lw": 0, "zorder": 1}
+        self.rectangle(layer, 0, min(share, 1.0), **style)
         words = f"{percent(share)} of peak"
         self.write(words, 0.98, sum(_LAYERS[layer]) / 2, ha="right", fontweight="bold")
 
@@ -202,20 +198,11 @@ class _Column:
         width = max(width, 0.002)
         low, high = bottom + _GAP, top - _GAP
         start, end = (high, low) if flow.up is False else (low, high)
-        arrow = FancyArrow(
-            self.x(flow.x),
-            start,
-            0,
-            end - start,
-            width=width,
-            head_width=width if flow.up is None else max(1.8 * width, 0.018),
-            head_length=1e-9 if flow.up is None else 6 / self.canvas.height,
-            length_includes_head=True,
-            fc=FADED,
-            ec="none",
-            zorder=2,
-        )
-        self.canvas.ax.add_patch(arrow)
+        style: dict[str, Any] = {"width": width, "head_width": width, "head_length": 1e-9}
+        if flow.up is not None:
+            style |= {"head_width": max(1.8 * width, 0.018), "head_length": 6 / self.canvas.height}
+        style |= {"length_includes_head": True, "fc": FADED, "ec": "none", "zorder": 2}
+        self.canvas.ax.add_patch(FancyArrow(self.x(flow.x), start, 0, end - start, **style))
         words = quantity(flow.bytes, "B") + (f"\n{flow.words}" if flow.words else "")
         self.write(words, flow.x + 0.035, (top + bottom) / 2, linespacing=1.05)
 
@@ -270,10 +257,6 @@ def _conflicts(profile: Profile) -> _Lines:
 
 def _finding(columns: Counted) -> str:
     """Format the busiest memory level of each measurement."""
-    parts = []
-    for m, profile in columns:
-        shares = memory_shares(profile)
-        if shares:
-            level = max(shares, key=lambda name: shares[name])
-            parts.append(f"{m.variant}: {level} at {percent(shares[level])} of peak")
-    return "; ".join(parts)
+    found = [(m, memory_shares(profile)) for m, profile in columns]
+    busiest = [(m, max(of.items(), key=lambda item: item[1])) for m, of in found if of]
+    return "; ".join(f"{m.variant}: {level} at {percent(of)} of peak" for m, (level, of) in busiest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,15 +10,14 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PatchCollection
-from matplotlib.colors import Normalize, to_hex
+from matplotlib.colors import to_hex
 from matplotlib.patches import Patch, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, MEMORY, Canvas, ink_on
-from adokernels.patterns.accesses import Accesses
+from adokernels.patterns.accesses import Accesses, share
 from adokernels.patterns.banks import BANKS, WORD, BankConflicts
 from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import LINE, Sectors
-from adokernels.patterns.tables import share
 from adokernels.records.metrics import SECTOR, WARP
 
 #: Colours of bytes that lanes use, of the other bytes of their sectors, and of the other sectors.
@@ -64,27 +64,18 @@ def draw_sectors(
     pairs = list(zip(starts, ends, strict=True))
     canvas.ax.add_collection(LineCollection(pairs, colors=_USED, lw=0.9, alpha=0.75, zorder=2))
     last = len(memory.lines) - 1
+    style = {"va": "top", "color": FADED, "fontsize": 0.9 * canvas.font}
     for place in range(last + 1) if last < _MOST_ADDRESSES else (0, last):
-        left = float(memory.lefts[place])
         edge = place == last >= _MOST_ADDRESSES
-        canvas.write(
-            f"byte {memory.lines[place] * LINE}",
-            left + memory.line if edge else left,
-            -0.03,
-            ha="right" if edge else "left",
-            va="top",
-            color=FADED,
-            fontsize=0.9 * canvas.font,
-        )
+        x, ha = float(memory.lefts[place]) + edge * memory.line, "right" if edge else "left"
+        canvas.write(f"byte {memory.lines[place] * LINE}", x, -0.03, ha=ha, **style)
     legend = {"bytes that the lanes use": _USED, "bytes moved but not used": _UNUSED}
     _legend(canvas, {**legend, "sector not moved": _UNMOVED})
     sectors, lines = int(of.request_sectors[request]), int(of.request_lines[request])
     used = len(np.unique(of.accesses.offsets[request][active])) * size
-    canvas.title(
-        f"{_plural(sectors, 'sector')} of {_plural(lines, 'cache line')}:"
-        f" {share(used / (SECTOR * sectors))} of the moved bytes are used",
-        f"{of.accesses}{_which(of.accesses, request)}",
-    )
+    found = f"{_plural(sectors, 'sector')} of {_plural(lines, 'cache line')}"
+    finding = f"{found}: {share(used / (SECTOR * sectors))} of the moved bytes are used"
+    canvas.title(finding, f"{of.accesses}{_which(of.accesses, request)}")
     return canvas.ax
 
 
@@ -164,7 +155,8 @@ def draw_banks(
     canvas = Canvas(ax, annotate=annotate, size=size)
     _frame_banks(canvas, rows)
     count = int(words.max(axis=1).sum())
-    colours = [_colour(wavefront, count) for wavefront in range(count)]
+    scale = 0.15 + 0.85 * np.arange(count) / max(count - 1, 1)
+    colours = list(map(to_hex, mpl.colormaps[_WAVEFRONTS](scale)))
     unit = 0.75 * canvas.height / (len(rows) + 2)
     for (row, bank), lanes in cells.items():
         y, colour = rows.index(row), colours[served[row, bank]]
@@ -202,18 +194,12 @@ def _wavefronts(
     lanes_per_phase = BANKS // len(words)
     starts = np.concatenate([[0], np.cumsum(words.max(axis=1))])
     served: dict[tuple[int, int], int] = {}
-    before: dict[tuple[int, int], int] = {}
+    before: Counter[tuple[int, int]] = Counter()
     for (row, bank), lanes in sorted(cells.items()):
         phase = lanes[0] // lanes_per_phase
-        turn = before.get((phase, bank), 0)
-        before[phase, bank] = turn + 1
-        served[row, bank] = int(starts[phase]) + turn
+        served[row, bank] = int(starts[phase]) + before[phase, bank]
+        before[phase, bank] += 1
     return served
-
-
-def _colour(wavefront: int, count: int) -> str:
-    scale = Normalize(0, max(count - 1, 1))
-    return to_hex(mpl.colormaps[_WAVEFRONTS](0.15 + 0.85 * scale(wavefront)))
 
 
 def _frame_banks(canvas: Canvas, rows: list[int]) -> None:
@@ -246,12 +232,7 @@ def _numbers(lanes: list[int]) -> str:
 def draw_divergence(of: Divergence, *, ax: Axes | None = None, annotate: bool = True) -> Axes:
     """Draw the active and the masked lanes of each pass of the first warps."""
     warps = min(of.warps, _MOST_WARPS)
-    passes = [
-        (warp, branch)
-        for warp in range(warps)
-        for branch in range(len(of.branches))
-        if of.lanes[branch, warp].any()
-    ]
+    passes = [(w, b) for w, b in np.argwhere(of.lanes.any(axis=2).T).tolist() if w < warps]
     colours = [_BRANCHES[b % len(_BRANCHES)] for b in range(len(of.branches))]
     canvas = Canvas(ax, annotate=annotate, size=(10.0, 1.7 + 0.3 * len(passes)))
     heights = [place + 0.35 * warp for place, (warp, _) in enumerate(passes)]
@@ -269,8 +250,6 @@ def draw_divergence(of: Divergence, *, ax: Axes | None = None, annotate: bool = 
     legend = {f"active in {n}": c for n, c in zip(of.branches, colours, strict=True)}
     _legend(canvas, {**legend, "masked": _INACTIVE})
     more = f", the first {warps} of {of.warps} warps" if warps < of.warps else ""
-    canvas.title(
-        f"{share(of.lane_efficiency)} of the lanes are active",
-        f"{of.passes} passes of {_plural(of.warps, 'warp')}{more}",
-    )
+    subject = f"{of.passes} passes of {_plural(of.warps, 'warp')}{more}"
+    canvas.title(f"{share(of.lane_efficiency)} of the lanes are active", subject)
     return ax

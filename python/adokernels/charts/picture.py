@@ -40,7 +40,7 @@ def plot(
         sectors that they touch, or over the 32 banks. Divergence: the active and the masked lanes
         of each pass of the first warps.
     ax : matplotlib.axes.Axes, optional
-        The axes to draw on; by default those of a new figure, whose size suits the record.
+        The axes to draw on; by default, new axes of a new figure, whose size suits the record.
     kind : str, optional
         Of a scan, ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call.
         ``"both"``: one above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given,

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.artist import Artist
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import FADED, Canvas, entry, level_size, level_style
+from adokernels.charts.canvas import FADED, Canvas, entry, largest_first, level_style
+from adokernels.charts.labels import Point
 from adokernels.charts.roofs import Roof, bandwidth_roofs
+from adokernels.charts.tracks import Layer
+from adokernels.records.machine import Machine
 from adokernels.text import quantity
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from matplotlib.artist import Artist
-
-    from adokernels.charts.labels import Point
-    from adokernels.records.machine import Machine
-
+#: Lines of the roofs, and of points with one known coordinate.
 _LINE: Mapping[str, Any] = {"lw": 1.0, "ls": "-."}
+_PARTIAL: Mapping[str, Any] = {"lw": 0.9, "ls": "--", "color": FADED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,26 +49,14 @@ class PublishedPoints:
     points: tuple[PublishedPoint, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PublishedLayer:
-    """The points and roofs of :class:`PublishedPoints` that a chart shows.
+    """The points and roofs of :class:`PublishedPoints` that a chart shows."""
 
-    Attributes
-    ----------
-    name
-        The machine.
-    points
-        Points with at least one known coordinate.
-    roofs
-        The ceilings of the machine; empty if the chart already shows them.
-    reach
-        The roofs up to which the lines of points with one known coordinate extend.
-    """
-
-    name: str
-    points: tuple[PublishedPoint, ...]
-    roofs: tuple[Roof, ...]
-    reach: tuple[Roof, ...]
+    name: str  # of the machine
+    points: tuple[PublishedPoint, ...]  # with at least one known coordinate
+    roofs: tuple[Roof, ...]  # the ceilings of the machine; none if the chart already shows them
+    reach: tuple[Roof, ...]  # where the lines of points with one known coordinate end
 
     @property
     def places(self) -> list[Point]:
@@ -100,24 +87,17 @@ class PublishedLayer:
             ys = [roof.value * x**roof.slope for x in (start, end)]
             canvas.line([start, end], ys, color=roof.colour, **_LINE)
         for point in self.points:
-            self._draw_point(canvas, point, bottom, right)
-
-    def _draw_point(
-        self, canvas: Canvas, point: PublishedPoint, bottom: float, right: float
-    ) -> None:
-        y, xs = point.flops_per_second, point.intensities
-        style: dict[str, Any] = {"color": FADED, "lw": 0.9, "ls": "--"}
-        if y is None:
-            for x in xs.values():
-                canvas.line([x, x], [bottom, self._roof_at(x)], **style)
-            return
-        if not xs:
-            canvas.line([self._start_of(y), right], [y, y], **style)
-            return
-        canvas.line([min(xs.values()), max(xs.values())], [y, y], lw=0.8, color=FADED)
-        for level, x in sorted(xs.items(), key=lambda item: -level_size(item[0])):
-            colour, _ = level_style(level)
-            canvas.mark(x, y, marker="D", ms=6.0, mfc=canvas.paper, mec=colour, mew=1.2)
+            y, xs = point.flops_per_second, point.intensities
+            if y is None:
+                for x in xs.values():
+                    canvas.line([x, x], [bottom, self._roof_at(x)], **_PARTIAL)
+            elif not xs:
+                canvas.line([self._start_of(y), right], [y, y], **_PARTIAL)
+            else:
+                canvas.line([min(xs.values()), max(xs.values())], [y, y], lw=0.8, color=FADED)
+                for level, x in largest_first(xs):
+                    hollow = {"mfc": canvas.paper, "mec": level_style(level)[0], "mew": 1.2}
+                    canvas.mark(x, y, marker="D", ms=6.0, **hollow)
 
     def label(self, canvas: Canvas) -> None:
         """Label the points, and the lines at their ends."""
@@ -126,18 +106,8 @@ class PublishedLayer:
             y, xs = point.flops_per_second, point.intensities
             if y is None:
                 for x in xs.values():
-                    top = self._roof_at(x)
-                    places = [
-                        {
-                            "position": (x, bottom * (top / bottom) ** up),
-                            "ha": ha,
-                            "transform": canvas.ax.transData + canvas.shift(away),
-                        }
-                        for up in (0.03, 0.12, 0.25, 0.4, 0.6)
-                        for ha, away in (("right", -2), ("left", 2))
-                    ]
-                    style: dict[str, Any] = {"va": "bottom", "color": FADED, "bbox": None}
-                    canvas.label(point.label, places, rotation=90, **style)
+                    shares = (0.03, 0.12, 0.25, 0.4, 0.6)
+                    canvas.label_wall(point.label, x, bottom, self._roof_at(x), shares, bbox=None)
             elif not xs:
                 start = self._start_of(y)
                 places = [
@@ -158,8 +128,7 @@ class PublishedLayer:
         if self.roofs:
             entries.append(entry(f"ceilings of {self.name}", color=canvas.ink, **_LINE))
         if any(p.flops_per_second is None or not p.intensities for p in self.points):
-            words = "published, one coordinate only"
-            entries.append(entry(words, color=FADED, ls="--", lw=0.9))
+            entries.append(entry("published, one coordinate only", **_PARTIAL))
         return entries
 
     def _roof_at(self, x: float) -> float:
@@ -169,51 +138,25 @@ class PublishedLayer:
         return y / min(r.value for r in self.reach if r.slope)
 
 
-def published_layer(
-    published: PublishedPoints,
-    shown: Sequence[Machine],
-    levels: Collection[str],
-    precisions: Iterable[str],
-) -> PublishedLayer:
-    """Make the layer of a chart: points of these memory levels, and the ceilings for them.
+def published_layer(published: PublishedPoints, layers: Sequence[Layer]) -> PublishedLayer:
+    """Make the layer of points and ceilings for the memory levels and precisions of a chart.
 
-    Parameters
-    ----------
-    published
-        The points with their machine.
-    shown
-        The machines whose ceilings the chart shows. If the points belong to one of them, the layer
-        has no roofs.
-    levels
-        The memory levels that the chart shows.
-    precisions
-        The precisions whose FMA ceilings the chart shows; all of them if empty.
+    Without roofs of a precision, it contains all FMA ceilings. It has no roofs if the chart already
+    shows the ceilings of this machine.
     """
-    machine, wanted = published.machine, set(precisions)
-    roofs = [
-        r
-        for r in bandwidth_roofs(level_bandwidths(machine), 1.0, "B/s")
-        if any(level in levels for level in r.levels)
-    ]
+    machine, ours = published.machine, [r for layer in layers for r in layer.roofs]
+    levels = {level for r in ours for level in r.levels}
+    wanted = {r.name.split()[0] for r in ours if not r.slope}
+    roofs = bandwidth_roofs(level_bandwidths(machine), 1.0, "B/s")
+    roofs = [r for r in roofs if not levels.isdisjoint(r.levels)]
     for c in machine.of_kind("compute"):
         if c.operation == "fma" and (c.level in wanted or not wanted):
-            name = f"{c.level} FMA"
-            colour = FADED
-            roofs.append(Roof(name=name, value=c.measured, slope=0, unit="FLOP/s", colour=colour))
-    points = [
-        dataclasses.replace(
-            p, intensities={level: x for level, x in p.intensities.items() if level in levels}
-        )
-        for p in published.points
-    ]
-    return PublishedLayer(
-        name=machine.name,
-        points=tuple(p for p in points if p.intensities or p.flops_per_second),
-        roofs=() if any(machine is m for m in shown) else tuple(roofs),
-        reach=tuple(roofs),
-    )
-
-
-def points_of(layer: PublishedLayer | None) -> Sequence[Point]:
-    """The positions of a layer, if there is one."""
-    return layer.places if layer else ()
+            own: dict[str, Any] = {"slope": 0, "unit": "FLOP/s", "colour": FADED}
+            roofs.append(Roof(name=f"{c.level} FMA", value=c.measured, **own))
+    points = []
+    for p in published.points:
+        xs = {level: x for level, x in p.intensities.items() if level in levels}
+        if xs or p.flops_per_second:
+            points.append(dataclasses.replace(p, intensities=xs))
+    drawn = () if any(machine is layer.host.machine for layer in layers) else tuple(roofs)
+    return PublishedLayer(machine.name, tuple(points), roofs=drawn, reach=tuple(roofs))

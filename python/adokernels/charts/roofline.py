@@ -112,10 +112,10 @@ def roofline(
         Whether the axes are whole decades that depend only on the machine, for comparing charts.
         By default, the axes have the range of the data.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     machine
-        The ceilings; by default those of each sweep. The title shows if the measurements are from
-        another machine.
+        The ceilings; by default, each sweep has its own. The title shows if the measurements are
+        from another machine.
     annotate
         Whether to label points and steps, and to add a legend.
 
@@ -174,32 +174,22 @@ def _known_levels(levels: Iterable[str] | None, hosts: Sequence[Host]) -> frozen
 def above_roof(measurement: Measurement, machine: Machine) -> bool:
     """Whether a measurement exceeds a ceiling of the machine, which indicates a wrong number.
 
-    The comparison covers executed and measured FLOPs, bytes counted at a level, and compulsory
-    bytes if the caches were cold and are much smaller than the problem. Requested bytes may exceed
-    a ceiling, because caches serve them.
+    The compulsory bytes are compared only if the caches were cold and are much smaller than the
+    problem. Requested bytes may exceed a ceiling, because caches serve them.
     """
     m = measurement
     cache = number_in(machine.context, "last_level_cache_bytes") or 0
     streams = m.cache == "cold" and m.bytes > _BEYOND_CACHE * cache
     rates = [(max(m.executed_flops, m.counted_flops or 0), machine.peak(m.problem.precision))]
     traffic = [*m.counted_bytes.items(), *([("DRAM", m.bytes)] if streams else [])]
-    rates += [(moved, _fastest(machine, level)) for level, moved in traffic]
+    bandwidths = sorted((c.measured, c.level) for c in machine.of_kind("bandwidth"))
+    fastest = {level: measured for measured, level in bandwidths}
+    rates += [(moved, fastest.get(level)) for level, moved in traffic]
     return any(roof and amount / m.seconds > _TOLERANCE * roof for amount, roof in rates)
 
 
-def _fastest(machine: Machine, level: str) -> float:
-    ours = (c.measured for c in machine.of_kind("bandwidth") if c.level == level)
-    return max(ours, default=0.0)
-
-
 def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
-    """Return the kind, or the default kind; check that the required data is available.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or if required data is missing. The message states the remedy.
-    """
+    """Return the kind or the default kind; ValueError if it is unknown or data is missing."""
     chosen = kind or ("roofline" if any(map(_has_points, series)) else "bandwidth")
     if chosen not in get_args(Kind):
         raise ValueError(f"kind must be 'roofline', 'bandwidth' or 'instructions', got {kind!r}")
@@ -221,20 +211,16 @@ def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
 
 def _has_points(series: Series) -> bool:
     """Whether a roofline of a sweep has points at several positions."""
-    sweep = series.sweep
-    computes = not len(sweep) or any(m.flops for m in sweep)
-    return computes and not _same_intensity(series)
-
-
-def _same_intensity(series: Series) -> bool:
-    """Whether all points would have the same intensity, in the memory-bound region."""
-    variants, host = series.sweep.variants, series.host
-    if len(variants) < 2 or host is None:
+    sweep, variants, host = series.sweep, series.sweep.variants, series.host
+    if len(sweep) and not any(m.flops for m in sweep):
         return False
+    if len(variants) < 2 or host is None:
+        return True
+    # Memory-bound points may all have the same intensity.
     intensities = [m.intensity for m in variants]
     highest = [host.machine.peak(m.problem.precision) or 0.0 for m in variants]
     same = max(intensities) <= _SAME_INTENSITY * min(intensities)
-    return same and max(intensities) * host.machine.roof < min(highest)
+    return not (same and max(intensities) * host.machine.roof < min(highest))
 
 
 def _has_ceilings(series: Series) -> bool:

@@ -30,11 +30,7 @@ _FROM_RIGHT = (0.01, *np.arange(0.08, 0.95, 0.04))
 
 @dataclass(frozen=True, kw_only=True)
 class Roof:
-    """A roof with `value` at intensity 1: proportional to the intensity (slope 1) or constant (0).
-
-    `levels` are the memory levels that the roof limits; empty for a constant roof. `host` is the
-    name of its machine, if the chart has several.
-    """
+    """A roof with `value` at intensity 1, proportional to it (slope 1) or constant (slope 0)."""
 
     name: str
     value: float
@@ -42,8 +38,8 @@ class Roof:
     unit: str
     colour: str
     theoretical: float | None = None
-    levels: tuple[str, ...] = ()
-    host: str = ""
+    levels: tuple[str, ...] = ()  # the memory levels that it limits; none if it is constant
+    host: str = ""  # the name of its machine, if the chart has several
     style: Mapping[str, Any] = field(default_factory=lambda: {"lw": 1.5})
 
     @property
@@ -60,27 +56,20 @@ class Roof:
         return [v for v in (self.value, self.theoretical) if v]
 
     def beside_others(self, host: Host, colour: str) -> Roof:
-        """The roof in a chart of several sweeps, whose points do not have the colours of the roofs.
-
-        It has the line style of its machine, and no theoretical value.
-        """
-        style = {**self.style, "ls": host.line}
-        return dataclasses.replace(
-            self, colour=colour, host=host.name, theoretical=None, style=style
-        )
+        """The roof in a chart of several sweeps: line style of its machine, measured value only."""
+        own: dict[str, Any] = {
+            "colour": colour,
+            "host": host.name,
+            "style": {**self.style, "ls": host.line},
+        }
+        return dataclasses.replace(self, theoretical=None, **own)
 
 
 def flat_roof(ceiling: Ceiling, name: str, unit: str, colour: str, width: float = 1.5) -> Roof:
     """Make the roof of a ceiling that does not depend on the intensity."""
-    return Roof(
-        name=name,
-        value=ceiling.measured,
-        theoretical=ceiling.theoretical,
-        slope=0,
-        unit=unit,
-        colour=colour,
-        style={"lw": width},
-    )
+    value, theory = ceiling.measured, ceiling.theoretical
+    own: dict[str, Any] = {"unit": unit, "colour": colour, "style": {"lw": width}}
+    return Roof(name=name, value=value, theoretical=theory, slope=0, **own)
 
 
 def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[Roof]:
@@ -95,28 +84,17 @@ def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[
         # Use the higher ceiling, so that no point is above its roof.
         ours["L1"], levels["L1"] = both[1], ("L1", "shared")
         del ours["shared"]
-    return [
-        Roof(
-            name=f"{'/'.join(levels[level])} {c.operation}",
-            value=c.measured / per,
-            theoretical=c.theoretical / per if c.theoretical else None,
-            slope=1,
-            unit=unit,
-            colour=level_style(level)[0],
-            levels=levels[level],
-        )
-        for level, c in ours.items()
-    ]
+    found = []
+    for level, c in ours.items():
+        style: dict[str, Any] = {"unit": unit, "colour": level_style(level)[0]}
+        name, theory = f"{'/'.join(levels[level])} {c.operation}", (c.theoretical or 0.0) / per
+        limit: dict[str, Any] = {"value": c.measured / per, "theoretical": theory or None}
+        found.append(Roof(name=name, slope=1, levels=levels[level], **limit, **style))
+    return found
 
 
 def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
-    """Draw the roofs and the ridge points at which they meet.
-
-    Returns
-    -------
-    list of Roof
-        The roofs with enough visible length for a label.
-    """
+    """Draw the roofs and their ridge points; return the roofs with space for a label."""
     left, right = canvas.ax.get_xlim()
     bottom, top = canvas.ax.get_ylim()
     peak = max(v for r in roofs if not r.slope for v in r.values)
@@ -147,7 +125,7 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
 
 
 def _length(canvas: Canvas, start: float, end: float, roof: Roof) -> float:
-    """Length of a roof on the chart, relative to that of its label."""
+    """Length of a roof on the chart, relative to the length of its label."""
     limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
     run = math.log10(end / start) / np.diff(limits)[:, 0] * (1, roof.slope)
     length = float(np.hypot(*(run * (canvas.width, canvas.height))))
@@ -163,11 +141,9 @@ def label_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> None:
     decades = canvas.ax.transLimits + canvas.ax.transAxes
     for roof in sorted(roofs, key=lambda r: -r.slope):
         values = np.log10(roof.values)
+        v = values[0]
         if roof.slope:
-            start, end = (
-                max(left, bottom - values[0]),
-                min(right, top - values[0], peak - values[0]),
-            )
+            start, end = np.array([max(left, bottom - v), min(right, top - v, peak - v)])
             xs = [start + share * (end - start) for share in _ALONG_DIAGONAL]
         else:
             xs = [right - share * (right - left) for share in _FROM_RIGHT]
@@ -204,18 +180,9 @@ def draw_walls(canvas: Canvas, walls: Sequence[Wall]) -> list[Wall]:
     """Draw vertical lines with labels at their lower ends; return those outside the frame."""
     bottom, top = canvas.ax.get_ylim()
     left, right = canvas.ax.get_xlim()
-    sides = (("right", canvas.shift(-2)), ("left", canvas.shift(2)))
     for wall in walls:
         if left < wall.x < right:
             canvas.line([wall.x, wall.x], [bottom, top], ls=":", color=FADED)
-            places = [
-                {
-                    "position": (wall.x, bottom * (top / bottom) ** up),
-                    "ha": ha,
-                    "transform": canvas.ax.transData + shift,
-                }
-                for up in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5)
-                for ha, shift in sides
-            ]
-            canvas.label(wall.words, places, va="bottom", rotation=90, color=FADED)
+            shares = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5)
+            canvas.label_wall(wall.words, wall.x, bottom, top, shares)
     return [wall for wall in walls if not left < wall.x < right]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,24 +49,22 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
     ax = canvas.ax
     key: list[Artist] = []
     peers = {m.variant for s in scan for m in s.peers}
-    for i, name in enumerate(scan.names):
+    looks = itertools.cycle(zip(_COLOURS, _MARKERS, strict=True))
+    for name, (colour, marker) in zip(scan.names, looks, strict=False):
         found = scan.of(name)
-        style: dict[str, Any] = {
-            "color": _COLOURS[i % len(_COLOURS)],
-            "marker": _MARKERS[i % len(_MARKERS)],
-            "ls": "--" if name in peers else ":" if found[0].ceiling else "-",
-        }
+        ceiling = (" (ceiling)", ":") if found[0].ceiling else ("", "-")
+        suffix, line = (" (peer)", "--") if name in peers else ceiling
+        style: dict[str, Any] = {"color": colour, "marker": marker, "ls": line}
         xs, ys = [m.bytes for m in found], [_value(m, kind) for m in found]
         ax.plot(xs, ys, lw=1.5, ms=5, **style)
-        kinds = " (peer)" if name in peers else " (ceiling)" if found[0].ceiling else ""
-        key.append(entry(f"{found[0].shown_as}{kinds}", **style))
+        key.append(entry(f"{found[0].shown_as}{suffix}", **style))
         canvas.labels.points += zip(xs, ys, strict=True)
         ends = [[m.bytes / t if kind == "bandwidth" else t for t in m.interval] for m in found]
-        ax.vlines(xs, *zip(*ends, strict=True), color=style["color"], lw=0.9)
+        ax.vlines(xs, *zip(*ends, strict=True), color=colour, lw=0.9)
     if all(len(s) == 1 for s in scan):  # of each problem, only the variant that a call uses
         called = [m for s in scan for m in s]
-        values = [_value(m, kind) for m in called]
-        ax.plot([m.bytes for m in called], values, color=FADED, lw=0.9, zorder=1.5)
+        xs, ys = [m.bytes for m in called], [_value(m, kind) for m in called]
+        ax.plot(xs, ys, color=FADED, lw=0.9, zorder=1.5)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log" if kind == "time" else "linear")
     _frame(canvas, scan, kind)
@@ -84,12 +83,10 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
         if left < size < right:
             ax.axvline(size, color=FADED, lw=0.9, ls="--", zorder=1)
             top = ax.get_xaxis_transform() + canvas.shift(0, -0.8 * canvas.font)
-            sides = [
-                {"ha": ha, "transform": top + canvas.shift(dx)}
-                for ha, dx in (("left", 3), ("right", -3))
-            ]
+            sides = (("left", canvas.shift(3)), ("right", canvas.shift(-3)))
+            places = [{"ha": ha, "transform": top + shift} for ha, shift in sides]
             style = {"position": (size, 1.0), "va": "center", "color": FADED}
-            canvas.label(f"{level} {_binary(size)}", sides, **style)
+            canvas.label(f"{level} {_binary(size)}", places, **style)
     return key
 
 
@@ -127,7 +124,7 @@ def _binary(size: float) -> str:
 
 
 def _finding(scan: Scan) -> str:
-    """Name the highest bandwidth, and that of the largest problem beside the fastest peer."""
+    """Name the highest bandwidth, and the largest problem versus the fastest peer."""
 
     def fastest(sweeps: Iterable[Sweep]) -> Measurement:
         found = [m for s in sweeps for m in s.variants or s.measurements]

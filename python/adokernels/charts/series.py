@@ -25,24 +25,12 @@ _FEW = 3
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Host:
-    """A machine whose ceilings are drawn.
-
-    Attributes
-    ----------
-    machine
-        Its ceilings; if several sweeps have measured them, the highest ones.
-    name
-        A short name for labels; empty if the chart has only this machine.
-    line
-        The style of its lines, for matplotlib.
-    words
-        The style of its lines, in words.
-    """
+    """A machine whose ceilings are drawn: the highest ones if several sweeps have measured them."""
 
     machine: Machine
-    name: str = ""
-    line: str = "-"
-    words: str = ""
+    name: str = ""  # a short name for labels; empty if the chart has only this machine
+    line: str = "-"  # the style of its lines, for matplotlib
+    words: str = ""  # the same in words
 
     @property
     def alone(self) -> bool:
@@ -54,26 +42,13 @@ class Host:
 class Series:
     """A sweep, and the style of its points.
 
-    Attributes
-    ----------
-    sweep
-        The measurements.
-    highlight
-        The variants in colour and with labels.
-    host
-        The machine; None if its ceilings are unknown.
-    name
-        The name that distinguishes the sweep: its routine, with the machine if there are several;
-        empty if there is only one sweep.
-    colour
-        The colour of its points; None if there is only one sweep, because its points then have the
-        colours of their memory levels.
+    A single sweep has no name, and its points have the colours of their memory levels.
     """
 
     sweep: Sweep
-    highlight: frozenset[str]
-    host: Host | None = None
-    name: str = ""
+    highlight: frozenset[str]  # the variants in colour and with labels
+    host: Host | None = None  # the machine, if its ceilings are known
+    name: str = ""  # the routine, with the machine if there are several
     colour: str | None = None
 
     @property
@@ -91,8 +66,7 @@ class Series:
     @property
     def subject(self) -> str:
         """Routine, problem, and cold or warm caches; empty for a machine alone."""
-        found = dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep)
-        return ", ".join(found)
+        return ", ".join(dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep))
 
     @property
     def details(self) -> str:
@@ -105,33 +79,20 @@ def make_series(
     machine: Machine | None,
     highlight: Iterable[str] | None,
 ) -> list[Series]:
-    """Convert what a chart shows to series: one per sweep, ordered by machine.
+    """Convert what a chart shows to series, ordered by machine; check the arguments of the chart.
 
-    Measurements outside of sweeps form one series per routine, machine and state of the caches.
-    `machine` replaces the ceilings of all of them.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to draw, if there are too many machines, or if `highlight` contains a
-        variant that was not measured.
-    TypeError
-        If `what` contains anything else.
+    Each sweep is a series. Measurements outside of sweeps form one series per routine, machine and
+    state of the caches. `machine` replaces the ceilings of all of them.
     """
     sweeps = _as_sweeps(what, machine)
     hosts = _hosts([s.machine for s in sweeps if s.machine])
-    chosen = _highlighted(sweeps, highlight)
+    highlights = _highlighted(sweeps, highlight)
     names = _names(sweeps, hosts)
-    found = [
-        Series(
-            sweep=sweep,
-            highlight=highlighted,
-            host=hosts[sweep.machine.title] if sweep.machine else None,
-            name=name,
-            colour=_COLOURS[i % len(_COLOURS)] if name else None,
-        )
-        for i, (sweep, name, highlighted) in enumerate(zip(sweeps, names, chosen, strict=True))
-    ]
+    found = []
+    for i, (sweep, name, chosen) in enumerate(zip(sweeps, names, highlights, strict=True)):
+        host = hosts[sweep.machine.title] if sweep.machine else None
+        colour = _COLOURS[i % len(_COLOURS)] if name else None
+        found.append(Series(sweep=sweep, highlight=chosen, host=host, name=name, colour=colour))
     titles = list(hosts)
     return sorted(found, key=lambda s: titles.index(s.host.machine.title) if s.host else -1)
 
@@ -151,13 +112,12 @@ def subject(series: Sequence[Series]) -> str:
         parts += [" and ".join(dict.fromkeys(m.cache for s in measured for m in s.sweep))]
     for host in hosts_of(series):
         parts.append(f"{host.machine.title} ({host.words})" if host.words else host.machine.title)
-    elsewhere = dict.fromkeys(
-        m.machine_title
-        for s in series
-        for m in s.everything
-        if s.host and m.machine_title not in ("", s.host.machine.title)
-    )
-    parts += [f"measured on {title}" for title in elsewhere]
+    measured_on = [(m.machine_title, s.host) for s in series for m in s.everything]
+    parts += [
+        f"measured on {title}"
+        for title, h in measured_on
+        if h and title not in ("", h.machine.title)
+    ]
     return ", ".join(filter(None, dict.fromkeys(parts)))
 
 
@@ -173,8 +133,7 @@ def _as_sweeps(
             found.append(Sweep(routine="", measurements=(), machine=item))
         elif isinstance(item, Sweep):
             if len(item):
-                own = machine or item.machine
-                found.append(dataclasses.replace(item, machine=own))
+                found.append(dataclasses.replace(item, machine=machine or item.machine))
         elif isinstance(item, Measurement):
             key = (item.routine, item.cache, item.machine_title)
             loose.setdefault(key, []).append(item)
@@ -244,11 +203,7 @@ def _details(sweep: Sweep) -> tuple[str, str, str]:
 
 
 def _highlighted(sweeps: Sequence[Sweep], names: Iterable[str] | None) -> list[frozenset[str]]:
-    """Select the variants in colour of each sweep.
-
-    The default is the first, the fastest, and the variant with the largest step. With several
-    sweeps, it is the fastest variant of each sweep.
-    """
+    """Select the variants in colour of each sweep; :func:`roofline` describes the default."""
     if names is not None:
         asked = frozenset([names] if isinstance(names, str) else names)
         known = dict.fromkeys(m.variant for s in sweeps for m in (*s.measurements, *s.peers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -59,50 +60,37 @@ def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
             canvas.mark(x, points[i], marker="o", mfc=face, mec=line["color"], zorder=4 + front)
             end = x + side * _LABEL
             ax.plot([x, end], [points[i], places[i]], color=FADED, lw=0.5, zorder=1)
-            ha, style = "left" if side > 0 else "right", text_of(verdict, _FASTER)
-            canvas.text(
-                words, x=end + side * 0.008, y=places[i], ha=ha, va="center", bbox=None, **style
-            )
+            at = {"x": end + side * 0.008, "y": places[i], "ha": "left" if side > 0 else "right"}
+            canvas.text(words, va="center", bbox=None, **at, **text_of(verdict, _FASTER))
+    below = ax.transAxes + canvas.shift(0, -0.6 * canvas.font)
+    head: dict[str, Any] = {"transform": below, "ha": "center", "va": "top", "gid": "subject"}
+    head |= {"fontsize": canvas.font + 1, "fontweight": "bold", **LITERAL}
     for x, label in zip((_BEFORE, _AFTER), changes.labels, strict=True):
-        ax.text(
-            x,
-            0.0,
-            printable(label, _LONGEST_NAME),
-            transform=ax.transAxes + canvas.shift(0, -0.6 * canvas.font),
-            ha="center",
-            va="top",
-            fontsize=canvas.font + 1,
-            fontweight="bold",
-            gid="subject",
-            **LITERAL,
-        )
+        ax.text(x, 0.0, printable(label, _LONGEST_NAME), **head)
     verdicts = [change.comparison.verdict for change in changes]
     canvas.legend_below(verdict_entries(verdicts, _FASTER))
-    counts = [f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts]
+    counts = ", ".join(f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts)
     mean = ratio(math.exp(np.mean([math.log(change.comparison.ratio) for change in changes])))
-    canvas.title(
-        f"{changes.labels[1]}: {', '.join(counts)}; mean speed-up {mean}",
-        f"{changes.title}; times on a logarithmic axis",
-    )
+    finding = f"{changes.labels[1]}: {counts}; mean speed-up {mean}"
+    canvas.title(finding, f"{changes.title}; times on a logarithmic axis")
     return ax
 
 
 def _spread(values: Sequence[float], step: float, limits: tuple[float, float]) -> list[float]:
     """Positions as close as possible to the values, in their order, at least one step apart."""
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    places = [0.0] * len(values)
-    groups: list[list[float]] = []  # centre and number of labels that touch each other
-    for i in order:
-        groups.append([values[i], 1])
+    groups: list[tuple[float, int]] = []  # centre and number of labels that touch each other
+    for value in sorted(values):
+        groups.append((value, 1))
         while len(groups) > 1:
             (low, n), (high, m) = groups[-2:]
             if high - low >= step * (n + m) / 2:
                 break
-            groups[-2:] = [[(low * n + high * m) / (n + m), n + m]]
-    ranks = iter(order)
+            groups[-2:] = [((low * n + high * m) / (n + m), n + m)]
+    spread: list[float] = []
     for centre, count in groups:
         reach = step * (count - 1) / 2
         middle = min(max(centre, limits[0] + reach), limits[1] - reach)
-        for k in range(int(count)):
-            places[next(ranks)] = middle - reach + step * k
-    return places
+        spread += [middle - reach + step * k for k in range(count)]
+    places = np.empty(len(values))
+    places[np.argsort(values, kind="stable")] = spread
+    return list(places)

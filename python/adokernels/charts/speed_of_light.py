@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
@@ -48,7 +49,7 @@ def speed_of_light(
     what
         A sweep or measurements with hardware counters; others are omitted.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to write values and units at the bars, and to add a legend.
 
@@ -80,12 +81,11 @@ def speed_of_light(
                 tick: dict[str, Any] = {"color": canvas.ink, "lw": 2, "solid_capstyle": "butt"}
                 canvas.ax.plot([old, old], ends, zorder=3, **tick)
         _name_units(canvas, row, height, profile, baseline)
-    key = [
-        Patch(color=COMPUTE, label="compute: busiest pipe"),
-        Patch(color=MEMORY, label="memory: busiest level"),
-    ]
-    previous = entry("previous variant", marker="|", color=canvas.ink, mew=2, ms=8)
-    canvas.legend_below([*key, previous] if before else key)
+    colours = {"compute: busiest pipe": COMPUTE, "memory: busiest level": MEMORY}
+    key: list[Artist] = [Patch(color=colour, label=label) for label, colour in colours.items()]
+    if before:
+        key.append(entry("previous variant", marker="|", color=canvas.ink, mew=2, ms=8))
+    canvas.legend_below(key)
     draw_title(canvas, rows, _limit)
     return canvas.ax
 
@@ -118,15 +118,10 @@ def _name_units(
         # Width of the text as a share. The text is between the bar and the tick if it fits.
         width = (0.62 * font * len(words) + 6) * canvas.ax.get_xlim()[1] / canvas.width
         start = max(share, old) if old is not None and old < share + width else share
-        canvas.label(
-            words,
-            position=(start, y),
-            va="center",
-            fontsize=font,
-            bbox={**canvas.label_box, "alpha": 0.8, "boxstyle": "square,pad=0"},
-            transform=canvas.ax.transData + canvas.shift(3),
-            zorder=4,
-        )
+        box = {**canvas.label_box, "alpha": 0.8, "boxstyle": "square,pad=0"}
+        style: dict[str, Any] = {"va": "center", "fontsize": font, "bbox": box, "zorder": 4}
+        style["transform"] = canvas.ax.transData + canvas.shift(3)
+        canvas.label(words, position=(start, y), **style)
 
 
 def _sides(profile: Profile) -> dict[str, tuple[str, float]]:

@@ -51,7 +51,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     sweep
         The measured ladder. Peers follow the variants.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to add the table and a legend.
 
@@ -82,8 +82,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
         if m in before:
             style = line_of(m.compare(before[m]).verdict, canvas.ink)
             canvas.line([before[m].seconds, m.seconds], [row, row], lw=1.4, **style)
-        low, high = m.interval
-        canvas.error_bar(m.seconds, row, xerr=[[m.seconds - low], [high - m.seconds]])
+        canvas.error_bar(m.seconds, row, ends=m.interval)
         canvas.mark(m.seconds, row, gid=canvas.gid(m), **_dot(canvas, sweep, m))
     _draw_table(canvas, table)
     if limit:

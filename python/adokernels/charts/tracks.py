@@ -20,7 +20,7 @@ from adokernels.charts.canvas import (
 )
 from adokernels.charts.labels import Point
 from adokernels.charts.roofs import Roof
-from adokernels.charts.series import Series
+from adokernels.charts.series import Host, Series
 from adokernels.records.measurement import Measurement
 from adokernels.text import quantity
 
@@ -34,23 +34,16 @@ _NEAR = 40.0
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """The points of one measurement: one height, and one intensity per memory level.
-
-    `amount` is the work per call, for example in FLOPs. `compulsory` is the highest possible DRAM
-    intensity, if the DRAM bytes were not counted. `own` contains roofs only for this measurement,
-    such as that of its instruction mix. `extra` contains further points with their style.
-    `precision` is the precision of the work, if the FLOPs of each precision have their own points.
-    `series` is the sweep of the measurement.
-    """
+    """The points of one measurement: one height, and one intensity per memory level."""
 
     m: Measurement
-    series: Series
-    amount: float
+    series: Series  # the sweep of the measurement
+    amount: float  # work per call, for example in FLOPs
     intensities: Mapping[str, float]
-    compulsory: float | None = None
-    own: tuple[Roof, ...] = ()
-    extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()
-    precision: str = ""
+    compulsory: float | None = None  # highest possible DRAM intensity, if bytes were not counted
+    own: tuple[Roof, ...] = ()  # roofs only for this measurement, as for its instruction mix
+    extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()  # further points with style
+    precision: str = ""  # of the work, if the FLOPs of each precision have their own points
 
     @property
     def words(self) -> str:
@@ -84,7 +77,7 @@ class Track:
         return max(self.intensities.values()), self.height
 
     def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
-        """The roof of which this measurement reaches the largest share, and that share."""
+        """The nearest roof: the largest share that this measurement reaches, and its roof."""
         shares = []
         for roof in (*roofs, *self.own):
             xs = [x for level, x in self.intensities.items() if level in roof.levels]
@@ -93,6 +86,16 @@ class Track:
                 shares.append((self.height / roof.value, roof))
             shares += [(self.height / (x * roof.value), roof) for x in xs]
         return max(shares, key=lambda pair: pair[0], default=None)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The roofs of a machine, and the points below them."""
+
+    host: Host
+    roofs: Sequence[Roof]  # these are drawn
+    limits: Sequence[Roof]  # points are compared with these
+    tracks: Sequence[Track]
 
 
 def draw_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
@@ -112,8 +115,7 @@ def _draw_chosen(canvas: Canvas, t: Track) -> None:
     if len(xs) > 1:
         style = {"color": colour} if colour else {}
         canvas.line([min(xs), max(xs)], [t.height] * 2, lw=1.0, zorder=3, **style)
-    low, high = (t.amount / s for s in reversed(t.m.interval))
-    canvas.error_bar(*t.last, yerr=[[t.height - low], [high - t.height]])
+    canvas.error_bar(*t.last, ends=(t.amount / s for s in reversed(t.m.interval)), along="y")
     for level, x in largest_first(t.intensities):
         shape: dict[str, Any] = {"marker": _marker(t, level), "gid": canvas.gid(t.m)}
         if level == REQUESTED:
@@ -143,11 +145,7 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
         # Labels of adjacent points have the vertical order of the points.
         close = spots[(np.abs(spots - spot) < _NEAR).all(axis=1)]
         lowest, highest = spot[1] <= close[:, 1].min(), spot[1] >= close[:, 1].max()
-        compass = [
-            (east, north)
-            for east, north in COMPASS
-            if (north >= 0 or lowest) and (north <= 0 or highest)
-        ]
+        compass = [way for way in COMPASS if (way[1] >= 0 or lowest) and (way[1] <= 0 or highest)]
         style = {"fontweight": "normal" if t.peer else "bold", "gid": canvas.gid(t.m)}
         style |= {"color": t.series.colour} if t.series.colour else {}
         canvas.callout(t.words, t.last, (8, 14, 22, 32, 45), compass, **style)
@@ -159,10 +157,7 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
 
 
 def track_entries(series: Sequence[Series], tracks: Sequence[Track], words: str) -> list[Artist]:
-    """Make the legend entries of the sweeps, the memory levels, and the small points.
-
-    `words` has a placeholder for the memory level.
-    """
+    """Make the legend entries of the sweeps, of the small points, and `words` per memory level."""
     levels = {level for t in tracks if t.chosen for level in t.intensities} - {REQUESTED}
     several = any(s.colour for s in series)
     key: list[Artist] = [

@@ -70,7 +70,7 @@ def warp_states(
     what
         A sweep or measurements with hardware counters; others are omitted.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to write reasons and cycles into the bars, and to add a legend.
 
@@ -102,7 +102,11 @@ def warp_states(
         style: dict[str, Any] = {"va": "bottom", "color": FADED, "linespacing": 1.0}
         canvas.label(head, position=(x, -0.5), **style)
     latencies = [_latency(profile) for _, profile in rows]
-    parts = [_parts(of, named) for of in states]
+    parts = [{name: of.get(name, 0.0) for name in named} for of in states]
+    parts = [
+        {**part, _OTHER: sum(of.values()) - sum(part.values())}
+        for of, part in zip(states, parts, strict=True)
+    ]
     for row, (_, profile) in enumerate(rows):
         _bar(canvas, row, parts[row], font)
         # The total as a bar with its number, and the share of used issue slots.
@@ -141,11 +145,6 @@ def _largest(states: Sequence[dict[str, float]]) -> list[str]:
     }
     ranked = sorted(shares, key=lambda name: -shares[name])
     return [_SELECTED, *(name for name in ranked[:_NAMED] if shares[name])]
-
-
-def _parts(of: dict[str, float], named: Sequence[str]) -> dict[str, float]:
-    parts = {name: of.get(name, 0.0) for name in named}
-    return {**parts, _OTHER: sum(of.values()) - sum(parts.values())}
 
 
 def _words(name: str) -> str:

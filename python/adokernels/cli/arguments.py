@@ -1,4 +1,4 @@
-"""The commands of the parser, their common arguments, and the conversion of their text."""
+"""What commands have in common: arguments and their conversion, exit status, output files."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ from rich.console import Console
 import adokernels as ado
 from adokernels import _core
 
+#: A wrong result, a slower variant, or not enough memory.
+WRONG = 1
+#: A wrong argument.
+USAGE = 2
+#: A missing device, compiler or library.
+NO_DEVICE = 3
+#: Interrupted with Ctrl-C, as shells report it.
+INTERRUPTED = 130
+
+_DOTS_PER_INCH = 150
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
 
@@ -72,10 +82,7 @@ def option(text: str) -> tuple[str, Any]:
 
 
 def output_file(*suffixes: str) -> Callable[[str], Path]:
-    """Convert the path of a file that the command will write.
-
-    A path that cannot be written is rejected before anything is measured.
-    """
+    """Convert the path of a file to write; reject it before anything is measured."""
 
     def convert(text: str) -> Path:
         path = Path(text)
@@ -132,13 +139,7 @@ _COMMON: dict[str, dict[str, Any]] = {
 
 
 class Commands:
-    """The commands of a parser.
-
-    Attributes
-    ----------
-    names
-        The names of the commands, in the order of the help.
-    """
+    """The commands of a parser, with their `names` in the order of the help."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
@@ -150,14 +151,7 @@ class Commands:
     ) -> argparse.ArgumentParser:
         """Add a command.
 
-        Parameters
-        ----------
-        name, run, sentence, example
-            Its name, its function, its description in one sentence, and an example.
-        common
-            The names of its common arguments.
-        **defaults
-            Default values of arguments.
+        `common` are the names of its common arguments, and `defaults` the values of arguments.
         """
         self.names.append(name)
         parser: argparse.ArgumentParser = self._parsers.add_parser(
@@ -193,3 +187,17 @@ def problem_of(
     routine = ado.routines[options.routine]
     settings = options_of(options, routine)
     return routine, routine.task.random_operands(options.shape, options.dtype), settings
+
+
+def write_files(record: Any, options: argparse.Namespace, console: Console) -> None:
+    """Write a record and its chart to the files that ``--json`` and ``--plot`` name."""
+    given = vars(options)
+    if path := given.get("json"):
+        record.save(path)
+        console.print(f"wrote {path}")
+    if path := given.get("plot"):
+        from adokernels.charts.files import closing, save  # loads matplotlib
+
+        with closing(ado.plot, record) as figure:
+            save(figure, path, dpi=_DOTS_PER_INCH)
+        console.print(f"wrote {path}")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli import information, measuring, stored
-from adokernels.cli.arguments import Commands
-from adokernels.cli.results import INTERRUPTED, NO_DEVICE, USAGE, WRONG
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from adokernels.cli.arguments import INTERRUPTED, NO_DEVICE, USAGE, WRONG, Commands
+from adokernels.cli.commands import add_commands
 
 #: Width of a table of ceilings; a narrower terminal wraps its lines.
 _MIN_WIDTH = 100
@@ -28,13 +24,10 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command; return its exit status.
 
-    Returns
-    -------
-    int
-        0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a
-        wrong argument, 3 for a missing device, 130 if interrupted with Ctrl-C.
+    0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a wrong
+    argument, 3 for a missing device, 130 if interrupted with Ctrl-C.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)
@@ -43,18 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options, console) or 0
     except (ValueError, KeyError, TypeError, OSError) as error:
-        text = error.args[0] if isinstance(error, KeyError) else error
-        print(f"adokernels: {text}", file=sys.stderr)
-        return USAGE
+        status, text = USAGE, error.args[0] if isinstance(error, KeyError) else error
     except MemoryError as error:
-        print(f"adokernels: not enough memory: {error}", file=sys.stderr)
-        return WRONG
+        status, text = WRONG, f"not enough memory: {error}"
     except ado.Unavailable as error:
-        print(f"adokernels: {error}", file=sys.stderr)
-        return NO_DEVICE
+        status, text = NO_DEVICE, error
     except KeyboardInterrupt:
-        print("adokernels: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        status, text = INTERRUPTED, "interrupted"
+    print(f"adokernels: {text}", file=sys.stderr)
+    return status
 
 
 def parse(given: Sequence[str]) -> argparse.Namespace:
@@ -67,8 +57,7 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
     commands = Commands(parser)
-    for module in (information, measuring, stored):
-        module.add_commands(commands)
+    add_commands(commands)
     # The message of argparse would list the commands, but suggest none.
     name = next((word for word in given if not word.startswith("-")), None)
     if name is not None and name not in commands.names:

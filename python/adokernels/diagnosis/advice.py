@@ -2,14 +2,17 @@
 
 The rules follow the order of NVIDIA's guides: first distribute the work over all multiprocessors,
 then improve memory access patterns, then reduce memory accesses and computation, then hide latency.
+
+A bound holds for the proposed step even if it is combined with others. It is computed from the work
+that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings with a margin of
+3 %, and from the units whose utilisation the step does not reduce. A bound is at least 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from adokernels.diagnosis.bounds import bound_of
 from adokernels.diagnosis.evidence import (
     BOUND,
     EXCESS,
@@ -29,13 +32,9 @@ from adokernels.diagnosis.evidence import (
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step
 from adokernels.records.limiter import Kind, Limiter, Provenance
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
 from adokernels.text import number, percent, quantity, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
 
 #: Sectors of a cache line.
 _LINE = 4
@@ -45,7 +44,7 @@ _PER_LOAD = 4
 _REST = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Advice:
     """One proposed step.
 
@@ -77,28 +76,15 @@ class Advice:
 def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]:
     """Propose the next step and alternatives, the best first; empty if no rule applies.
 
-    Parameters
-    ----------
-    m
-        A measurement, with counters if it was profiled.
-    machine
-        The ceilings of its device. Without them, bounds follow from counters only.
+    Without the ceilings of the machine, bounds follow from counters only.
     """
     facts = Facts(m, machine)
     found = limiter(m, machine)
     where = f" of {_hottest(facts, found)}" if len(facts.kernels) > 1 else ""
-    advices: dict[Step, Advice] = {}
+    sentences: dict[Step, str] = {}
     for step, sentence in _proposals(facts, found):
-        if step not in advices:
-            bound, basis, provenance = bound_of(facts, step)
-            advices[step] = Advice(
-                step=step,
-                sentence=sentence.replace("{of}", where),
-                bound=bound,
-                basis=basis,
-                provenance=provenance,
-            )
-    return tuple(advices.values())
+        sentences.setdefault(step, sentence.replace("{of}", where))
+    return tuple(Advice(step, text, *_bound_of(facts, step)) for step, text in sentences.items())
 
 
 def _hottest(facts: Facts, found: Limiter) -> str:
@@ -125,13 +111,10 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if found.kind is Kind.PARALLELISM:
         # NVIDIA's rule LaunchConfiguration: more blocks gain at most (SMs - blocks) / SMs, and
         # nothing if each SM has a block.
-        idle = k.blocks < k.profile.multiprocessors
-        yield from () if idle else _latency(facts, k)
-        yield (
-            Step.PARALLELISM,
-            f"divide the work{{of}} among more blocks: {k.blocks} for"
-            f" {k.profile.multiprocessors} multiprocessors",
-        )
+        processors = k.profile.multiprocessors
+        yield from () if k.blocks < processors else _latency(facts, k)
+        text = f"divide the work{{of}} among more blocks: {k.blocks} for {processors}"
+        yield Step.PARALLELISM, f"{text} multiprocessors"
         yield from _latency(facts, k)
     elif found.kind is Kind.DRAM:
         yield from _dram(facts, k, found)
@@ -150,17 +133,13 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
 
 def _without_counters(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if found.kind is Kind.PARALLELISM:
-        yield (
-            Step.PARALLELISM,
-            "divide the work among at least as many blocks as there are multiprocessors",
-        )
+        text = "divide the work among at least as many blocks as there are multiprocessors"
+        yield Step.PARALLELISM, text
     elif found.kind is Kind.DRAM and (found.share or 0.0) >= REACHED:
         yield Step.DONE, "the compulsory bytes are transferred at the measured bandwidth"
     elif found.kind is Kind.COMPUTE:
-        yield (
-            Step.OPERATIONS,
-            "precompute, pack or replace operations: the variant is compute-bound",
-        )
+        text = "precompute, pack or replace operations: the variant is compute-bound"
+        yield Step.OPERATIONS, text
 
 
 def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
@@ -174,25 +153,15 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
             yield from _layout(facts, k, share)
             yield from _latency(facts, k)
             return
+        excess = f"DRAM transfers are {times} times the compulsory bytes"
         if facts.requests_once and k.excess("load") + k.excess("store") >= NOTABLE:
-            yield (
-                Step.COALESCING,
-                "access neighbouring elements in the same warp, by another order of the accesses or"
-                f" another data layout: DRAM transfers are {times} times the compulsory bytes,"
-                f" because sectors are partly used{_partly_used(k)}",
-            )
-        yield (
-            Step.DRAM_REUSE,
-            f"reuse data while they are in a cache: DRAM transfers are {times} times the compulsory"
-            " bytes",
-        )
+            text = "access neighbouring elements in the same warp, by another order of the accesses"
+            text += f" or another data layout: {excess}"
+            yield Step.COALESCING, f"{text}, because sectors are partly used{_partly_used(k)}"
+        yield Step.DRAM_REUSE, f"reuse data while they are in a cache: {excess}"
     elif share >= REACHED and several and 1 - facts.share_of_longest >= _REST:
-        rest = percent(1 - facts.share_of_longest)
-        yield (
-            Step.FUSION,
-            f"overlap or fuse the other kernels, {rest} of the time: {found.kernel} reaches the"
-            " measured bandwidth",
-        )
+        text = f"overlap or fuse the other kernels, {percent(1 - facts.share_of_longest)} of the"
+        yield Step.FUSION, f"{text} time: {found.kernel} reaches the measured bandwidth"
     elif share >= REACHED:
         yield Step.DONE, "the kernel reaches the bandwidth measured on this device"
     elif share >= BOUND:
@@ -206,30 +175,22 @@ def _layout(facts: Facts, k: KernelFacts, share: float) -> Iterator[tuple[Step, 
     latency = k.load_latency
     # The kernel can change the loads in flight; the layout may be given.
     if share < REACHED and latency is not None and latency < QUEUED and _memory_stalls(k) >= STALL:
-        yield (
-            Step.IN_FLIGHT,
-            f"issue several independent loads per thread: DRAM at {percent(share)} of the"
-            f" measured bandwidth, and a load takes only {quantity(latency, 's')}, so few"
-            " loads are in flight",
-        )
+        text = f"issue several independent loads per thread: DRAM at {percent(share)} of the"
+        text += f" measured bandwidth, and a load takes only {quantity(latency, 's')}"
+        yield Step.IN_FLIGHT, f"{text}, so few loads are in flight"
     limit = ""
     if kept := facts.dram_with_layout:
         limit = f"; with this layout, other steps gain at most {ratio(max(MARGIN / kept, 1.0))}"
-    yield (
-        Step.COALESCING,
-        "change the data layout so that needed bytes are contiguous, for example to a structure of"
-        f" arrays: DRAM transfers are {number(facts.traffic or 1.0)} times the compulsory bytes,"
-        " because sectors and DRAM accesses also contain bytes that are not needed"
-        f"{_partly_used(k)}, and each is read about once{limit}",
-    )
+    text = "change the data layout so that needed bytes are contiguous, for example to a structure"
+    text += f" of arrays: DRAM transfers are {number(facts.traffic or 1.0)} times the compulsory"
+    text += " bytes, because sectors and DRAM accesses also contain bytes that are not needed"
+    yield Step.COALESCING, f"{text}{_partly_used(k)}, and each is read about once{limit}"
 
 
 def _partly_used(k: KernelFacts) -> str:
     """The sectors of a load request beside the ideal, in parentheses; empty without excess."""
-    sectors, ideal = (
-        k.get("load_sectors_per_request"),
-        k.ratio("ideal_load_sectors", "load_requests"),
-    )
+    sectors = k.get("load_sectors_per_request")
+    ideal = k.ratio("ideal_load_sectors", "load_requests")
     if sectors is None or ideal is None or k.excess("load") < NOTABLE:
         return ""
     return f" (a load request accesses {number(sectors)} sectors, ideally {number(ideal)})"
@@ -244,94 +205,63 @@ def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.busiest("L1")
     if conflicts >= NOTABLE and l1 and conflicts * l1.share >= NOTABLE:
-        yield (
-            Step.BANK_CONFLICTS,
-            f"pad or permute shared memory{{of}}: {percent(conflicts)} of its wavefronts are"
-            " bank conflicts",
-        )
+        text = f"pad or permute shared memory{{of}}: {percent(conflicts)} of its wavefronts"
+        yield Step.BANK_CONFLICTS, f"{text} are bank conflicts"
     if k.excess("store") * share >= NOTABLE:
-        yield (
-            Step.COALESCING,
-            "coalesce stores{of}: they transfer"
-            f" {k.times_ideal('store')} times the ideal number of sectors",
-        )
+        text = f"they transfer {k.times_ideal('store')} times the ideal number of sectors"
+        yield Step.COALESCING, f"coalesce stores{{of}}: {text}"
     # Excess sectors that other loads use are L1 hits. They cost time only if L1 is the limiter.
     excess = k.excess("load") - (0.0 if l1_limits else k.get("l1_hit_rate") or 0.0)
     sectors, width = k.get("load_sectors_per_request") or 0.0, k.bytes_per_lane("load")
     if excess * share >= NOTABLE and sectors > _LINE * max((width or 0.0) / FULL_LINE, 1):
-        yield (
-            Step.COALESCING,
-            f"coalesce loads{{of}}: a load request accesses {number(sectors)} sectors",
-        )
+        text = f"coalesce loads{{of}}: a load request accesses {number(sectors)} sectors"
+        yield Step.COALESCING, text
     spilled = k.ratio("local_bytes", "l1_bytes")
     if spilled is not None and spilled >= NOTABLE:
-        yield (
-            Step.SPILLS,
-            f"allow more registers per thread{{of}}: {percent(spilled)} of the bytes in L1 are"
-            " local memory",
-        )
+        text = f"{percent(spilled)} of the bytes in L1 are local memory"
+        yield Step.SPILLS, f"allow more registers per thread{{of}}: {text}"
 
 
 def _volume(k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Yield steps that reduce the number of memory accesses."""
     if (k.loads_per_byte or 0.0) >= EXCESS:
-        yield (
-            Step.REUSE,
-            f"keep data in registers or shared memory{{of}}: each byte from DRAM is loaded"
-            f" {k.times_loaded}",
-        )
-    if (k.shared_of_l1 or 0.0) > 0.5:
-        yield (
-            Step.REUSE,
-            f"keep values in registers{{of}}: {percent(k.shared_of_l1 or 0.0)} of the L1 wavefronts"
-            " access shared memory",
-        )
+        text = "keep data in registers or shared memory{of}: each byte from DRAM is loaded"
+        yield Step.REUSE, f"{text} {k.times_loaded}"
+    if (shared := k.shared_of_l1 or 0.0) > 0.5:
+        text = f"{percent(shared)} of the L1 wavefronts access shared memory"
+        yield Step.REUSE, f"keep values in registers{{of}}: {text}"
     yield from _narrow(k, NARROW)
 
 
 def _narrow(k: KernelFacts, below: float) -> Iterator[tuple[Step, str]]:
     requests = {access: k.get(f"{access}_requests") or 0.0 for access in ("load", "store")}
     many = [access for access in requests if requests[access] >= NOTABLE * sum(requests.values())]
-    widths = [(k.bytes_per_lane(access), access) for access in many]
-    known = [(width, access) for width, access in widths if width]
+    known = [(width, access) for access in many if (width := k.bytes_per_lane(access))]
     if known and min(known)[0] < below:
         width, access = min(known)
-        yield (
-            Step.WIDER,
-            f"use vector accesses{{of}}: a {access} transfers {number(width)} of {WIDEST:.0f}"
-            " possible bytes per lane",
-        )
+        text = f"use vector accesses{{of}}: a {access} transfers {number(width)} of {WIDEST:.0f}"
+        yield Step.WIDER, f"{text} possible bytes per lane"
 
 
 def _compute(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
     lanes = k.get("unpredicated_lanes")
     if lanes is not None and lanes < LANES:
-        yield (
-            Step.DIVERGENCE,
-            f"reduce warp divergence{{of}}: {number(lanes)} of 32 lanes are active per instruction",
-        )
-    loads, times = k.load_instructions or 0.0, max(k.loads_per_byte or 0.0, 1.0)
+        text = f"{number(lanes)} of 32 lanes are active per instruction"
+        yield Step.DIVERGENCE, f"reduce warp divergence{{of}}: {text}"
+    loads = k.ratio("load_requests", "instructions") or 0.0
+    times = max(k.loads_per_byte or 0.0, 1.0)
     general = not found.unit.startswith(("FP64", "tensor"))
     if general and times >= EXCESS and loads * _PER_LOAD * (1 - 1 / times) >= NOTABLE:
-        yield (
-            Step.REUSE,
-            f"reuse loaded data{{of}}: each byte from DRAM is loaded {k.times_loaded}, and"
-            f" {percent(loads)} of the instructions are loads",
-        )
+        text = f"reuse loaded data{{of}}: each byte from DRAM is loaded {k.times_loaded}, and"
+        yield Step.REUSE, f"{text} {percent(loads)} of the instructions are loads"
     fused = k.get("fma_share")
     if fused is not None and fused < NOTABLE and found.unit.startswith(("FP64", "FMA")):
-        yield (
-            Step.FMA,
-            f"combine products and sums into FMAs{{of}}: {percent(fused)} of the floating-point"
-            " instructions are FMAs",
-        )
+        text = f"{percent(fused)} of the floating-point instructions are FMAs"
+        yield Step.FMA, f"combine products and sums into FMAs{{of}}: {text}"
     if not facts.m.flops and not facts.m.executed_flops:  # mostly memory accesses
         yield from _narrow(k, NARROW)
-    share = percent(found.share or 0.0)
-    yield (
-        Step.OPERATIONS,
-        f"precompute, pack or replace operations{{of}}: {found.unit} at {share}",
-    )
+    text = f"{found.unit} at {percent(found.share or 0.0)}"
+    yield Step.OPERATIONS, f"precompute, pack or replace operations{{of}}: {text}"
     if general:
         yield from _narrow(k, NARROW)
 
@@ -342,11 +272,9 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
     # Fewer instructions also mean fewer stalls.
     if facts.excess_arithmetic >= NOTABLE:
-        yield (
-            Step.OPERATIONS,
-            "precompute or replace operations{of}: FLOPs beyond the useful ones would take"
-            f" {percent(facts.excess_arithmetic)} of the time at the measured peak",
-        )
+        text = "precompute or replace operations{of}: FLOPs beyond the useful ones would take"
+        share = percent(facts.excess_arithmetic)
+        yield Step.OPERATIONS, f"{text} {share} of the time at the measured peak"
     groups = {
         "memory": _memory_stalls(k),
         "synchronisation": k.stall("barrier", "membar"),
@@ -354,31 +282,26 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
         "arithmetic": k.stall("math_pipe_throttle", "wait", "dispatch_stall"),
         "branches": k.stall("branch_resolving", "no_instruction"),
     }
-    ordered = sorted(groups.items(), key=lambda item: -item[1])
-    for name, share in ordered:
-        if share < STALL and name != ordered[0][0]:
-            break
-        yield from _waiting(k, name, percent(share))
+    ordered = sorted(groups, key=lambda name: -groups[name])
+    for name in ordered:
+        if groups[name] >= STALL or name == ordered[0]:
+            yield from _waiting(k, name, percent(groups[name]))
 
 
 def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, str]]:
     text = f"warps wait for {reason} in {share} of their time"
     if reason == "memory":
         if (k.loads_per_byte or 0.0) >= EXCESS:
-            yield (
-                Step.REUSE,
-                f"keep data in registers or shared memory{{of}}: {text}, and each byte from DRAM"
-                f" is loaded {k.times_loaded}",
-            )
+            loaded = f"each byte from DRAM is loaded {k.times_loaded}"
+            yield Step.REUSE, f"keep data in registers or shared memory{{of}}: {text}, and {loaded}"
         yield from _narrow(k, NARROW)
         theoretical, eligible = k.profile.kernel.occupancy, k.get("eligible_warps")
         # More warps help only if a scheduler has no eligible warp in some cycles.
         if theoretical < BOUND and (eligible is None or eligible < 1):
-            limit = k.profile.kernel.limiter
+            limit = f"{k.profile.kernel.limiter} limit occupancy to {percent(theoretical)}"
             yield (
                 Step.OCCUPANCY,
-                f"increase the number of resident warps{{of}}: {text}, and {limit} limit"
-                f" occupancy to {percent(theoretical)}",
+                f"increase the number of resident warps{{of}}: {text}, and {limit}",
             )
         yield Step.IN_FLIGHT, f"issue several independent loads per thread{{of}}: {text}"
         yield from _narrow(k, WIDEST)
@@ -408,10 +331,74 @@ def _parallel_instructions(k: KernelFacts) -> Iterator[tuple[Step, str]]:
     fixed, busy = k.stall("wait"), k.stall("math_pipe_throttle", "dispatch_stall")
     idle = issue is not None and issue < LEANING and (eligible is None or eligible < 1)
     if k.profile.waves < 1 and idle and fixed >= STALL and fixed > busy:
-        yield (
-            Step.PARALLELISM,
-            "compute several independent results per thread, or launch more warps per"
-            f" multiprocessor{{of}}: warps wait in {percent(fixed)} of their time for the fixed"
-            f" latency of arithmetic, and schedulers issue in {percent(issue or 0.0)} of the"
-            " cycles",
-        )
+        text = "compute several independent results per thread, or launch more warps per"
+        text += f" multiprocessor{{of}}: warps wait in {percent(fixed)} of their time for the fixed"
+        text += f" latency of arithmetic, and schedulers issue in {percent(issue or 0.0)}"
+        yield Step.PARALLELISM, f"{text} of the cycles"
+
+
+#: Steps that do not change the number of instructions.
+_SAME_INSTRUCTIONS = {Step.COALESCING, Step.BANK_CONFLICTS, Step.OCCUPANCY, Step.PARALLELISM}
+#: Parts of the names of compute units that execute instructions without memory access.
+_PIPES = ("slots", "instructions", "ALU", "FMA", "FP64", "tensor", "XU", "uniform")
+
+
+#: Lower bound of the remaining time as a share of the current time, the reason, and its sources.
+_Floor = tuple[float, str, tuple[Provenance, ...]]
+#: A smaller share of the time does not limit the gain, and its inverse may overflow.
+_NEGLIGIBLE = 1e-9
+
+
+def _bound_of(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
+    """The largest gain of a step (None without a bound), its reason, and sources of its numbers."""
+    floors = [floor for floor in _floors(facts, step) if floor[0] > _NEGLIGIBLE]
+    if not floors:
+        return None, "", ()
+    share, basis, provenance = max(floors, key=lambda floor: floor[0])
+    return max(1 / share, 1.0), basis, provenance
+
+
+def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
+    ceiling = (Provenance.MODELLED, Provenance.CEILING)
+    if facts.compulsory:
+        share, name = facts.compulsory
+        text = f"the compulsory bytes need {percent(share)} of the time at the measured {name}"
+        yield share / MARGIN, f"{text} bandwidth", ceiling
+    if facts.useful_arithmetic:
+        text = f"the useful FLOPs need {percent(facts.useful_arithmetic)} of the time at the"
+        yield facts.useful_arithmetic / MARGIN, f"{text} measured peak", ceiling
+    kept = facts.dram_with_layout
+    if step is Step.IN_FLIGHT and kept:
+        text = f"the DRAM transfers remain, {percent(kept)} of the bandwidth measured on this"
+        yield kept / MARGIN, f"{text} device", (Provenance.COUNTED, Provenance.CEILING)
+    if len(facts.kernels) == 1:  # a step may change several kernels at once
+        for share, text in _floors_of_kernel(facts.kernels[0], step):
+            yield share, text, (Provenance.COUNTED,)
+
+
+def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[tuple[float, str]]:
+    """Yield the shares of the time of a single kernel that remain, from its counters."""
+    pipes = [u for u in k.units if u.level == "compute" and any(p in u.name for p in _PIPES)]
+    busy = k.get("sm_active") if step is Step.PARALLELISM else None
+    if step is Step.PARALLELISM and busy:
+        l1 = k.busiest("L1")
+        for unit in (*pipes[:1], *([l1] if l1 else [])):
+            text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
+            yield unit.share, f"{text} with work, {percent(busy)} of all"
+    elif step in _SAME_INSTRUCTIONS and pipes:
+        text = f"the number of instructions does not change: {pipes[0].name} at"
+        yield pipes[0].share, f"{text} {percent(pipes[0].share)} of peak"
+    if step is Step.OCCUPANCY:
+        for unit in k.units[:1]:
+            yield unit.share, f"{unit.name} at {percent(unit.share)} of peak"
+        if occupancy := k.get("occupancy"):
+            yield occupancy, f"{percent(occupancy)} of the possible warps are already active"
+    if step is Step.BANK_CONFLICTS and (l1 := k.busiest("L1")):
+        remaining = l1.share * (1 - min(k.get("conflict_share") or 0.0, 1.0))
+        yield remaining, "the L1 wavefronts without bank conflicts remain"
+    if step is Step.DIVERGENCE and pipes and (lanes := k.get("unpredicated_lanes")):
+        text = f"{number(lanes)} of 32 lanes are already active"
+        yield pipes[0].share * min(lanes / 32, 1.0), text
+    if step is Step.FMA and pipes and (fused := k.get("fma_share")) is not None:
+        text = "FMAs halve the number of the other floating-point instructions"
+        yield pipes[0].share * (1 - 0.5 * (1 - fused)), text

@@ -14,19 +14,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from adokernels import _core
 from adokernels.diagnosis import evidence
+from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
+from adokernels.records.profile import KernelProfile
 from adokernels.records.shown import ShownAsTables
+from adokernels.records.statistics import Comparison
+from adokernels.records.sweep import Sweep
 from adokernels.text import StrEnum, number, percent
-
-if TYPE_CHECKING:
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.profile import KernelProfile
-    from adokernels.records.statistics import Comparison
-    from adokernels.records.sweep import Sweep
 
 
 def _shared_headroom(k: KernelProfile) -> float | None:
@@ -57,32 +55,17 @@ class Validity(StrEnum):
 class Indicator:
     """One condition: a value from counters, compared with a threshold.
 
-    Attributes
-    ----------
-    title
-        What is compared.
-    quantities
-        Keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`; their values are
-        added.
-    per
-        Keys of quantities. The first sum is divided by the sum of these. Empty for no division.
-    unit
-        ``"%"`` (a fraction, shown as a percentage), or empty.
-    comparison
-        ``">="`` or ``"<"``.
-    threshold
-        The threshold of the comparison.
-    source
-        Where the threshold comes from.
+    The value is the sum of `quantities`, divided by the sum of those in `per`, if there are any.
+    Both are keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`.
     """
 
-    title: str
+    title: str  # what is compared
     quantities: tuple[str, ...]
     per: tuple[str, ...] = ()
-    unit: Literal["%", ""] = ""
+    unit: Literal["%", ""] = ""  # "%" for a fraction that is shown as a percentage
     comparison: Literal[">=", "<"]
     threshold: float
-    source: str
+    source: str  # where the threshold comes from
 
     def value(self, kernel: KernelProfile) -> float | None:
         """The value of one kernel; None if a quantity was not collected."""
@@ -97,9 +80,7 @@ class Indicator:
     def holds(self, m: Measurement) -> bool | None:
         """Whether the condition is met; None without counters of its quantities."""
         value = self.of(m)
-        if value is None:
-            return None
-        return value >= self.threshold if self.comparison == ">=" else value < self.threshold
+        return None if value is None else (value >= self.threshold) == (self.comparison == ">=")
 
     def shown(self, value: float) -> str:
         """Format a value."""
@@ -118,34 +99,20 @@ class Indicator:
 
 def _sum(kernel: KernelProfile, keys: tuple[str, ...]) -> float | None:
     """The sum of quantities of a kernel; None if one was not collected."""
-    total = 0.0
-    for key in keys:
-        value = RESOURCES[key](kernel) if key in RESOURCES else BY_KEY[key].of(kernel.values)
-        if value is None:
-            return None
-        total += value
-    return total
+    values = [RESOURCES[k](kernel) if k in RESOURCES else BY_KEY[k].of(kernel.values) for k in keys]
+    known = [value for value in values if value is not None]
+    return sum(known, start=0.0) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A step of a ladder that follows the strategy of a card.
-
-    Attributes
-    ----------
-    routine, before, after
-        The routine, and the variants before and after the step.
-    stored
-        Name of the stored ladder (``notebooks/data`` of the repository) with counters of both.
-    published
-        Whether the talk makes this step.
-    """
+    """A step of a ladder that follows the strategy of a card."""
 
     routine: str
-    before: str
+    before: str  # the variants before and after the step
     after: str
-    stored: str
-    published: bool = False
+    stored: str  # the stored ladder with counters of both (``notebooks/data`` of the repository)
+    published: bool = False  # whether the talk makes this step
 
     def __str__(self) -> str:
         return f"{self.routine}: {self.before} to {self.after}"
@@ -208,7 +175,7 @@ class Card(ShownAsTables):
         sweep
             A ladder with hardware counters (``ado.sweep(..., counters=True)``, ``ado.load``).
         before, after
-            Variants of the sweep; by default those of the first example that the sweep contains.
+            Variants of the sweep; by default the first example that the sweep contains.
 
         Returns
         -------
@@ -279,13 +246,7 @@ class Cards(ShownAsTables, Mapping[str, Card]):
         self._cards = {card.key: card for card in cards}
 
     def __getitem__(self, key: str) -> Card:
-        """Return a card.
-
-        Raises
-        ------
-        KeyError
-            If there is no card of this name.
-        """
+        """Return a card; raise KeyError with a suggestion if there is none of this name."""
         if key not in self._cards:
             raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self._cards))}")
         return self._cards[key]
@@ -306,20 +267,13 @@ def _read() -> Cards:
     folder = resources.files("adokernels.diagnosis")
     document = json.loads(folder.joinpath("cards.json").read_text(encoding="utf-8"))
     indicators = {name: _indicator(**fields) for name, fields in document["indicators"].items()}
-    return Cards(
-        *(
-            Card(
-                **fields
-                | {
-                    "indicators": tuple(indicators[name] for name in fields["indicators"]),
-                    "strategy": tuple(fields["strategy"]),
-                    "examples": tuple(Example(**example) for example in fields["examples"]),
-                    "validity": Validity(fields["validity"]),
-                }
-            )
-            for fields in document["cards"]
-        )
-    )
+    found = []
+    for fields in document["cards"]:
+        fields["indicators"] = tuple(indicators[name] for name in fields["indicators"])
+        fields["strategy"] = tuple(fields["strategy"])
+        fields["examples"] = tuple(Example(**example) for example in fields["examples"])
+        found.append(Card(**fields | {"validity": Validity(fields["validity"])}))
+    return Cards(*found)
 
 
 def _indicator(*, threshold: str | float, **fields: Any) -> Indicator:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import limiter
-from adokernels.diagnosis.steps import Step, changed_by
-from adokernels.diagnosis.targets import MetricChange, change
-from adokernels.records.limiter import Limiter
+from adokernels.diagnosis.steps import MetricChange, Step, change, changed_by
 from adokernels.records.record import Entries
+from adokernels.records.limiter import Limiter
+from adokernels.records.measurement import Measurement
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
-
-if TYPE_CHECKING:
-    from adokernels.records.measurement import Measurement
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
@@ -97,8 +93,7 @@ class Finding:
         """Whether the next variant tests the bound: proposed change made, or "done"."""
         if self.outcome is None or self.advice is None or self.advice.bound is None:
             return False
-        step = self.advice.step
-        return step is Step.DONE or step in (self.outcome.changes or ())
+        return self.advice.step in (Step.DONE, *(self.outcome.changes or ()))
 
     @property
     def exceeded(self) -> bool:
@@ -152,7 +147,7 @@ def diagnose(sweep: Sweep) -> Diagnosis:
             counted=m.profile is not None,
             limiter=limiter(m, machine),
             advices=(advices := advise(m, machine)),
-            cards=_cards(m, advices),
+            cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
             outcome=_outcome(m, after[m], advices) if m in after else None,
         )
         for m in sweep.variants
@@ -160,10 +155,8 @@ def diagnose(sweep: Sweep) -> Diagnosis:
     return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
 
 
-def _cards(m: Measurement, advices: tuple[Advice, ...]) -> tuple[str, ...]:
-    if advices and advices[0].step is Step.DONE:
-        return ()
-    return tuple(card.key for card in cards.applying(m))
+def _done(advices: tuple[Advice, ...]) -> bool:
+    return bool(advices) and advices[0].step is Step.DONE
 
 
 def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:

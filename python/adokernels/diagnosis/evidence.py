@@ -10,12 +10,14 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adokernels.records.forms import number_in
+from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Evidence, Provenance
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import (
     COMPUTE_BREAKDOWN,
     MEMORY_BREAKDOWN,
@@ -24,13 +26,8 @@ from adokernels.records.metrics import (
     WARP,
     of_peak,
 )
+from adokernels.records.profile import KernelProfile
 from adokernels.text import NO_LIMIT, number, percent
-
-if TYPE_CHECKING:
-    from adokernels.records.inputs import Inputs
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.profile import KernelProfile
 
 # NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the other rules).
 #: A unit is the limiter from this share of its maximum.
@@ -76,8 +73,7 @@ class Unit:
 def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
     """Measured DRAM bandwidth in bytes per second for a fraction `written` of written bytes.
 
-    Switching between reads and writes reduces the bandwidth. The ceiling is therefore interpolated
-    between the measured read, copy and write ceilings.
+    Interpolated between read, copy and write: switching between reads and writes reduces it.
     """
     if machine is None:
         return None
@@ -89,21 +85,19 @@ def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
     return pure + (known["copy"] - pure) * mixed
 
 
+def highest_of_dram(machine: Machine | None, *written: float) -> float:
+    """The highest measured DRAM bandwidth for these fractions of written bytes, or for all."""
+    return max(bandwidth_of_dram(machine, w) or 0.0 for w in written or (0.0, 0.5, 1.0))
+
+
 def ceiling_named(machine: Machine | None, name: str) -> float | None:
     """The measured value of a ceiling per second; None if the machine has no such ceiling."""
     ceilings = machine.ceilings if machine else ()
     return next((c.measured for c in ceilings if c.name == name), None)
 
 
-#: Memory levels, their ceilings, and the quantities with the bytes that the ceilings limit.
-_CEILINGS = (
-    ("L1", "L1 read", "l1_bytes"),
-    ("shared memory", "shared read", "shared_bytes"),
-    ("L2", "L2 read", "l2_bytes"),
-    ("DRAM", "", "dram_bytes"),
-)
-
-
+#: Caches and shared memory with their ceilings.
+_CEILINGS = {"L1": "L1 read", "shared memory": "shared read", "L2": "L2 read"}
 _TOTALS = ("compute", "L1", "L2", "DRAM")
 #: Sectors of the largest request: 16 bytes per lane of a warp.
 _LARGEST_REQUEST = 16
@@ -153,30 +147,23 @@ class KernelFacts:
     def of_ceilings(self) -> tuple[Unit, ...]:
         """Counted bytes per second of each memory level, relative to its measured ceiling.
 
-        A level is omitted if it has no ceiling, or if its bytes exceed the ceiling. In the latter
-        case the ceiling does not limit these bytes, for example if several lanes read one word.
+        A level is omitted if its bytes exceed the ceiling, for example if lanes read the same word.
         """
+        ceilings = {level: ceiling_named(self.machine, name) for level, name in _CEILINGS.items()}
+        ceilings["DRAM"] = bandwidth_of_dram(self.machine, self.written)
         found = []
-        for level, name, moved in _CEILINGS:
-            rate, ceiling = self.ratio(moved, "seconds"), self._ceiling(level, name)
+        for level, ceiling in ceilings.items():
+            rate = self.ratio(f"{level.split()[0].lower()}_bytes", "seconds")
             if rate is not None and ceiling and rate / ceiling <= NO_LIMIT:
                 found.append(Unit(level, level, rate / ceiling))
         return tuple(found)
 
-    def _ceiling(self, level: str, name: str) -> float | None:
-        if level == "DRAM":
-            return bandwidth_of_dram(self.machine, self.written)
-        return ceiling_named(self.machine, name)
-
     @cached_property
     def stalls(self) -> tuple[tuple[str, float], ...]:
         """Stall reasons and their shares of the cycles between two instructions of a warp."""
-        shares = [
-            (name, self.ratio(f"stall_{name}", "warp_latency"))
-            for name in STALLS
-            if name != "selected"
-        ]
-        return tuple(sorted(((n, s) for n, s in shares if s), key=lambda item: -item[1]))
+        stalled = [name for name in STALLS if name != "selected"]
+        shares = [(n, s) for n in stalled if (s := self.ratio(f"stall_{n}", "warp_latency"))]
+        return tuple(sorted(shares, key=lambda item: -item[1]))
 
     def stall(self, *names: str) -> float:
         """The total share of these stall reasons; 0 if they were not collected."""
@@ -184,10 +171,7 @@ class KernelFacts:
 
     @cached_property
     def shared_of_l1(self) -> float | None:
-        """The fraction of the L1 wavefronts that access shared memory.
-
-        L1 processes one wavefront per cycle on each multiprocessor.
-        """
+        """The fraction of the L1 wavefronts (at most one per cycle) that access shared memory."""
         share = self.get(of_peak(MEMORY_BREAKDOWN["L1"]["L1 wavefronts"]))
         seconds, clock = self.get("seconds"), self.get("clock")
         loads, stores = self.get("shared_load_wavefronts"), self.get("shared_store_wavefronts")
@@ -197,24 +181,17 @@ class KernelFacts:
         return min((loads + stores) / everything, 1.0)
 
     def bytes_per_lane(self, access: str) -> float | None:
-        """Bytes per lane of a load or store instruction, if all lanes are active.
-
-        The value is an underestimate if lanes share words.
-        """
-        ideal, requests = self.get(f"ideal_{access}_sectors"), self.get(f"{access}_requests")
-        return None if not requests or ideal is None else 32 * ideal / requests / WARP
+        """Bytes per lane if all lanes are active; an underestimate if lanes share words."""
+        sectors = self.ratio(f"ideal_{access}_sectors", f"{access}_requests")
+        return None if sectors is None else SECTOR * sectors / WARP
 
     def over_ideal(self, access: str) -> float | None:
-        """Sectors of loads or of stores, divided by the ideal number of sectors.
-
-        If the bytes were not counted, requests are assumed to have the maximum size. The result is
-        then an underestimate.
-        """
+        """Sectors per ideal sector; an underestimate if the bytes were not counted."""
         moved, ideal = self.get(f"{access}_sectors"), self._ideal(access)
         return moved / ideal if moved and ideal else None
 
     def _ideal(self, access: str) -> float | None:
-        """The ideal number of sectors; an overestimate if the bytes were not counted."""
+        """The ideal number of sectors, with the largest requests if bytes were not counted."""
         moved, requests = self.get(f"{access}_sectors"), self.get(f"{access}_requests")
         if not self._exact(access) and moved is not None and requests is not None:
             return min(moved, _LARGEST_REQUEST * requests)
@@ -237,12 +214,9 @@ class KernelFacts:
 
     @cached_property
     def loads_per_byte(self) -> float | None:
-        """Bytes that global loads request, per byte read from DRAM.
-
-        The value is an overestimate if the bytes were not counted.
-        """
+        """Requested bytes of global loads per byte read from DRAM; too many if not counted."""
         ideal, read = self._ideal("load"), self.get("dram_read_bytes")
-        return None if ideal is None or not read else 32 * ideal / read
+        return None if ideal is None or not read else SECTOR * ideal / read
 
     @cached_property
     def times_loaded(self) -> str:
@@ -261,16 +235,6 @@ class KernelFacts:
             return None
         warps = occupancy * self.profile.kernel.max_warps * self.profile.multiprocessors
         return warps * self.stall("long_scoreboard", "lg_throttle") / rate
-
-    def requested_bytes(self, access: str) -> float | None:
-        """Bytes that the lanes of global loads or stores request; None if not counted."""
-        ideal = self.get(f"ideal_{access}_sectors")
-        return None if ideal is None else SECTOR * ideal
-
-    @cached_property
-    def load_instructions(self) -> float | None:
-        """The fraction of the instructions that load from global memory."""
-        return self.ratio("load_requests", "instructions")
 
     @cached_property
     def blocks(self) -> int:
@@ -314,23 +278,21 @@ class Facts:
     def requests_once(self) -> bool:
         """Whether a single kernel requests about as many bytes as are compulsory.
 
-        Then DRAM traffic beyond the compulsory bytes is not caused by repeated accesses, but by
-        unused parts of sectors and DRAM accesses.
+        Then unused parts of sectors and DRAM accesses cause additional traffic, not repetition.
         """
         if len(self.kernels) != 1 or not self.m.bytes:
             return False
-        loaded, stored = map(self.kernels[0].requested_bytes, ("load", "store"))
-        return None not in (loaded, stored) and (
-            (loaded or 0.0) + (stored or 0.0) <= EXCESS * self.m.bytes
-        )
+        loaded, stored = map(self.kernels[0].get, ("ideal_load_sectors", "ideal_store_sectors"))
+        known = loaded is not None and stored is not None
+        return known and SECTOR * ((loaded or 0.0) + (stored or 0.0)) <= EXCESS * self.m.bytes
 
     @cached_property
     def unneeded_operands(self) -> bool:
         """Whether DRAM reads exceed the needed bytes only because of the layout of the operands.
 
-        The compulsory bytes include the output. If they do not exceed the size of the operands,
-        parts of the operands are not needed. If, in addition, DRAM reads do not exceed the size of
-        the operands, each sector is read about once, so no cache can reduce the traffic.
+        Parts of the operands are not needed if the compulsory bytes, which include the output, do
+        not exceed their size. If DRAM reads do not exceed it either, each sector is read about
+        once, so no cache can reduce the traffic.
         """
         operands = _size(self.m.problem)
         if len(self.kernels) != 1 or not 0 < self.m.bytes <= operands:
@@ -342,7 +304,7 @@ class Facts:
     def dram_with_layout(self) -> float | None:
         """The share of the measured DRAM bandwidth, if only another data layout reduces the bytes.
 
-        None if the kernel itself requests unneeded bytes, which it can avoid with any layout.
+        None if the kernel requests unneeded bytes, which it can avoid with any layout.
         """
         if not (self.unneeded_operands and self.requests_once):
             return None
@@ -360,28 +322,20 @@ class Facts:
         """The minimum share of the time for the compulsory bytes, and the ceiling used.
 
         Data that fit into the last-level cache may cause no DRAM transfers during a call. On a GPU,
-        they still pass through L2, which reads and writes at the same time. On a CPU, the ceiling
-        is then that of the fastest cache.
+        they still pass through L2, which reads and writes at the same time. On a CPU, the fastest
+        cache is then the ceiling.
         """
         if self.machine is None or not self.m.bytes:
             return None
         if self.fits_in_cache and (l2 := ceiling_named(self.machine, "L2 read")):
-            rate: float | None = 2 * l2
-            name = "L2"
+            rate, name = 2 * l2, "L2"
             if self.m.device == "cpu":
                 fastest = max(self.machine.of_kind("bandwidth"), key=lambda c: c.measured)
                 rate, name = fastest.measured, fastest.level
         else:
-            written = [k.written for k in self.kernels if len(self.kernels) == 1]
-            rate, name = self._dram(*(written or (0.0, 0.5, 1.0))), "DRAM"
-        if not rate:
-            return None
-        return self.m.bytes / rate / self.m.seconds, name
-
-    def _dram(self, *written: float) -> float | None:
-        """The highest DRAM bandwidth for any of these fractions of written bytes."""
-        rates = [bandwidth_of_dram(self.machine, fraction) for fraction in written]
-        return max((rate for rate in rates if rate), default=None)
+            written = [k.written for k in self.kernels] if len(self.kernels) == 1 else []
+            rate, name = highest_of_dram(self.machine, *written), "DRAM"
+        return (self.m.bytes / rate / self.m.seconds, name) if rate else None
 
     @cached_property
     def useful_arithmetic(self) -> float | None:
@@ -390,10 +344,9 @@ class Facts:
 
     @cached_property
     def excess_arithmetic(self) -> float:
-        """The share of the time for FLOPs beyond the useful ones, at the measured peak.
+        """The share of the time for FLOPs beyond the useful ones, at the peak of the variant's mix.
 
-        The peak is that of the variant's mix of FMAs and other instructions. The share is 0 if it
-        is unknown.
+        It is 0 if the mix of FMAs and other instructions is unknown.
         """
         excess = max(self.m.executed_flops - self.m.flops, 0.0)
         if not self._peak or not self.m.flops or self.m.fma_share is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from adokernels.diagnosis.evidence import (
     BALANCED,
@@ -23,40 +23,22 @@ from adokernels.diagnosis.evidence import (
     KernelFacts,
     Unit,
     at,
-    bandwidth_of_dram,
     ceiling_named,
+    highest_of_dram,
 )
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
+from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.text import NO_LIMIT, number, percent
-
-if TYPE_CHECKING:
-    from adokernels.records.machine import Machine
 
 _COUNTED = Provenance.COUNTED
 
 
 def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
-    """Find the limiter of a variant.
+    """Find the limiter of a variant, or of its longest kernel if it has several.
 
-    Parameters
-    ----------
-    m
-        A measurement; with hardware counters (``m.profile``) if it was profiled.
-    machine
-        The ceilings of its device, from :func:`adokernels.machine` or ``sweep.machine``. Without
-        them, counters are compared only with the hardware's maximum.
-
-    Returns
-    -------
-    Limiter
-        For a variant of several kernels, the limiter of the longest.
-
-    Raises
-    ------
-    TypeError
-        If `m` is not a measurement.
+    Without the ceilings of the machine, counters are compared only with the hardware's maximum.
     """
     if not isinstance(m, Measurement):
         raise TypeError(f"m must be a Measurement, got {type(m).__name__}")
@@ -74,10 +56,8 @@ def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
     evidence = [*first, *_details(k, kind)]
     working = facts.share_of_kernels
     if working is not None and working < BOUND:
-        text = (
-            f"kernels take {percent(working)} of the measured time; the rest is launches and gaps"
-        )
-        evidence.append(Evidence(text, working, BOUND, Provenance.TIMED))
+        text = f"kernels take {percent(working)} of the measured time; the rest is launches and"
+        evidence.append(Evidence(f"{text} gaps", working, BOUND, Provenance.TIMED))
     return Limiter(
         kind=kind,
         unit=unit.name if unit else "",
@@ -135,14 +115,10 @@ def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
     close = max(top.unit.share - BALANCED, LEANING)
     for place, level in enumerate(levels[1:]):
         e = level.evidence(None)
-        if e.value > close:
-            statements.append(
-                Evidence(f"balanced with {e.statement}", e.value, close, e.provenance)
-            )
-        elif place == 0 and top.kind is not Kind.DRAM:
-            statements.append(
-                Evidence(f"the second is {e.statement}", e.value, close, e.provenance)
-            )
+        if e.value > close or (place == 0 and top.kind is not Kind.DRAM):
+            relation = "balanced with" if e.value > close else "the second is"
+            text = f"{relation} {e.statement}"
+            statements.append(Evidence(text, e.value, close, e.provenance))
     return top.kind, top.unit, statements
 
 
@@ -150,12 +126,9 @@ def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evi
     statement = f"no unit above {percent(LEANING)}; the busiest: {top.evidence(None).statement}"
     busiest = Evidence(statement, top.unit.share, LEANING, top.provenance)
     if k.profile.waves < 1:
-        processors = k.profile.multiprocessors
-        text = f"{k.blocks} block{'s' if k.blocks != 1 else ''} on {processors} multiprocessors"
-        work = Evidence(
-            f"{text}, {number(k.profile.waves)} waves", k.profile.waves, 1.0, Provenance.COMPILED
-        )
-        return Kind.PARALLELISM, None, [work, busiest]
+        waves = k.profile.waves
+        text = f"{_blocks_on(k.blocks, k.profile.multiprocessors)}, {number(waves)} waves"
+        return Kind.PARALLELISM, None, [Evidence(text, waves, 1.0, Provenance.COMPILED), busiest]
     # The counters are averages over all multiprocessors and the entire kernel. At the start and the
     # end of a short kernel, multiprocessors are idle, which lowers the averages.
     active = k.get("sm_active")
@@ -167,41 +140,37 @@ def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evi
     return Kind.LATENCY, None, [busiest]
 
 
+def _blocks_on(blocks: int, processors: float) -> str:
+    return f"{blocks} block{'s' if blocks != 1 else ''} on {processors} multiprocessors"
+
+
 def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
     """Statements that explain the limiter, in order of importance."""
-    found: list[Evidence] = []
+    found: list[tuple[str, float, float]] = []
     if kind in (Kind.L1, Kind.L2, Kind.LATENCY):
         for access in ("store", "load"):
             times = k.over_ideal(access)
             if k.excess(access) >= NOTABLE and times:
-                text = (
-                    f"{access}s transfer {k.times_ideal(access)} times the ideal number of sectors"
-                )
-                found.append(Evidence(text, times, 1.0, _COUNTED))
+                text = f"{access}s transfer {k.times_ideal(access)} times the ideal number of"
+                found.append((f"{text} sectors", times, 1.0))
     conflicts = k.get("conflict_share")
     if kind in (Kind.L1, Kind.SHARED, Kind.LATENCY) and conflicts and conflicts >= NOTABLE:
         text = f"{percent(conflicts)} of the shared-memory wavefronts are bank conflicts"
-        found.append(Evidence(text, conflicts, NOTABLE, _COUNTED))
+        found.append((text, conflicts, NOTABLE))
     issue = k.get("issue_active")
     if kind in (Kind.LATENCY, Kind.PARALLELISM) and issue is not None:
-        found.append(
-            Evidence(
-                f"schedulers issue in {percent(issue)} of the cycles", issue, LEANING, _COUNTED
-            )
-        )
+        found.append((f"schedulers issue in {percent(issue)} of the cycles", issue, LEANING))
     if kind is Kind.LATENCY or (issue is not None and issue < LEANING and kind is not Kind.DRAM):
         for name, share in k.stalls[:2]:
             text = f"stall {name.replace('_', ' ')}: {percent(share)} of the time of a warp"
-            found.append(Evidence(text, share, STALL, _COUNTED))
+            found.append((text, share, STALL))
     lanes = k.get("unpredicated_lanes")
     if kind in (Kind.COMPUTE, Kind.LATENCY) and lanes is not None and lanes < LANES:
-        text = f"{number(lanes)} of 32 lanes are active per instruction"
-        found.append(Evidence(text, lanes, LANES, _COUNTED))
+        found.append((f"{number(lanes)} of 32 lanes are active per instruction", lanes, LANES))
     spilled = k.ratio("local_bytes", "l1_bytes")
     if spilled is not None and spilled >= NOTABLE:
-        text = f"{percent(spilled)} of the bytes in L1 are local memory"
-        found.append(Evidence(text, spilled, NOTABLE, _COUNTED))
-    return found
+        found.append((f"{percent(spilled)} of the bytes in L1 are local memory", spilled, NOTABLE))
+    return [Evidence(*statement, _COUNTED) for statement in found]
 
 
 _ONLY_COUNTED = (
@@ -213,13 +182,25 @@ _NOT_COUNTED = "instruction mix, cache misses and stalls of CPU variants are not
 # --- without counters ----------------------------------------------------------------------------
 
 
-def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
-    """Minimum shares of the ceilings, from the time and the counts that the variant declares."""
+class _Rate(NamedTuple):
+    """The minimum share of a ceiling, from the time and the counts that the variant declares."""
+
+    kind: Kind
+    unit: str
+    share: float
+    text: str
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(self.text, self.share, BOUND, Provenance.MODELLED)
+
+
+def _rates(facts: Facts) -> list[_Rate]:
     found = []
     if facts.compulsory and not facts.fits_in_cache:
         share, name = facts.compulsory
         text = f"the compulsory bytes alone are {percent(share)} of the measured {name} bandwidth"
-        found.append((Kind.DRAM, "DRAM", share, text))
+        found.append(_Rate(Kind.DRAM, "DRAM", share, text))
     m, machine = facts.m, facts.machine
     peak = machine.peak(m.problem.precision) if machine else None
     if peak and m.executed_flops:
@@ -228,26 +209,21 @@ def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
         if m.device != "cpu" and m.fma_share is not None:
             share /= (1 + m.fma_share) / 2
             text += f", {percent(share)} of the peak with {percent(m.fma_share)} FMAs"
-        found.append((Kind.COMPUTE, f"{precision} arithmetic", share, text))
+        found.append(_Rate(Kind.COMPUTE, f"{precision} arithmetic", share, text))
     # Requested bytes may hit in L1, so they are evidence only of the utilisation of L1.
     ceiling = ceiling_named(machine, "L1 read") if m.device != "cpu" else None
     if ceiling and m.requested_bytes:
         share = m.requested_bytes / m.seconds / ceiling
         text = f"the requested bytes are {percent(share)} of the measured L1 bandwidth"
-        found.append((Kind.L1, Kind.L1, share, text))
-    return [
-        (kind, unit, share, Evidence(text, share, BOUND, Provenance.MODELLED))
-        for kind, unit, share, text in found
-    ]
+        found.append(_Rate(Kind.L1, Kind.L1, share, text))
+    return found
 
 
-def _from_rates(
-    rates: list[tuple[Kind, str, float, Evidence]], others: list[Evidence], unknown: str
-) -> Limiter:
+def _from_rates(rates: list[_Rate], others: list[Evidence], unknown: str) -> Limiter:
     """The limiter with the largest share; unknown if the share is below the threshold."""
-    rates = sorted((r for r in rates if r[2] <= NO_LIMIT), key=lambda rate: -rate[2])
-    evidence = tuple([*(rate[3] for rate in rates), *others])
-    if not rates or rates[0][2] < LEANING:
+    rates = sorted((r for r in rates if r.share <= NO_LIMIT), key=lambda rate: -rate.share)
+    evidence = tuple([*(rate.evidence for rate in rates), *others])
+    if not rates or rates[0].share < LEANING:
         return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown)
     kind, unit, share, _ = rates[0]
     return Limiter(kind=kind, unit=unit, share=share, evidence=evidence, unknown=unknown)
@@ -259,14 +235,12 @@ def _without_counters(facts: Facts) -> Limiter:
     processors = number_in((machine or m).context, "cuda", "multiprocessors")
     others = []
     if m.kernels:
-        largest = max(m.kernels, key=lambda kernel: math.prod(kernel.grid))
-        blocks = math.prod(largest.grid)
-        if processors and blocks < processors:
-            text = f"{blocks} block{'s' if blocks != 1 else ''} on {processors} multiprocessors"
+        blocks = max(math.prod(kernel.grid) for kernel in m.kernels)
+        if processors and blocks < processors and all(rate.share < LEANING for rate in rates):
+            text = _blocks_on(blocks, processors)
             work = Evidence(text, blocks, processors, Provenance.COMPILED)
-            if all(share < LEANING for _, _, share, _ in rates):
-                evidence = (work, *(rate[3] for rate in rates))
-                return Limiter(kind=Kind.PARALLELISM, evidence=evidence, unknown=_ONLY_COUNTED)
+            evidence = (work, *(rate.evidence for rate in rates))
+            return Limiter(kind=Kind.PARALLELISM, evidence=evidence, unknown=_ONLY_COUNTED)
         occupancy = min(kernel.occupancy for kernel in m.kernels)
         text = f"theoretical occupancy is {percent(occupancy)}"
         others.append(Evidence(text, occupancy, BOUND, Provenance.COMPILED))
@@ -283,16 +257,12 @@ def _on_cpu(facts: Facts) -> Limiter:
             share = m.bytes_per_second / c.measured
             if share <= NO_LIMIT and c.level in Kind.__members__:
                 text = f"the compulsory bytes are {percent(share)} of the measured {c.level} read"
-                evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
-                rates.append((Kind(c.level), c.level, share, evidence))
+                rates.append(_Rate(Kind(c.level), c.level, share, text))
                 break
-    elif machine and facts.fits_in_cache and m.bytes:
-        written = max(bandwidth_of_dram(machine, w) or 0.0 for w in (0.0, 0.5, 1.0))
-        if written:
-            share = m.bytes_per_second / written
-            text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
-            evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
-            rates.append((Kind.DRAM, "DRAM", share, evidence))
+    elif facts.fits_in_cache and m.bytes and (bandwidth := highest_of_dram(machine)):
+        share = m.bytes_per_second / bandwidth
+        text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
+        rates.append(_Rate(Kind.DRAM, "DRAM", share, text))
     return _from_rates(rates, _scalar_or_not(facts), _NOT_COUNTED)
 
 
@@ -306,17 +276,19 @@ def _scalar_or_not(facts: Facts) -> list[Evidence]:
         return []
     lanes *= 2 if precision == "FP32" else 1
     threads = max(machine.threads, 1)
-    scalar = peak / lanes
-    one_thread = peak / threads
-    rate = m.flops_per_second
+    of_scalar, of_one_thread = (
+        m.flops_per_second / peak * lanes,
+        m.flops_per_second / peak * threads,
+    )
+    of_one_lane = of_scalar * threads
     found = []
-    if rate > scalar * NO_LIMIT:
-        text = f"{number(rate / scalar)} times the peak of scalar code on {threads} threads"
-        found.append(Evidence(f"vectorised: {text}", rate / scalar, 1.0, Provenance.MODELLED))
-    elif rate < scalar / threads * NO_LIMIT:
-        text = f"{percent(rate / scalar * threads)} of the peak of scalar code on one thread"
-        found.append(Evidence(text, rate / scalar * threads, 1.0, Provenance.MODELLED))
-    if threads > 1 and rate > one_thread * NO_LIMIT:
-        text = f"several threads: {number(rate / one_thread)} times the peak of one thread"
-        found.append(Evidence(text, rate / one_thread, 1.0, Provenance.MODELLED))
-    return found
+    if of_scalar > NO_LIMIT:
+        text = f"{number(of_scalar)} times the peak of scalar code on {threads} threads"
+        found.append((f"vectorised: {text}", of_scalar))
+    elif of_one_lane < NO_LIMIT:
+        text = f"{percent(of_one_lane)} of the peak of scalar code on one thread"
+        found.append((text, of_one_lane))
+    if threads > 1 and of_one_thread > NO_LIMIT:
+        text = f"several threads: {number(of_one_thread)} times the peak of one thread"
+        found.append((text, of_one_thread))
+    return [Evidence(text, value, 1.0, Provenance.MODELLED) for text, value in found]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
@@ -10,9 +11,6 @@ from adokernels.measuring.protocol import sweep
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, check_options
 from adokernels.records.checked import CheckResult
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def check(
@@ -82,18 +80,13 @@ def check(
             return CheckResult(ladder.name, ours.name, False, str(error))
         return CheckResult(ladder.name, ours.name, True)
     if against is None:
-        others = [
-            v.name for v in ladder if v.device == ours.device and v.available and not v.ceiling
-        ]
-        others = [n for n in others if not problem.why_not(n)]
+        usable = [v for v in ladder if v.device == ours.device and v.available and not v.ceiling]
+        others = [v.name for v in usable if not problem.why_not(v.name)]
         best = ladder.choose(*args, device=ours.device, **options).variant if others else None
         against = dict.fromkeys([*others[:1], *([best] if best else [])])
     names = [*against, ours.name]
-    timings = sweep(
-        extended, *args, device=ours.device, variants=names, seconds=seconds,
-        ceilings=ceilings, progress=progress,
-        **options,
-    )  # fmt: skip
+    common: dict[str, Any] = {"seconds": seconds, "ceilings": ceilings, "progress": progress}
+    timings = sweep(extended, *args, device=ours.device, variants=names, **common, **options)
     if timings.interrupted:
         raise KeyboardInterrupt
     if ours.name in timings.skipped:

@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,26 +17,18 @@ import numpy as np
 from adokernels import _core
 
 _SMI_FIELDS = (
-    "temperature.gpu",
-    "power.draw",
-    "power.limit",
-    "clocks.sm",
-    "clocks.mem",
-    "clocks_event_reasons.active",
-    "mig.mode.current",
-    "persistence_mode",
+    *("temperature.gpu", "power.draw", "power.limit", "clocks.sm", "clocks.mem"),
+    *("clocks_event_reasons.active", "mig.mode.current", "persistence_mode"),
 )
 
 
 @cache
 def cpu_name() -> str:
     """The processor's name as the system reports it."""
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -51,9 +44,8 @@ def device_name(device: str) -> str:
 
 def last_level_cache_bytes(device: str) -> int:
     """Size of the last-level cache; memory bandwidth limits much larger problems."""
-    if device == "cpu":
-        return _core.last_level_cache_bytes()
-    return int(_core.cuda_properties(device)["l2_bytes"])
+    cpu = device == "cpu"
+    return _core.last_level_cache_bytes() if cpu else int(_core.cuda_properties(device)["l2_bytes"])
 
 
 def context(device: str) -> dict[str, Any]:
@@ -74,8 +66,7 @@ def context(device: str) -> dict[str, Any]:
         "cache_bytes": caches,
     }
     if cuda:
-        facts["device"] = _core.resolve_device(device)
-        facts["cuda"] = cuda
+        facts |= {"device": _core.resolve_device(device), "cuda": cuda}
         facts["nvidia_smi"] = _nvidia_smi(cuda["uuid"])
     return facts
 
@@ -89,5 +80,4 @@ def _nvidia_smi(uuid: str) -> dict[str, str]:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError) as error:
         return {"error": f"{error} {getattr(error, 'stdout', '') or ''}".strip()}
-    values = [value.strip() for value in answer.stdout.split(",")]
-    return dict(zip(_SMI_FIELDS, values, strict=False))
+    return dict(zip(_SMI_FIELDS, map(str.strip, answer.stdout.split(",")), strict=False))

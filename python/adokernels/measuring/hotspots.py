@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
-from adokernels.model.ladder import Variant, check_options
-from adokernels.model.source import sources_folder
-from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
-from adokernels.records.inputs import Inputs
+from adokernels.model.ladder import check_options
+from adokernels.model.ladder import Variant
+from adokernels.model.source import definitions_of, shipped_path, sources_folder
+from adokernels.model.source_launch import SourceLaunch
+from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from adokernels.model.source_launch import SourceLaunch
-    from adokernels.records.inputs import Inputs as Inputs
-
+#: Number of lines that are shown above and below a line outside of any definition.
+_CONTEXT = 3
 #: The errors of the sampled process that are raised here.
 _ERRORS: Mapping[str, type[Exception]] = {
     error.__name__: error
@@ -107,8 +107,7 @@ def hotspots_of_launch(
 ) -> Hotspots:
     """Find the hot spots of a kernel that was compiled at run time; see :func:`hotspots`.
 
-    The keys of `sources` are the names with which they were compiled. `routine`, `variant` and
-    `problem` are labels of the record.
+    The keys of `sources` are their names in the compilation; the other arguments are labels.
     """
     _check(seconds, _core.why_no_cuda())
     labels = {"routine": routine, "variant": variant, "problem": problem, "block": launch.block}
@@ -156,16 +155,8 @@ def hotspots_of(samples: Mapping[str, Any], sources: Sources, **labels: Any) -> 
         reasons, not_issued = split_reasons(samples["reasons"], counts)
         if reasons:
             text = sources.line_of(path, line) if path else ""
-            entries.append(
-                LineSamples(
-                    kernel=kernel,
-                    path=path,
-                    line=line,
-                    text=text,
-                    reasons=reasons,
-                    not_issued=not_issued,
-                )
-            )
+            place: dict[str, Any] = {"kernel": kernel, "path": path, "line": line, "text": text}
+            entries.append(LineSamples(**place, reasons=reasons, not_issued=not_issued))
     return Hotspots(
         entries=tuple(entries),
         excerpts=tuple(sources.excerpts_of(entries)),
@@ -173,3 +164,71 @@ def hotspots_of(samples: Mapping[str, Any], sources: Sources, **labels: Any) -> 
         unattributed=samples["unattributed"],
         **labels,
     )
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The source files of kernels: shipped files, or a user's sources."""
+
+    root: Path | None = None  # the folder of the shipped sources, if they are used
+    texts: Mapping[str, str] = field(default_factory=dict)  # by their names in the compilation
+
+    def path_of(self, recorded: str) -> str:
+        """The name of a source file from its path on the machine that compiled it.
+
+        The compiler prefixes a relative name with its working directory.
+        """
+        recorded = os.path.normpath(recorded) if recorded else ""
+        parts = Path(recorded).parts
+        for name in self.texts:
+            named = Path(os.path.normpath(name)).parts
+            if named == parts[-len(named) :]:
+                return name
+        return shipped_path(recorded) if self.root else recorded
+
+    def line_of(self, path: str, line: int) -> str:
+        """The code of a line; empty if the file cannot be read or has fewer lines."""
+        lines = (self._text_of(path) or "").splitlines()
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    def excerpts_of(self, entries: Iterable[LineSamples]) -> list[Excerpt]:
+        """The definitions that contain sampled lines, or else the lines around them."""
+        found: dict[Excerpt, None] = {}
+        for entry in entries:
+            if not self._is_shown(entry.path) or any(entry in e for e in found):
+                continue
+            lines = (self._text_of(entry.path) or "").splitlines()
+            if entry.path in self.texts:
+                blocks = [_block_at(lines, entry.line)]
+            else:
+                blocks = [(d.line, d.last_line) for d in definitions_of(entry.path)]
+            around = (max(entry.line - _CONTEXT, 1), entry.line + _CONTEXT)
+            first, last = next((b for b in blocks if b[0] <= entry.line <= b[1]), around)
+            text = "\n".join(lines[first - 1 : last])
+            found[Excerpt(path=entry.path, line=first, text=text)] = None
+        return list(found)
+
+    def _is_shown(self, path: str) -> bool:
+        return path in self.texts or bool(self.root and path and not Path(path).is_absolute())
+
+    def _text_of(self, path: str) -> str | None:
+        if path in self.texts:
+            return self.texts[path]
+        try:
+            return ((self.root or Path()) / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+def _block_at(lines: Sequence[str], line: int) -> tuple[int, int]:
+    """The first and last line of the definition around a line, by its layout; (0, 0) if unknown.
+
+    A definition starts below an empty line and ends with a brace, both without indentation.
+    """
+    code = ["", *textwrap.dedent("\n".join(lines)).split("\n")]
+    starts = [i for i, text in enumerate(code) if text and text[0] not in " #}" and not code[i - 1]]
+    ends = [i for i, text in enumerate(code) if text.startswith("}")]
+    first = max((i for i in starts if i <= line), default=0)
+    last = min((i for i in ends if i >= line), default=0)
+    other = any(first < i < line for i in ends) or any(line < i <= last for i in starts)
+    return (0, 0) if other or not first else (first, last)

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.profiling import collect
-from adokernels.measuring.sampling import Sampler, clock_reached
+from adokernels.measuring.progress import ProgressDisplay
+from adokernels.measuring.sampling import Sampler, Settings, clock_reached
 from adokernels.model.checker import Checker
-from adokernels.model.registry import routines
+from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.routine import batch_option
-from adokernels.records.inputs import Inputs as Inputs
+from adokernels.model.problem import Block, Call, Problem
+from adokernels.model.registry import routines
+from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
+from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.measuring.settings import Settings
-    from adokernels.model.ladder import Ladder, Variant
-    from adokernels.model.problem import Block, Call, Problem
-    from adokernels.records.profile import Profile
+#: Fields of the cost of a call that a Measurement also has.
+_COSTS = ["flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,8 @@ def measure_ladder(
 ) -> Sweep:
     """Check variants of a ladder and time them interleaved. The keys of `runs` name the results.
 
-    Ctrl-C after the first sample ends the measurement; the result is marked as interrupted.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C is pressed before any variant has a sample, or a second time.
+    Ctrl-C after the first sample of a variant ends the measurement; the result is then marked as
+    interrupted. Ctrl-C before that, or a second time, raises KeyboardInterrupt.
     """
     device, device_id = problem.device, problem.device_id
     display.phase("computing the reference result")
@@ -96,53 +91,41 @@ def measure_ladder(
             checks.skipped[name] = "interrupted"
     calls = {name: call for name, call in calls.items() if name not in checks.skipped}
 
-    reached = clock_reached(samplers)
-    shared: dict[str, Any] = {
-        "device": device,
-        "cache": settings.cache,
-        "session": uuid.uuid4().hex,
-        "context": context(device_id),
-    }
-    described = inputs_of(problem)
-    flops, compulsory = problem.useful
+    reached, session, described = clock_reached(samplers), uuid.uuid4().hex, inputs_of(problem)
+    shared: dict[str, Any] = {"device": device, "cache": settings.cache, "session": session}
+    shared["context"] = context(device_id)
+
+    def result(sampler: Sampler, fields: dict[str, Any], *, checked: bool = True) -> Measurement:
+        return Measurement(**fields, **shared, **sampler.record(reached, checked=checked))
+
+    def checked_fields(name: str) -> dict[str, Any]:
+        found = {"problem": described, "error": checks.errors[name], "profile": profiles.get(name)}
+        return {**found, "variant": name}
+
+    measurements = [
+        result(
+            of_variants[name],
+            _of_variant(variants[name], call, profiles.get(name)) | checked_fields(name),
+        )
+        for name, call in calls.items()
+    ]
+    useful = dict(zip(("flops", "bytes"), problem.useful, strict=True))
+    useful |= {"executed_flops": useful["flops"], "requested_bytes": useful["bytes"]}
     return Sweep(
         routine=ladder.name,
-        measurements=tuple(
-            Measurement(
-                **_of_variant(variants[name], call, profiles.get(name)) | {"variant": name},
-                problem=described,
-                error=checks.errors[name],
-                profile=profiles.get(name),
-                **shared,
-                **of_variants[name].record(reached),
-            )
-            for name, call in calls.items()
-        ),
+        measurements=tuple(measurements),
         skipped=checks.skipped,
         interrupted=interrupted,
         stages=tuple(
-            Measurement(
-                **_of_variant(stage.variant, stage.call),
-                problem=inputs_of(stage.call.problem),
-                **shared,
-                **sampler.record(reached),
-            )
+            result(sampler, _of_variant(*stage) | {"problem": inputs_of(stage.call.problem)})
             for stage, sampler in zip(stages, of_stages, strict=True)
             if sampler.seconds
         ),
         peers=tuple(
-            Measurement(
-                routine="peer",
-                variant=name,
-                problem=described,
-                flops=flops,
-                bytes=compulsory,
-                executed_flops=flops,
-                requested_bytes=compulsory,
-                error=checks.errors[name],
-                profile=profiles.get(name),
-                **shared,
-                **sampler.record(reached, checked=checks.errors[name] is not None),
+            result(
+                sampler,
+                {"routine": "peer", **useful, **checked_fields(name)},
+                checked=checks.errors[name] is not None,
             )
             for name, sampler in of_peers.items()
             if sampler.seconds
@@ -151,26 +134,24 @@ def measure_ladder(
 
 
 class _Checks:
-    """Checks variants and peers before timing, and variants again after timing.
-
-    Attributes
-    ----------
-    errors
-        The error of each variant and peer in its last check; None if it has no checked result.
-    skipped
-        The reason why each of the other variants and peers has no measurement.
-    """
+    """Checks variants and peers before timing, and variants again after timing."""
 
     def __init__(self, checker: Checker, display: ProgressDisplay) -> None:
         self._checker, self._display = checker, display
+        #: The error of each variant and peer in its last check; None if it has no checked result.
         self.errors: dict[str, float | None] = {}
+        #: The reason why each of the other variants and peers has no measurement.
         self.skipped: dict[str, str] = {}
 
+    @contextmanager
+    def _skipped_if_wrong(self, name: str, when: str = "") -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            self.skipped[name] = f"{error}{when}"
+
     def prepared(
-        self,
-        ladder: Ladder,
-        problem: Problem,
-        runs: Mapping[str, Run],
+        self, ladder: Ladder, problem: Problem, runs: Mapping[str, Run]
     ) -> dict[str, Call]:
         """Prepare the variants, and return those that compute a correct result."""
         calls: dict[str, Call] = {}
@@ -186,33 +167,26 @@ class _Checks:
                     raise
                 self.skipped[name] = str(error)
                 continue
-            try:
+            with self._skipped_if_wrong(name):
                 self.errors[name] = self._checker.before(call)
                 calls[name] = call
-            except ValueError as error:
-                self.skipped[name] = str(error)
         return calls
 
     def peers(self, works: Mapping[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
         """Run the peers, and return those that return a correct result or no result."""
         right = {}
         for name in self._display.each("checking", works):
-            work = works[name]
-            returned = work()
-            try:
+            returned = works[name]()
+            with self._skipped_if_wrong(name):
                 self.errors[name] = None if returned is None else self._checker.peer(returned)
-                right[name] = work
-            except ValueError as error:
-                self.skipped[name] = str(error)
+                right[name] = works[name]
         return right
 
     def repeat(self, calls: Mapping[str, Call]) -> None:
         """Check the variants again after timing; skip those with a wrong result."""
         for name in self._display.each("checking again", calls):
-            try:
+            with self._skipped_if_wrong(name, " (after timing)"):
                 self.errors[name] = self._checker.after(calls[name])
-            except ValueError as error:
-                self.skipped[name] = f"{error} (after timing)"
 
 
 def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) -> dict[str, Any]:
@@ -223,11 +197,7 @@ def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) ->
     return {
         "routine": variant.ladder.name,
         "variant": variant.name,
-        "flops": call.cost.flops,
-        "bytes": call.cost.bytes,
-        "executed_flops": call.cost.executed_flops,
-        "requested_bytes": call.cost.requested_bytes,
-        "executed_instructions": call.cost.executed_instructions,
+        **{field: getattr(call.cost, field) for field in _COSTS},
         "changes": variant.changes,
         "ceiling": variant.ceiling,
         "stages": variant.stages,
@@ -252,8 +222,7 @@ class _Stage(NamedTuple):
 def _prepare_stages(pipelines: Sequence[Variant], problem: Problem) -> list[_Stage]:
     """Prepare every stage of the pipelines once.
 
-    All pipelines have the same sequence of routines. Each routine takes one array, the result of
-    the previous stage.
+    All pipelines have the same routines in order. Each takes the result of the previous stage.
     """
     found: dict[tuple[str, str], _Stage] = {}
     chains = [pipeline.stages for pipeline in pipelines if pipeline.stages]

@@ -8,29 +8,22 @@ import math
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from adokernels import _core
-from adokernels.measuring.context import (
-    context,
-    device_name,
-    device_type,
-    last_level_cache_bytes,
-)
+from adokernels.measuring.context import context, device_name, device_type, last_level_cache_bytes
 from adokernels.measuring.progress import ProgressDisplay, displayed
+from adokernels.model.problem import Call
 from adokernels.model.registry import ceilings
 from adokernels.records.loading import read_record
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.record import SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from adokernels.model.problem import Call
 
 #: Maximum and minimum number of samples per ceiling. After this time in seconds, sampling ends as
 #: soon as the minimum is reached.
@@ -46,15 +39,9 @@ _MIN_WORK = 2e8
 # FP32 and FP64 lanes per multiprocessor by compute capability: CUDA C++ Programming Guide,
 # "Arithmetic Instructions". An architecture that is not listed has no theoretical peak here.
 _LANES: dict[int, tuple[int, int]] = {
-    75: (64, 2),
-    80: (64, 32),
-    86: (128, 2),
-    87: (128, 2),
-    89: (128, 2),
-    90: (128, 64),
-    100: (128, 64),
-    103: (128, 2),
-    120: (128, 2),
+    **{75: (64, 2), 80: (64, 32)},
+    **dict.fromkeys((86, 87, 89, 103, 120), (128, 2)),
+    **dict.fromkeys((90, 100), (128, 64)),
 }
 
 # Bytes per cycle that L1 and shared memory of a multiprocessor return. Shared memory has 32 banks
@@ -119,12 +106,10 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
         ceilings=tuple(_measure(device, case) for case in cases),
         context=facts,
     )
-    try:
+    with suppress(OSError):  # in a read-only home directory, every run measures the ceilings again
         path.parent.mkdir(parents=True, exist_ok=True)
         found.save(path)
         _remove_old_files(path.parent)
-    except OSError:
-        pass  # in a read-only home directory, every run measures the ceilings again
     return found
 
 
@@ -136,8 +121,7 @@ def stored_machine(device: str) -> Machine | None:
 def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored; None if there is no readable one.
 
-    Files are stored per UUID, because a GPU can be "cuda:0" in one process and "cuda:1" in another.
-    The returned record names the device of this process.
+    A GPU can be "cuda:0" in one process and "cuda:1" in another. The record names it as this one.
     """
     try:
         found = read_record(path, _LARGEST_FILE)
@@ -145,9 +129,8 @@ def _known(path: Path, device: str) -> Machine | None:
         return None
     if not isinstance(found, Machine) or found.device != device_type(device):
         return None
-    if device == "cpu":
-        return found
-    return replace(found, context={**found.context, "device": device})
+    facts = {**found.context, "device": device}
+    return found if device == "cpu" else replace(found, context=facts)
 
 
 def _remove_old_files(folder: Path) -> None:
@@ -196,14 +179,8 @@ def _measure(device: str, case: _Case) -> Ceiling:
         if taken >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
             break
         seconds = min(seconds, call.sample(not in_cache, 1)[0])
-    return Ceiling(
-        kind=case.kind,
-        level=case.level,
-        operation=case.operation,
-        measured=work_of(call) / seconds,
-        theoretical=case.theoretical,
-        basis=case.basis,
-    )
+    known: dict[str, Any] = {k: v for k, v in vars(case).items() if k not in ("variant", "bytes")}
+    return Ceiling(measured=work_of(call) / seconds, **known)
 
 
 def _cases(device: str) -> Iterator[_Case]:
@@ -229,11 +206,10 @@ def _cpu_cases() -> Iterator[_Case]:
 
 def _cpu_clock() -> float:
     """The highest clock that the system reports, in Hz; 0 if it reports none."""
-    try:
+    with suppress(OSError, ValueError):
         text = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text("utf-8")
         return 1e3 * float(text)
-    except (OSError, ValueError):
-        return 0.0
+    return 0.0
 
 
 def _cuda_cases(device: str) -> Iterator[_Case]:

@@ -6,20 +6,17 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core, toolkit
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import check_options
+from adokernels.model.ladder import Variant
 from adokernels.model.source import sources_folder
+from adokernels.records.measurement import Cache
 from adokernels.storage import replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adokernels.model.ladder import Variant
-    from adokernels.records.measurement import Cache
 
 SUFFIX = ".ncu-rep"
 #: The name of the error in the output of ncu, and the remedy.
@@ -43,31 +40,14 @@ def write_nsight_report(
 ) -> None:
     """Write a report for the GUI of Nsight Compute.
 
-    ncu runs a fresh process, which calls the variant twice. The report contains all sections of the
-    kernels of the second call, and their source.
+    ncu runs a fresh process, which calls the variant twice, by default with random operands of the
+    task's default problem. The report contains all sections of the kernels of the second call, and
+    their source. With ``cache="cold"``, ncu empties the caches before each kernel. The path has the
+    suffix ``.ncu-rep``; an existing file is replaced once the new report is complete.
 
-    Parameters
-    ----------
-    path
-        The report, with the suffix ``.ncu-rep``. An existing file is replaced once the new report
-        is complete.
-    variant
-        A CUDA variant.
-    *args, **options
-        Operands and options of a call. Default: random operands of the task's default problem.
-    cache : {"cold", "warm"}
-        Whether ncu empties the caches before each kernel.
-    block
-        One of the variant's ``blocks``; default the first.
-
-    Raises
-    ------
-    ValueError
-        For a CPU variant, a path with another suffix, or if the variant cannot solve the problem.
-    OSError
-        If the file cannot be written.
-    Unavailable
-        If there is no GPU or no ncu, or if ncu fails; the message contains the reason.
+    Raises ValueError for a CPU variant, for a path with another suffix, and if the variant cannot
+    solve the problem; OSError if the file cannot be written; Unavailable with the reason if there
+    is no GPU or no ncu, or if ncu fails.
     """
     check_options(variant.ladder, args, options, write_nsight_report)
     target = Path(path)
@@ -113,10 +93,9 @@ def _options(report: Path, cache: Cache) -> list[str]:
 
 def _run(command: Sequence[str], report: Path) -> None:
     """Run ncu; raise the reason if it writes no report."""
+    variables = environment()
     try:
-        done = subprocess.run(
-            command, env=environment(), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     except OSError as error:
         raise _core.Unavailable(
             f"no report can be written: {command[0]} cannot be run: {error}; remedy: {_INSTALL}"
@@ -127,7 +106,5 @@ def _run(command: Sequence[str], report: Path) -> None:
     if done.returncode or not report.is_file():
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         errors = [line for line in lines if "error" in line.lower()]
-        end = " ".join((errors or lines)[-_LAST:])
-        raise _core.Unavailable(
-            f"no report can be written: ncu ended with status {done.returncode}: {end}"
-        )
+        end = f"status {done.returncode}: {' '.join((errors or lines)[-_LAST:])}"
+        raise _core.Unavailable(f"no report can be written: ncu ended with {end}")

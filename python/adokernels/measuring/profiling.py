@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.records.kernels import Kernel
+from adokernels.records.measurement import Cache
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.profile import KernelProfile, Profile
 
-if TYPE_CHECKING:
-    from adokernels.records.measurement import Cache
-
-    Metrics = str | Iterable[str]
-    Work = _core.Call | Callable[[], object]
+Metrics = str | Iterable[str]
+Work = _core.Call | Callable[[], object]
 
 
 def profile(
@@ -81,14 +79,21 @@ def profile(
         name = named.name if named else problem.best()
         work, where = problem.prepare(name, block).timed, problem.device_id
         return collect(work, f"{ladder.name}[{name}]", metrics, cache, where, context(where))
+    work, label = bound_call(what, args, options, block)
+    require_counters(metrics)
+    return collect(work, label, metrics, cache, facts=context("cuda"))
+
+
+def bound_call(
+    what: Any, args: tuple[Any, ...], options: dict[str, Any], block: object
+) -> tuple[Callable[[], object], str]:
+    """A function without arguments that calls `what`, and its name."""
     if not callable(what):
         raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
     if block is not None:
         raise TypeError("block= is for the variants of a routine, not for callables")
-    require_counters(metrics)
     work = (lambda: what(*args, **options)) if args or options else what
-    label = getattr(what, "__name__", type(what).__name__)
-    return collect(work, label, metrics, cache, facts=context("cuda"))
+    return work, getattr(what, "__name__", type(what).__name__)
 
 
 def collect(
@@ -100,28 +105,23 @@ def collect(
     facts: dict[str, Any] | None = None,
 ) -> Profile:
     """Collect the counters of a function without arguments, or of a call of the core."""
-    names = _existing(metrics, device)
-    counted = _core.count(work, names, cache == "cold")
-    multiprocessors = int(_core.cuda_properties(device)["multiprocessors"])
+    names = list(dict.fromkeys(metrics))
+    if isinstance(metrics, str):  # the metrics of a set that the chip supports
+        names = _core.existing_metrics(list(METRIC_SETS[metrics]), _core.chip(device))
+    processors = int(_core.cuda_properties(device)["multiprocessors"])
+    kernels = []
+    for kernel, values in _core.count(work, names, cache == "cold"):
+        # A ratio of counters is 0 / 0 if both are zero.
+        finite = {n: v for n, v in zip(names, values, strict=True) if math.isfinite(v)}
+        counted = Kernel.from_core(kernel)
+        kernels.append(KernelProfile(kernel=counted, values=finite, multiprocessors=processors))
     return Profile(
         label=label,
-        kernels=tuple(
-            KernelProfile(
-                kernel=Kernel.from_core(kernel),
-                values=_finite(names, values),
-                multiprocessors=multiprocessors,
-            )
-            for kernel, values in counted
-        ),
+        kernels=tuple(kernels),
         cache=cache,
         collector=f"{_core.profiler_version()}, range profiler, user replay",
         context=facts or {},
     )
-
-
-def _finite(names: Iterable[str], values: Iterable[float]) -> dict[str, float]:
-    """Omit values that are not finite: a ratio of counters is 0 / 0 if both are zero."""
-    return {n: value for n, value in zip(names, values, strict=True) if math.isfinite(value)}
 
 
 def require_counters(metrics: Metrics = "default") -> None:
@@ -131,10 +131,3 @@ def require_counters(metrics: Metrics = "default") -> None:
         raise ValueError(f"metrics must be names or a set of metrics, got {metrics!r}{hint}")
     if reason := _core.why_no_counters():
         raise _core.Unavailable(f"hardware counters cannot be read: {reason}")
-
-
-def _existing(metrics: Metrics, device: str) -> list[str]:
-    """The names of the metrics to collect; of a set, those that this chip has."""
-    if not isinstance(metrics, str):
-        return list(dict.fromkeys(metrics))
-    return _core.existing_metrics(list(METRIC_SETS[metrics]), _core.chip(device))

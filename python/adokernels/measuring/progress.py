@@ -8,21 +8,16 @@ import io
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
 from adokernels.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from rich.progress import Task
-    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -35,18 +30,9 @@ _LONGEST = 200  # characters of a title or of the name of a variant
 class ProgressDisplay:
     """A line that shows the phase of a measurement, the elapsed time and the budget.
 
-    This is a context manager. The line is removed on exit. The line is shown only in a terminal or
-    in Jupyter.
-
-    Parameters
-    ----------
-    measurements
-        The number of sweeps that use this display, one after another. If it is greater than 1, the
-        line begins with the number of the current sweep: ``"2/12"``.
-    console
-        Where to show the line. Default: standard error.
-    enabled
-        Whether to show the line.
+    This is a context manager, which removes the line on exit. The line is shown only if `enabled`,
+    and only in a terminal or in Jupyter; by default on standard error. If several `measurements`
+    use the display one after another, it begins with the number of the current one: ``"2/12"``.
     """
 
     def __init__(
@@ -83,7 +69,7 @@ class ProgressDisplay:
         self._refreshing = threading.Event()
         self._thread = threading.Thread(target=self._refresh_regularly, daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ProgressDisplay:
         self._bar.start()
         if self._shown:
             self._thread.start()
@@ -131,15 +117,7 @@ class ProgressDisplay:
         self._refreshing.set()
 
     def begin_timing(self, samplers: int, budget: float) -> None:
-        """Begin the phase in which the line is updated only by :meth:`show`.
-
-        Parameters
-        ----------
-        samplers
-            The number of functions that are timed.
-        budget
-            The upper limit of the sampling time in seconds.
-        """
+        """Begin the phase in which only :meth:`show` updates the line; `budget` is in seconds."""
         self._refreshing.clear()
         self._begin("timing", samplers, (self._bar.tasks[0].elapsed or 0.0) + budget)
 
@@ -207,9 +185,6 @@ def _shortened(ratio: int) -> Column:
 
 
 def _bundle(text: str) -> dict[str, str]:
-    """The text for an output of Jupyter.
-
-    The display of rich requires ipywidgets, and leaves the text "Output()" in a saved notebook.
-    """
+    """The text for Jupyter; rich needs ipywidgets, and leaves "Output()" in a saved notebook."""
     page = f"<pre style='margin:0'>{html.escape(text)}</pre>" if text else ""
     return {"text/plain": text, "text/html": page}

@@ -6,27 +6,23 @@ docs/methods.md describes the protocol and its sources.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
-from adokernels.measuring.profiling import require_counters
+from adokernels.measuring.profiling import bound_call, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Sampler, clock_reached
-from adokernels.measuring.settings import Settings, require_finite
-from adokernels.measuring.streams import stream_handle
-from adokernels.model.ladder import Ladder, Variant, check_options
+from adokernels.measuring.sampling import Sampler, Settings, clock_reached, require_finite
+from adokernels.model.ladder import check_options
+from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.problem import Block
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from adokernels.model.problem import Block
 
 
 def measure(
@@ -103,29 +99,25 @@ def measure(
         for skipped, reason in result.skipped.items():
             raise ValueError(f"{ladder.name}[{skipped}]: {reason}")
         return result.measurements[0]
-    if not callable(what):
-        raise TypeError(f"what to measure must be callable, got {type(what).__name__}")
-    if block is not None:
-        raise TypeError("block= is for the variants of a routine, not for callables")
+    work, name = bound_call(what, args, options, block)
     if label is not None and not isinstance(label, str):
         raise TypeError(f"label must be a str, got {type(label).__name__}")
-    name = str(label or getattr(what, "__name__", type(what).__name__))
     where = device or "cpu"
     handle = 0 if where == "cpu" else stream_handle(stream, where)
-    work = (lambda: what(*args, **options)) if args or options else what
     sampler = Sampler.of_function(work, where, cold=settings.cold, stream=handle)
     with displayed(False) as silent:
         settings.sample([sampler], sampler.device, silent)
+    useful, compulsory = float(flops or 0), float(bytes or 0)
     return Measurement(
         routine="callable",
-        variant=name,
+        variant=str(label or name),
         device=sampler.device,
         problem=Inputs.of(map(_operand_of, args)),
         cache=cache,
-        flops=float(flops or 0),
-        bytes=float(bytes or 0),
-        executed_flops=float(flops or 0),
-        requested_bytes=float(bytes or 0),
+        flops=useful,
+        bytes=compulsory,
+        executed_flops=useful,
+        requested_bytes=compulsory,
         context=context(where),
         **sampler.record(clock_reached([sampler])),
     )
@@ -165,8 +157,8 @@ def sweep(
     *args, **options
         The operands and options of a call.
     device : str, optional
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else that of the
-        custom variants if all have the same one, else the default device.
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the device
+        of the custom variants if all have the same one, else the default device.
     variants
         Names of the variants to measure; default all variants of the device.
     blocks
@@ -266,3 +258,21 @@ def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
     if hasattr(arg, "shape") and hasattr(arg, "dtype"):
         return "", tuple(arg.shape), str(arg.dtype)
     return "", (), type(arg).__name__
+
+
+def stream_handle(stream: Any, device: str = "cuda") -> int:
+    """The cudaStream_t of a handle or of another library's stream object on a device.
+
+    None is the current stream of torch or CuPy if one is in use, else the legacy default stream.
+    """
+    if stream is not None:
+        return _core.stream_handle(stream)
+    ordinal = int(_core.resolve_device(device).partition(":")[2])
+    handles = set()
+    if "torch" in sys.modules and (cuda := sys.modules["torch"].cuda).is_initialized():
+        handles.add(int(cuda.current_stream(ordinal).cuda_stream))
+    if "cupy" in sys.modules:
+        handles.add(int(sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr))
+    if len(handles) > 1:
+        raise ValueError("torch and CuPy have different current streams; choose one with stream=")
+    return handles.pop() if handles else 0

@@ -11,23 +11,19 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adokernels import _core
 from adokernels.measuring.context import device_type
-from adokernels.records.measurement import UNCHECKED
+from adokernels.measuring.progress import ProgressDisplay
+from adokernels.model.problem import Call
+from adokernels.records.measurement import UNCHECKED, Cache
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.model.problem import Call
 
 #: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
 Sample = tuple[float, float, bool]
@@ -47,45 +43,24 @@ _THROTTLED = 0.8
 _COARSE_SECONDS = 20e-6
 
 
+_DEFAULT_PRECISION = {"cpu": 0.01, "cuda": 0.005}
+
+
 @dataclass
 class Sampler:
-    """A timed function: how to take one sample, and the samples so far.
+    """A timed function: how to take one sample, and the samples so far."""
 
-    Attributes
-    ----------
-    take
-        Takes one sample of the given number of calls.
-    device
-        ``"cpu"`` or ``"cuda"``.
-    name
-        The name of the function, for the progress display.
-    before
-        A function that is called before each sample, outside of the timed interval.
-    calls
-        Number of calls per sample.
-    seconds, clocks
-        Seconds per call and SM clock in Hz of each sample.
-    blocked
-        Whether the launch overhead of every sample was hidden.
-    spent
-        Seconds spent on sampling, including the eviction of caches.
-    stopped
-        Why no more samples are needed; empty while more are needed.
-    exhausted
-        Whether no more samples are allowed.
-    """
-
-    take: Callable[[int], Sample]
-    device: str
-    name: str = ""
-    before: Callable[[], None] | None = None
-    calls: int = 1
-    seconds: list[float] = field(default_factory=list)
-    clocks: list[float] = field(default_factory=list)
-    blocked: bool = True
-    spent: float = 0.0
-    stopped: str = ""
-    exhausted: bool = False
+    take: Callable[[int], Sample]  # takes one sample of the given number of calls
+    device: str  # "cpu" or "cuda"
+    name: str = ""  # for the progress display
+    before: Callable[[], None] | None = None  # called before each sample, and not timed
+    calls: int = 1  # per sample
+    seconds: list[float] = field(default_factory=list)  # per call, of each sample
+    clocks: list[float] = field(default_factory=list)  # SM clock in Hz of each sample
+    blocked: bool = True  # whether the launch overhead of every sample was hidden
+    spent: float = 0.0  # seconds spent on sampling, including the eviction of caches
+    stopped: str = ""  # why no more samples are needed; empty while more are needed
+    exhausted: bool = False  # whether no more samples are allowed
 
     @classmethod
     def of_call(cls, call: Call, *, cold: bool, name: str = "") -> Sampler:
@@ -111,12 +86,10 @@ class Sampler:
 
     def warm_up(self, *, warm: bool) -> None:
         """Run until code is loaded and clocks have risen; choose the number of calls per sample."""
-        start, runs, seconds = time.perf_counter(), 0, math.inf
-        while runs < 3 or time.perf_counter() - start < _WARM_UP_SECONDS:
+        start, runs, seconds, spent = time.perf_counter(), 0, math.inf, 0.0
+        while spent <= 1 and (runs < 3 or spent < _WARM_UP_SECONDS):
             seconds = min(seconds, self.take(1)[0])
-            runs += 1
-            if time.perf_counter() - start > 1:
-                break
+            runs, spent = runs + 1, time.perf_counter() - start
         if warm:
             wanted = math.ceil(_WARM_SAMPLE_SECONDS[self.device] / max(seconds, 1e-9))
             self.calls = min(max(wanted, 1), _MAX_CALLS)
@@ -142,9 +115,12 @@ class Sampler:
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
-        if count >= _MIN_SAMPLES and count % 5 == 0 and _noise(self.seconds) <= precision:
-            self.stopped = "converged"
-        elif self.exhausted:
+        if count >= _MIN_SAMPLES and count % 5 == 0:
+            low, high = median_interval(self.seconds)
+            if (high - low) / 2 / float(np.median(self.seconds)) <= precision:
+                self.stopped = "converged"
+                return
+        if self.exhausted:
             self.stopped = "time" if late else "count"
 
     def done(self, budget: float) -> float:
@@ -188,9 +164,8 @@ def sample_interleaved(
 ) -> None:
     """Take one sample of every sampler per round, in random order, until all have stopped.
 
-    A sampler that has converged keeps being sampled until all have, or until its time is used up.
-    The speed of the others depends on the code that runs before them, and ratios are computed per
-    round.
+    A sampler that has converged is sampled until all have, or until its time is used up: the speed
+    of the others depends on the code that runs before them, and ratios are computed per round.
     """
     for sampler in display.each("warming up", samplers, lambda s: s.name):
         sampler.warm_up(warm=warm)
@@ -205,6 +180,38 @@ def sample_interleaved(
             sampler.sample(precision=precision, budget=budget)
 
 
-def _noise(seconds: Sequence[float]) -> float:
-    low, high = median_interval(seconds)
-    return (high - low) / 2 / float(np.median(seconds))
+@dataclass(frozen=True)
+class Settings:
+    """Sampling settings: the common arguments of `measure`, `sweep` and `tune`."""
+
+    cache: Cache
+    precision: float | None
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if self.cache not in ("cold", "warm"):
+            raise ValueError(f"cache must be 'cold' or 'warm', got {self.cache!r}")
+        require_finite(seconds=self.seconds, precision=self.precision)
+
+    @property
+    def cold(self) -> bool:
+        """Whether caches are overwritten before each sample."""
+        return self.cache == "cold"
+
+    def sample(self, samplers: Sequence[Sampler], device: str, display: ProgressDisplay) -> None:
+        """Sample interleaved until all medians have converged or the time is used up."""
+        default = _DEFAULT_PRECISION[device]
+        sample_interleaved(
+            samplers,
+            warm=not self.cold,
+            precision=default if self.precision is None else self.precision,
+            budget=self.seconds,
+            display=display,
+        )
+
+
+def require_finite(**limits: float | None) -> None:
+    """Reject limits that are negative or not finite."""
+    for name, value in limits.items():
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
 from adokernels.model.ladder import check_options
 from adokernels.model.routine import Routine
+from adokernels.records.measurement import Cache
 from adokernels.records.scan import Scan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import DTypeLike
-
-    from adokernels.records.measurement import Cache
-    from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.
@@ -83,31 +80,21 @@ def scan(
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
     check_options(routine, (), options, scan)
-    chosen = [tuple(shape) for shape in shapes] if shapes is not None else None
-    if chosen is None:
-        chosen = _default_shapes(routine, dtype, options)
+    asked = _default_shapes(routine, dtype, options) if shapes is None else shapes
+    chosen = [tuple(shape) for shape in asked]
     if not chosen:
         raise ValueError("shapes must contain at least one problem, got none")
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)
 
+    common: dict[str, Any] = {"cache": cache, "precision": precision, "seconds": seconds}
+    common |= {"device": device, "ceilings": ceilings, **options}
+
     def measured(lengths: Sequence[int], display: ProgressDisplay) -> Sweep:
         operands = routine.task.random_operands(lengths, dtype)
-        best = None
-        if names is None:
-            best = routine.choose(*operands, device=device, **options).variant
-        return sweep(
-            routine,
-            *operands,
-            device=device,
-            variants=best or names,
-            cache=cache,
-            peers={n: _bound(work, operands) for n, work in (peers or {}).items()},
-            precision=precision,
-            seconds=seconds,
-            ceilings=ceilings,
-            progress=display,
-            **options,
-        )
+        best = routine.choose(*operands, device=device, **options) if names is None else None
+        bound = {n: partial(work, *operands) for n, work in (peers or {}).items()}
+        own: dict[str, Any] = {"variants": best.variant if best else names, "peers": bound}
+        return sweep(routine, *operands, progress=display, **own, **common)
 
     sweeps: list[Sweep] = []
     interrupted = False
@@ -125,17 +112,12 @@ def scan(
     return Scan(routine=routine.name, sweeps=tuple(by_size), interrupted=interrupted)
 
 
-def _bound(work: Callable[..., object], operands: Sequence[Any]) -> Callable[[], object]:
-    return lambda: work(*operands)
-
-
 def _default_shapes(
     routine: Routine, dtype: DTypeLike | None, options: Mapping[str, Any]
 ) -> list[tuple[int, ...]]:
-    """The lengths of the task, the longest ones divided by powers of two.
+    """The lengths of the task, the long ones divided by powers of two, as powers of two.
 
-    Lengths that are much shorter than the longest one are properties of the problem, such as the
-    number of components. Scaled lengths are powers of two.
+    Much shorter lengths are properties of the problem, such as the number of components.
     """
     lengths = tuple(routine.task.lengths.values())
     scaled = [length * _LONG >= max(lengths) for length in lengths]

@@ -1,73 +1,52 @@
-"""The call of a built-in variant in files, which a fresh process reads and prepares."""
+"""The call of a built-in variant in files, and the fresh process that reads and runs it.
+
+The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall` or
+the `SourceLaunch` of the folder for ``ado.hotspots``, and writes ``samples.json``. ``profile
+FOLDER`` runs a `StoredCall` for ncu.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.measuring.ladder_sweep import inputs_of
+from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
+from adokernels.model.problem import Block, Call
 from adokernels.model.registry import routines
+from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.inputs import Inputs
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from adokernels.model.ladder import Variant
-    from adokernels.model.problem import Block, Call
-    from adokernels.records.inputs import Inputs as Inputs
-
-#: The module that runs a stored call in a fresh process.
-CHILD = "adokernels.measuring.stored_run"
+#: This module, which runs a stored call in a fresh process.
+CHILD = "adokernels.measuring.stored_call"
 _CALL, _OPERANDS = "call.json", "operands.npz"
 
 
 @dataclass(frozen=True)
 class StoredCall:
-    """A call of a variant, with copies of its operands in host memory.
-
-    Attributes
-    ----------
-    variant
-        The variant.
-    arrays
-        The operands, packed.
-    problem
-        The description of operands and options.
-    block
-        The block shape; None for the default.
-    """
+    """A call of a variant, with packed copies of its operands in host memory."""
 
     variant: Variant
     arrays: Sequence[NDArray[Any]]
     problem: Inputs
-    block: Block | None
+    block: Block | None  # None for the default
 
     @classmethod
     def of(
-        cls,
-        variant: Variant,
-        args: Sequence[Any],
-        options: Mapping[str, Any],
-        block: Block | None,
+        cls, variant: Variant, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
     ) -> StoredCall:
-        """Check a call, and copy its operands.
-
-        Without `args`, the operands are random operands of the task's default problem.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the operands or options are wrong.
-        """
+        """Check a call, and copy its operands; by default random ones of the default problem."""
         ladder = variant.ladder
         arrays = [on_host(a) for a in args] if args else ladder.task.random_operands()
         problem = ladder.problem(*arrays, device="cpu", **options)
@@ -85,11 +64,6 @@ class StoredCall:
         np.savez(folder / _OPERANDS, *self.arrays)
 
 
-def is_stored_call(folder: Path) -> bool:
-    """Whether the folder contains the files of a :class:`StoredCall`."""
-    return (folder / _CALL).exists()
-
-
 def prepared_call(folder: Path) -> Call:
     """Prepare the call that :meth:`StoredCall.save` wrote."""
     call = json.loads((folder / _CALL).read_text(encoding="utf-8"))
@@ -105,11 +79,55 @@ def prepared_call(folder: Path) -> Call:
 
 def environment(**variables: str) -> dict[str, str]:
     """The environment of a fresh Python process that imports this package."""
-    package = str(Path(_core.__file__).parents[1])
-    paths: Iterable[str] = (
-        package,
-        str(Path(__file__).parents[2]),
-        os.environ.get("PYTHONPATH", ""),
-    )
-    found = os.pathsep.join(dict.fromkeys(filter(None, paths)))
-    return {**os.environ, "PYTHONPATH": found, **variables}
+    packages = (str(Path(_core.__file__).parents[1]), str(Path(__file__).parents[2]))
+    paths = dict.fromkeys([*packages, os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **variables}
+
+
+def sample(folder: Path, seconds: float) -> None:
+    """Sample a call or a launch, and write the samples or the error to its folder."""
+    try:
+        result = _samples(folder, seconds)
+    except Exception as error:
+        result = {"error": {"type": type(error).__name__, "message": str(error)}}
+    (folder / "samples.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def _samples(folder: Path, seconds: float) -> dict[str, Any]:
+    sampler = _core.Sampler()  # it must exist before the first kernel launch
+    if (folder / _CALL).exists():
+        samples = sampler.collect(prepared_call(folder).timed, seconds)
+    else:
+        launch, _arrays = SourceLaunch.load(folder).prepare()
+        samples = sampler.collect(launch, seconds)
+    return {
+        "reasons": list(samples.reasons),
+        "lines": [[s.kernel, s.path, s.line, list(s.samples)] for s in samples.lines],
+        "dropped": samples.dropped,
+        "unattributed": samples.unattributed,
+    }
+
+
+def run_profiled(call: Call) -> None:
+    """Run a call twice: to load and prepare the kernels, then with the profiler."""
+    call.run()
+    _core.synchronize()
+    _profiler("cuProfilerStart")
+    call.run()
+    _core.synchronize()
+    _profiler("cuProfilerStop")
+
+
+def _profiler(function: str) -> None:
+    """Call a function of the CUDA driver that has no parameters."""
+    status = getattr(ctypes.CDLL("libcuda.so.1"), function)()
+    if status:
+        raise RuntimeError(f"{function} failed with status {status}")
+
+
+if __name__ == "__main__":
+    verb, folder = sys.argv[1], Path(sys.argv[2])
+    if verb == "sample":
+        sample(folder, float(sys.argv[3]))
+    else:
+        run_profiled(prepared_call(folder))

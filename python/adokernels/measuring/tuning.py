@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.settings import Settings
-from adokernels.model.ladder import Variant, check_options
+from adokernels.measuring.sampling import Settings
+from adokernels.model.ladder import check_options
+from adokernels.model.ladder import Variant
+from adokernels.model.problem import Block
+from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from adokernels.model.problem import Block
-    from adokernels.records.measurement import Cache, Measurement
-    from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep
 
 
 @dataclass(frozen=True)
@@ -123,12 +122,11 @@ def tune(
         raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
     check_options(variant.ladder, args, options, tune)
     tested = variant.settings()
-    settings = {
-        str(setting): (one.name, setting)
-        for parameters, one in tested
-        for block in variant.blocks
-        for setting in [Setting(block, parameters)]
-    }
+    settings: dict[str, Setting] = {}
+    runs: dict[str, Run] = {}
+    for (parameters, one), block in itertools.product(tested, variant.blocks):
+        setting = Setting(block, parameters)
+        settings[str(setting)], runs[str(setting)] = setting, Run(one.name, block)
     if len(settings) < 2:
         raise ValueError(
             f"variant must have several block shapes or parameter values, got {variant.label}"
@@ -137,8 +135,7 @@ def tune(
     if further := [one for _, one in tested if one is not variant]:
         ladder = ladder.with_variants(*further)
     problem = ladder.problem(*args, variant=tested[0][1].name, **options)
-    runs = {label: Run(name, setting.block) for label, (name, setting) in settings.items()}
     title = f"{variant.label} on {problem.device_id}, {cache}"
     with displayed(progress) as display, display.measurement(title):
         sweep = measure_ladder(ladder, problem, runs, Settings(cache, precision, seconds), display)
-    return Tuning(variant, {label: setting for label, (_, setting) in settings.items()}, sweep)
+    return Tuning(variant, settings, sweep)

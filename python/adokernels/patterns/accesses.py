@@ -6,15 +6,19 @@ Warps are arrays with a row per warp and a column per lane, and a mask of the ac
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
 
+from adokernels.records.shown import Plotted
 from adokernels.records.metrics import WARP
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+from adokernels.records.shown import ShownAsTables
+from adokernels.tables.rendering import new_table
+from adokernels.text import number
 
 #: Bytes per lane that one instruction can access.
 SIZES = (1, 2, 4, 8, 16)
@@ -35,23 +39,14 @@ _COLUMN = re.compile(r"column of (\d{1,16})x(\d{1,16})")
 class Accesses:
     """The elements that the lanes of one or more warps access with one instruction.
 
-    Attributes
-    ----------
-    pattern
-        The name of the pattern, or "indices" for an array.
-    itemsize
-        Bytes per element.
-    offsets
-        The element of each lane, relative to an address that is a multiple of 128 bytes. Shape:
-        (requests, 32).
-    active
-        Whether the lane is active, with the same shape.
+    Elements are relative to an address that is a multiple of 128 bytes. Arrays have the shape
+    (requests, 32).
     """
 
-    pattern: str
-    itemsize: int
-    offsets: NDArray[np.int64]
-    active: NDArray[np.bool_]
+    pattern: str  # its name, or "indices" for an array
+    itemsize: int  # bytes per element
+    offsets: NDArray[np.int64]  # the element of each lane
+    active: NDArray[np.bool_]  # whether the lane is active
 
     @classmethod
     def of(cls, offsets: str | ArrayLike, itemsize: int, active: ArrayLike | None) -> Accesses:
@@ -102,48 +97,27 @@ def _named(name: str) -> NDArray[np.int64]:
     raise ValueError(f"offsets must be an array of integers, or {_NAMES}, got {name!r}")
 
 
-def by_warp(
-    values: ArrayLike, active: ArrayLike | None, name: str
-) -> tuple[Any, NDArray[np.bool_]]:
-    """Arrange one value per lane in rows of 32 lanes.
+def by_warp(values: ArrayLike, active: ArrayLike | None, name: str) -> tuple[Any, Any]:
+    """Arrange values and active lanes (by default all) in arrays of shape (warps, 32).
 
-    Parameters
-    ----------
-    values
-        One dimension: consecutive lanes, 32 per warp. Two dimensions: one warp per row, with at
-        most 32 lanes. Missing lanes are inactive.
-    active
-        Which of the lanes are active; by default all.
-    name
-        Name of the argument, for errors.
-
-    Returns
-    -------
-    tuple
-        The values and whether the lane is active, both of shape (warps, 32).
+    One dimension: consecutive lanes, 32 per warp. Two dimensions: one warp per row, with at most 32
+    lanes. Missing lanes are inactive. Errors contain the name of the argument.
     """
     array = np.asarray(values)
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} must have one or two dimensions, got {array.ndim}")
     if array.ndim == 2 and array.shape[1] > WARP:
         raise ValueError(f"{name} must have at most {WARP} lanes per row, got {array.shape[1]}")
-    mask = _mask(active, array.shape, name)
+    mask = np.ones(array.shape, dtype=bool) if active is None else np.asarray(active)
+    if mask.dtype != bool:
+        raise TypeError(f"active must be boolean, got {mask.dtype}")
+    if mask.shape != array.shape:
+        raise ValueError(f"active must have the shape of {name}, {array.shape}, got {mask.shape}")
     if not mask.any():
         raise ValueError(f"{name} must have at least one active lane, got none")
     padding = [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WARP)]
     array, mask = (np.pad(part, padding).reshape(-1, WARP) for part in (array, mask))
     return array, mask
-
-
-def _mask(active: ArrayLike | None, shape: tuple[int, ...], name: str) -> NDArray[np.bool_]:
-    if active is None:
-        return np.ones(shape, dtype=bool)
-    mask = np.asarray(active)
-    if mask.dtype != bool:
-        raise TypeError(f"active must be boolean, got {mask.dtype}")
-    if mask.shape != shape:
-        raise ValueError(f"active must have the shape of {name}, {shape}, got {mask.shape}")
-    return mask
 
 
 def distinct(ids: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -156,12 +130,34 @@ def distinct(ids: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def firsts(ids: NDArray[Any], active: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Sort each row, and mark the first occurrence of each value of an active lane.
-
-    Inactive lanes get the value of an active lane of their row, so they add no value.
-    """
+    """Sort each row, and mark the first occurrence of each value of an active lane."""
+    # Inactive lanes get the value of an active lane of their row.
     some = np.take_along_axis(ids, active.argmax(axis=1, keepdims=True), axis=1)
     ordered = np.sort(np.where(active, ids, some), axis=1)
-    first = np.ones(ordered.shape, dtype=bool)
-    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    first = np.diff(ordered, axis=1, prepend=ordered[:, :1] - 1) != 0
     return ordered, first & active.any(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OfAccesses(ShownAsTables, Plotted):
+    """Base of results about the requests of an access pattern."""
+
+    accesses: Accesses
+
+    @property
+    def requests(self) -> int:
+        """Number of requests: one per load or store instruction of a warp."""
+        return self.accesses.requests
+
+
+def share(value: float) -> str:
+    """Format a fraction as a percentage with three digits."""
+    return f"{number(100 * value)} %"
+
+
+def quantities_table(title: str, rows: Mapping[str, str]) -> Table:
+    """Build a table with the name and the value of each quantity."""
+    table = new_table(title, ["quantity", "value"], widths={0: None})
+    for row in rows.items():
+        table.add_row(*row)
+    return table

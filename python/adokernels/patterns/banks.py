@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
 
-from adokernels.patterns.accesses import Accesses, firsts
-from adokernels.patterns.tables import count, mean, quantities_table
+from adokernels.patterns.accesses import Accesses, OfAccesses, firsts, quantities_table
 from adokernels.records.metrics import WARP
-from adokernels.records.shown import Plotted, ShownAsTables
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from rich.table import Table
+from adokernels.text import count
 
 #: Number of banks of shared memory, and bytes per word of a bank.
 BANKS, WORD = 32, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BankConflicts(ShownAsTables, Plotted):
+class BankConflicts(OfAccesses):
     """How shared memory serves an access pattern; made by :func:`bank_conflicts`.
 
     Attributes
@@ -33,13 +29,7 @@ class BankConflicts(ShownAsTables, Plotted):
         of the warp that is served at a time: all lanes, or half or a quarter of them.
     """
 
-    accesses: Accesses
     words: NDArray[np.int64]
-
-    @property
-    def requests(self) -> int:
-        """Number of requests: one per load or store instruction of a warp."""
-        return self.accesses.requests
 
     @property
     def phases(self) -> int:
@@ -78,7 +68,7 @@ class BankConflicts(ShownAsTables, Plotted):
             "lanes served at a time": parts[self.phases],
             "bank conflict": f"{self.ways}-way" if self.ways > 1 else "none",
             "wavefronts": count(self.wavefronts),
-            "wavefronts per request": mean(self.wavefronts_per_request),
+            "wavefronts per request": count(self.wavefronts_per_request),
             "wavefronts, ideal": count(self.ideal_wavefronts),
             "wavefronts that are conflicts": count(self.conflicts),
         }
@@ -112,7 +102,7 @@ def bank_conflicts(
 
     Notes
     -----
-    Elements of 8 bytes are served per half warp, those of 16 bytes per quarter warp, because a
+    Elements of 8 bytes are served per half warp, elements of 16 bytes per quarter warp, because a
     wavefront delivers at most 128 bytes. Loads whose neighbouring lanes access the same element may
     need fewer wavefronts than this model has.
 

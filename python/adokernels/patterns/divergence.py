@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
 
-from adokernels.patterns.accesses import by_warp
-from adokernels.patterns.tables import count, mean, quantities_table, share
+from adokernels.records.shown import Plotted
+from adokernels.patterns.accesses import by_warp, quantities_table, share
 from adokernels.records.metrics import WARP
-from adokernels.records.shown import Plotted, ShownAsTables
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from rich.table import Table
+from adokernels.records.shown import ShownAsTables
+from adokernels.text import count
 
 #: Maximum number of branches: each needs an array with the size of the mask.
 _MOST_BRANCHES = 64
@@ -66,12 +64,12 @@ class Divergence(ShownAsTables, Plotted):
 
     def _tables(self) -> list[Table]:
         lanes = self.active_lanes.items()
-        rows = {f"active lanes in branch {name}": f"{mean(of)} of {WARP}" for name, of in lanes}
+        rows = {f"active lanes in branch {name}": f"{count(of)} of {WARP}" for name, of in lanes}
         rows |= {
             "warps": count(self.warps),
             "warps that diverge": count(self.divergent_warps),
             "passes": count(self.passes),
-            "passes per warp": mean(self.passes / self.warps),
+            "passes per warp": count(self.passes / self.warps),
             "lane efficiency": share(self.lane_efficiency),
         }
         return [quantities_table("Divergence", rows)]

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
 
-from adokernels.patterns.accesses import Accesses, distinct
-from adokernels.patterns.tables import count, mean, quantities_table, share
+from adokernels.patterns.accesses import Accesses, OfAccesses, distinct, quantities_table, share
 from adokernels.records.metrics import SECTOR
-from adokernels.records.shown import Plotted, ShownAsTables
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from rich.table import Table
+from adokernels.text import count, quantity
 
 #: Bytes of a cache line: four sectors.
 LINE = 128
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sectors(ShownAsTables, Plotted):
+class Sectors(OfAccesses):
     """What the memory system transfers for an access pattern; made by :func:`sectors`.
 
     Attributes
@@ -38,17 +34,11 @@ class Sectors(ShownAsTables, Plotted):
         The number of sectors if the used bytes of each request were contiguous and aligned.
     """
 
-    accesses: Accesses
     request_sectors: NDArray[np.int64]
     request_lines: NDArray[np.int64]
     requested_bytes: int
     used_bytes: int
     ideal_sectors: int
-
-    @property
-    def requests(self) -> int:
-        """Number of requests: one per load or store instruction of a warp."""
-        return self.accesses.requests
 
     @property
     def sectors(self) -> int:
@@ -78,17 +68,21 @@ class Sectors(ShownAsTables, Plotted):
     def _tables(self) -> list[Table]:
         rows = {
             "requests": count(self.requests),
-            "active lanes per request": mean(float(self.accesses.active.sum()) / self.requests),
+            "active lanes per request": count(float(self.accesses.active.sum()) / self.requests),
             "32-byte sectors": count(self.sectors),
-            "32-byte sectors per request": mean(self.sectors_per_request),
+            "32-byte sectors per request": count(self.sectors_per_request),
             "32-byte sectors, ideal": count(self.ideal_sectors),
             "128-byte cache lines": count(self.lines),
-            "bytes requested by lanes": count(self.requested_bytes, "B"),
-            "bytes used (shared bytes once)": count(self.used_bytes, "B"),
-            "bytes moved": count(self.moved_bytes, "B"),
+            "bytes requested by lanes": _bytes(self.requested_bytes),
+            "bytes used (shared bytes once)": _bytes(self.used_bytes),
+            "bytes moved": _bytes(self.moved_bytes),
             "utilisation": share(self.utilisation),
         }
         return [quantities_table(f"Sectors: {self.accesses}", rows)]
+
+
+def _bytes(value: int) -> str:
+    return f"{value} B" if value < 100_000 else quantity(value, "B")
 
 
 def sectors(

@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import base64
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from xml.etree import ElementTree
 
-from adokernels.charts.files import closing
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from adokernels.charts.files import closing, to_svg
 from adokernels.charts.picture import picture
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
-from adokernels.report.inline_svg import inline_svg
-from adokernels.report.tables import headline, variants_table
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import LEVEL_BYTES
+from adokernels.records.sweep import Sweep
 from adokernels.storage import replace_file
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables
-from adokernels.tables.rendering import to_html
-from adokernels.text import escaped, quantity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from rich.table import Table
-
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.sweep import Sweep
+from adokernels.tables.rendering import FADED, new_table, to_html
+from adokernels.text import escaped, number, printable, quantity, ratio, share_of_limit
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]
+
+#: Maximum number of characters of an alternative text.
+_LONGEST_LABEL = 10_000
+_REFERENCE = re.compile(r"url\(#([^)]*)\)")
+#: Elements to omit: Matplotlib's metadata, which contains addresses, and its style sheet, which
+#: would apply to the whole page. The style sheet of the page contains the same rule.
+_DROPPED = ("metadata", "style")
+
+#: Columns with the attributes of their cells.
+_COLUMNS = {
+    **dict.fromkeys(("routine", "fastest"), ""),
+    **dict.fromkeys(("time", "speed-up", "of roof"), ' style="text-align:right"'),
+    **dict.fromkeys(("limiter", "device"), ""),
+    "problem": ' class="sentence"',
+}
+_CHANGES = "what it changes"
+#: Significant digits of the bounds of an interval, which are often close to each other.
+_DIGITS = 4
 
 
 def write_report(
@@ -78,9 +95,9 @@ def write_report(
     numbers = itertools.count(1)
     parts = [
         f"<h1>{name}</h1>",
-        headline(sweeps, anchors) if sweeps else "",
+        _headline(sweeps, anchors) if sweeps else "",
         f"<p>{_METHOD}</p>",
-        *(_picture(_png(image), caption) for caption, image in pictures),
+        *(_picture(image, caption) for caption, image in pictures),
         *map(_section, sweeps, anchors, itertools.repeat(numbers)),
         _about(_machines(sweeps), facts),
         f"<script>\n{_resource('page.js')}</script>",
@@ -115,7 +132,7 @@ def _section(sweep: Sweep, anchor: str, numbers: Iterator[int]) -> str:
         chart,
         *map(_titled, others),
         *(_analysis(sweep, numbers) if any(m.profile for m in sweep.variants) else ()),
-        _titled(variants_table(sweep), "variants details") if len(sweep) else "",
+        _titled(_variants_table(sweep), "variants details") if len(sweep) else "",
         "</section>",
     )
     return "\n".join(filter(None, parts))
@@ -131,7 +148,7 @@ def _analysis(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _titled(table: Table, style: str = "") -> str:
-    """A table below its title as a heading, which is not as wide as the table."""
+    """A table with an h3 heading, which may be narrower than the table."""
     title = str(table.title)
     return f"<h3>{escaped(title)}</h3>\n{_table(table, style, title)}"
 
@@ -152,7 +169,7 @@ def _chart(
     """A chart whose title is text of the page. The section states its subject."""
     with closing(draw, sweep) as figure:
         title = _take_title(figure)
-        svg = inline_svg(figure, f"chart-{next(numbers)}-", alternative)
+        svg = _inline_svg(figure, f"chart-{next(numbers)}-", alternative)
     label = escaped(alternative)
     return (
         f"<figure>\n<figcaption>{escaped(title)}</figcaption>\n"
@@ -177,14 +194,11 @@ def _alternative(sweep: Sweep) -> str:
     return f"Times of {sweep.title}: {', '.join(times)}."
 
 
-def _picture(source: str, caption: str) -> str:
+def _picture(image: str | Path | bytes, caption: str) -> str:
+    content = image if isinstance(image, bytes) else Path(image).read_bytes()
+    source = f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
     words = escaped(caption)
     return f'<figure><figcaption>{words}</figcaption><img src="{source}" alt="{words}"></figure>'
-
-
-def _png(image: str | Path | bytes) -> str:
-    content = image if isinstance(image, bytes) else Path(image).read_bytes()
-    return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def _about(machines: Sequence[Machine], facts: Mapping[str, Any]) -> str:
@@ -209,10 +223,8 @@ def _resource(name: str) -> str:
 
 def _context(sweeps: Sequence[Sweep]) -> dict[str, Any]:
     """Merge the contexts of the records, which agree within one session."""
-    carriers: list[Machine | Measurement] = [
-        *_machines(sweeps),
-        *(m for sweep in sweeps for m in sweep),
-    ]
+    carriers: list[Machine | Measurement] = list(_machines(sweeps))
+    carriers += [m for sweep in sweeps for m in sweep]
     return {key: value for carrier in carriers for key, value in carrier.context.items()}
 
 
@@ -220,3 +232,113 @@ def _machines(sweeps: Sequence[Sweep]) -> list[Machine]:
     """Each machine once, even if several sweeps ran on it."""
     machines = (sweep.machine for sweep in sweeps if sweep.machine is not None)
     return list({machine.title: machine for machine in machines}.values())
+
+
+def _inline_svg(figure: Figure, prefix: str, label: str) -> str:
+    """Render a figure as an ``svg`` element with an alternative text. The page determines its size.
+
+    Identifiers get a prefix, because Matplotlib uses the same ones in each figure, for example for
+    glyphs and clip paths.
+    """
+    root = ElementTree.fromstring(to_svg(figure))
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _local(child.tag) in _DROPPED:
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        attributes = {_local(name): value for name, value in element.attrib.items()}
+        element.attrib = {name: _renamed(name, v, prefix) for name, v in attributes.items()}
+    words, box = printable(label, _LONGEST_LABEL), root.attrib["viewBox"]
+    root.attrib = {"class": "chart", "role": "img", "aria-label": words, "viewBox": box}
+    return ElementTree.tostring(root, encoding="unicode").strip()
+
+
+def _local(name: str) -> str:
+    """A name without its namespace. HTML needs none, and ``href`` replaces ``xlink:href``."""
+    return name.rpartition("}")[2]
+
+
+def _renamed(name: str, value: str, prefix: str) -> str:
+    """The value of an attribute, with the prefix added to identifiers and references."""
+    if name == "id":
+        return prefix + value
+    if name == "href" and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    return _REFERENCE.sub(rf"url(#{prefix}\1)", value)
+
+
+def _headline(sweeps: Sequence[Sweep], anchors: Sequence[str]) -> str:
+    """Write the fastest variant of each sweep as an HTML table, with links to its section."""
+    rows = [_summary(sweep) for sweep in sweeps]
+    names = [name for name in _COLUMNS if any(row[name] for row in rows)]
+    head = "".join(f"<th{_COLUMNS[name]}>{name}</th>" for name in names)
+    body = ""
+    for row, anchor in zip(rows, anchors, strict=True):
+        link = f'<td><a href="#{anchor}">{escaped(row["routine"])}</a></td>'
+        rest = (f"<td{_COLUMNS[name]}>{escaped(row[name])}</td>" for name in names[1:])
+        body += f"<tr>{link}{''.join(rest)}</tr>\n"
+    return (
+        '<div class="adokernels scroll" tabindex="0" role="region" aria-label="Summary">\n'
+        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n</div>"
+    )
+
+
+def _variants_table(sweep: Sweep) -> Table:
+    """Build a table with one row per measurement, without columns that have no known value.
+
+    The script of the page shows a row beside the point with the same number in a chart.
+    """
+    measured = (*sweep.measurements, *sweep.peers)
+    rows = [_details(sweep, m) for m in measured]
+    known = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
+    table = new_table("Each variant", known, left=[_CHANGES])
+    if _CHANGES in known:
+        table.columns[-1].no_wrap = False
+    for m, row in zip(measured, rows, strict=True):
+        table.add_row(*(row[name] for name in known), style=FADED if m.ceiling else "")
+    return table
+
+
+def _summary(sweep: Sweep) -> dict[str, str]:
+    """The cells of a sweep by column; unknown cells are empty."""
+    device = sweep.machine.title if sweep.machine else ""
+    row = dict.fromkeys(_COLUMNS, "") | {
+        "routine": f"{sweep.routine} (interrupted)" if sweep.interrupted else sweep.routine,
+        "fastest": "no variant measured",
+        "device": device or ", ".join(dict.fromkeys(m.machine_title or m.device for m in sweep)),
+        "problem": "; ".join(dict.fromkeys(str(m.problem) for m in sweep)),
+    }
+    if not sweep.variants:
+        return row
+    first, best = sweep.variants[0], sweep.fastest
+    gain = "" if best is first else ratio(best.speedup_over(first))
+    return row | {"fastest": best.variant, "speed-up": gain, **_result(sweep, best)}
+
+
+def _result(sweep: Sweep, m: Measurement) -> dict[str, str]:
+    """The cells that both tables have."""
+    share, found = sweep.share_of_roof(m), m.limiter
+    return {
+        "time": quantity(m.seconds, "s"),
+        "of roof": "" if share is None else share_of_limit(share),
+        "limiter": "" if found.kind == "unknown" else found.name,
+    }
+
+
+def _details(sweep: Sweep, m: Measurement) -> dict[str, str]:
+    """The cells of a measurement by column; unknown cells are empty."""
+    kind = " (peer)" if m in sweep.peers else " (ceiling)" if m.ceiling else ""
+    low, high = (quantity(bound, "s", _DIGITS) for bound in m.interval)
+    result = _result(sweep, m)
+    flops, moved = m.counted_flops, m.counted_bytes
+    per_byte = {level: number(flops / moved[level]) for level in moved if flops and moved[level]}
+    return {
+        "variant": m.shown_as + kind,
+        "time": result.pop("time"),
+        "95 % interval": f"{low} to {high}" if m.confidence else "",
+        **result,
+        "FLOP per requested byte": number(m.intensity) if m.executed_flops else "",
+        **{f"FLOP per {level} byte": per_byte.get(level, "") for level in LEVEL_BYTES},
+        _CHANGES: m.changes,
+    }

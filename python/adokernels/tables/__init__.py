@@ -1,4 +1,4 @@
-"""Tables of all records. :mod:`adokernels.records.shown` finds those of a record here."""
+"""Tables of all records. :mod:`adokernels.records.shown` finds the tables of a record here."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 #: Module and function that build the tables of each class. Modules are imported at first use.
 _BUILDERS = {
-    "Card": ("cards", "card_table"),
-    "CardEvidence": ("cards", "evidence_table"),
-    "Cards": ("cards", "cards_table"),
+    "Card": ("diagnoses", "card_table"),
+    "CardEvidence": ("diagnoses", "evidence_table"),
+    "Cards": ("diagnoses", "cards_table"),
     "SweepComparison": ("measurements", "changes_table"),
     "Diagnosis": ("diagnoses", "diagnosis_tables"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
     "Ladder": ("ladders", "ladder_table"),
     "Machine": ("measurements", "machine_table"),
-    "Profile": ("counters", "profile_table"),
-    "ProfileComparison": ("counters", "comparison_table"),
+    "Profile": ("measurements", "profile_table"),
+    "ProfileComparison": ("measurements", "comparison_table"),
     "Resources": ("measurements", "resources_table"),
     "Routines": ("ladders", "routines_table"),
     "Sass": ("machine_code", "sass_tables"),
     "Scan": ("measurements", "scan_table"),
     "Sweep": ("measurements", "sweep_tables"),
-    "Tuning": ("measurements", "tuning_table"),
+    "Tuning": ("ladders", "tuning_table"),
 }
 
 

@@ -1,25 +1,16 @@
-"""Tables of diagnoses."""
+"""Tables of diagnoses, and of the quick-reference cards."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from rich.text import Text
+from rich.table import Table
 
-from adokernels.diagnosis.cards import Validity, cards
+from adokernels.diagnosis.cards import Card, CardEvidence, Cards, Validity, cards
+from adokernels.diagnosis.diagnosis import Diagnosis, Finding
 from adokernels.diagnosis.steps import Step
 from adokernels.tables.rendering import new_table
-from adokernels.text import number, percent, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.table import Table
-
-    from adokernels.diagnosis.diagnosis import Diagnosis, Finding
-
-#: Widths in characters of the columns with sentences.
-_SENTENCE, _EVIDENCE = 38, 44
+from adokernels.text import number, percent, quantity, ratio
 
 
 def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
@@ -31,12 +22,10 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
 
 
 def _advice_table(diagnosis: Diagnosis) -> Table:
-    headers = [("variant", True), ("limiter", True), ("evidence", True), ("next step", True)]
-    table = new_table(f"Diagnosis: {diagnosis.title}", [*headers, ("gains\nat most", False)])
-    table.columns[2].max_width, table.columns[3].max_width = _EVIDENCE, _SENTENCE
-    table.columns[1].max_width = 16
-    for column in table.columns[1:4]:
-        column.no_wrap, column.overflow = False, "fold"
+    sentences = ["limiter", "evidence", "next step"]
+    headers = ["variant", *sentences, "gains\nat most"]
+    widths = {1: 16, 2: 44, 3: 38}
+    table = new_table(f"Diagnosis: {diagnosis.title}", headers, left=sentences, widths=widths)
     for finding in diagnosis:
         advice, found = finding.advice, finding.limiter
         evidence = [str(e) for e in found.evidence]
@@ -56,7 +45,7 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
         for finding in diagnosis
         if finding.advice and finding.advice.bound is not None
     ]
-    table.caption = Text("\n".join(["Bounds:", *bases])) if bases else None
+    table.caption = "\n".join(["Bounds:", *bases]) if bases else None
     return table
 
 
@@ -74,19 +63,16 @@ def _next_step(finding: Finding) -> str:
 
 
 def _outcome_table(diagnosis: Diagnosis) -> Table:
-    headers = [("step", True), ("proposed", True), ("changed", True), ("at\nmost", False)]
-    headers += [("realised", False), ("99.9 % interval", False), ("bound", True)]
-    headers += [("target metric", True), ("named", True)]
-    table = new_table("Proposed, and what the next variant did", headers)
-    for place in (1, 2, 7):
-        table.columns[place].no_wrap, table.columns[place].overflow = False, "fold"
-        table.columns[place].max_width = 24
+    numbers = ["at\nmost", "realised", "99.9 % interval"]
+    words = ["bound", "target metric", "named"]
+    headers = ["step", "proposed", "changed", *numbers, *words]
+    left = ["proposed", "changed", *words]
+    title = "Proposed, and what the next variant did"
+    table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 7), 24))
     for finding in diagnosis:
         if outcome := finding.outcome:
             advice, metric = finding.advice, outcome.metric
-            moved = (
-                f"{metric.text}, {'improved' if metric.moved else 'not improved'}" if metric else ""
-            )
+            moved = f"{metric.text}, {'' if metric.moved else 'not '}improved" if metric else ""
             low, high = outcome.interval
             table.add_row(
                 f"{finding.variant} to {outcome.variant}",
@@ -97,7 +83,7 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 f"{number(low)} to {number(high)}",
                 verdict_on(finding),
                 moved,
-                yes(finding.named),
+                {True: "yes", False: "no", None: ""}[finding.named],
             )
     return table
 
@@ -121,6 +107,72 @@ def bound_cell(bound: float | None) -> str:
     return "" if bound is None else ratio(bound)
 
 
-def yes(named: bool | None) -> str:
-    """Format whether a step was named."""
-    return "" if named is None else "yes" if named else "no"
+#: Maximum widths in characters of the columns of all cards, and of the text of one card.
+_WIDTHS = dict(enumerate((24, 26, 32, 32, 26)))
+_TEXT = 90
+
+
+def cards_table(cards: Cards) -> Table:
+    """Build the table of all cards."""
+    headers = ("card", "problem", "indicators", "strategy", "advice on an H200")
+    table = new_table("Quick-reference cards", headers, left=headers, widths=_WIDTHS)
+    for card in cards.values():
+        table.add_row(
+            card.key,
+            f"{card.category}: {card.problem}",
+            "; ".join(map(str, card.indicators)),
+            "; ".join(card.strategy),
+            f"{card.validity}; see {card.examples[-1]}",
+        )
+    table.caption = (
+        'ado.cards["occupancy"] shows one card. ado.cards["occupancy"].evidence(sweep) shows its'
+        " counters before and after the step."
+    )
+    return table
+
+
+def card_table(card: Card) -> Table:
+    """Build the table of one card."""
+    headers = ["", card.category]
+    table = new_table(f"{card.title} ({card.key})", headers, left=headers, widths={0: 12, 1: _TEXT})
+    rows = {
+        "problem": [card.problem],
+        "goal": [card.goal],
+        "indicators": [f"{indicator}  ({indicator.source})" for indicator in card.indicators],
+        "strategy": card.strategy,
+        "applied by": [
+            f"{e} ({'the talk, ' if e.published else ''}{e.stored})" for e in card.examples
+        ],
+        "on an H200": [f"{card.validity}. {card.why}"],
+    }
+    for name, texts in rows.items():
+        for place, text in enumerate(texts):
+            table.add_row("" if place else name, text)
+    return table
+
+
+def evidence_table(evidence: CardEvidence) -> Table:
+    """Build the table of the indicators before and after a step."""
+    before, after = evidence.before, evidence.after
+    headers = ["quantity", "indicator", before.variant, after.variant, "holds before"]
+    title = f"{evidence.card.title}: {before.routine}, {before.variant} to {after.variant}"
+    table = new_table(title, headers, left=("indicator", "holds before"), widths={0: None})
+    for indicator, old, new in evidence.values:
+        cells = ["n/a" if v is None else indicator.shown(v) for v in (old, new)]
+        held = {True: "yes", False: "no", None: "unknown"}[indicator.holds(before)]
+        table.add_row(indicator.title, indicator.condition, *cells, held)
+    times = [quantity(m.seconds, "s") for m in (before, after)]
+    table.add_row("time", "", *times, "")
+    verdict, gain, _ = evidence.comparison
+    table.caption = (
+        f"{before.problem}, {before.cache}. Ratio of times {ratio(gain)} ({verdict}). "
+        f"{_APPLIED[evidence.applied]} before the step."
+    )
+    return table
+
+
+_APPLIED = {
+    True: "All indicators hold",
+    False: "Not all indicators hold",
+    None: "Some indicators are unknown",
+}

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+
+from rich.table import Table
 
 from adokernels.code_text import Listing, Mark
+from adokernels.records.hotspots import HotLine, Hotspots
 from adokernels.tables.rendering import new_table
 from adokernels.text import count, percent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.table import Table
-
-    from adokernels.records.hotspots import HotLine, Hotspots
 
 #: Maximum number of lines in the table, and of characters of code per line.
 _LINES, _CODE = 12, 60
@@ -37,12 +33,10 @@ def _listings(hotspots: Hotspots) -> Iterator[Listing]:
     found = [(e, [hot for hot in hotspots.lines if hot in e]) for e in hotspots.excerpts]
     for excerpt, lines in sorted(found, key=lambda pair: -sum(hot.share for hot in pair[1])):
         if sum(hot.share for hot in lines) >= _SHOWN:
-            marks = {
-                hot.line: Mark(
-                    percent(hot.share), hot.share / hottest, _reasons_of(hot, len(hot.reasons))
-                )
-                for hot in lines
-            }
+            marks = {}
+            for hot in lines:
+                reasons = _reasons_of(hot, len(hot.reasons))
+                marks[hot.line] = Mark(percent(hot.share), hot.share / hottest, reasons)
             yield Listing(f"{excerpt.path}:{excerpt.line}", excerpt.text, excerpt.line, marks)
 
 
@@ -54,9 +48,9 @@ def _reasons_of(line: HotLine, most: int) -> str:
 
 def _line_table(hotspots: Hotspots) -> Table:
     title = f"{hotspots.routine}[{hotspots.variant}], {hotspots.problem}: hottest lines"
-    headers = [("line", True), ("samples", False), ("share", False), ("not issued", False)]
-    table = new_table(title, [*headers, ("stall reasons", True), ("code", True)])
-    table.columns[0].max_width = None
+    sentences = ["stall reasons", "code"]
+    headers = ["line", "samples", "share", "not issued", *sentences]
+    table = new_table(title, headers, left=sentences, widths={0: None})
     for line in hotspots.lines[:_LINES]:
         code = line.text.strip()
         table.add_row(
@@ -75,16 +69,14 @@ def _line_table(hotspots: Hotspots) -> Table:
     if hotspots.dropped:
         notes.append(f"The hardware dropped {count(hotspots.dropped)} samples.")
     if hotspots.unattributed:
-        notes.append(
-            f"{count(hotspots.unattributed)} further samples belong to kernels without a name."
-        )
+        others = count(hotspots.unattributed)
+        notes.append(f"{others} further samples belong to kernels without a name.")
     table.caption = " ".join(notes)
     return table
 
 
 def _kernel_table(hotspots: Hotspots) -> Table:
-    table = new_table("kernels", [("kernel", True), ("samples", False), ("share", False)])
-    table.columns[0].max_width = None
+    table = new_table("kernels", ["kernel", "samples", "share"], widths={0: None})
     with_lines = {entry.kernel for entry in hotspots.entries if entry.path}
     for kernel, samples in hotspots.kernels.items():
         name = kernel.partition("<")[0]

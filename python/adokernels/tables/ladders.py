@@ -1,20 +1,19 @@
-"""Tables of a ladder's variants, and of all routines."""
+"""Tables of a ladder's variants, of the settings of one variant, and of all routines."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from rich.table import Table
 from rich.text import Text
 
+from adokernels.measuring.tuning import Tuning
+from adokernels.model.ladder import Ladder
+from adokernels.model.routine import Routine
+from adokernels.tables.measurements import interval_cell, interval_notes, verdict_cell
 from adokernels.tables.rendering import new_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from adokernels.model.ladder import Ladder
-    from adokernels.model.routine import Routine
+from adokernels.text import quantity, ratio
 
 
 def ladder_table(ladder: Ladder) -> Table:
@@ -29,16 +28,33 @@ def ladder_table(ladder: Ladder) -> Table:
     return table
 
 
+def tuning_table(tuning: Tuning) -> Table:
+    """One row per setting: its time, and the comparison with the default."""
+    headers = ["setting", "time", "95 % CI", "samples", "against the\ndefault", "it is"]
+    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers, left=["it is"])
+    default = tuning.default
+    for m in tuning.sweep:
+        against = m.compare(default) if default and m is not default else None
+        cells = [m.variant, quantity(m.seconds, "s"), interval_cell(m), str(len(m.samples))]
+        gain = ratio(against.ratio) if against else ""
+        verdict = verdict_cell(against.verdict.value) if against else Text("the default")
+        table.add_row(*cells, gain, verdict)
+    notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
+    notes += interval_notes(tuning.sweep)
+    notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
+    table.caption = "\n".join(notes)
+    return table
+
+
 def routines_table(routines: Mapping[str, Routine]) -> Table:
     """One line per routine: what it computes, and its number of variants per device."""
-    headers = [("routine", True), ("what it computes", True), ("variants", True)]
-    table = new_table("Routines", headers)
+    headers = ["routine", "what it computes", "variants"]
+    table = new_table("Routines", headers, left=headers)
     for routine in routines.values():
         devices = Counter(v.device for v in routine if not v.ceiling)
         counts = ", ".join(f"{count} {device}" for device, count in devices.items())
-        table.add_row(*map(Text, (routine.name, routine.summary, counts)))
+        table.add_row(routine.name, routine.summary, counts)
     table.columns[1].no_wrap = False
-    table.caption = Text(
-        "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
-    )
+    text = "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
+    table.caption = text
     return table

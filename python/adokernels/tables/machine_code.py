@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.table import Table
 
+from adokernels.records.instructions import Code
+from adokernels.records.sass import Sass
 from adokernels.tables.rendering import new_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from adokernels.records.instructions import Code
-    from adokernels.records.sass import Sass
 
 #: Maximum number of source lines per loop in the table.
 _LINES = 4
@@ -47,15 +43,11 @@ def _accesses(codes: list[Code]) -> list[tuple[str, list[str]]]:
 
 def _kernel_table(sass: Sass) -> Table:
     columns = _accesses(list(sass.kernels))
-    headers = [("kernel", True), ("block", True), ("instructions", False)]
-    headers += [
-        ("registers", False),
-        ("compiler's\nlimit", False),
-        ("registers\nleft unused", False),
-    ]
-    headers += [(head, True) for head, _ in columns]
+    accesses = [head for head, _ in columns]
+    headers = ["kernel", "block", "instructions", "registers", "compiler's\nlimit"]
+    headers += ["registers\nleft unused", *accesses]
     title = f"{sass.routine}[{sass.variant}]: machine code for {sass.arch}"
-    table = new_table(title, headers)
+    table = new_table(title, headers, left=["block", *accesses])
     for row, kernel in enumerate(sass.kernels):
         unused = kernel.registers_unused
         table.add_row(
@@ -78,11 +70,11 @@ def _loop_table(sass: Sass) -> Table:
     loops = [(kernel, loop) for kernel in sass.kernels for loop in kernel.loops]
     columns = _accesses([loop for _, loop in loops])
     named = len(sass) > 1
-    headers = [("kernel", True)] if named else []
-    headers += [("first", True), ("last", True), ("depth", False), ("instructions", False)]
-    headers += [(head, True) for head, _ in columns]
-    headers += [("waits for\nglobal loads", False), ("source lines", True)]
-    table = new_table("Loops, per iteration", headers)
+    accesses = [head for head, _ in columns]
+    headers = [*(["kernel"] if named else []), "first", "last", "depth", "instructions"]
+    headers += [*accesses, "waits for\nglobal loads", "source lines"]
+    left = ["first", "last", *accesses, "source lines"]
+    table = new_table("Loops, per iteration", headers, left=left)
     for row, (kernel, loop) in enumerate(loops):
         more = len(loop.lines) - _LINES
         table.add_row(

@@ -1,17 +1,28 @@
-"""Tables of measurements, machines and kernel resources."""
+"""Tables of measurements, hardware counters, machines and kernel resources."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
+from adokernels.records.changes import SweepComparison
+from adokernels.records.kernels import Resources
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
+from adokernels.records.profile import Profile, ProfileComparison
+from adokernels.records.scan import Scan
+from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, ITALIC, new_table
 from adokernels.text import (
     NO_LIMIT,
     bounds,
+    count,
     number,
     percent,
     prefix,
@@ -19,20 +30,6 @@ from adokernels.text import (
     ratio,
     share_of_limit,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rich.table import Table
-
-    from adokernels.measuring.tuning import Tuning
-    from adokernels.records.changes import SweepComparison
-    from adokernels.records.kernels import Resources
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.scan import Scan
-    from adokernels.records.sweep import Sweep
-
 
 _STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
 #: The note of a table that contains "(range)".
@@ -50,23 +47,23 @@ def sweep_table(sweep: Sweep) -> Table:
     intervals = ({"interval": interval_cell(m)} for m in measured)
     records = [r | i for r, i in zip(sweep.records(), intervals, strict=True)]
     columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
-    headers = [("variant", True), *((c.header, c.left) for c in columns)]
-    table = new_table(sweep.title, headers)
+    left = [c.header for c in columns if c.left]
+    table = new_table(sweep.title, ["variant", *(c.header for c in columns)], left=left)
     for record in records:
         kind = " (ceiling)" if record["ceiling"] else ""
         if record["peer"]:
             kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
-        cells = [record["variant"] + kind, *(_cell(c, record) for c in columns)]
-        row = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
-        table.add_row(*row, style=FADED if record["ceiling"] else "")
+        cells = ["" if record[c.key] is None else c.show(record[c.key]) for c in columns]
+        style = FADED if record["ceiling"] else ""
+        table.add_row(record["variant"] + kind, *cells, style=style)
     flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
-    notes = [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
+    notes = interval_notes(sweep)
+    notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
     if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
         words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
         notes.append(words)
-    notes = [*interval_notes(sweep), *notes]
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
-    table.caption = "\n".join(notes) if notes else None
+    table.caption = "\n".join(notes)
     return table
 
 
@@ -89,31 +86,26 @@ def interval_notes(sweep: Sweep) -> list[str]:
 
 def scan_table(scan: Scan) -> Table:
     """One row per problem: time and share of the roof of each variant and peer."""
-    headers = [("problem", True), ("compulsory\nbytes", False)]
-    headers += [(name, False) for name in scan.names]
+    headers = ["problem", "compulsory\nbytes", *scan.names]
     table = new_table(f"{scan.title}: time and share of the roof", headers)
     for found in scan:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
         first = next(iter(by_name.values()))
         shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
-        cells = [shapes, quantity(first.bytes, "B")]
-        cells += [_time_cell(found, by_name[n]) if n in by_name else "" for n in scan.names]
-        table.add_row(*cells)
+        times = dict.fromkeys(scan.names, "")
+        for name, m in by_name.items():
+            share = found.share_of_roof(m)
+            of_roof = "" if share is None else f", {share_of_limit(share)}"
+            times[name] = f"{quantity(m.seconds, 's')}{of_roof}"
+        table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
     return table
-
-
-def _time_cell(found: Sweep, m: Measurement) -> str:
-    share = found.share_of_roof(m)
-    words = quantity(m.seconds, "s")
-    return words if share is None else f"{words}, {share_of_limit(share)}"
 
 
 def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict."""
     labels = changes.labels
-    headers = [("variant", True), (labels[0], False), (labels[1], False), ("speed-up", False)]
-    headers += [("99.9 %\ninterval", False), ("samples", False), (f"{labels[1]} is", True)]
-    table = new_table(changes.title, headers)
+    headers = ["variant", *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
+    table = new_table(changes.title, headers, left=headers[-1:])
     for change in changes:
         verdict, gain, (low, high) = change.comparison
         few = " (range)" if change.comparison.confidence is None else ""
@@ -133,30 +125,6 @@ def changes_table(changes: SweepComparison) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
-    table.caption = "\n".join(notes) if notes else None
-    return table
-
-
-def tuning_table(tuning: Tuning) -> Table:
-    """One row per setting: its time, and the comparison with the default."""
-    headers = [("setting", True), ("time", False), ("95 % CI", False), ("samples", False)]
-    headers += [("against the\ndefault", False), ("it is", True)]
-    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers)
-    default = tuning.default
-    for m in tuning.sweep:
-        against = m.compare(default) if default and m is not default else None
-        cells = [
-            m.variant,
-            quantity(m.seconds, "s"),
-            interval_cell(m),
-            str(len(m.samples)),
-            ratio(against.ratio) if against else "",
-        ]
-        verdict = verdict_cell(against.verdict.value) if against else Text("the default")
-        table.add_row(*cells, verdict)
-    notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
-    notes += interval_notes(tuning.sweep)
-    notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
     table.caption = "\n".join(notes)
     return table
 
@@ -180,11 +148,16 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
 
 def resources_table(*variants: Resources) -> Table:
     """List the resource usage of each variant's kernels, named without template arguments."""
-    headers = [("variant", True), ("kernel", True), ("block", True)]
-    headers += [("registers\nper thread", False), ("local memory\nper thread [B]", False)]
-    headers += [("shared memory\nper block [B]", False)]
-    headers += [("theoretical\noccupancy", False), ("limited by", True)]
-    table = new_table("Resources of the kernels", headers)
+    headers = [
+        "variant",
+        "kernel",
+        "block",
+        "registers\nper thread",
+        "local memory\nper thread [B]",
+    ]
+    headers += ["shared memory\nper block [B]", "theoretical\noccupancy", "limited by"]
+    left = ["kernel", "block", "limited by"]
+    table = new_table("Resources of the kernels", headers, left=left)
     for resources in variants:
         for place, k in enumerate(resources):
             table.add_row(
@@ -202,14 +175,12 @@ def resources_table(*variants: Resources) -> Table:
 
 def counter_table(sweep: Sweep) -> Table:
     """List the limiter and main counters of each variant and peer; n/a if not counted."""
-    headers = [("variant", True), ("limiter", True)]
-    headers += [(f"{name}\n[%]", False) for name in ("compute", "memory", "L1", "L2", "DRAM")]
-    headers += [("DRAM bytes /\ncompulsory", False), ("sectors\nper load", False)]
-    headers += [("sectors\nper store", False), ("issue\nslots", False)]
-    headers += [("achieved\noccupancy", False), ("most frequent stall", True)]
-    table = new_table("Hardware counters; compute and memory levels in % of peak", headers)
-    limiters = table.columns[1]
-    limiters.no_wrap, limiters.overflow, limiters.max_width = False, "fold", _LIMITER
+    units = [f"{name}\n[%]" for name in ("compute", "memory", "L1", "L2", "DRAM")]
+    headers = ["variant", "limiter", *units, "DRAM bytes /\ncompulsory", "sectors\nper load"]
+    headers += ["sectors\nper store", "issue\nslots", "achieved\noccupancy", "most frequent stall"]
+    title = "Hardware counters; compute and memory levels in % of peak"
+    left = ["limiter", "most frequent stall"]
+    table = new_table(title, headers, left=left, widths={1: _LIMITER})
     counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
     for m, profile in counted:
         values = profile.quantities
@@ -228,8 +199,8 @@ def counter_table(sweep: Sweep) -> Table:
         ]
         table.add_row(*cells, style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
-    units = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
-    table.caption = " ".join([*notes, units])
+    basis = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
+    table.caption = " ".join([*notes, basis])
     return table
 
 
@@ -248,18 +219,62 @@ def _largest_stall(values: Mapping[str, float]) -> str:
     return f"{name.replace('_', ' ')}, {percent(stalls[name] / total)}"
 
 
+def shown(q: Quantity, value: float) -> str:
+    """Format a value of a quantity with its unit."""
+    if q.unit == "%":
+        return percent(value)
+    if q.unit:
+        return quantity(value, q.unit)
+    return count(value)
+
+
+def profile_table(profile: Profile) -> Table:
+    """Build the table of a profile: one column per kernel, and the total if there are several."""
+    columns = list(profile.kernels)
+    names = [k.kernel.name.partition("<")[0] for k in columns]
+    everything = [*columns, profile] if len(columns) > 1 else columns
+    headers = ["quantity", *names, *(["total"] if len(columns) > 1 else [])]
+    table = new_table(f"{profile.label}, {profile.cache}", headers, widths={0: None})
+    section = ""
+    for q in QUANTITIES:
+        values = [of.get(q.key) for of in everything]
+        if not any(values):
+            continue
+        if q.section != section:
+            section = q.section
+            table.add_row(section, *[""] * len(everything), style="dim")
+        cells = ["n/a" if v is None else shown(q, v) for v in values]
+        table.add_row(f"  {q.title}", *cells)
+    table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
+    return table
+
+
+def comparison_table(comparison: ProfileComparison) -> Table:
+    """Build the table of two profiles; quantities that are 0 in both are omitted."""
+    before, after = comparison.before, comparison.after
+    headers = ["quantity", before.label, after.label, "change"]
+    title = f"{after.label} compared with {before.label}"
+    table = new_table(title, headers, widths={0: None})
+    for key, old, new in comparison:
+        if old or new:
+            q, change = BY_KEY[key], ratio(new / old) if old else ""
+            table.add_row(q.title, shown(q, old), shown(q, new), change)
+    return table
+
+
 def hotspot_table(sweep: Sweep) -> Table:
     """Rank the stages of each pipeline by the possible gain, as NVIDIA's profilers do.
 
-    The gain is the excess over the time that the stage's compulsory bytes take at the roof. The
-    stage with the largest gain has rank 100. Other ranks are proportional to the gain.
+    The gain is the excess over the time that the stage's compulsory bytes take at the roof. Ranks
+    are proportional to it; the largest is 100.
     """
-    headers = [("pipeline", True), ("rank", False), ("stage", True), ("time", False)]
-    headers += [("of all\nstages", False), ("of\nroof", False), ("possible\ngain", False)]
-    table = new_table("Hotspots: the stages where optimisation gains most", headers)
+    headers = ["pipeline", "rank", "stage", "time", "of all\nstages", "of\nroof", "possible\ngain"]
+    title = "Hotspots: the stages where optimisation gains most"
+    table = new_table(title, headers, left=["stage"])
     for m in sweep.variants:
         stages = sweep.stages_of(m)
-        gains = {stage: _possible_gain(sweep, stage) for stage in stages}
+        excess = [max(1 - (sweep.share_of_roof(stage) or 0.0), 0.0) for stage in stages]
+        gains = {s: s.seconds * share for s, share in zip(stages, excess, strict=True)}
         largest = max(gains.values(), default=0) or 1
         total = sum(stage.seconds for stage in stages)
         for place, stage in enumerate(sorted(stages, key=lambda s: -gains[s])):
@@ -279,18 +294,16 @@ def hotspot_table(sweep: Sweep) -> Table:
 def machine_table(machine: Machine) -> Table:
     """Build the table of a machine's ceilings; theoretical figures are shown if there are any."""
     units = {"bandwidth": "B/s", "compute": "FLOP/s", "instructions": "inst/s"}
-    headers = [("ceiling", True), ("measured", False)]
     issue = machine.issue_rate
     ceilings = (*machine.ceilings, *([issue] if issue else []))
     known = any(c.theoretical for c in ceilings)
-    if known:
-        headers += [("theoretical", False), ("share", False), ("basis", True)]
-    table = new_table(machine.title, headers)
+    headers = ["ceiling", "measured", *(["theoretical", "share", "basis"] if known else [])]
+    table = new_table(machine.title, headers, left=["basis"])
     for c in ceilings:
         theory = quantity(c.theoretical, units[c.kind]) if c.theoretical else ""
         share = percent(c.measured / c.theoretical) if c.theoretical else ""
         cells = (c.name, quantity(c.measured, units[c.kind]), theory, share, c.basis)
-        table.add_row(*map(Text, cells[: len(headers)]))
+        table.add_row(*cells[: len(headers)])
     if known:
         table.columns[-1].no_wrap = False
     return table
@@ -305,48 +318,25 @@ class _Column:
 
 
 def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
-    scaled = {
-        key: _common_prefix([record[key] for record in records], unit)
-        for key, unit in (
-            ("seconds", "s"),
-            ("bytes_per_second", "B/s"),
-            ("flops_per_second", "FLOP/s"),
-            ("clock", "Hz"),
-        )
-    }
-
-    def column(name: str, key: str) -> _Column:
-        factor, unit = scaled[key]
+    def column(name: str, key: str, unit: str) -> _Column:
+        """Use one prefix for the whole column, so that its numbers are easy to compare."""
+        known = [record[key] for record in records if record[key]]
+        middle = math.sqrt(min(known) * max(known)) if known else 0.0
+        factor, unit = prefix(middle, unit)
         return _Column(f"{name}\n[{unit}]", key, lambda value: number(value / factor))
 
     devices = len({record["device"] for record in records}) > 1
     return [
         *([_Column("device", "device", str, left=True)] if devices else []),
-        column("time", "seconds"),
+        column("time", "seconds", "s"),
         _Column("95 %\nCI", "interval", str),
         _Column("samples", "samples", str),
         _Column("speed-up\n(total)", "speedup", ratio),
         _Column("speed-up\n(step)", "step_speedup", ratio),
         _Column("step is", "verdict", verdict_cell, left=True),
-        column("useful", "bytes_per_second"),
+        column("useful", "bytes_per_second", "B/s"),
         _Column("of\nroof", "share_of_roof", share_of_limit),
-        column("executed", "flops_per_second"),
+        column("executed", "flops_per_second", "FLOP/s"),
         _Column("AI\n[FLOP/B]", "intensity", number),
-        column("clock", "clock"),
+        column("clock", "clock", "Hz"),
     ]
-
-
-def _possible_gain(sweep: Sweep, stage: Measurement) -> float:
-    share = sweep.share_of_roof(stage) or 0.0
-    return stage.seconds * max(1 - share, 0.0)
-
-
-def _cell(column: _Column, record: dict[str, Any]) -> str | Text:
-    value = record[column.key]
-    return "" if value is None else column.show(value)
-
-
-def _common_prefix(values: Sequence[float | None], unit: str) -> tuple[float, str]:
-    """One prefix for a whole column, so that its numbers are easy to compare."""
-    known = [value for value in values if value]
-    return prefix(math.sqrt(min(known) * max(known)), unit) if known else (1.0, unit)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import html
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.measure import Measurement as Extent
 from rich.table import Table
 from rich.text import Text
@@ -20,10 +21,6 @@ from rich.text import Text
 from adokernels.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import RenderableType
-
     from adokernels.code_text import Listing
 
 _WIDTH = 110
@@ -58,14 +55,25 @@ def _literal(content: RenderableType, most: int) -> Text:
     return text if clean == text.plain else Text(clean)
 
 
-def new_table(title: str, headers: Iterable[tuple[str, bool]]) -> Table:
-    """Make an empty table; a header is its text and whether the column is left-aligned."""
+def new_table(
+    title: str,
+    headers: Sequence[str],
+    left: Collection[str] = (),
+    widths: Mapping[int, int | None] | None = None,
+) -> Table:
+    """Make an empty table.
+
+    The first column and those named by `left` are left-aligned. Cells are folded in the first
+    column, and in those for which `widths` has a maximum number of characters, or None for any.
+    """
     table = _LiteralTable(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.title_justify = table.caption_justify = "left"
-    for header, left in headers:
-        table.add_column(Text(header), justify="left" if left else "right", no_wrap=True)
-    names = table.columns[0]
-    names.no_wrap, names.overflow, names.max_width = False, "fold", _LONGEST_NAME
+    for place, header in enumerate(headers):
+        justify: Literal["left", "right"] = "left" if not place or header in left else "right"
+        table.add_column(Text(header), justify=justify, no_wrap=True)
+    for place, width in ({0: _LONGEST_NAME} | dict(widths or {})).items():
+        column = table.columns[place]
+        column.no_wrap, column.overflow, column.max_width = False, "fold", width
     return table
 
 
@@ -88,8 +96,7 @@ def show(console: Console, tables: Iterable[Table]) -> None:
 def to_text(table: Table | Listing, width: int = _WIDTH) -> str:
     """Render a table as plain text, or a listing of code.
 
-    Numbers are never broken across lines. A table that needs more than `width` columns exceeds
-    `width`, because wrapped lines are readable and columns of one letter are not.
+    A table may exceed `width`: wrapped lines are readable, and columns of one letter are not.
     """
     if not isinstance(table, Table):
         return table.to_text()
@@ -106,15 +113,18 @@ def to_html(table: Table | Listing) -> str:
     """Render a table, or a listing, as HTML with the colours of the page, light or dark."""
     if not isinstance(table, Table):
         return table.to_html()
-    aligned = [(f' style="text-align:{_align(c.justify)}"', c) for c in table.columns]
+    aligned = []
     for place, c in enumerate(table.columns):
-        if place and not c.no_wrap:  # sentences are wrapped; the page wraps no other cells
-            style = f"text-align:{_align(c.justify)};white-space:normal;min-width:12em"
-            aligned[place] = (f' style="{style}"', c)
+        # Sentences are wrapped; the page wraps no other cells.
+        wrapped = ";white-space:normal;min-width:12em" if place and not c.no_wrap else ""
+        align = "right" if c.justify == "right" else "left"
+        aligned.append((f' style="text-align:{align}{wrapped}"', c))
     head = "".join(f"<th{style}>{_lines(c.header)}</th>" for style, c in aligned)
     body = ""
-    for style, cells in _rows(table):
-        faded = ' style="opacity:0.65;font-style:italic"' if style == FADED else ""
+    for row, cells in zip(
+        table.rows, zip(*(c.cells for c in table.columns), strict=True), strict=True
+    ):
+        faded = ' style="opacity:0.65;font-style:italic"' if row.style == FADED else ""
         pairs = zip(aligned, cells, strict=True)
         data = "".join(f"<td{align}>{_html_cell(cell)}</td>" for (align, _), cell in pairs)
         body += f"<tr{faded}>{data}</tr>\n"
@@ -127,19 +137,9 @@ def to_html(table: Table | Listing) -> str:
     )
 
 
-def _rows(table: Table) -> list[tuple[str, Sequence[RenderableType]]]:
-    """The style and the cells of each row."""
-    cells = zip(*(column.cells for column in table.columns), strict=True)
-    return [(str(row.style or ""), line) for row, line in zip(table.rows, cells, strict=True)]
-
-
 def _html_cell(cell: RenderableType) -> str:
     text = html.escape(_plain(cell))
-    return f"<em>{text}</em>" if _is_italic(cell) else text
-
-
-def _is_italic(cell: RenderableType) -> bool:
-    return isinstance(cell, Text) and cell.style == ITALIC
+    return f"<em>{text}</em>" if isinstance(cell, Text) and cell.style == ITALIC else text
 
 
 def _plain(content: RenderableType) -> str:
@@ -148,7 +148,3 @@ def _plain(content: RenderableType) -> str:
 
 def _lines(content: RenderableType | None) -> str:
     return "<br>".join(html.escape(line) for line in _plain(content or "").splitlines())
-
-
-def _align(justify: str) -> str:
-    return "right" if justify == "right" else "left"

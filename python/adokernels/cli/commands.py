@@ -1,0 +1,273 @@
+"""The commands: their arguments, and the functions of the package that they call."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.cli.arguments import (
+    INTERRUPTED,
+    WRONG,
+    Commands,
+    lengths,
+    names,
+    options_of,
+    output_file,
+    output_folder,
+    problem_of,
+    share,
+    size,
+    write_files,
+)
+from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
+from adokernels.records.metrics import METRIC_SETS
+from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.rendering import show
+from adokernels.text import percent
+
+#: Common arguments of the commands that run one routine on random operands.
+_PROBLEM = "routine --dtype --set --cache"
+
+
+def add_commands(commands: Commands) -> None:
+    """Add all commands, in the order of the help."""
+    tour = commands.add(
+        "tour",
+        _run_tour,
+        "Find edges in a photograph, measure two ladders, and write a report",
+        "--image holiday.jpg --out my-tour",
+    )
+    tour.add_argument("--image", type=Path, help="use this picture file")
+    folder = Path("adokernels-tour")
+    tour.add_argument("--out", type=output_folder, default=folder, help="output folder")
+    tour.add_argument("--size", type=size, help="upper limit for every length")
+    tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
+
+    sentence = "Show the build, the devices and their ceilings"
+    info = commands.add("info", _run_info, sentence, "--refresh")
+    info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
+
+    sentence = "Show all routines, or the ladder of one routine"
+    ladders = commands.add("list", _run_list, sentence, "transpose")
+    ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
+
+    bench = commands.add(
+        "bench",
+        _run_bench,
+        "Measure one ladder",
+        "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
+        f"{_PROBLEM} --shape --device --variants --seconds --json --plot",
+        cache="cold",
+        seconds=3.0,
+    )
+    bench.add_argument(
+        "--counters",
+        nargs="?",
+        const="default",
+        choices=tuple(METRIC_SETS),
+        help="read hardware counters after timing (CUDA)",
+    )
+
+    scan = commands.add(
+        "scan",
+        _run_scan,
+        "Measure one routine over a range of sizes",
+        "transpose --shapes 512x512 2048x2048 8192x8192 --plot scan.png",
+        f"{_PROBLEM} --device --variants --seconds --json --plot",
+        cache="warm",
+        seconds=0.5,
+    )
+    scan.add_argument(
+        "--shapes",
+        type=lengths,
+        nargs="+",
+        metavar="SHAPE",
+        help="lengths of each problem; default: from 4 KiB to 256 MiB",
+    )
+
+    check = commands.add(
+        "check",
+        _run_check,
+        "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
+        "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
+        "--shape --dtype --set --seconds --json",
+        seconds=1.0,
+    )
+    check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
+    check.add_argument("--routine", required=True, help="the routine that it computes")
+    check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
+    check.add_argument("--block", type=lengths, default=(256,), help="for example 32x8")
+    check.add_argument("--tile", type=lengths, help="elements per block, if not one per thread")
+    check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
+    check.add_argument("--against", type=names, help="comma-separated names of variants")
+    check.add_argument("--no-timing", action="store_true", help="check the results only")
+
+    profile = commands.add(
+        "profile",
+        _run_profile,
+        "Read the hardware counters of one CUDA variant",
+        "transpose tiled --shape 8192x8192",
+        f"{_PROBLEM} --shape --json",
+        cache="cold",
+    )
+    sentence = "name of the variant; default: the one that a call uses"
+    profile.add_argument("variant", nargs="?", help=sentence)
+    output = profile.add_mutually_exclusive_group()
+    output.add_argument(
+        "--metrics",
+        type=lambda text: text if text in METRIC_SETS else names(text),
+        default="default",
+        help=f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute",
+    )
+    output.add_argument(
+        "--ncu",
+        type=output_file(SUFFIX),
+        metavar="FILE.ncu-rep",
+        help="write a report with source for the GUI of Nsight Compute (runs ncu)",
+    )
+
+    compare = commands.add(
+        "compare",
+        _run_compare,
+        "Compare two stored sweeps of the same problem, variant by variant",
+        "before.json after.json --fail-if-slower 5%",
+        "--plot",
+    )
+    compare.add_argument("before", type=Path, help="JSON file of a sweep")
+    compare.add_argument("after", type=Path, help="JSON file of a sweep")
+    compare.add_argument(
+        "--fail-if-slower",
+        type=share,
+        metavar="PERCENT",
+        help="exit with 1 if a variant became slower by more than this, for example 5%%",
+    )
+    compare.add_argument(
+        "--across-machines", action="store_true", help="allow sweeps of different machines"
+    )
+
+    diagnose = commands.add(
+        "diagnose",
+        _run_diagnose,
+        "Report the limiter and the next step of each variant of a stored sweep",
+        "transpose.json",
+    )
+    diagnose.add_argument("measurements", type=Path, help="JSON file of a sweep")
+
+    report = commands.add(
+        "report",
+        _run_report,
+        "Write an HTML report of stored measurements",
+        "transpose.json gpp.json --out report.html",
+    )
+    report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
+    report.add_argument("--out", type=output_file(), default=Path("report.html"))
+
+
+def _run_tour(options: argparse.Namespace, console: Console) -> int:
+    from adokernels.tour import tour  # loads matplotlib
+
+    settings = {"size": options.size, "everything": options.all}
+    return INTERRUPTED if tour(options.out, console, image=options.image, **settings) else 0
+
+
+def _run_info(options: argparse.Namespace, console: Console) -> None:
+    from adokernels.measuring.context import context
+
+    console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
+    console.print(f"CUDA: {_core.why_no_cuda() or context('cuda')['device_name']}")
+    devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
+    for device in devices:
+        console.print(ado.machine(device, refresh=options.refresh))
+
+
+def _run_list(options: argparse.Namespace, console: Console) -> None:
+    console.print(ado.routines[options.routine] if options.routine else ado.routines)
+
+
+def _measured(options: argparse.Namespace) -> dict[str, Any]:
+    """The common arguments of `sweep` and `scan`."""
+    return {name: vars(options)[name] for name in ("device", "variants", "cache", "seconds")}
+
+
+def _run_bench(options: argparse.Namespace, console: Console) -> int:
+    routine, operands, settings = problem_of(options)
+    counters = options.counters or False
+    sweep = ado.sweep(routine, *operands, counters=counters, **_measured(options), **settings)
+    show(console, sweep_tables(sweep))
+    write_files(sweep, options, console)
+    return INTERRUPTED if sweep.interrupted else 0
+
+
+def _run_scan(options: argparse.Namespace, console: Console) -> int:
+    routine = ado.routines[options.routine]
+    settings = _measured(options) | options_of(options, routine)
+    found = ado.scan(routine, shapes=options.shapes, dtype=options.dtype, **settings)
+    console.print(found)
+    write_files(found, options, console)
+    return INTERRUPTED if found.interrupted else 0
+
+
+def _run_check(options: argparse.Namespace, console: Console) -> int:
+    routine, operands, settings = problem_of(options)
+    name = options.kernel.partition("<")[0]
+    if options.file.suffix == ".py":
+        module = runpy.run_path(str(options.file))
+        if name not in module:
+            raise ValueError(f"{options.file} must define {name}")
+        variant = ado.variant(module[name])
+    else:
+        launch = {part: vars(options)[part] for part in ("kernel", "block", "tile", "grid")}
+        source = options.file.read_text(encoding="utf-8")
+        variant = ado.cuda_variant(name, source=source, file=str(options.file), **launch)
+    settings |= {"against": options.against, "timed": not options.no_timing}
+    try:
+        result = ado.check(variant, routine, *operands, seconds=options.seconds, **settings)
+    except ado.CompilationError as error:
+        reason = f"it does not compile\n{error.log}"
+        result = ado.records.CheckResult(routine.name, name, False, reason)
+    console.print(repr(result), markup=False, highlight=False)
+    write_files(result, options, console)
+    return 0 if result else WRONG
+
+
+def _run_profile(options: argparse.Namespace, console: Console) -> None:
+    routine, operands, settings = problem_of(options)
+    if options.ncu:
+        if options.json:
+            raise ValueError("--json must not be combined with --ncu")
+        name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
+        write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
+        console.print(f"wrote {options.ncu}; open it with ncu-ui")
+        return
+    what = routine[options.variant] if options.variant else routine
+    profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
+    console.print(profile)
+    write_files(profile, options, console)
+
+
+def _run_compare(options: argparse.Namespace, console: Console) -> int:
+    changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
+    console.print(changes)
+    write_files(changes, options, console)
+    slower = [] if options.fail_if_slower is None else changes.slower(options.fail_if_slower)
+    for change in slower:
+        increase = percent(1 / change.comparison.ratio - 1)
+        print(f"adokernels: {change.variant} takes {increase} longer", file=sys.stderr)
+    return WRONG if slower else 0
+
+
+def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
+    console.print(ado.diagnose(ado.records.Sweep.load(options.measurements)))
+
+
+def _run_report(options: argparse.Namespace, console: Console) -> None:
+    sweeps = [ado.records.Sweep.load(path) for path in options.measurements]
+    ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
+    console.print(f"wrote {options.out}")
