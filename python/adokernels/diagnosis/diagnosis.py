@@ -8,9 +8,9 @@ from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import MetricChange, Step, change, changed_by
-from adokernels.records.record import Entries
 from adokernels.records.limiter import Limiter
 from adokernels.records.measurement import Measurement
+from adokernels.records.record import Entries
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
 

@@ -17,8 +17,7 @@ from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
-from adokernels.model.ladder import check_options
-from adokernels.model.ladder import Variant
+from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import definitions_of, shipped_path, sources_folder
 from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, split_reasons

@@ -15,9 +15,9 @@ from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.routine import batch_option
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.registry import routines
+from adokernels.model.routine import batch_option
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement

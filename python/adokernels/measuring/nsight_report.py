@@ -12,8 +12,7 @@ from typing import Any
 
 from adokernels import _core, toolkit
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
-from adokernels.model.ladder import check_options
-from adokernels.model.ladder import Variant
+from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import sources_folder
 from adokernels.records.measurement import Cache
 from adokernels.storage import replace_file

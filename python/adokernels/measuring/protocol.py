@@ -17,8 +17,7 @@ from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import bound_call, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached, require_finite
-from adokernels.model.ladder import check_options
-from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement

@@ -10,8 +10,7 @@ from typing import Any
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings
-from adokernels.model.ladder import check_options
-from adokernels.model.ladder import Variant
+from adokernels.model.ladder import Variant, check_options
 from adokernels.model.problem import Block
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.shown import ShownAsTables

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
-from adokernels.records.shown import Plotted
 from adokernels.records.metrics import WARP
-from adokernels.records.shown import ShownAsTables
+from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.tables.rendering import new_table
 from adokernels.text import number
 

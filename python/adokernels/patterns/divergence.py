@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
-from adokernels.records.shown import Plotted
 from adokernels.patterns.accesses import by_warp, quantities_table, share
 from adokernels.records.metrics import WARP
-from adokernels.records.shown import ShownAsTables
+from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.text import count
 
 #: Maximum number of branches: each needs an array with the size of the mask.
