@@ -26,7 +26,7 @@ double bytes_of_loads(const Gpp& p, std::int64_t pair_loads) {
   return kComplexBytes * loads * static_cast<double>(ceil_div(p.frequencies(), kMost));
 }
 
-// The work of one pass, apart from the operations per term.
+// The work of one pass, excluding per-term operations.
 struct PassWork {
   // Bands and (igp, ig) of the loops, including padding and lanes outside the matrix.
   double occupied = 0, other = 0, pairs = 0;
@@ -70,7 +70,8 @@ PassWork work_of_cache_blocks(const Gpp& p, std::int64_t threads) {
                  iterations(blocked_triples_of(p), threads) * static_cast<double>(terms));
 }
 
-// One (igp, ig) per thread. Lanes outside the matrix compute nothing, or as much as other lanes.
+// One (igp, ig) per thread. Lanes outside the matrix are idle, or execute the same operations as
+// other lanes.
 PassWork work_per_thread(const Gpp& p, std::int64_t pairs) {
   const std::int64_t segments = ceil_div(p.bands(), Gpp::kLongestSum);
   return work_of(p, pairs, segments, static_cast<double>(segments));

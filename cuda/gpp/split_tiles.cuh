@@ -1,5 +1,5 @@
 // moments: the last variant of gpp. Tiles as in tiling.cuh, with separate launches for occupied and
-// for empty bands and the arithmetic of moments.cuh. 34.8 ms instead of 38.6 for two_rows.
+// for empty bands and the arithmetic of moments.cuh.
 //
 // A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
 // arithmetic is as slow as two_rows, although it executes 10 % fewer FP64 instructions: its loops

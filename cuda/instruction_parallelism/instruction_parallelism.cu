@@ -29,8 +29,8 @@ using Polynomial = InstructionParallelism;
 constexpr int kThreads = 128;
 
 // The grid of the variants with low occupancy: one block per multiprocessor of an H200. On a GPU
-// with fewer multiprocessors, some of them run several blocks. The grid is computed before the
-// device is known.
+// with fewer multiprocessors, some of them run several blocks. The grid depends only on the problem
+// and the block.
 constexpr int kFewBlocks = 132;
 
 #ifdef __CUDACC__
