@@ -50,7 +50,7 @@ class Arguments {
 
   // Converts, binds and checks the arguments of a call.
   void bind(const Given& given);
-  // Forgets the arguments, for the next call.
+  // Clears the arguments for the next call.
   void clear();
 
   const std::vector<PyArray>& inputs() const { return inputs_; }

@@ -29,7 +29,7 @@ struct Extent {
 using Blocks = std::array<Extent, 6>;
 
 // The launch parameters of one call. Only the variant determines the grid and the shared memory, so
-// the reported values are the values that ran.
+// the reported values equal the launched values.
 struct Launch {
   Extent grid;
   Extent block;

@@ -32,9 +32,9 @@ namespace ado::cuda {
 namespace {
 
 // There are more chunks than threads, so that chunks are transferred while every thread processes
-// another one. With 12 threads (H200, 16 cores), uploads reached 46 GB/s with 16 chunks and
-// 50 GB/s with 24 chunks. Smaller chunks were slower. For ado.stream with
-// transpose, 10 threads were slower, and 14 and 16 threads were about as fast.
+// another one. With 12 threads (H200, 16 cores), uploads reached 46 GB/s with 16 chunks and 50 GB/s
+// with 24 chunks. Smaller chunks were slower. For ado.out_of_core with transpose, 10 threads were
+// slower, and 14 and 16 threads were about as fast.
 constexpr std::size_t kChunks = 24;
 constexpr int kMaxThreads = 12;
 

@@ -1,8 +1,8 @@
 // CUPTI, the CUDA Profiling Tools Interface, loaded at run time.
 //
-// It is not linked, because the module must also work where CUPTI is not installed. Other packages
-// (torch) load their own copy. Two copies in one process would compete for the counters, so an
-// already loaded copy is used.
+// It is not linked, because the module must also work if CUPTI is not installed. Other packages,
+// for example torch, load their own copy. Two copies in one process would compete for the counters,
+// so an already loaded copy is used.
 #pragma once
 
 #include "common/launch.cuh"

@@ -111,7 +111,7 @@ class Problem {
   std::vector<Array*> inputs, outputs;
   std::vector<OptionSlot> options;
   DeviceId memory = kHost;  // the device that holds the arrays
-  // What the caller keeps as long as the problem, for example the traits of the arrays.
+  // An object that must exist as long as the problem, for example the traits of its arrays.
   std::shared_ptr<void> owner;
 
   // ---- The routine's rules and costs ----
