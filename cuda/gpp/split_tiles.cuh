@@ -18,8 +18,8 @@ namespace ado::cuda::gpp {
 
 inline constexpr int kSplitRows = 2;  // igp per thread
 
-// Both kernels use the grid of tiles. For each sum, the partial sums of the second kernel follow
-// those of the first kernel.
+// Both kernels use the grid of tiles. For each sum, the partial sums of the first kernel precede
+// the partial sums of the second kernel.
 inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid.z}; }
 
 #ifdef __CUDACC__

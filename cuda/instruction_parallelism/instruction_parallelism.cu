@@ -1,7 +1,7 @@
 // Long chains of FMAs on the GPU: instruction-level parallelism compared with occupancy.
 //
-// Each FMA of a chain needs the result of the previous one. A multiprocessor has four schedulers,
-// each of which can issue one instruction per cycle. With one warp per scheduler and one chain per
+// Each FMA of a chain needs the result of the previous one. A multiprocessor has four schedulers.
+// Each scheduler can issue one instruction per cycle. With one warp per scheduler and one chain per
 // thread, a scheduler issues one FMA per FMA latency, which is about four cycles in float32. To
 // keep the FMA units busy, latency x throughput FMAs must be in flight per scheduler (Little's
 // law). They can belong to independent chains of one thread, or to different warps:

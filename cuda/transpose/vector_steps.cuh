@@ -23,8 +23,8 @@ __device__ T load_as(const std::byte* from) {
 // The position of a vector in shared memory. A tile has kTileCols lines, one per row of out, of
 // kLoaded vectors each. Lanes that write vector `group` of neighbouring micro-tile columns must
 // access different banks, and so must lanes that read along a line. An XOR of the position with the
-// column achieves both. Unlike padding, it takes no space. With 16-byte vectors, 8 of which span
-// the banks (the table shows which vector is stored at each position):
+// column achieves both. Unlike padding, it takes no space. Example: 16-byte vectors, so eight
+// vectors span the banks (the table shows which vector is stored at each position):
 //
 //   position    0  1  2  3  4  5  6  7
 //   column 0    0  1  2  3  4  5  6  7

@@ -40,8 +40,8 @@ constexpr int kMaxThreads = 12;
 
 using Clock = std::chrono::steady_clock;
 
-// Pauses a waiting thread once per call. In the first millisecond, the thread yields its processor.
-// Later calls sleep, longer each time, up to 1 ms.
+// Pauses a waiting thread once per call. In the first millisecond, calls yield the processor. Later
+// calls sleep for increasing times of up to 1 ms.
 class Pause {
  public:
   void operator()() {

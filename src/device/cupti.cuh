@@ -72,7 +72,7 @@ CUcontext current_context();
   name.structSize = type##_STRUCT_SIZE
 
 // Runs `work` once and returns the kernels that the device executed, in order of their start,
-// including those of other libraries.
+// including kernels of other libraries.
 std::vector<cuda::Kernel> launches_of(const std::function<void()>& work);
 
 }  // namespace ado::cupti

@@ -32,7 +32,7 @@ class RowBuffer {
 alignas(kLine) constexpr Pixel kZeros[kWindowPitch] = {};
 
 // One row of a band. The first and the last vector column may be in a copy that extends the image
-// beyond its border. The columns beside a vector column that the kernel needs can also be read.
+// beyond its border. The columns next to a vector column, which the kernel needs, can also be read.
 struct WindowRow {
   const Pixel* first;   // the first pixel of the first vector column
   const Pixel* middle;  // the band's first pixel, for the other vector columns
