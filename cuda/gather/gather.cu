@@ -3,7 +3,7 @@
 //
 // The indices determine how many sectors the loads of x touch: the same number as a copy if the
 // index is sorted, one per element if it is random. `ado.sectors` counts them. The requested bytes
-// below are those that the threads request, because the costs of a problem do not depend on its
+// below are the bytes that the threads request, because the costs of a problem do not depend on its
 // values.
 #include "routines/gather.hpp"
 

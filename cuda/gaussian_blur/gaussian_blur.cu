@@ -47,7 +47,7 @@ double flops_of_float_taps(const GaussianBlur& p) {
 //
 // More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
 // thread. More rows in the ring keep more copies in flight but leave less shared memory for other
-// blocks. The numbers are the fastest of those tried on an H200.
+// blocks. These values were the fastest tried on an H200.
 constexpr SlidingWindow blur_window(int words, RowStart start, bool extends, bool any_taps) {
   const bool wide = words == 4, aligned = start == RowStart::kVectors;
   return {.words = words,

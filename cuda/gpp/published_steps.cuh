@@ -1,5 +1,4 @@
-// The first variants of gpp: the steps that the post and the paper published for OpenACC, one by
-// one.
+// The first variants of gpp: the OpenACC steps of the post and the paper, one variant per step.
 //
 // They follow the publications literally, even where that is slow. There are two exceptions:
 // differences with cancellation are computed in another way (model.cuh), and long sums are

@@ -92,7 +92,7 @@ Extent all_blocks(const Polynomial& p, Extent) {
 }
 
 // The number of computed elements. A thread whose first element exists computes all its chains,
-// even those with elements beyond the end.
+// even chains of elements beyond the end.
 template <int kChains>
 double computed_elements(const Polynomial& p, Extent grid) {
   const std::int64_t threads = std::int64_t{grid.x} * kThreads, elements = p.x.elements();

@@ -1,6 +1,6 @@
 // The first variants of transpose: naive and narrow_blocks, tiled, padded, coarsened. They load and
-// store single elements. Each kernel is written in full. Compare neighbouring kernels to see what a
-// step changes.
+// store single elements. Each kernel is written in full. Compare neighbouring kernels to see the
+// change of a step.
 #pragma once
 
 #include "transpose/matrix.cuh"

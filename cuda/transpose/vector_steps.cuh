@@ -31,7 +31,7 @@ __device__ T load_as(const std::byte* from) {
 //   column 1    1  0  3  2  5  4  7  6
 //   column 2    2  3  0  1  6  7  4  5
 //   column 3    3  2  1  0  7  6  5  4
-//   ...                                     vector 0 of each column has a position of its own
+//   ...                                     vector 0 of each column has a different position
 template <class Shape>
 __device__ int slot(int column, int i, int group) {
   constexpr int kPositions = 128 / Shape::kWidth;  // that span the banks

@@ -21,8 +21,8 @@
 namespace ado {
 
 // Every variant keeps |error| <= (32 + min(bands, kLongestSum)) u sum |term|, u = 2^-53, under two
-// conditions: the fourth power of a frequency, its reciprocal, and the products of either with the
-// other operands neither overflow nor underflow; and the same holds for (Im w)^2, unless Im w is 0.
+// conditions: the fourth power of a frequency, its reciprocal, and their products with the other
+// operands neither overflow nor underflow; and the same holds for (Im w)^2, unless Im w is 0.
 //
 // This bound requires x^2 - w^2 without cancellation. If x is near w, the difference of the squares
 // loses digits, and (x - w)(x + w) does not. The real part of the product, d p + (Im w)^2 with d =

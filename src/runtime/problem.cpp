@@ -89,7 +89,7 @@ void assign(Array& to, const Array& from) {
   std::copy_n(from.stride, from.rank, to.stride);
 }
 
-// The same elements with the dimensions in reverse order.
+// Returns a view of the elements with the dimensions in reverse order.
 Array transposed(const Array& a) {
   Array reversed = a;
   std::reverse(reversed.shape, reversed.shape + a.rank);
