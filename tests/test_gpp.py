@@ -627,8 +627,12 @@ class TestRefused:
             ((good, good), ValueError, "ach overlaps asx"),
             ((good, np.zeros(2, np.complex128)), ValueError, "ach must have shape .* nfreqs = 3"),
             ((np.zeros(3), good), TypeError, "asx must have elements of type complex128"),
-            ((good, [0j, 0j, 0j]), TypeError, "ach must be an array, not list"),
-            ((good, np.broadcast_to(0j, 3)), ValueError, "ach is read-only"),
+            ((good, [0j, 0j, 0j]), TypeError, "ach must be an array, got list"),
+            (
+                (good, np.broadcast_to(0j, 3)),
+                ValueError,
+                "ach must be writable, got a read-only array",
+            ),
         ]
         for out, error, text in cases:
             with pytest.raises(error, match=text):

@@ -459,8 +459,8 @@ def test_default_for_borders_and_taps():
         (ado.gaussian_blur, np.zeros((4, 5), "u2"), TypeError, "type uint8, got uint16"),
         (ado.sobel, np.zeros((4, 5), bool), TypeError, "type uint8, got bool"),
         (ado.sobel, np.zeros((4, 5), "i1"), TypeError, "type uint8, got int8"),
-        (ado.sobel, "a.png", TypeError, "gray must be an array, not str"),
-        (ado.sobel, None, TypeError, "gray must be an array, not NoneType"),
+        (ado.sobel, "a.png", TypeError, "gray must be an array, got str"),
+        (ado.sobel, None, TypeError, "gray must be an array, got NoneType"),
         (ado.sobel, np.uint8(3), ValueError, "shape (..., rows, cols), got ()"),
     ],
 )

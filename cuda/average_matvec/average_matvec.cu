@@ -1,5 +1,5 @@
 // Averages of vectors times a matrix on the GPU: out = matrix * mean(vectors)^T. The variants range
-// from a single block to the time of reading the vectors once.
+// from a single block to a kernel that takes about as long as reading the vectors once.
 //
 // Nearly all bytes belong to the vectors, and each byte is used once. So the time is bounded by
 // reading the vectors, provided that the product, with its L / M operations per sample, is fast or

@@ -9,11 +9,11 @@
 // The last sets do not form a group. Their product is computed after all averages, in smaller
 // tiles, so that all multiprocessors share the work.
 //
-// A block waits only for averages of blocks with lower indices, and those have started before it,
-// because blocks start in the order of their indices. CUB's scans rely on this order, too.
-// Averaging blocks contain no more synchronisation than those of wide_average. A version with
-// tickets instead of the block order, and with fences and counters instead of published words, took
-// 1122 to 1167 us for averaging alone.
+// A block waits only for averages of blocks with lower indices. These blocks have started before
+// it, because blocks start in the order of their indices. CUB's scans rely on this order, too.
+// Averaging blocks need no more synchronisation than the blocks of wide_average. With tickets
+// instead of the block order, and with fences and counters instead of published words, averaging
+// alone took 1122 to 1167 us.
 #pragma once
 
 #include <algorithm>

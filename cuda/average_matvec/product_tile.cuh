@@ -25,8 +25,8 @@ struct ProductTile {
   static constexpr int kChunkVectors = kChunk / kLength;
 
   // Distance in elements between staged lines (rows or sets): 16 bytes more than a chunk. 16-byte
-  // accesses are served for eight threads at a time, and these read the same column of neighbouring
-  // lines. First bank:
+  // accesses are served for eight threads at a time, and these threads read the same column of
+  // neighbouring lines. First bank:
   //
   //   line             0   1   2   3   4   5   6   7
   //   without padding  0   0   0   0   0   0   0   0   eight-way bank conflict
@@ -231,8 +231,8 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
   copy_rows(0);
   if constexpr (kAwaited) {
     // One thread waits for the average that is probably the last to be published. If all threads
-    // polled, the polling would take L2 bandwidth. A first version with polling in all threads, and
-    // with 66 multiplying blocks, took 1.12 times the ceiling's time instead of 1.04 times.
+    // polled, the polling would take L2 bandwidth. With polling in all threads, and with 66
+    // multiplying blocks, the kernel took 1.12 times the ceiling's time instead of 1.04 times.
     if (thread == 0) {
       const std::int64_t end = first_set + Tile::kSets;
       await_average(p.averages + (end < p.sets ? end : p.sets) * p.length - 1);

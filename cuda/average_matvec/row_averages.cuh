@@ -1,6 +1,6 @@
 // Averages of the rows of a packed matrix, for rows of any length and alignment.
 //
-// The number of lanes per row is chosen such that their loads in flight cover the row about once.
+// The number of lanes per row is chosen so that their loads in flight cover the row about once.
 // Very long rows are shared by several warps of a block:
 //
 //   row length     up to 24 bytes  one lane averages several rows, element by element
@@ -183,7 +183,7 @@ __device__ void average_rows_of(const SampleRows<T>& p, std::int64_t block, T* w
     const T sum = sum_over_lanes<kLanes>(own);
     if (thread % kLanes == 0 && row < p.rows) store(row, sum / samples);
   } else {
-    constexpr int kWarpVectors = kVectorsPerThread * kWarpSize;  // that a warp has in flight
+    constexpr int kWarpVectors = kVectorsPerThread * kWarpSize;  // in flight per warp
     const int sharing = p.sharing.warps_per_row, sharer = warp & (sharing - 1);
     const std::int64_t row = first + warp / sharing;
     const T own = row < p.rows ? sum_of_lane<kWarpSize>(p.data + row * p.samples, p.samples,

@@ -10,7 +10,8 @@
 //   by_warp      |  one parity per warp            |  one formula
 //   pairs        |  lane i takes elements 2i, 2i+1 |  one formula, on average
 //
-// 128 instructions per element for 8 or 16 bytes make even `pairs` compute-bound on an H200.
+// Each element takes 128 instructions for 8 or 16 bytes, so even `pairs` is compute-bound on an
+// H200.
 #include "routines/branch.hpp"
 
 #include "common/grid.cuh"
@@ -58,8 +59,8 @@ __global__ void branch_by_lane(const T* x, T* out, std::int64_t elements) {
 }
 
 // Computes both formulas for every element, and selects one of the values. The warp executes as
-// many instructions as in by_lane, so removing the branch saves none here: it helps only if
-// branches are short. The two formulas are independent of each other, so a warp overlaps their
+// many instructions as in by_lane, so removing the branch saves no instructions here. It helps only
+// if branches are short. The two formulas are independent of each other, so a warp overlaps their
 // latencies.
 template <class T>
 __global__ void branch_free(const T* x, T* out, std::int64_t elements) {

@@ -43,11 +43,10 @@ constexpr Variant<EdgeDetect> pipeline_row(
           })};
 }
 
-// Eight pixels per lane and bands of 56 rows take 329 us, which is 96 % of the speed of a copy.
-// With four rows in the ring instead of eight, the kernel takes 337 us. Bands of 16 rows, with
-// which a third of the loaded rows are rows at seams, take 409 us. Five blocks per multiprocessor
-// leave 96 registers per thread. With six, registers spill and the kernel takes 392 us. Tuned on an
-// H200.
+// Eight pixels per lane and bands of 56 rows take 329 us. With four rows in the ring instead of
+// eight, the kernel takes 337 us. With bands of 16 rows, in which a third of the loaded rows are
+// halo rows, it takes 409 us. Five blocks per multiprocessor leave 96 registers per thread. With
+// six, registers spill and the kernel takes 392 us. Tuned on an H200.
 //
 // kWide: bands have at least 32 lanes, so a warp has lanes of at most two bands, and a block needs
 // 34 KiB of shared memory for eight rows instead of 41 KiB. Five blocks then leave 60 KiB for L1

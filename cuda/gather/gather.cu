@@ -1,9 +1,10 @@
 // Gather on the GPU: out[i] = x[index[i]]. The variants range from one index per thread to vectors
 // of indices.
 //
-// The indices determine how many sectors the loads of x touch: as many as in a copy if the index is
-// sorted, one per element if it is random. `ado.sectors` counts them. The requested bytes below are
-// those that the threads request, because the costs of a problem do not depend on its values.
+// The indices determine how many sectors the loads of x touch: the same number as a copy if the
+// index is sorted, one per element if it is random. `ado.sectors` counts them. The requested bytes
+// below are the bytes that the threads request, because the costs of a problem do not depend on its
+// values.
 #include "routines/gather.hpp"
 
 #include "common/grid.cuh"

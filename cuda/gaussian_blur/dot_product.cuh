@@ -1,7 +1,8 @@
 // Gaussian blur in registers: dot products of four packed pixels, without shared memory.
 //
 // A thread computes 16 rows of four pixels. Along a row, three 32-bit words contain all ten pixels
-// that the four sums need. Not the pixels but the taps are shifted (a dot means a weight of zero):
+// that the four sums need. The taps are shifted instead of the pixels (a dot means a weight of
+// zero):
 //
 //   column      -4 -3 -2 -1 |  0  1  2  3 |  4  5  6  7
 //   word           before   |    here     |    after

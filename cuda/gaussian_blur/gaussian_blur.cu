@@ -1,13 +1,12 @@
 // Gaussian blur on the GPU: out = the 7x7 weighted sum around each pixel. The variants range from
 // 49 loads per pixel to a few instructions per pixel.
 //
-// The files in reading order: weights, naive, shared, separable and dot_product.cuh, and
-// image/sliding_window.cuh. The variants follow the GTC 2015 talk: loads go to shared memory, the
-// sum is separated into two passes of seven taps, and threads load and compute several pixels at a
-// time. The talk optimised for a Kepler GPU, on which each step removed a different limit. On an
-// H200, nearly all variants are bound by instruction issue (82 to 88 % of the issue slots). So the
-// gain of a step equals the share of instructions that it saves, and some of the original steps
-// gain nothing.
+// The files in reading order: tiles.cuh, dot_product.cuh and image/sliding_window.cuh. The variants
+// follow the GTC 2015 talk: loads go to shared memory, the sum is separated into two passes of
+// seven taps, and threads load and compute several pixels at a time. The talk optimised for a
+// Kepler GPU, on which each step removed a different limit. On an H200, nearly all variants are
+// bound by instruction issue (82 to 88 % of the issue slots). So the gain of a step equals the
+// share of instructions that it saves, and some of the original steps gain nothing.
 //
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/gaussian_blur.hpp"
@@ -48,7 +47,7 @@ double flops_of_float_taps(const GaussianBlur& p) {
 //
 // More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
 // thread. More rows in the ring keep more copies in flight but leave less shared memory for other
-// blocks. The numbers are the fastest of those tried on an H200.
+// blocks. These values were the fastest tried on an H200.
 constexpr SlidingWindow blur_window(int words, RowStart start, bool extends, bool any_taps) {
   const bool wide = words == 4, aligned = start == RowStart::kVectors;
   return {.words = words,

@@ -26,7 +26,7 @@ double bytes_of_loads(const Gpp& p, std::int64_t pair_loads) {
   return kComplexBytes * loads * static_cast<double>(ceil_div(p.frequencies(), kMost));
 }
 
-// The work of one pass, apart from the operations per term.
+// The work of one pass, excluding per-term operations.
 struct PassWork {
   // Bands and (igp, ig) of the loops, including padding and lanes outside the matrix.
   double occupied = 0, other = 0, pairs = 0;
@@ -70,7 +70,8 @@ PassWork work_of_cache_blocks(const Gpp& p, std::int64_t threads) {
                  iterations(blocked_triples_of(p), threads) * static_cast<double>(terms));
 }
 
-// One (igp, ig) per thread. Lanes outside the matrix compute nothing, or as much as other lanes.
+// One (igp, ig) per thread. Lanes outside the matrix are idle, or execute the same operations as
+// other lanes.
 PassWork work_per_thread(const Gpp& p, std::int64_t pairs) {
   const std::int64_t segments = ceil_div(p.bands(), Gpp::kLongestSum);
   return work_of(p, pairs, segments, static_cast<double>(segments));
@@ -286,13 +287,13 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
 
 // A model of the time of a call on an H200, in microseconds, as a function of the shape. The
 // coefficients were fitted to cold calls of 220 random shapes from (8, 8, 64, 1) to si214, mainly
-// to shapes for which two variants have similar times. The problems are those of gpp_problem, in
-// which 3 % of the terms take the second branch. Blocks with many such terms end last, so the model
-// has a term for the bands of one block. `call` is the time per call, `pass` per pass,
-// `operands` per million elements of aqsn and aqsm, `pairs` per million (igp, ig), `terms` per
-// million (band, igp, ig), and `last` per 100 bands in a block. `pairs` and `terms` refer to whole
-// tiles. Their two values are for a pass of one and of two frequencies. For 205 of 220 shapes, the
-// chosen variant was at most 3 % slower than the fastest one; for the others, at most 13 %.
+// to shapes for which two variants have similar times. gpp_operands created the operands, in which
+// 3 % of the terms take the second branch. Blocks with many such terms end last, so the model has a
+// term for the bands of one block. `call` is the time per call, `pass` per pass, `operands` per
+// million elements of aqsn and aqsm, `pairs` per million (igp, ig), `terms` per million (band, igp,
+// ig), and `last` per 100 bands in a block. `pairs` and `terms` refer to whole tiles. Their two
+// values are for a pass of one and of two frequencies. For 205 of 220 shapes, the chosen variant
+// was at most 3 % slower than the fastest one; for the others, at most 13 %.
 struct TimeModel {
   double call, pass, operands;
   double pairs[kMaxFrequencies], terms[kMaxFrequencies], last[kMaxFrequencies];
@@ -360,9 +361,9 @@ const char* why_moments_is_slower(const Gpp& p, const Hardware& hardware) {
 }
 
 // Counted in the SASS of sm_90 along the first branch, with positive x for occupied bands and
-// negative x for empty bands, like most terms of gpp_problem. The second branch, which 3 % of its
-// terms take, saves up to 15 FLOPs. In variants that sort bands, occupied bands count as full;
-// weighted bands take five FLOPs more.
+// negative x for empty bands, like most terms of gpp_operands. The second branch, which 3 % of
+// these terms take, saves up to 15 FLOPs. In variants that sort bands, occupied bands count as
+// full; weighted bands take five FLOPs more.
 //
 // A division contains one FMA in float32, which tests the range of the operands. collapse3,
 // bands_inside and frequency_outside have four divisions per term.
@@ -390,17 +391,17 @@ constexpr OperationCounts kBranchFree{
     .flops = {41, 18, 6, 133}, .instructions = {27, 10, 4, 90}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kSortedBands{
     .flops = {36, 18, 6, 137}, .instructions = {22, 10, 4, 94}, .frequencies = kMaxFrequencies};
-// Half of the full bands of gpp_problem are far from all poles of a warp: they take 35 FLOPs and 21
-// instructions, the others one more. Each chunk is tested once, with four FLOPs in three
-// instructions.
+// Half of the full bands of gpp_operands are far from all poles of a warp: they take 35 FLOPs and
+// 21 instructions, and the other bands take one more of each. Each chunk is tested once, with four
+// FLOPs in three instructions.
 constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kChunk, 137},
                                         .instructions = {21.5, 10, 4 + 3.0 / kChunk, 94},
                                         .frequencies = kMaxFrequencies};
 
-// For gpp_problem with the size of si214 (benchmarks/gpp_bound.py), 44 % of the full bands and 90 %
-// of the empty bands use moments. Full bands with moments execute 29 FLOPs in 16 instructions, and
-// empty bands 15 in 8.5. The other full bands execute 36 in 22, and weighted bands 41 in 27. The
-// constants of moments are computed once per chunk, and the limits of the energies and the
+// For gpp_operands with the size of si214 (benchmarks/gpp_bound.py), 44 % of the full bands and 90
+// % of the empty bands use moments. Full bands with moments execute 29 FLOPs in 16 instructions,
+// and empty bands 15 in 8.5. The other full bands execute 36 in 22, and weighted bands 41 in 27.
+// The constants of moments are computed once per chunk, and the limits of the energies and the
 // coefficients once per pair and launch.
 constexpr OperationCounts kMomentSums{.flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
                                       .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10},

@@ -333,10 +333,10 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
 // numerators is selected. kFull: the band has an occupation of 1 and x is not negative, so there is
 // no weight and no cut-off. ssx_b is then only v; see PairSums::complete_full_bands.
 //
-// An alternative was slower: to collect the terms near a pole and compute them in a few lanes once
-// there are enough. It took 46 to 48 ms, selection 41 ms (prototypes, H200, si214, one lane in
-// fifteen near a pole), because the number of these terms differs between lanes. If x = w, all
-// coefficients are NaN. A w near 0 is not tested here; see needs_care.
+// Collecting the terms near a pole, and computing them in a few lanes once there are enough, was
+// slower: 46 to 48 ms instead of 41 ms with selection (prototypes, H200, si214, one lane in fifteen
+// near a pole), because the number of these terms differs between lanes. If x = w, all coefficients
+// are NaN. A w near 0 is not tested here; see needs_care.
 __device__ inline double select(bool condition, double x, double y) { return condition ? x : y; }
 
 template <bool kFull>

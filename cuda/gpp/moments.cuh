@@ -70,8 +70,8 @@ struct Batch {
   }
 };
 
-// Four factors per term, each of which is multiplied by m and summed: coefficients as in
-// hoisting.cuh, or moments.
+// Four factors per term: coefficients as in hoisting.cuh, or moments. Each factor is multiplied by
+// m and summed.
 template <int kCount>
 struct BatchCoefficients {
   Batch<kCount> sch, sch_b, ssx, ssx_b;

@@ -1,12 +1,11 @@
-// The first variants of gpp: the steps that the post and the paper published for OpenACC, one by
-// one.
+// The first variants of gpp: the OpenACC steps of the post and the paper, one variant per step.
 //
 // They follow the publications literally, even where that is slow. There are two exceptions:
 // differences with cancellation are computed in another way (model.cuh), and long sums are
 // compensated (passes.cuh).
 //
-// Times in the comments of this file and of the following files are per call on an H200 for si214:
-// 800 bands, 1385 igp, 11075 ig, 2 frequencies.
+// The problem si214 in the comments of this folder has 800 bands, 1385 igp, 11075 ig and 2
+// frequencies.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +84,7 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> 
 }
 
 // bands_inside: a thread keeps its (igp, ig) for all bands. aqsn is the only operand in the loop
-// that differs between lanes: 283 ms instead of 327.
+// that differs between lanes.
 
 // ssx and sch of one (band, igp, ig, frequency), without the weights and the cut-off.
 struct Term {
@@ -170,7 +169,7 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> 
   add_pairs<WithReciprocals>(p, pass);
 }
 
-// The cut-off compares squared moduli, so no square root remains: 167 ms instead of 213.
+// The cut-off compares squared moduli, so no square root remains.
 struct WithSquaredModuli : WithReciprocals {
   static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
     return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
@@ -277,7 +276,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 // The distance in aqsm between consecutive bands of a thread is 64 elements instead of 64 rows.
-// This makes no difference: 183 ms.
+// This makes no difference (H200, si214).
 __global__ void __launch_bounds__(kMaxThreads)
     gpp_swapped_indices(Inputs p, Pass<1> pass, CacheBlocks blocks) {
   add_blocks<true>(p, pass, blocks);
@@ -291,7 +290,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 // large_blocks: the largest block that allows 128 registers per thread. On sm_90, nvcc uses at most
-// 76 registers with any bounds, and the large blocks are slower: 278 ms instead of 183.
+// 76 registers with any bounds, and the large blocks are slower.
 __global__ void __launch_bounds__(kLargeThreads)
     gpp_large_blocks(Inputs p, Pass<1> pass, CacheBlocks blocks) {
   add_blocks<true>(p, pass, blocks);

@@ -32,7 +32,7 @@ ADO_ANYWHERE constexpr std::int64_t round_up(std::int64_t count, std::int64_t to
 struct alignas(16) Range {
   double low, high;
   // With two frequencies: for the difference of the two energies of a band, the largest deviation
-  // from that of band 0.
+  // from the difference of band 0.
   double deviation, unused;
 };
 

@@ -1,5 +1,5 @@
 // moments: the last variant of gpp. Tiles as in tiling.cuh, with separate launches for occupied and
-// for empty bands and the arithmetic of moments.cuh. 34.8 ms instead of 38.6 for two_rows.
+// for empty bands and the arithmetic of moments.cuh.
 //
 // A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
 // arithmetic is as slow as two_rows, although it executes 10 % fewer FP64 instructions: its loops
@@ -18,8 +18,8 @@ namespace ado::cuda::gpp {
 
 inline constexpr int kSplitRows = 2;  // igp per thread
 
-// Both kernels use the grid of tiles. For each sum, the partial sums of the second kernel follow
-// those of the first kernel.
+// Both kernels use the grid of tiles. For each sum, the partial sums of the first kernel precede
+// the partial sums of the second kernel.
 inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid.z}; }
 
 #ifdef __CUDACC__

@@ -108,8 +108,8 @@ inline constexpr int kGatherThreads = 256, kGatherBlocks = 8;  // blocks per ban
 //   to   tile 0     | place 0: e0 .. e31 of its band  | place 1 | ... | place length - 1 |
 //        tile 1     | place 0: e32 .. e63             | ...
 //
-// Staging a chunk of a tile is then one contiguous copy. Without these copies, when the loop reads
-// the original operands through the sorted list, it took 45 ms instead of 41 (prototypes, H200,
+// Staging a chunk of a tile is then one contiguous copy. Without these copies, the loop would read
+// the original operands through the sorted list, which took 45 ms instead of 41 (prototypes, H200,
 // si214).
 __device__ inline void gather_row(const Complex* row, std::int64_t count, int width,
                                   std::int64_t place, std::int64_t length, Complex* to) {
@@ -143,9 +143,9 @@ __global__ void __launch_bounds__(kGatherThreads)
 
 inline constexpr int kStages = 3;  // chunks in shared memory
 
-// The operands of a chunk of bands in shared memory. If a stage begins in the middle of a sector,
-// the asynchronous copies fetch each sector from L2 twice. In version 0.4.0, one of three stages
-// was misaligned, and L2 delivered a third more bytes (H200).
+// The operands of a chunk of bands in shared memory. Stages begin at sectors. For a misaligned
+// stage, the asynchronous copies fetch each sector from L2 twice: with one of three stages
+// misaligned, L2 delivered a third more bytes (H200).
 template <int kRowsPerThread, int kF>
 struct alignas(kSectorBytes) StagedBands {
   Complex aqsn[kChunk][kTileColumns];
@@ -254,7 +254,7 @@ __device__ void for_groups(const StagedBands<kRowsPerThread, kF>& chunk, int fro
   }
 }
 
-// Loads the poles of a thread. Lanes outside the matrix load those of the last row or column.
+// Loads the poles of a thread. Lanes outside the matrix load the poles of the last row or column.
 template <int kRowsPerThread>
 __device__ void load_poles(const Inputs& p, std::int64_t igp, std::int64_t ig,
                            Pole (&poles)[kRowsPerThread]) {

@@ -28,9 +28,9 @@ namespace ado::cuda {
 
 inline constexpr Extent kWindowBlock{128};  // four warps with consecutive lanes
 
-// Tuned on an H200 (132 multiprocessors). The grid is computed before the device is known, so the
-// height of a band does not adapt to the device. The results are the same on every device. On other
-// devices, the last phase of the kernel, in which only few blocks run, may take longer.
+// Tuned on an H200 (132 multiprocessors). The grid depends only on the problem and the block, so
+// the height of a band does not adapt to the device. The results are the same on every device. On
+// other devices, the last phase of the kernel, in which only few blocks run, may take longer.
 inline constexpr int kTunedMultiprocessors = 132;
 
 // Images with at least this many pixels have enough warps with 16 pixels per lane. Tuned on an
@@ -191,10 +191,10 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
 // Makes bands as high as possible, within limits, while there are enough warps for the device. A
 // band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. High bands extend
 // the last phase of the kernel, in which only few blocks run. If the last phase has a share `tail`
-// of the time per band, and a warp processes n rows in total, the overhead in rows,
-// 2 kRadius n / h + tail h, is smallest at h = sqrt(2 kRadius n / tail). For aligned rows, this
-// limit was not faster. Two other changes were not faster either: lower bands in the last quarter
-// of an image, and a number of bands that fills the multiprocessors evenly.
+// of the time per band, and a warp processes n rows in total, the overhead in rows, 2 kRadius n / h
+// + tail h, is smallest at h = sqrt(2 kRadius n / tail). For aligned rows, this limit was not
+// faster. Two other changes were also not faster: lower bands in the last quarter of an image, and
+// a number of bands that fills the multiprocessors evenly.
 template <class Shape, class Routine>
 Bands bands_of(const Routine& p) {
   constexpr double kMinRows = 4;
@@ -299,8 +299,8 @@ __device__ inline std::int64_t divide(std::int64_t a, std::int64_t b) {
   return a / b;
 }
 
-// Clamps a distance within an image to the range from -kFar to kFar, so that it fits in 32 bits. No
-// band has as many as kFar rows, and no lane as many as kFar columns.
+// Clamps a distance within an image to the range from -kFar to kFar, so that it fits in 32 bits.
+// Bands have fewer than kFar rows, and lanes have fewer than kFar columns.
 inline constexpr int kFar = 1 << 24;
 __device__ inline int clamp_distance(std::int64_t distance) {
   return static_cast<int>(min(max(distance, std::int64_t{-kFar}), std::int64_t{kFar}));

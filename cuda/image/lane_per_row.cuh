@@ -1,9 +1,10 @@
 // Narrow images of one channel: each lane processes whole rows.
 //
-// In an image of three columns, a lane of the sliding window copies 16 bytes per row, of which only
-// three belong to the row. Here, a block copies its rows to shared memory as contiguous bytes. Then
-// each lane processes a strip of neighbouring rows, with the stages of the sliding window. A lane
-// has all columns of a row, so it needs no pixels of other lanes. With strips of h rows:
+// In an image of three columns, a lane of the sliding window copies 16 bytes per row, but only
+// three of them belong to the row. Here, a block copies its rows to shared memory as contiguous
+// bytes. Then each lane processes a strip of neighbouring rows, with the stages of the sliding
+// window. A lane has all columns of a row, so it needs no pixels of other lanes. With strips of h
+// rows:
 //
 //   shared memory   | row 0 | row 1 | ... | row h-1 | row h | row h+1 | ...
 //                   | strip of lane 0               | strip of lane 1 ...

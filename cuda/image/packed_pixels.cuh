@@ -117,8 +117,8 @@ __device__ inline unsigned pack(unsigned a, unsigned b, unsigned c, unsigned d) 
 }
 
 // Returns sqrt(x^2 + y^2) of integers x and y, from the square root of the special function unit.
-// If the exact root is below 256, the integer part of the result equals that of the exact root.
-// `half` is 0.5 or, if x and y are in units of u, 0.5 u^2.
+// If the exact root is below 256, the result and the exact root have the same integer part. `half`
+// is 0.5 or, if x and y are in units of u, 0.5 u^2.
 //
 // The relative error of the approximation is up to 2^-23 (PTX ISA, sqrt.approx), so without `half`
 // the result for a square might be just below the integer root. Adding half a unit under the root

@@ -182,7 +182,8 @@ class RowSource {
       if constexpr (!Shape::kWholeVectors) to += start_in_segment(low_bits(from)) - start;
       from -= start;
     }
-    // The left neighbour's own bytes end in the vector in which those of this lane begin.
+    // Neighbouring lanes share a vector: if kShared > 0 and start >= kShared, the left neighbour
+    // also copies the first vector of this lane.
     constexpr int kShared = Shape::kLaneBytes % kVectorBytes;
     const bool skips_first = kShared > 0 && start >= kShared && !first_in_segment_;
     if (kPlace == Place::kAnywhere && leaves_array(from)) {
@@ -277,7 +278,7 @@ class RowSource {
   // in it is read entirely: the bytes before the array belong to the same allocation, because
   // allocations are aligned to vectors.
   //
-  // Not inlined, because it is called rarely and would make the loop over rows longer.
+  // Not inlined, because calls are rare and inlining would make the loop over rows longer.
   static __device__ __noinline__ void copy_guarded(std::uint32_t to, const std::uint8_t* from,
                                                    const std::uint8_t* begin,
                                                    const std::uint8_t* end, int vectors) {

@@ -23,9 +23,9 @@ namespace ado::cuda {
 //
 // No sum exceeds 255 * 256, so two pixels share a register.
 //
-// An alternative is [1 1 1 1] convolved with itself. It saves two additions per two pixels but
-// keeps nine rows instead of six. With 16 pixels per lane, nine rows do not fit into registers (159
-// us instead of 144). With eight pixels per lane, both take 147 us.
+// Convolving [1 1 1 1] with itself would save two additions per two pixels but keep nine rows
+// instead of six. With 16 pixels per lane, nine rows do not fit into registers (159 us instead of
+// 144). With eight pixels per lane, both take 147 us.
 template <int kWords>
 class GaussianStage {
  public:

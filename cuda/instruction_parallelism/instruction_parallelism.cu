@@ -1,7 +1,7 @@
 // Long chains of FMAs on the GPU: instruction-level parallelism compared with occupancy.
 //
-// Each FMA of a chain needs the result of the previous one. A multiprocessor has four schedulers,
-// each of which can issue one instruction per cycle. With one warp per scheduler and one chain per
+// Each FMA of a chain needs the result of the previous one. A multiprocessor has four schedulers.
+// Each scheduler can issue one instruction per cycle. With one warp per scheduler and one chain per
 // thread, a scheduler issues one FMA per FMA latency, which is about four cycles in float32. To
 // keep the FMA units busy, latency x throughput FMAs must be in flight per scheduler (Little's
 // law). They can belong to independent chains of one thread, or to different warps:
@@ -29,8 +29,8 @@ using Polynomial = InstructionParallelism;
 constexpr int kThreads = 128;
 
 // The grid of the variants with low occupancy: one block per multiprocessor of an H200. On a GPU
-// with fewer multiprocessors, some of them run several blocks. The grid is computed before the
-// device is known.
+// with fewer multiprocessors, some of them run several blocks. The grid depends only on the problem
+// and the block.
 constexpr int kFewBlocks = 132;
 
 #ifdef __CUDACC__
@@ -92,7 +92,7 @@ Extent all_blocks(const Polynomial& p, Extent) {
 }
 
 // The number of computed elements. A thread whose first element exists computes all its chains,
-// even those with elements beyond the end.
+// even chains of elements beyond the end.
 template <int kChains>
 double computed_elements(const Polynomial& p, Extent grid) {
   const std::int64_t threads = std::int64_t{grid.x} * kThreads, elements = p.x.elements();

@@ -2,7 +2,7 @@
 //
 // With one term, `vectorised` has too few bytes in flight if the rows are not aligned, because each
 // thread loads two elements. Here, a single row is loaded by 16-byte vectors, because no other rows
-// need to be aligned. Each point after the last whole vector has a thread of its own:
+// need to be aligned. Each point after the last whole vector has a separate thread:
 //
 //   one row   | vector 0 | vector 1 | ... | vector n-1 | x | x | x
 //               thread 0   thread 1         thread n-1   n  n+1 n+2

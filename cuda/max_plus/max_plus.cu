@@ -6,7 +6,7 @@
 //
 //   one_block.cuh    a single multiprocessor: wide loads and launch bounds, as in the post; then
 //                    the same on the whole device
-//   prefetch.cuh     the six ways to prefetch of the post that preceded it
+//   prefetch.cuh     the six ways to prefetch from the earlier post
 //   columns.cuh      wide loads on the whole device
 //   split_terms.cuh  problems with too few points for the whole device, and the same for few points
 //                    with smaller blocks and one barrier

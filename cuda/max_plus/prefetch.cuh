@@ -12,7 +12,8 @@
 
 namespace ado::cuda {
 
-// Number of elements that a thread has loaded but not used yet. Six were the fastest in the post.
+// Number of elements that a thread has loaded but not used yet. Six elements were the fastest in
+// the post.
 inline constexpr int kPrefetchDistance = 6;
 // The post pads the slots of a thread from six to nine.
 inline constexpr int kSlotPadding = 3;
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(MaxP
   p.out[point] = best;
 }
 
-// An element is stored to shared memory from a register. The store waits for the load of the
+// An element is stored to shared memory from a register. The store waits for the load of this
 // register.
 template <class T>
 __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(MaxPlusOperands<T> p) {

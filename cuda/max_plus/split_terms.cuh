@@ -13,7 +13,8 @@
 //   block y = 1   row n  team 0 ....................     n = rows per block
 //                 ...
 //
-// The maxima of the teams are merged in shared memory, and those of the blocks by atomics in out.
+// The maxima of the teams are merged in shared memory. The maxima of the blocks are merged in out
+// by atomic operations.
 #pragma once
 
 #include <algorithm>

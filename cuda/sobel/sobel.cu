@@ -199,8 +199,8 @@ double bytes_of_tile(const Sobel& p) {
 // It takes 147 us with 16 pixels per lane. 2560 x 1600 pixels take 9.5 us with 16 pixels per lane
 // and 8.2 us with eight. Seven, six and eight blocks per multiprocessor leave 72, 80 and 64
 // registers per thread. In unaligned rows, more rows in the ring are slower: 10001 x 10003 pixels
-// take 98 us with four rows and 128 us with eight. These numbers and the height of bands are the
-// fastest of those tried on an H200.
+// take 98 us with four rows and 128 us with eight. These values and the height of bands were the
+// fastest tried on an H200.
 template <int kWords, RowStart kStart>
 using SobelShape =
     WindowShape<SlidingWindow{.words = kWords,

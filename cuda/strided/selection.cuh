@@ -75,8 +75,8 @@ static __global__ void select_batched(Selection<T> s) {
 // staged: a block loads a contiguous range of bytes with 16-byte loads, and selects elements from
 // shared memory.
 //
-// With one element per thread and load, a request uses part of each sector. Other lanes or warps
-// request the other elements of the sector again, or nothing requests them. Here, every vector is
+// With one element per thread and load, a request uses part of each sector. If the other elements
+// of the sector are needed, other lanes or warps request the sector again. Here, every vector is
 // requested once. A warp requests 512 bytes per load for any element size.
 
 inline constexpr int kStagedThreads = 256;
@@ -193,9 +193,9 @@ static __global__ void __launch_bounds__(kSectorThreads)
 
 #endif
 
-// The variants of a routine whose result is a selection. Access has the type of the routine, its
-// source (the array that contains the selection), the selected elements as a view of it in the
-// layout that kernels receive, and the reasons in the words of the routine.
+// The variants of a routine whose result is a selection. Access contains the type of the routine,
+// its source (the array that contains the selection), the selected elements as a view of the source
+// in the layout that kernels receive, and the texts of the reasons.
 template <class Access>
 std::int64_t step_bytes(const typename Access::Routine& p) {
   return Access::selected(p).stride[0];

@@ -11,10 +11,10 @@ namespace {
 #ifdef __CUDACC__
 
 // One 16-byte vector per thread is the fastest of the versions tried: 4.28 TB/s for 2 GiB on an
-// H200, where cudaMemcpy reaches 4.27 TB/s. The resident blocks then span the least memory, so DRAM
-// pages stay open. Slower versions: 2, 4 or 8 vectors per thread (3 to 6 %), the bulk copy engine
-// (0.5 to 4 %, in a persistent ring 8 %), and loads that bypass L1 (3 %). Prefetch and evict-first
-// hints made no difference.
+// H200, where cudaMemcpy reaches 4.27 TB/s. The resident blocks then span the least memory, which
+// keeps DRAM pages open. Slower versions: 2, 4 or 8 vectors per thread (3 to 6 %), the bulk copy
+// engine (0.5 to 4 %, in a persistent ring 8 %), and loads that bypass L1 (3 %). Prefetch and
+// evict-first hints made no difference.
 __global__ void transpose_copy(const std::byte* a, std::byte* out, std::int64_t bytes) {
   const std::int64_t first =
       (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kVectorBytes;
@@ -73,9 +73,9 @@ bool same_alignment(const Transpose& p) {
 #ifdef __CUDACC__
 
 // Transposes a matrix with one row or one column, whose elements stay in order. Each of the bytes
-// before the first vector and after the last one has a thread of its own. A loop over these bytes
-// would need 48 registers instead of 14 or 19. Fewer threads would be resident, and the copy of
-// 512 MiB would take 10 % longer (H200).
+// before the first vector and after the last one has a separate thread. A loop over these bytes
+// would need 48 registers instead of 14 or 19. Fewer threads would be resident, and the copy of 512
+// MiB would take 10 % longer (H200).
 template <bool kRealigns>
 __global__ void transpose_as_copy(const std::byte* a, std::byte* out, CopyParts parts) {
   const std::int64_t index = thread_x(), other = index - first_byte_thread(parts);

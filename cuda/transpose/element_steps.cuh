@@ -1,8 +1,6 @@
 // The first variants of transpose: naive and narrow_blocks, tiled, padded, coarsened. They load and
-// store single elements. Each kernel is written in full. Compare neighbouring kernels to see what a
-// step changes.
-//
-// Speed-ups are relative to the previous variant: 8192x8192 float32 on an H200, L2 flushed.
+// store single elements. Each kernel is written in full. Compare neighbouring kernels to see the
+// change of a step.
 #pragma once
 
 #include "transpose/matrix.cuh"
@@ -18,8 +16,7 @@ constexpr int kTile = 32;  // side of the square tile, in elements
 //
 // The 32 lanes of a warp read neighbouring elements of one row, which is coalesced. They write to
 // 32 rows, which costs one sector of 32 bytes per element. Narrow, tall blocks (`narrow_blocks`)
-// split the inefficiency between loads and stores: (8, 32) is 3.5x as fast as (32, 8). The factors
-// in this file are for 8192x8192 float32 on an H200.
+// split the inefficiency between loads and stores.
 template <class T>
 __global__ void transpose_naive(Matrix<const T> a, Matrix<T> out) {
   const std::int64_t row = block_y() * blockDim.y + threadIdx.y;
@@ -27,9 +24,9 @@ __global__ void transpose_naive(Matrix<const T> a, Matrix<T> out) {
   if (a.contains(row, col)) out(col, row) = a(row, col);
 }
 
-// Shared memory (1.9x): a block loads a tile along the rows of a and stores it along the rows of
-// out, so that loads and stores are both coalesced. Only shared memory is accessed by columns. The
-// parts of a tile outside the matrix are undefined and are not stored.
+// Shared memory: a block loads a tile along the rows of a and stores it along the rows of out, so
+// that loads and stores are both coalesced. Only shared memory is accessed by columns. The parts of
+// a tile outside the matrix are undefined and are not stored.
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile) transpose_tiled(Matrix<const T> a, Matrix<T> out) {
   __shared__ T tile[kTile][kTile];
@@ -43,9 +40,9 @@ __global__ void __launch_bounds__(kTile* kTile) transpose_tiled(Matrix<const T> 
   if (out.contains(first_col + y, first_row + x)) out(first_col + y, first_row + x) = tile[x][y];
 }
 
-// Padding (1.7x): in `tiled`, the 32 words that a warp reads from a column of the tile are 32 words
-// apart, so all are in the same one of the 32 banks and are read one after another. With rows of 33
-// words, they are in 32 different banks and are read together.
+// Padding: in `tiled`, the 32 words that a warp reads from a column of the tile are 32 words apart,
+// so all are in the same one of the 32 banks and are read one after another. With rows of 33 words,
+// they are in 32 different banks and are read together.
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile) transpose_padded(Matrix<const T> a, Matrix<T> out) {
   __shared__ T tile[kTile][kTile + 1];
@@ -59,9 +56,9 @@ __global__ void __launch_bounds__(kTile* kTile) transpose_padded(Matrix<const T>
   if (out.contains(first_col + y, first_row + x)) out(first_col + y, first_row + x) = tile[x][y];
 }
 
-// Several elements per thread (2.1x): a thread of `padded` has only one load in flight. With blocks
-// of 32 x kHeight threads, each thread moves 32 / kHeight elements. More bytes are then in flight
-// per multiprocessor, and fewer warps wait at the barrier.
+// Several elements per thread: a thread of `padded` has only one load in flight. With blocks of 32
+// x kHeight threads, each thread moves 32 / kHeight elements. More bytes are then in flight per
+// multiprocessor, and fewer warps wait at the barrier.
 template <int kHeight, class T>
 __global__ void __launch_bounds__(kTile* kHeight)
     transpose_coarsened(Matrix<const T> a, Matrix<T> out) {

@@ -37,7 +37,8 @@ __device__ void swap_blocks(Vector<unsigned, kWords>& upper, Vector<unsigned, kW
 }
 
 // Transposes a micro-tile of elements of kSize bytes recursively: swaps the off-diagonal quarters
-// of the square, then those of each quarter. With 4 elements per vector, row a in vector[0]:
+// of the square, then the off-diagonal quarters of each quarter. With 4 elements per vector, row a
+// in vector[0]:
 //
 //                loaded          kBlock: 2 elements    kBlock: 1 element
 //   vector[0]    a0 a1 a2 a3     a0 a1|c0 c1           a0 b0 c0 d0

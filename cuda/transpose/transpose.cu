@@ -6,12 +6,12 @@
 // direct transpose either loads or stores across the rows. The variants avoid that with a tile in
 // shared memory, then use fewer and wider accesses, and then handle unaligned rows.
 //
-// Read the files in this order. This file has the list of variants. clang-format off
+// The files in reading order: element_steps.cuh, vector_steps.cuh, thin_steps.cuh and copy.cuh.
+// This file contains the list of variants.
 #include "transpose/copy.cuh"           // the ceiling, and as_copy
 #include "transpose/element_steps.cuh"  // naive, tiled, padded, coarsened
 #include "transpose/thin_steps.cuh"     // few_columns, few_rows
 #include "transpose/vector_steps.cuh"   // wide, unaligned_rows, in_place
-// clang-format on
 
 namespace ado::cuda {
 namespace {
@@ -60,8 +60,8 @@ const char* why_slower_wide(const Transpose& p, const Hardware& gpu) {
 
 const char* why_slower_unaligned_rows(const Transpose& p, const Hardware& gpu) {
   if (rows_aligned(p.a, kVectorBytes) && rows_aligned(p.out, kSectorBytes))
-    return "rows of a are aligned to 16 bytes and those of out to 32, so `wide` already uses whole "
-           "vectors and sectors";
+    return "rows of a are aligned to 16 bytes and rows of out to 32 bytes, so `wide` already uses "
+           "whole vectors and sectors";
   const int size = p.a.type.size;
   const double crossover = size == 1 ? 24 : size == 2 ? 28 : size == 4 ? 20 : 10;
   if (element_tiles(p, gpu) < crossover) return kSmallReason;

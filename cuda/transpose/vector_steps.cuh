@@ -23,15 +23,15 @@ __device__ T load_as(const std::byte* from) {
 // The position of a vector in shared memory. A tile has kTileCols lines, one per row of out, of
 // kLoaded vectors each. Lanes that write vector `group` of neighbouring micro-tile columns must
 // access different banks, and so must lanes that read along a line. An XOR of the position with the
-// column achieves both. Unlike padding, it takes no space. With 16-byte vectors, 8 of which span
-// the banks (the table shows which vector is stored at each position):
+// column achieves both. Unlike padding, it takes no space. Example: 16-byte vectors, so eight
+// vectors span the banks (the table shows which vector is stored at each position):
 //
 //   position    0  1  2  3  4  5  6  7
 //   column 0    0  1  2  3  4  5  6  7
 //   column 1    1  0  3  2  5  4  7  6
 //   column 2    2  3  0  1  6  7  4  5
 //   column 3    3  2  1  0  7  6  5  4
-//   ...                                     vector 0 of each column has a position of its own
+//   ...                                     vector 0 of each column has a different position
 template <class Shape>
 __device__ int slot(int column, int i, int group) {
   constexpr int kPositions = 128 / Shape::kWidth;  // that span the banks
@@ -205,8 +205,8 @@ __device__ void transpose_tile(ConstBytes a, Bytes out, VectorOf<Shape>* tile) {
     store_tile<Shape, false>(out, col, first_col, row * Shape::kSize, 0, out.cols, tile);
 }
 
-// 16 bytes per access (1.1x over `coarsened` for 8192x8192 float32 on an H200, 97 % of the copy):
-// fewer instructions move more bytes, and small elements are transposed in registers.
+// 16 bytes per access: fewer instructions move more bytes, and small elements are transposed in
+// registers.
 template <class Shape>
 __global__ void __launch_bounds__(kThreads) transpose_wide(ConstBytes a, Bytes out) {
   static_assert(Shape::kAlign == 0);
@@ -214,12 +214,12 @@ __global__ void __launch_bounds__(kThreads) transpose_wide(ConstBytes a, Bytes o
   transpose_tile<Shape>(a, out, reinterpret_cast<VectorOf<Shape>*>(shared));
 }
 
-// Whole sectors for unaligned rows (1.7x over `coarsened` for 8191x8193 float32 on an H200): stores
-// start early, at a sector boundary, and small elements are loaded by aligned vectors.
+// Whole sectors for unaligned rows: stores start early, at a sector boundary, and small elements
+// are loaded by aligned vectors.
 //
-// The register limit keeps more blocks resident: for 8191x8193 2-byte elements, 89 % of the
-// throughput of the copy instead of 83 %. With a limit of four blocks, the compiler would use 48
-// registers instead of 32 for 4-byte elements.
+// The register limit keeps more blocks resident: for 8191x8193 2-byte elements on an H200, 89 % of
+// the throughput of the copy instead of 83 %. With a limit of four blocks, the compiler would use
+// 48 registers instead of 32 for 4-byte elements.
 template <int kSize>
 constexpr int kUnalignedBlocks = kSize == 1   ? 4
                                  : kSize == 2 ? 3

@@ -134,7 +134,7 @@ void Arguments::choose_stream() {
 void Arguments::bind_arrays(bool out_given) {
   for (auto* list : {&inputs_, &outputs_})
     for (PyArray& array : *list) {
-      if (array.memory() != inputs_.front().memory()) continue;  // refused below
+      if (array.memory() != inputs_.front().memory()) continue;  // rejected below
       if (array.memory().kind == Device::kCpu) {
         array.open(std::nullopt);
         continue;

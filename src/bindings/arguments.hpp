@@ -27,7 +27,7 @@ struct Given {
   py::handle stream = Py_None;  // the stream for a call on a GPU, or None
 };
 
-// Returns the number of an operand, or that of an option plus the number of operands.
+// Returns the index of an operand, or the index of an option plus the number of operands.
 std::optional<std::size_t> find_keyword(const Routine& routine, const py::handle& name);
 // Throws the TypeError for an unknown keyword of the function `who`. The message suggests the
 // keywords that the call can have: all but the first `count` operands, options, and `others`.
@@ -50,7 +50,7 @@ class Arguments {
 
   // Converts, binds and checks the arguments of a call.
   void bind(const Given& given);
-  // Forgets the arguments, for the next call.
+  // Clears the arguments for the next call.
   void clear();
 
   const std::vector<PyArray>& inputs() const { return inputs_; }

@@ -47,7 +47,7 @@ DeviceArray to_device(const py::object& array, const std::optional<std::string>&
   wanted = resolve_gpu(wanted);
   PyArray source({"to_device", "the array"}, array, false);
   if (source.memory() != kHost)
-    throw ValueError("to_device: the array must be in host memory, but it is on " +
+    throw ValueError("to_device: the array must be in host memory, got an array on " +
                      name_of(source.memory()));
   source.open(std::nullopt);
   const cuda::Stream stream{wanted.ordinal};

@@ -54,8 +54,8 @@ class PyArray final : public ArrayTraits {
   // Returns the address of its memory.
   std::byte* make(const Who& who, const Element& element, const Array& like, const DeviceId& memory,
                   const StreamHandle& stream);
-  // Forgets the operand. If work on a stream that its library does not know still uses it, it is
-  // kept alive until that work has finished.
+  // Releases the operand. If work on a stream that its library does not know still uses it, the
+  // operand is kept alive until this work has finished.
   void clear();
 
   const DeviceId& memory() const { return argument_.memory; }
@@ -85,12 +85,12 @@ class PyArray final : public ArrayTraits {
   void after_use(const cuda::Stream& stream, bool writes) override;
 
  private:
-  // Of arrays that are not NumPy's.
+  // Properties of arrays of other libraries.
   struct Foreign {
     ForeignType type;
     bool library_waits = false;
     bool opened = true;                           // false: open() must call __dlpack__
-    std::shared_ptr<const ManagedTensor> tensor;  // of an array that was imported with DLPack
+    std::shared_ptr<const ManagedTensor> tensor;  // if imported with DLPack
     std::shared_ptr<cuda::Buffer> buffer;         // of a DeviceArray
     std::optional<StreamHandle> stream;           // the result of stream()
     std::optional<StreamHandle> written_on;       // the stream of __cuda_array_interface__

@@ -55,8 +55,8 @@ py::object dlpack_on_host(const DeviceArray& array, bool versioned) {
 }
 
 // Returns the stream of the argument stream= of __dlpack__; nothing for -1, which requests no
-// synchronisation. The handles are those of CUDA except 0, which DLPack excludes because it could
-// mean the legacy or the per-thread default stream.
+// synchronisation. The handles have the same meaning as in CUDA, except 0, which DLPack excludes
+// because it could mean the legacy or the per-thread default stream.
 std::optional<cuda::Stream> consumer_stream(int device, const py::object& stream) {
   if (stream.is_none()) return cuda::Stream{device};
   if (!PyLong_Check(stream.ptr()) || py::isinstance<py::bool_>(stream))

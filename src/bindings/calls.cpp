@@ -57,7 +57,7 @@ bool has_dask_array(PyObject* const* values, std::size_t count) {
       const auto module = py::reinterpret_steal<py::object>(PyImport_GetModule(dask_array));
       if (!module && PyErr_Occurred() != nullptr) throw py::error_already_set();
       if (!module) return false;
-      // Another thread may import the module now, and not have defined the class yet.
+      // Another thread may be importing the module, so the class may not exist yet.
       type = py::getattr(module, "Array", py::tuple());
     }
     if (py::isinstance(values[i], type)) return true;

@@ -35,7 +35,7 @@ CudaInterface read_cuda_interface(const Who& who, const py::object& object) {
   if (!py::isinstance<py::dict>(value)) malformed(who, "the type dict, got " + type_name(value));
   const auto interface = value.cast<py::dict>();
   if (interface.contains("mask") && !py::object(interface["mask"]).is_none())
-    throw TypeError(who + " is a masked array; fill it first");
+    throw TypeError(who + " must not be a masked array; fill it first");
 
   CudaInterface read;
   read.element = {py::dtype::from_args(entry(who, interface, "typestr"))};

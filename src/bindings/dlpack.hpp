@@ -63,8 +63,8 @@ Array view_of(const Who& who, const DLTensor& tensor, const Element& element);
 void check_shape(const Who& who, const Array& view);
 
 // The strides of dimensions of length 1, and all strides of an empty array, can have any value.
-// Sets them to those of a packed array. Throws ValueError if the distance between two elements
-// overflows.
+// Sets them to the strides of a packed array. Throws ValueError if the distance between two
+// elements overflows.
 void normalise_strides(const Who& who, Array& view);
 
 // Arguments of __dlpack__.

@@ -12,7 +12,7 @@ namespace ado::bindings {
 
 // Releases the GIL for a scope. When Python exits, it ends a daemon thread inside this destructor
 // by pthread_exit, which must not unwind through a noexcept frame. Unlike pybind11's guard, this
-// one catches that: the thread waits for the end of the process.
+// class catches the unwinding: the thread waits for the end of the process.
 class ReleaseGil {
  public:
   ReleaseGil() : state_(PyEval_SaveThread()) {}

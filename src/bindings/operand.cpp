@@ -115,11 +115,11 @@ void PyArray::clear() {
 void PyArray::set_numpy() {
   const bool plain = Py_TYPE(object_.ptr()) == py::detail::npy_api::get().PyArray_Type_;
   if (!plain && is_masked(object_))
-    throw TypeError(output_ ? who_ + " must be an array, not " + bindings::type_name(object_)
-                            : who_ + " is a masked array; fill it first (.filled())");
+    throw TypeError(output_ ? who_ + " must be an array, got " + bindings::type_name(object_)
+                            : who_ + " must not be a masked array; fill it first (.filled())");
   const auto* const array = py::detail::array_proxy(object_.ptr());
   if (output_ && (array->flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_) == 0)
-    throw ValueError(who_ + " is read-only");
+    throw ValueError(who_ + " must be writable, got a read-only array");
   is_numpy_ = true;
   element_ = {py::reinterpret_borrow<py::dtype>(array->descr)};
   refuse_references(who_, element_);
@@ -128,7 +128,7 @@ void PyArray::set_numpy() {
 void PyArray::set_foreign() {
   foreign_.type = foreign_type_of(object_);
   if (output_ && foreign_.type.library == Library::kJax)
-    throw ValueError(who_ + " is read-only: JAX arrays are immutable");
+    throw ValueError(who_ + " must be writable, got a JAX array, which is immutable");
   if (is_lazy_view(foreign_.type, object_)) {
     call_dlpack(who_, object_, std::nullopt);  // torch rejects most of them and gives the reason
     throw TypeError(who_ + " is conjugated or negated lazily; pass .resolve_conj().resolve_neg()");
@@ -149,7 +149,8 @@ void PyArray::set_foreign() {
     }
     case Protocol::kCudaInterface: {
       CudaInterface read = read_cuda_interface(who_, object_);
-      if (output_ && read.read_only) throw ValueError(who_ + " is read-only");
+      if (output_ && read.read_only)
+        throw ValueError(who_ + " must be writable, got a read-only array");
       element_ = std::move(read.element);
       argument_.view = read.view;
       argument_.memory = gpu(read.device);
@@ -158,10 +159,10 @@ void PyArray::set_foreign() {
     }
     case Protocol::kNone:
       if (is_masked(object_))
-        throw TypeError(who_ + " is a masked array; fill it first (.filled())");
+        throw TypeError(who_ + " must not be a masked array; fill it first (.filled())");
       if (output_ || object_.is_none() || py::isinstance<py::str>(object_) ||
           py::isinstance<py::bytes>(object_))
-        throw TypeError(who_ + " must be an array, not " + bindings::type_name(object_));
+        throw TypeError(who_ + " must be an array, got " + bindings::type_name(object_));
       return convert_to_numpy();
   }
   if (argument_.memory.kind == Device::kCuda)
@@ -222,7 +223,7 @@ void PyArray::set_tensor(ManagedTensor tensor) {
   foreign_.tensor = std::make_shared<const ManagedTensor>(std::move(tensor));
   const DLTensor& view = foreign_.tensor->tensor();
   if (output_ && foreign_.tensor->has_flag(DLPACK_FLAG_BITMASK_READ_ONLY))
-    throw ValueError(who_ + " is read-only");
+    throw ValueError(who_ + " must be writable, got a read-only array");
   if (output_ && foreign_.tensor->has_flag(DLPACK_FLAG_BITMASK_IS_COPIED))
     throw ValueError(who_ + " must be exported without a copy, but its library has copied it");
   argument_.memory = device_of(who_, view.device);

@@ -51,7 +51,7 @@ Scalar scalar_from_python(const std::string& who, ScalarKind kind, const py::han
 
 std::string name_from_python(const py::handle& value, const char* keyword) {
   if (!py::isinstance<py::str>(value))
-    throw TypeError(std::string(keyword) + " must be a str, not " + type_name(value));
+    throw TypeError(std::string(keyword) + " must be a str, got " + type_name(value));
   return text_from_python(keyword, value);
 }
 

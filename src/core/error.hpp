@@ -1,4 +1,4 @@
-// The errors that the library throws. src/bindings/bind_errors.cpp maps each one to a Python
+// The errors that the library throws. src/bindings/module.cpp maps each one to a Python
 // exception.
 #pragma once
 

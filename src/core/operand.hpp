@@ -19,7 +19,7 @@
 //                                          the option or input. It can end with ": " and a remedy.
 //                                          The value or shape is inserted before the remedy.
 //   const char* why_not_overlap() const    why the results must not overlap these operands; without
-//                                          this member they never may
+//                                          this member, they must not overlap any operand
 //   std::int64_t result_length() const     the length that only results have; called after why_not
 //   double compulsory_bytes() const        the bytes that the problem must move, if it does not
 //                                          need all elements of its inputs; without this member,

@@ -39,7 +39,7 @@ double processor_quota(const std::string& list, const std::string& root) {
     const bool version_2 = controllers.empty();
     if (!version_2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
     // Reads the limits of the group and of all groups that contain it. In a container, the path may
-    // be that of the host, so some folders may not exist.
+    // be the path on the host, so some folders may not exist.
     std::string path = line.substr(second + 1);
     for (;;) {
       if (path == "/") path.clear();

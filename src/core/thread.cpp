@@ -54,7 +54,7 @@ bool stack_is_large() {
 }
 
 // One call on another thread.
-struct Errand {
+struct ThreadCall {
   void (*function)(const void*);
   const void* work;
   Interruptible* call;
@@ -65,21 +65,21 @@ struct Errand {
   std::condition_variable finished = {};
 };
 
-void run_errand(void* given) {
-  Errand& errand = *static_cast<Errand*>(given);
+void run_thread_call(void* given) {
+  ThreadCall& thread_call = *static_cast<ThreadCall*>(given);
   try {
-    const WorksFor works(errand.call);
-    fixed_setting = errand.setting;
-    errand.function(errand.work);
+    const WorksFor works(thread_call.call);
+    fixed_setting = thread_call.setting;
+    thread_call.function(thread_call.work);
   } catch (const Interrupted&) {
-    errand.interrupted = true;
+    thread_call.interrupted = true;
   } catch (...) {
-    errand.error = std::current_exception();
+    thread_call.error = std::current_exception();
   }
-  // Notifies under the lock, because the waiting thread destroys the errand when it is done.
-  const std::lock_guard lock(errand.mutex);
-  errand.done = true;
-  errand.finished.notify_one();
+  // Notifies under the lock, because the waiting thread destroys the ThreadCall when it is done.
+  const std::lock_guard lock(thread_call.mutex);
+  thread_call.done = true;
+  thread_call.finished.notify_one();
 }
 
 }  // namespace
@@ -104,22 +104,22 @@ bool start_thread(void (*function)(void*), void* argument) {
 
 void with_large_stack(void (*function)(const void*), const void* work) {
   if (stack_is_large()) return function(work);
-  Errand errand{
+  ThreadCall thread_call{
       .function = function, .work = work, .call = current_call(), .setting = fixed_setting};
-  if (!start_thread(run_errand, &errand)) throw std::bad_alloc();
+  if (!start_thread(run_thread_call, &thread_call)) throw std::bad_alloc();
   Interruptible* const own = own_call();
-  for (std::unique_lock lock(errand.mutex); !errand.done;) {
+  for (std::unique_lock lock(thread_call.mutex); !thread_call.done;) {
     if (own == nullptr) {
-      errand.finished.wait(lock);
+      thread_call.finished.wait(lock);
       continue;
     }
-    errand.finished.wait_for(lock, kPollInterval);
+    thread_call.finished.wait_for(lock, kPollInterval);
     lock.unlock();  // the function that ask() calls can be slow
     own->ask();
     lock.lock();
   }
-  if (errand.interrupted || (own != nullptr && own->stopped())) throw Interrupted();
-  if (errand.error) std::rethrow_exception(errand.error);
+  if (thread_call.interrupted || (own != nullptr && own->stopped())) throw Interrupted();
+  if (thread_call.error) std::rethrow_exception(thread_call.error);
 }
 
 }  // namespace ado

@@ -53,7 +53,7 @@ double measure_bandwidth() {
 }
 
 // A job whose parts wait for each other, for a limited time.
-struct Rendezvous {
+struct WakeProbe {
   Clock::time_point start;
   std::atomic<int> arrived = 0;
   std::atomic<double> last = 0;  // time of the last arrival
@@ -70,18 +70,18 @@ double measure_wake() {
   start_threads(2);
   for (int i = 0; i < 3; ++i) {
     std::this_thread::sleep_for(kUntilAsleep);
-    Rendezvous job{.start = Clock::now()};
+    WakeProbe wake_probe{.start = Clock::now()};
     run_parts(
         2,
         [](const void* work, int, int parts) {
-          auto& meeting = *static_cast<Rendezvous*>(const_cast<void*>(work));
-          const auto elapsed = [&] { return seconds_since(meeting.start); };
-          if (meeting.arrived.fetch_add(1) + 1 == parts) meeting.last = elapsed();
-          while (meeting.arrived < parts && elapsed() < kLimit) {
+          auto& probe = *static_cast<WakeProbe*>(const_cast<void*>(work));
+          const auto elapsed = [&] { return seconds_since(probe.start); };
+          if (probe.arrived.fetch_add(1) + 1 == parts) probe.last = elapsed();
+          while (probe.arrived < parts && elapsed() < kLimit) {
           }
         },
-        &job);
-    if (job.last > 0) least = std::min(least, job.last.load());
+        &wake_probe);
+    if (wake_probe.last > 0) least = std::min(least, wake_probe.last.load());
   }
   return least;
 }

@@ -23,9 +23,9 @@ int max_threads();
 // tests).
 void set_max_threads(int threads, bool at_any_size = false);
 
-// While an object of this class exists, set_max_threads does not change what the functions above
-// return to this thread. A call needs this, because the size of its scratch memory depends on the
-// number of threads.
+// While an object of this class exists, set_max_threads does not change the results of the
+// functions above on this thread. A call needs this guarantee, because the size of its scratch
+// memory depends on the number of threads.
 class FixedThreads {
  public:
   FixedThreads();

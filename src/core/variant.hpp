@@ -29,7 +29,7 @@ struct Extent {
 using Blocks = std::array<Extent, 6>;
 
 // The launch parameters of one call. Only the variant determines the grid and the shared memory, so
-// the reported values are the values that ran.
+// the reported values equal the launched values.
 struct Launch {
   Extent grid;
   Extent block;
@@ -77,9 +77,9 @@ struct Variant {
   Stages stages = {};  // of a pipeline: variants of other routines, in order
 
   // Executed FLOPs and requested bytes. nullptr: equal to the routine's useful FLOPs and compulsory
-  // bytes. FLOPs are the additions and multiplications in float32 and float64, including those
-  // whose results are not needed, and an FMA is two. On the GPU, a division or a square root counts
-  // as the operations that replace it. On the CPU, it counts as one.
+  // bytes. FLOPs are the additions and multiplications in float32 and float64, including operations
+  // whose results are not needed. An FMA counts as two. On the GPU, a division or a square root
+  // counts as the operations that replace it. On the CPU, it counts as one.
   double (*flops)(const Routine&) = nullptr;
   double (*bytes)(const Routine&) = nullptr;
   // Floating-point instructions per lane. An FMA is one instruction with two FLOPs. nullptr: not

@@ -748,7 +748,7 @@ constexpr double kFlopsOfAdd = CompensatedSum<double>::kFlopsOfAdd;
 constexpr double kFlopsOfTotal = CompensatedSum<double>::kFlopsOfTotal;
 constexpr double kFlopsOfTree = kTree - 1 + kFlopsOfAdd;
 
-// Executed FLOPs, from those of the sum of a row. The division by M counts as one.
+// Executed FLOPs, computed from the FLOPs of the sum of one row. The division by M counts as one.
 double flops_with_sums(const AverageMatvec& p, double of_sum) {
   return static_cast<double>(p.sets() * p.length()) *
          (of_sum + 1 + 2 * static_cast<double>(p.length()));
@@ -764,8 +764,8 @@ double flops_of_pairs(const AverageMatvec& p) {
   return flops_with_sums(p, kFlopsOfTree * trees + rest + kFlopsOfAdd + kFlopsOfTotal);
 }
 
-// For contiguous samples and rows that are not shared by threads. Other rows take a few FLOPs more
-// or less. Lanes of the product beyond the last set are not counted.
+// Executed FLOPs for contiguous samples and rows that are not shared by threads. Other rows take a
+// few FLOPs more or less. Lanes of the product beyond the last set are not counted.
 double flops_of_vectors(const AverageMatvec& p) {
   return with_real(p.vectors.type, [&]<class T>(T) {
     constexpr double kReduction = kLanes<T> - 1;

@@ -114,7 +114,7 @@ ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, boo
 }
 
 void fused(const EdgeDetect& p, const Launch&) {
-  // The time is about that of moving 10 bytes per pixel, twice the number of bytes that are moved.
+  // The kernel takes about the time of moving 10 bytes per pixel, twice the number that it moves.
   in_parallel(threads_for(10 * p.out.bytes()), [&](int thread, int threads) {
     edge_share(p, thread, threads, worth_streaming(p.rgba.bytes() + p.out.bytes()));
   });

@@ -75,8 +75,8 @@ ADO_INLINE void weighted_sums(const int (&taps)[kCount], const Element* const (&
   }
 }
 
-// Weighted sums of seven neighbours along one row: the sums of seven rows, each of which is the
-// same row shifted by one more column.
+// Weighted sums of seven neighbours along one row: the sums of seven copies of the row, each
+// shifted by one more column.
 template <class Element, class Finish>
 ADO_INLINE void weighted_sums_along(const int (&taps)[kTaps], const Element* row, int64_t begin,
                                     int64_t end, Finish finish) {

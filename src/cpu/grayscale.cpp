@@ -40,8 +40,8 @@ Grayscale in_one_row(const Grayscale& p) {
 
 // Prefetch distance in bytes, long enough to cover the memory latency. If the input exceeds the
 // cache, prefetching makes one thread 1.3 to 1.8 times as fast and two threads up to 1.6 times.
-// Half the distance gains half of that, twice the distance gains no more. Input in the cache does
-// not get slower (Zen 5, 3840x2160).
+// Half the distance gains half as much; twice the distance gains nothing more. Input in the cache
+// does not get slower (Zen 5, 3840x2160).
 constexpr int kAhead = 8192;
 
 // If the pixels of an output row are contiguous, the row is stored directly. Bands of packed images

@@ -54,7 +54,7 @@ void in_vectors(const Polynomial& p, const Launch&) {
   });
 }
 
-// FLOPs, including those of the elements that pad incomplete groups.
+// FLOPs, including the FLOPs of padding in incomplete groups.
 template <int kChains>
 double flops_of_groups(const Polynomial& p) {
   return with_real(p.x.type, [&]<class T>(T) {

@@ -122,8 +122,8 @@ void blocked(const MaxPlus& problem, const Launch&) {
 // ---- in vectors ----
 
 // The larger of two numbers or, element by element, of two vectors. The compiler emits the maximum
-// instruction, which returns `best` if one of the two is NaN. So a NaN in `best` remains, and a NaN
-// in `sum` is lost.
+// instruction, which returns `best` if one of the two is NaN. A NaN in `best` therefore remains,
+// and a NaN in `sum` is lost.
 template <class V>
 ADO_INLINE V larger(V sum, V best) {
   return sum > best ? sum : best;

@@ -94,7 +94,7 @@ void by_windows(const Sobel& p, const Launch&) {
 }
 
 void threaded(const Sobel& p, const Launch&) {
-  // The time is about that of moving twice the number of bytes.
+  // The kernel takes about the time of moving twice its number of bytes.
   in_parallel(threads_for(4 * p.out.bytes()), [&](int thread, int threads) {
     window_share<SobelWindow>(p, Border::kConstant, thread, threads,
                               worth_streaming(2 * p.out.bytes()));

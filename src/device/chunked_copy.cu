@@ -32,16 +32,16 @@ namespace ado::cuda {
 namespace {
 
 // There are more chunks than threads, so that chunks are transferred while every thread processes
-// another one. With 12 threads (H200, 16 cores), uploads reached 46 GB/s with 16 chunks and
-// 50 GB/s with 24 chunks. Smaller chunks were slower. For ado.stream with
-// transpose, 10 threads were slower, and 14 and 16 threads were about as fast.
+// another one. With 12 threads (H200, 16 cores), uploads reached 46 GB/s with 16 chunks and 50 GB/s
+// with 24 chunks. Smaller chunks were slower. For ado.out_of_core with transpose, 10 threads were
+// slower, and 14 and 16 threads were about as fast.
 constexpr std::size_t kChunks = 24;
 constexpr int kMaxThreads = 12;
 
 using Clock = std::chrono::steady_clock;
 
-// Pauses a waiting thread once per call. In the first millisecond, the thread yields its processor.
-// Later calls sleep, longer each time, up to 1 ms.
+// Pauses a waiting thread once per call. In the first millisecond, calls yield the processor. Later
+// calls sleep for increasing times of up to 1 ms.
 class Pause {
  public:
   void operator()() {

@@ -114,7 +114,7 @@ void initialize() {
   static_cast<void>(once);
 }
 
-// Which counters this device, driver and user have.
+// The counters that this device, driver and user have.
 Bytes availability() {
   ADO_CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, params);
   ADO_CUPTI(ProfilerGetCounterAvailability, &params);
@@ -178,7 +178,7 @@ class Profiler {
     ADO_CUPTI(RangeProfilerStart, &params);
   }
 
-  // Returns whether this was the last pass.
+  // Returns true if this was the last pass.
   bool stop() {
     ADO_CUPTI_PARAMS(CUpti_RangeProfiler_Stop_Params, params);
     params.pRangeProfilerObject = object_;

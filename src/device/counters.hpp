@@ -28,12 +28,12 @@ struct Counted {
 };
 
 // Runs `work` once without counters to list its kernels, then once per pass. Each run must launch
-// the same kernels. If `cold`, L2 is overwritten before each run, as for a cold sample; otherwise
-// the run before has warmed the caches. Only one thread profiles at a time, and `work` must not
+// the same kernels. If `cold`, L2 is overwritten before each run, as for a cold sample; otherwise,
+// the previous run has warmed the caches. Only one thread profiles at a time, and `work` must not
 // profile itself. Without metrics, no counters are collected, and the result only lists the
 // kernels.
 //
-// Each kernel is a range of its own: a range around several launches would contain the time between
+// Each kernel is a separate range: a range around several launches would contain the time between
 // them, which lowers every percentage of the elapsed time.
 //
 // Throws Unavailable if the counters cannot be read, ValueError for an unknown metric and if `work`

@@ -58,7 +58,7 @@ Library open(const std::string& file) {
 }
 
 // Folders to search, with a slash at the end: the search path of the loader (also finds a library
-// that is already loaded), pip's wheels beside this package, and the toolkit.
+// that is already loaded), pip's wheels next to this package, and the toolkit.
 std::vector<std::string> folders() {
   std::vector<std::string> list{""};
   Dl_info info;

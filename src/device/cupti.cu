@@ -22,7 +22,7 @@ constexpr const char* kRemedy =
     "install the wheel nvidia-cuda-cupti, or add the lib64 folder of a CUDA 13 toolkit to "
     "LD_LIBRARY_PATH";
 
-// Folders to search, with a slash at the end: the wheel beside this package, the toolkit, and the
+// Folders to search, with a slash at the end: the wheel next to this package, the toolkit, and the
 // search path of the loader.
 std::vector<std::string> folders() {
   std::vector<std::string> list;
@@ -149,7 +149,7 @@ std::vector<Started> launched;
 void CUPTIAPI provide_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, kBufferBytes));
   *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *max_records = 0;  // as many as fit
+  *max_records = 0;  // fills the buffer
 }
 
 Extent extent(std::int32_t x, std::int32_t y, std::int32_t z) {

@@ -1,8 +1,8 @@
 // CUPTI, the CUDA Profiling Tools Interface, loaded at run time.
 //
-// It is not linked, because the module must also work where CUPTI is not installed. Other packages
-// (torch) load their own copy. Two copies in one process would compete for the counters, so an
-// already loaded copy is used.
+// It is not linked, because the module must also work if CUPTI is not installed. Other packages,
+// for example torch, load their own copy. Two copies in one process would compete for the counters,
+// so an already loaded copy is used.
 #pragma once
 
 #include "common/launch.cuh"
@@ -72,7 +72,7 @@ CUcontext current_context();
   name.structSize = type##_STRUCT_SIZE
 
 // Runs `work` once and returns the kernels that the device executed, in order of their start,
-// including those of other libraries.
+// including kernels of other libraries.
 std::vector<cuda::Kernel> launches_of(const std::function<void()>& work);
 
 }  // namespace ado::cupti

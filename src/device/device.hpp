@@ -67,8 +67,8 @@ class Buffer {
   std::size_t bytes() const { return bytes_; }
   const Stream& stream() const { return stream_; }
 
-  // Work that is enqueued on `stream` from now on runs after earlier work that wrote the memory. If
-  // `writes`, it runs after all earlier work on the memory.
+  // Work that is enqueued on `stream` after this call runs after earlier work that wrote the
+  // memory. If `writes`, it runs after all earlier work on the memory.
   void before_use(const Stream& stream, bool writes);
   // States that the work enqueued on `stream` so far uses the memory.
   void after_use(const Stream& stream, bool writes);

@@ -11,7 +11,7 @@
 namespace ado::cuda {
 namespace {
 
-// Returns a function of the driver. The driver is not linked, because a machine may have none.
+// Returns a function of the driver. The driver is not linked, because a machine may lack it.
 template <class Function>
 Function* driver_function(const char* name, int version) {
   void* function = nullptr;

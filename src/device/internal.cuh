@@ -1,4 +1,4 @@
-// What the files of the device runtime share: attributes and resource usage, streams as handles of
+// Shared by the files of the device runtime: attributes and resource usage, streams as handles of
 // CUDA, one object per GPU.
 #pragma once
 

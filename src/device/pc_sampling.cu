@@ -247,7 +247,7 @@ struct Sampler::State {
     return result;
   }
 
-  // Whether the samples of a reason are contained in those of another one.
+  // Returns true if the samples of a reason are also counted by another reason.
   static bool is_part(const std::string& reason) {
     return reason.find("_not_issued") != std::string::npos;
   }

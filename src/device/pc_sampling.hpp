@@ -20,8 +20,8 @@ struct Line {
 };
 
 struct Samples {
-  // As CUPTI names them, without "smsp__pcsamp_warps_issue_stalled_". "<reason>_not_issued" counts
-  // those samples of a reason in which the scheduler issued no instruction.
+  // The names of CUPTI without "smsp__pcsamp_warps_issue_stalled_". "<reason>_not_issued" counts
+  // the samples of a reason in which the scheduler issued no instruction.
   std::vector<std::string> reasons;
   std::vector<Line> lines;
   std::uint64_t dropped = 0;       // by the hardware

@@ -1,6 +1,5 @@
-// Loading of machine code that was compiled at run time, and launches of its kernels.
-// Without CUDA, the first constructor throws
-// Unavailable.
+// Loads machine code that was compiled at run time, and launches its kernels. Without CUDA, the
+// first constructor throws Unavailable.
 #pragma once
 
 #include <string_view>

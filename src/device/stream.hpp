@@ -56,7 +56,8 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   const Stream& stream() const { return stream_; }
-  // Work that is enqueued on `waiting` from now on runs after the event. The host does not wait.
+  // Work that is enqueued on `waiting` after this call runs after the event. The host does not
+  // wait.
   void block(const Stream& waiting) const;
   bool done() const;  // true if the work has finished
 
@@ -65,7 +66,8 @@ class Event {
   void* event_ = nullptr;
 };
 
-// Work that is enqueued on `waiting` from now on runs after the work enqueued on `awaited` so far.
+// Work that is enqueued on `waiting` after this call runs after the work enqueued on `awaited`
+// before it.
 void wait_for(const Stream& waiting, const Stream& awaited);
 
 }  // namespace ado::cuda

@@ -64,9 +64,8 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
   const auto stream = static_cast<cudaStream_t>(stream_handle);
 
   // The flush leaves L2 full of dirty lines. The sample includes the time to write them back, and
-  // leaves about as many dirty lines of its own behind. This is the steady state of a long run.
-  // With a clean L2 at the start, the write-back of the sample's own dirty lines would not be
-  // timed.
+  // leaves about the same number of dirty lines. This is the steady state of a long run. With a
+  // clean L2 at the start, the write-back of the sample's own dirty lines would not be timed.
   if (cold) {
     reset_persisting_l2();
     ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));

@@ -7,7 +7,7 @@
 namespace ado {
 
 // Every variant keeps |error| <= (32 + L) u (|matrix| mean|vectors|), element by element, with u =
-// 2^-24 in float32 and 2^-53 in float64: The bound contains L roundings for a product of length L,
+// 2^-24 in float32 and 2^-53 in float64. The bound contains L roundings for a product of length L,
 // and the error of an average, which does not grow with M. Plain sums of M = 10^6 numbers would
 // lose half of the digits of float32, so partial sums are compensated (core/compensated.hpp). The
 // bound does not hold if a sum overflows or an average underflows. NumPy's sums overflow, too.

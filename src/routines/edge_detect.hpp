@@ -1,5 +1,5 @@
 // out = sobel(gaussian_blur(grayscale(rgba))). The result of each step is rounded to bytes, as if
-// it was stored.
+// it were stored.
 #pragma once
 
 #include "routines/gaussian_blur.hpp"

@@ -21,8 +21,8 @@
 namespace ado {
 
 // Every variant keeps |error| <= (32 + min(bands, kLongestSum)) u sum |term|, u = 2^-53, under two
-// conditions: the fourth power of a frequency, its reciprocal, and the products of either with the
-// other operands neither overflow nor underflow; and (Im w)^2 does not either, unless Im w is 0.
+// conditions: the fourth power of a frequency, its reciprocal, and their products with the other
+// operands neither overflow nor underflow; and the same holds for (Im w)^2, unless Im w is 0.
 //
 // This bound requires x^2 - w^2 without cancellation. If x is near w, the difference of the squares
 // loses digits, and (x - w)(x + w) does not. The real part of the product, d p + (Im w)^2 with d =
@@ -137,8 +137,8 @@ struct Gpp {
     return terms * (some * occupied_band + (all - some) * other_band) + pairs * all * pair;
   }
 
-  // Useful FLOPs: those of the first branch, with everything that does not depend on the band or
-  // the energy hoisted out of the loops. A division counts as one. The FLOPs are x -+ Re w, the
+  // Useful FLOPs: the FLOPs of the first branch, with everything that does not depend on the band
+  // or the energy hoisted out of the loops. A division counts as one. The FLOPs are x -+ Re w, the
   // squared moduli and their product, one quotient for both, its products with the numerators, and
   // two complex sums for each of the two terms.
   double flops() const { return flops_of(29, 13, 6); }

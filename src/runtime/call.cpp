@@ -103,7 +103,7 @@ void start(const Problem& problem, const AnyVariant& variant, const Launch& laun
   with_large_stack([&] { variant.run(problem, launch); });
 }
 
-// The same with scratch memory for one run.
+// Runs a problem that has results, with scratch memory for this run.
 void run_once(const Problem& problem, const AnyVariant& variant, Launch& launch) {
   const std::size_t bytes = variant.scratch_bytes(problem);
   if (variant.device == Device::kCuda) {
@@ -140,7 +140,7 @@ void set_default_block(const Routine& routine, const AnyVariant& variant, const 
 
 Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block, void* stream)
     : problem_(problem.placed()), variant_(variant), empty_(problem_.result_elements() == 0) {
-  // Before scope_of, whose error does not name the variant.
+  // Checked before scope_of, because its error does not name the variant.
   if (variant.device == Device::kCuda) require_available(problem_.routine(), variant);
   const auto scope = scope_of(memory());
   launch_ = launch_for(problem_, variant, block);
@@ -148,7 +148,7 @@ Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block
   provide_scratch();
 }
 
-// On the CPU, small scratch memory is that of the thread that runs the call.
+// On the CPU, a run with little scratch memory uses the buffer of the calling thread instead.
 void Call::provide_scratch() {
   const std::size_t bytes = variant_.scratch_bytes(problem_);
   if (bytes <= scratch_bytes_ || empty_) return;

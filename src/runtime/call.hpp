@@ -74,8 +74,8 @@ class Call {
 std::optional<cuda::DeviceScope> scope_of(const DeviceId& device);
 
 // Returns the variant that run() would select, and the later variants that it skips
-// (Routine::choose). If a GPU would process host operands, the choice is the one for their copies
-// in device memory.
+// (Routine::choose). If a GPU would process host operands, the choice is made for their copies in
+// device memory.
 const AnyVariant& choose(const Problem& problem, const std::optional<DeviceId>& device,
                          const Hardware* hardware, std::vector<Skipped>& skipped);
 

@@ -9,7 +9,7 @@
 namespace ado {
 namespace {
 
-// It is read without the GIL.
+// Atomic, because calls read it without the GIL.
 constexpr DeviceId kNotChosen = gpu(-2);
 std::atomic<DeviceId> chosen_device = kNotChosen;
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kIsaNames[kIsaLevels] = {"baseline", "avx2", "avx512"};
 
-// It is read without the GIL.
+// Atomic, because calls read it without the GIL.
 std::atomic<Isa>& current_isa() {
   static std::atomic<Isa> current = supported_isa();
   return current;

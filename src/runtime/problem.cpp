@@ -28,8 +28,8 @@ std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
   return {low, high};
 }
 
-// Returns true if the address ranges of two arrays overlap. Interleaved arrays overlap, even if
-// they share no element.
+// Returns true if the address ranges of two arrays overlap. Interleaved arrays overlap, even if no
+// element is in both.
 bool extents_overlap(const Array& a, const Array& b) {
   if (a.elements() == 0 || b.elements() == 0) return false;
   const auto [a_low, a_high] = extent_of(a);
@@ -89,7 +89,7 @@ void assign(Array& to, const Array& from) {
   std::copy_n(from.stride, from.rank, to.stride);
 }
 
-// The same elements with the dimensions in reverse order.
+// Returns a view of the elements with the dimensions in reverse order.
 Array transposed(const Array& a) {
   Array reversed = a;
   std::reverse(reversed.shape, reversed.shape + a.rank);

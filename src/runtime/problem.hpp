@@ -111,7 +111,7 @@ class Problem {
   std::vector<Array*> inputs, outputs;
   std::vector<OptionSlot> options;
   DeviceId memory = kHost;  // the device that holds the arrays
-  // What the caller keeps as long as the problem, for example the traits of the arrays.
+  // An object that must exist as long as the problem, for example the traits of its arrays.
   std::shared_ptr<void> owner;
 
   // ---- The routine's rules and costs ----
@@ -157,13 +157,13 @@ class Problem {
 
   // ---- Placing ----
 
-  // Checks the values of operands. Operands in device memory are in use on the stream with this
-  // handle from now on: until release(), work that accesses them is enqueued on it.
+  // Checks the values of operands. From this call until release(), operands in device memory are in
+  // use on the stream with this handle: work that accesses them is enqueued on it.
   void check_values(std::uintptr_t stream = 0);
   // Copies the arrays that kernels on the stream's GPU cannot access in place: arrays in host
-  // memory, and device arrays that are not aligned to the element size, or neither packed nor, if
-  // the routine supports it, with rows at a pitch. Returns after operands in host memory have been
-  // read.
+  // memory, device arrays that are not aligned to the element size, and device arrays that are not
+  // packed (rows with a pitch are accepted if the routine supports them). Returns after operands in
+  // host memory have been read.
   void place(const cuda::Stream& stream);
   // The problem on which kernels run: this one or its copy.
   const Problem& placed() const { return placed_ ? *placed_ : *this; }

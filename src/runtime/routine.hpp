@@ -83,8 +83,8 @@ struct OperandType {
 // Lengths by name, to determine shapes without arrays.
 using NamedLengths = std::vector<std::pair<std::string, std::int64_t>>;
 
-// A variant that a call does not run by default, although it comes later in the ladder than the one
-// that runs, and the reason.
+// A variant that a call skips by default, although it comes later in the ladder than the selected
+// variant, and the reason.
 struct Skipped {
   const AnyVariant* variant;
   std::string reason;

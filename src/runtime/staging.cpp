@@ -17,8 +17,8 @@
 namespace ado {
 namespace {
 
-// The driver copies smaller arrays, for which chunks of page-locked memory and several threads are
-// not faster.
+// The driver copies smaller arrays, because chunks of page-locked memory and several threads are
+// not faster for them.
 constexpr std::size_t kLarge = 4 << 20;
 
 // CUDA's limit for the distance of rows (cudaDeviceProp::memPitch).

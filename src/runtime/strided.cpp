@@ -37,7 +37,7 @@ void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   function(to, from, bytes);
 }
 
-// An element that is moved, never computed with.
+// An element that is copied but not used in computations.
 template <std::size_t kSize>
 struct Bytes {
   std::byte at[kSize];

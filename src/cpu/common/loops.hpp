@@ -63,7 +63,7 @@ class Checkpoints {
 
 // Order of magnitude of the time of the first store to a row of a result whose rows are `stride`
 // bytes apart. The first store to a page makes the operating system provide cleared memory. A new
-// square matrix of 2 GiB has 1024 huge pages, and its first columns are in all of them. To provide
+// square matrix of 2 GiB has 1024 huge pages, and its first columns are in all of them. Providing
 // these pages takes 0.3 s to 5 s on a virtual machine.
 ADO_INLINE int64_t touch_nanoseconds(int64_t stride) {
   constexpr int64_t kHugePage = 2 << 20, kBytesPerNanosecond = 16;

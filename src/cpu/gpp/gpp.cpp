@@ -40,7 +40,7 @@ void write_sums(const Gpp& p, int64_t count, Part part) {
 
 // ---- as published ----
 
-// Nanoseconds per term; like all such constants below, an order of magnitude.
+// Nanoseconds per term. This and the other times below are orders of magnitude.
 constexpr double kPublishedTime = 10;
 
 ADO_INLINE Complex operator*(double s, Complex x) { return {s * x.re, s * x.im}; }
@@ -484,19 +484,20 @@ constexpr bool kFused = true;
 constexpr bool kFused = false;
 #endif
 
-// FLOPs, and the number of FLOPs that are the second one of a fused instruction.
+// FLOPs, and the number of FMAs among their instructions if the compiler fuses them.
 struct Operations {
   double flops, fused;
   double instructions() const { return kFused ? flops - fused : flops; }
 };
 
-// Operations per term of occupied and of other bands, and per m, which two frequencies share.
+// Operations per term of occupied bands, per term of other bands, and per product m, which two
+// frequencies share.
 struct OperationCounts {
   Operations occupied, other, pair;
 };
 
 // If lanes select between branches, the first branch is counted. A division counts as one FLOP, and
-// all occupied bands as full.
+// all occupied bands count as full.
 constexpr OperationCounts kPublished = {{79, 21}, {68, 19}, {0, 0}};
 constexpr OperationCounts kHoisted = {{42, 13}, {42, 13}, {0, 0}};
 constexpr OperationCounts kSharedDivision = {{43, 13}, {43, 13}, {0, 0}};
@@ -528,7 +529,7 @@ double requested(const Gpp& p) {
   return pairs * passes(p, kTogether) * static_cast<double>(sizeof(Complex)) * (bands + 2 * loads);
 }
 
-// An entry. The loads are those of requested<kTogether, kBands>.
+// A variant. requested<kTogether, kBands> computes the bytes of its loads.
 template <const OperationCounts& kCounts, int kTogether, int64_t kBands,
           std::size_t (*kScratchBytes)(const Gpp&) = nullptr>
 constexpr Variant<Gpp> row(const char* name, const char* changes,

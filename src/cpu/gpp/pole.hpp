@@ -10,7 +10,7 @@
 //
 // So the loop over bands sums four real factors times m, two of them in both branches. The
 // remaining complex arithmetic follows after the loop. The difference d u - p v would suffer from
-// cancellation. d p - b^2 is as accurate as the complex number of which it is the real part.
+// cancellation. d p - b^2 is as accurate as the complex number whose real part it is.
 #pragma once
 
 #include "routines/gpp.hpp"
@@ -174,8 +174,8 @@ enum class Kind : std::uint8_t {
   kEmpty,  // occupation 0: no ssx
 };
 
-// Computation of u and v: two divisions, or one division and u = uv / v. The latter requires an
-// ordinary pole, because infinity times 0 is NaN if x is w or -w.
+// Computation of u and v: two divisions, or one division and u = uv / v. A shared division requires
+// an ordinary pole, because infinity times 0 is NaN if x is w or -w.
 enum class Division : std::uint8_t { kSeparate, kShared };
 
 // Sums over bands of real factors times m. The factors are u, d u, and the real and imaginary parts

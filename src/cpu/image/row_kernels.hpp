@@ -240,8 +240,8 @@ struct BlurRow {
 // The magnitudes of gradients, rounded down and limited to 255.
 //
 // The loop is bound by the square root, at 4.4 cycles per vector of any width (Zen 5). A Newton
-// step from the processor's estimate of 1 / r takes 1.1 to 1.3 times as long. To compute half of
-// the roots each way is not faster, because the shorter dependency chain from load to store is more
+// step from the processor's estimate of 1 / r takes 1.1 to 1.3 times as long. Computing half of the
+// roots each way is not faster, because the shorter dependency chain from load to store is more
 // important.
 ADO_INLINE Bytes magnitude(Widened x, Widened y) {
   return narrow(magnitude_by_root(x.low, y.low), magnitude_by_root(x.high, y.high));

@@ -14,9 +14,9 @@ namespace {
 constexpr int kBlockRows = 16;
 constexpr int64_t kWindowWidth = 1024;
 
-// Distance of the rows of a buffer. A buffered row of a band has room for the columns on either
-// side. The pitch is an odd number of cache lines, so that the rows do not compete for the same
-// cache sets.
+// Distance between the rows of a buffer. A buffered row of a band has room for the columns on
+// either side. The pitch is an odd number of cache lines, so that the rows do not compete for the
+// same cache sets.
 constexpr int64_t kWindowPitch = kLine + kWindowWidth + 2 * kLine;
 static_assert(kWindowPitch / kLine % 2 == 1);
 
@@ -32,7 +32,7 @@ class RowBuffer {
 alignas(kLine) constexpr Pixel kZeros[kWindowPitch] = {};
 
 // One row of a band. The first and the last vector column may be in a copy that extends the image
-// beyond its border. The columns beside a vector column that the kernel needs can also be read.
+// beyond its border. The columns next to a vector column, which the kernel needs, can also be read.
 struct WindowRow {
   const Pixel* first;   // the first pixel of the first vector column
   const Pixel* middle;  // the band's first pixel, for the other vector columns
@@ -227,7 +227,7 @@ class GrayRows {
   const Image image_;
   const Border border_;
   const Band band_;
-  int64_t before_[kRadius], after_[kRadius];  // columns that replace those outside the image
+  int64_t before_[kRadius], after_[kRadius];  // columns that replace columns outside the image
   WindowRow rows_[kBlockRows];
   alignas(kLine) Pixel left_[kBlockRows][kEdge];
   alignas(kLine) Pixel right_[kBlockRows][kEdge];
