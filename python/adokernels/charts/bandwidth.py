@@ -90,7 +90,7 @@ def _finding(series: Series) -> str:
 
 
 def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
-    """The read ceilings of the caches, and the DRAM ceiling: copy, or read if little is written."""
+    """The read ceilings of the caches, and the copy or (if `reading`) read ceiling of DRAM."""
     of_memory = "read" if reading else "copy"
     ceilings = machine.of_kind("bandwidth")
     return [c for c in ceilings if c.operation == (of_memory if c.level == "DRAM" else "read")]

@@ -95,7 +95,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
 
 
 def _time_of_roof(sweep: Sweep) -> float | None:
-    """The time of the compulsory bytes at the roof; None if bandwidth is not the limit.
+    """The time of the compulsory bytes at the roof, or None if bandwidth is not the limit.
 
     For a compute-bound ladder, only the table shows the share of the roof.
     """

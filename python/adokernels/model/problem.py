@@ -47,7 +47,7 @@ class Values:
 
     @cached_property
     def unit(self) -> Any:
-        """The unit of each element's error; None for the default."""
+        """The unit of each element's error, or None for the default."""
         unit = self._task.error_unit
         return unit(*self.operands, **self._options) if unit else None
 

@@ -100,7 +100,7 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     routine, variant, problem
         What was sampled; ``problem`` describes operands and options.
     block
-        The requested block shape; None for the default.
+        The requested block shape, or None for the default.
     entries
         Samples per kernel and source line.
     excerpts
