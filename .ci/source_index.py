@@ -24,7 +24,7 @@ INDEX = ROOT / "python" / "adokernels" / "model" / "source_index.json"
 _FOLDERS = ("cuda", "src/core", "src/cpu")
 #: Folders with code of several ladders. It is shown like the code in a ladder's own folder.
 _SHARED = ("image", "strided")
-#: What the grammar does not accept: attributes and directives are blanked, macros replaced.
+#: Code that the grammar does not accept: attributes and directives are blanked, macros replaced.
 _UNKNOWN = re.compile(
     rb"(?<!#define )\bADO_(?:INLINE|ANYWHERE|HOST_DEVICE)\b|^ *#pragma[^\n]*"
     rb"|__align__\([^()]*\)|__attribute__\(\((?:[^()]|\([^()]*\))*\)\)",
@@ -173,7 +173,7 @@ class _Definition:
 
 
 def _top_level(scope: Node) -> Iterator[Node]:
-    """What a file contains, also in namespaces and conditional blocks."""
+    """The content of a file, including namespaces and conditional blocks."""
     for node in scope.named_children:
         nested = node.type.startswith(("namespace_definition", "declaration_list", "preproc"))
         yield from _top_level(node) if nested else [node]
@@ -188,7 +188,6 @@ def _definition(path: str, node: Node, kind: str, names: Iterable[str]) -> _Defi
 
 @functools.cache
 def _definitions(path: str) -> list[_Definition]:
-    """The definitions in a file."""
     found = []
     for node in _top_level(_files()[path]):
         inner = _inner(node)

@@ -23,7 +23,7 @@ from beside_peers import COMPILER, Peers, first_line
 
 from adokernels.model.libraries import on_host
 
-Image = Any  # array of any library
+Image = Any
 Check = Callable[[np.ndarray], np.ndarray]
 Run = Callable[[], object]
 

@@ -63,7 +63,7 @@ def chosen(known: Cases, options: argparse.Namespace) -> Iterable[Case]:
 
 
 def without_result(run: Callable[[], object]) -> None:
-    """Run a checked filter. Its result may differ more from ours than ado.sweep allows."""
+    """Run a checked filter. Its result may differ from ours by more than ado.sweep allows."""
     run()
 
 

@@ -163,7 +163,7 @@ class Bench:
         return error_of, 1.0, array_peers.tolerance(case.routine, case.shape)
 
     def _filters(self, case: Case, image: Array) -> tuple[Peers, dict[str, str], dict[str, str]]:
-        """As `correct`, without libraries that do not support the shape."""
+        """Call `correct` for filters, without libraries that do not support the shape."""
         shape = case.shape[:-1] if is_colour(case.routine) else case.shape
         pixels, peers = int(np.prod(shape)), {}
         libraries = dict(self.libraries)

@@ -12,7 +12,7 @@ For each routine, the script measures:
   (``--pinned``). All pages are mapped before timing. The time with a new sink also contains page
   faults.
 
-The share is the larger of `link` and `kernel`, divided by `stream`. Needs CuPy.
+The share is the larger of `link` and `kernel`, divided by `stream`. The script needs CuPy.
 """
 
 from __future__ import annotations

@@ -342,7 +342,6 @@ def _matrix(ax: Axes, name: str, row: int, col: int, left: float = 0.0) -> None:
 
 
 def _tile(ax: Axes, left: float = _SHARED) -> None:
-    """The tile in shared memory."""
     ax.add_patch(Rectangle((left, 0.2), _SIZE, _SIZE, fc=_TILE, ec="none", alpha=0.5))
     _grid(ax, left, 0.2, _SIZE, _ELEMENTS)
     ax.text(left + _SIZE / 2, 0.9, "tile (shared memory)", ha="center", va="center", fontsize=9)

@@ -49,8 +49,6 @@ _AXES: Mapping[str, tuple[str, ...]] = {
 
 
 class _Lengths(NamedTuple):
-    """The lengths of the axes."""
-
     bands: int
     rows: int
     columns: int

@@ -194,8 +194,6 @@ class CubinKernel:
 
 
 class _Section(NamedTuple):
-    """A section of an ELF file: the header's fields, and the content."""
-
     name: str
     kind: int
     link: int

@@ -92,7 +92,6 @@ def computing_routines() -> list[str]:
 
 
 def _modules_of(defined: dict[str, str]) -> dict[str, str]:
-    """The module of each name."""
     return {name: module for module, names in defined.items() for name in names.split()}
 
 

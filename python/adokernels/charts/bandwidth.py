@@ -258,7 +258,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float, axis: _Axis) -
     inside: dict[str, Any] = {"ha": "right", "color": ink, "bbox": label_box}
     beyond = {"ha": "left", "color": canvas.ink, "bbox": canvas.label_box}
     marks = sorted(moved / m.seconds for moved in (m.requested_bytes, *m.counted_bytes.values()))
-    high, low = (m.bytes / t for t in m.interval)  # the ends of the error bar
+    high, low = (m.bytes / t for t in m.interval)
     spots = [(high, 9 if axis.low else 5, beyond)]
     spots += [] if axis.low else [(low, -5, inside), (low, -15, inside)]
     spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]

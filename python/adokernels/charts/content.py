@@ -1,4 +1,4 @@
-"""The common part of both roofline charts: what they show, and how it is drawn."""
+"""The common part of both roofline charts: their content and its drawing."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Host:
     machine: Machine
     name: str = ""  # a short name for labels; empty if the chart has only this machine
     line: str = "-"  # the style of its lines, for matplotlib
-    words: str = ""  # the same in words
+    words: str = ""  # the style in words
 
     @property
     def alone(self) -> bool:

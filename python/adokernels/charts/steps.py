@@ -162,7 +162,6 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
 
 
 def _widths(table: _Table) -> list[float]:
-    """The width of each column, relative to the size of the font."""
     longest = [max(len(words) for _, words, _ in cells) for cells in table.values()]
     return [_CHARACTER * characters + _GAP for characters in longest]
 

@@ -59,13 +59,13 @@ class Indicator:
     Both contain keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`.
     """
 
-    title: str  # what is compared
+    title: str  # the compared quantity
     quantities: tuple[str, ...]
     per: tuple[str, ...] = ()
     unit: Literal["%", ""] = ""  # "%" for a fraction that is shown as a percentage
     comparison: Literal[">=", "<"]
     threshold: float
-    source: str  # where the threshold comes from
+    source: str  # the origin of the threshold
 
     def value(self, kernel: KernelProfile) -> float | None:
         """The value of one kernel, or None if a quantity was not collected."""

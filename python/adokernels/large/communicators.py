@@ -105,8 +105,6 @@ def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
 
 
 class _MpiCommunicator:
-    """An intracommunicator of mpi4py."""
-
     def __init__(self, comm: Any, mpi: Any) -> None:
         if comm == mpi.COMM_NULL:
             raise ValueError(

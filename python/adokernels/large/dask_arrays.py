@@ -73,7 +73,7 @@ def lazy_call(
 
 
 def _check_device(routine: Routine, variant: str | None, device: str | None) -> None:
-    """Check names. A device may be missing here, because other processes may compute the blocks."""
+    """Check names only: other processes may compute the blocks on a device that is missing here."""
     if device is not None:
         if not isinstance(device, str):
             raise TypeError(f"{routine.name}: device must be a string, got {type(device).__name__}")

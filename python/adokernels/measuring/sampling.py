@@ -52,7 +52,7 @@ class Sampler:
 
     take: Callable[[int], Sample]  # takes one sample of the given number of calls
     device: str  # "cpu" or "cuda"
-    name: str = ""  # for the progress display
+    name: str = ""
     before: Callable[[], None] | None = None  # called before each sample, and not timed
     calls: int = 1  # per sample
     seconds: list[float] = field(default_factory=list)  # per call, of each sample

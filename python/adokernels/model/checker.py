@@ -106,7 +106,7 @@ class Checker:
         return Values(problem.task, operands, problem.options) if operands else None
 
     def _changed(self, change: Callable[[Any, np.random.Generator], Any]) -> Values:
-        """The first values, changed."""
+        """A changed copy of the first values."""
         problem, base = self._problem, self._first.operands
         operands = []
         for array, guarded in zip(base, problem.guarded_operands, strict=True):

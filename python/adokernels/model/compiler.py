@@ -234,7 +234,7 @@ class _Option(NamedTuple):
     """An option of nvcc: the setting of ``ProgramOptions``, and the type of its value."""
 
     setting: str
-    read: Callable[[str], Any] | None = None  # None: an option without a value
+    read: Callable[[str], Any] | None = None  # None for an option without a value
     repeated: bool = False
 
 

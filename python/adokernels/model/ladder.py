@@ -1,4 +1,4 @@
-"""Ladders and variants: what all of them have in common, built-in and own."""
+"""The base classes of ladders and variants, built-in and own."""
 
 from __future__ import annotations
 
@@ -288,7 +288,6 @@ class Ladder(ShownAsTables, ABC):
         return Problem(self, arguments, host, options, where, types)
 
     def _device_of(self, device: str | None, variant: str | None, on_device: bool = False) -> str:
-        """The name of the device of a problem."""
         if variant is not None:
             where = self[variant].device
             if device is not None and device.partition(":")[0] != where:
@@ -304,7 +303,6 @@ class Ladder(ShownAsTables, ABC):
 
     @property
     def _own(self) -> Iterable[Variant]:
-        """The own variants."""
         return ()
 
     def choose(
@@ -403,7 +401,7 @@ def check_options(
     parameters = inspect.signature(function).parameters.values()
     own = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     unknown = next(option for option in options if option not in known)
-    valid = [*known[len(args) :], *own]  # without the positional operands
+    valid = [*known[len(args) :], *own]  # omits the positional operands
     who = name or f"{function.__name__}({ladder.name})"
     raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")
 

@@ -160,7 +160,7 @@ def memory_of(array: Any) -> dict[str, Any] | None:
     for interface in ("__array_interface__", "__cuda_array_interface__"):
         try:
             facts: dict[str, Any] = getattr(array, interface)
-        except (AttributeError, TypeError, RuntimeError):  # PyTorch: wrong memory
+        except (AttributeError, TypeError, RuntimeError):  # PyTorch: memory of another device
             continue
         return facts
     return None

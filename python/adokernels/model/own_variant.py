@@ -1,4 +1,4 @@
-"""Own variants: what all have in common, and Python functions as variants."""
+"""Own variants: their common base class, and Python functions as variants."""
 
 from __future__ import annotations
 

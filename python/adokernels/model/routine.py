@@ -134,7 +134,7 @@ class BuiltInVariant(Variant, _core.Callable):
                 )
             kernels = self.resources(*args, block=block, out=out, **options)
         elif args or options or block is not None or out is not None:
-            raise TypeError("kernels= determines the kernels: omit the arguments of a call")
+            raise TypeError("arguments of a call must not be combined with kernels=")
         found, code = sass_of_module(
             Path(_core.__file__),
             launched_kernels(kernels),

@@ -43,7 +43,7 @@ class Accesses:
     """
 
     pattern: str  # its name, or "indices" for an array
-    itemsize: int  # bytes per element
+    itemsize: int
     offsets: NDArray[np.int64]  # the element of each lane
     active: NDArray[np.bool_]  # whether the lane is active
 
