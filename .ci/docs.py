@@ -90,8 +90,8 @@ def _notebook(text: str, name: str, root: Path, linked: set[str]) -> str:
 def rewrite(text: str, name: str, root: Path, linked: set[str]) -> str:
     """Rewrite the relative links of a Markdown text for the site.
 
-    `text` is that of the document `name`, relative to `root`, or of a cell of a notebook. The files
-    to which it links are added to `linked`. ValueError is raised if the target of a link is not a
+    `text` is the document `name`, relative to `root`, or a cell of a notebook. The files to which
+    it links are added to `linked`. ValueError is raised if the target of a link is not a
     file of the repository, or if the link is in HTML, where Sphinx does not resolve it.
     """
     errors = []

@@ -176,8 +176,8 @@ def option_annotation(option: _core.OptionType) -> str:
 def draw_charts() -> None:
     """Draw the chart of each stored sweep next to it, unless it is up to date.
 
-    A chart is up to date if the hash stored in the PNG is that of the measurements and the drawing
-    code. The other bytes of the PNG depend on fonts and on the version of matplotlib.
+    A chart is up to date if its PNG contains the hash of the measurements and the drawing code. The
+    other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
     code = sorted(Path(inspect.getfile(picture)).parent.glob("*.py"))
     for name, sweep in stored.sweeps().items():

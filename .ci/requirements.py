@@ -1,7 +1,7 @@
 """Prints requirements of pyproject.toml, for pip.
 
 ``python .ci/requirements.py build run test`` prints the requirements for building and running the
-package, and those of the extra ``test``, one requirement per line. The package in ``book/`` is
+package and for the extra ``test``, one requirement per line. The package in ``book/`` is
 omitted, because the Makefile installs it from its folder.
 """
 

@@ -24,7 +24,7 @@ INDEX = ROOT / "python" / "adokernels" / "model" / "source_index.json"
 _FOLDERS = ("cuda", "src/core", "src/cpu")
 #: Folders with code of several ladders. It is shown like the code in a ladder's own folder.
 _SHARED = ("image", "strided")
-#: What the grammar does not accept: attributes and directives are blanked, macros replaced.
+#: Code that the grammar does not accept: attributes and directives are blanked, macros replaced.
 _UNKNOWN = re.compile(
     rb"(?<!#define )\bADO_(?:INLINE|ANYWHERE|HOST_DEVICE)\b|^ *#pragma[^\n]*"
     rb"|__align__\([^()]*\)|__attribute__\(\((?:[^()]|\([^()]*\))*\)\)",
@@ -41,7 +41,7 @@ _NAMES = ("identifier", "type_identifier", "namespace_identifier", "operator_nam
 _PARTS_OF_NAMES = ("qualified_identifier", "template_function", "template_type", "dependent_name")
 _OPERATIONS = ("binary_expression", "unary_expression", "assignment_expression")
 
-#: Names in order, each with the numbers of arguments of its calls; None: it is not called.
+#: Names in order, each with the numbers of arguments of its calls, or None if it is not called.
 _References = dict[str, set[int | None]]
 
 
@@ -102,7 +102,7 @@ def _references(node: Node, names: Iterable[str] = ()) -> _References:
 
 
 def _whole_name(node: Node) -> Node | None:
-    """The name with its namespaces and template arguments; None for a member of a class."""
+    """The name with its namespaces and template arguments, or None for a member of a class."""
     while (parent := node.parent) and parent.type in _PARTS_OF_NAMES:
         scope = parent.child_by_field_name("scope")
         if scope == node:
@@ -115,7 +115,7 @@ def _whole_name(node: Node) -> Node | None:
 
 @functools.cache
 def _files() -> dict[str, Node]:
-    """The syntax trees of the files of the ladders, and of those that their kernels can include."""
+    """The syntax trees of the files of the ladders, and of the files that kernels can include."""
     parser, files = Parser(Language(tree_sitter_cuda.language())), {}
     for path in sorted(p for f in _FOLDERS for p in (ROOT / f).rglob("*.[ch]*")):
         code = path.read_bytes()
@@ -133,7 +133,7 @@ def _namespaces() -> set[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Definition:
-    """A definition. Lines count from 1; the first is that of the comment above the code."""
+    """A definition. Lines count from 1; the first line is the comment above the code."""
 
     path: str
     first: int
@@ -154,14 +154,14 @@ class _Definition:
 
     @functools.cached_property
     def parameters(self) -> list[Node]:
-        """Those of a function."""
+        """The definitions that a function uses."""
         inner = _inner(self.node)
         lists = (n for n in _walk(inner) if n.type == "parameter_list")
         return _items(next(lists)) if inner.type == "function_definition" else []
 
     @property
     def chooses(self) -> bool:
-        """Whether it only calls a function with one of several types."""
+        """Whether it only forwards its call to a function with one of several types."""
         return " visit)" in _text(self.node).split("{")[0]
 
     def accepts(self, calls: set[int | None]) -> bool:
@@ -173,7 +173,7 @@ class _Definition:
 
 
 def _top_level(scope: Node) -> Iterator[Node]:
-    """What a file contains, also in namespaces and conditional blocks."""
+    """The content of a file, including namespaces and conditional blocks."""
     for node in scope.named_children:
         nested = node.type.startswith(("namespace_definition", "declaration_list", "preproc"))
         yield from _top_level(node) if nested else [node]
@@ -188,7 +188,6 @@ def _definition(path: str, node: Node, kind: str, names: Iterable[str]) -> _Defi
 
 @functools.cache
 def _definitions(path: str) -> list[_Definition]:
-    """The definitions in a file."""
     found = []
     for node in _top_level(_files()[path]):
         inner = _inner(node)

@@ -29,9 +29,10 @@ BIN = Path(sys.executable).parent
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 #: The kinds of wheel, and whether each contains the CUDA ladders.
 KINDS = {"cpu": "OFF", "cuda": "ON"}
-#: The C++ runtime of the compiler can be newer than that of the user's system, so it is linked
-#: statically. The symbols of all static libraries are hidden from other extension modules. Unused
-#: functions of the runtime are removed, because some need a newer glibc than the used functions.
+#: The C++ runtime of the compiler can be newer than the runtime of the user's system, so it is
+#: linked statically. The symbols of all static libraries are hidden from other extension modules.
+#: Unused functions of the runtime are removed, because some need a newer glibc than the used
+#: functions.
 LINKER = "-static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections"
 
 

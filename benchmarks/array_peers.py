@@ -20,7 +20,7 @@ from adokernels.model.tasks.gpp import GppTerms
 if TYPE_CHECKING:
     import torch
 
-Array = Any  # array of any library
+Array = Any
 
 BLOCK = 1 << 14  # points of max_plus that fit in a core's cache with their sums
 MOST_ROWS = 100_000  # maximum for Python loops, which take 2 us per row

@@ -51,7 +51,7 @@ class Step:
 
 
 def grown(case: Case, rng: np.random.Generator) -> Case | None:
-    """The problem with one longer side; None if all sides are short."""
+    """The problem with one longer side, or None if all sides are short."""
     sides = [axis for axis, length in enumerate(case.shape) if length >= SHORTEST]
     if not sides:
         return None

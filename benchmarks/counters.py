@@ -1,4 +1,4 @@
-"""Compares the hardware counters that ado.profile reads with those of ncu.
+"""Compares the hardware counters of ado.profile with the counters of ncu.
 
     python benchmarks/counters.py transpose
     python benchmarks/counters.py max_plus --shape 64x4194304 --json counters.json
@@ -260,9 +260,9 @@ def main() -> int:
     wrong = [pair for pair in pairs if pair.compared and not pair.agree]
     exact, compared = sum(p.exact for p in pairs), sum(p.compared for p in pairs)
     print(f"{len(pairs)} values of {len({p.variant for p in pairs})} variants")
-    print(f"counts that must be equal: {exact}, of which {sum(p.exact for p in wrong)} differ")
+    print(f"counts that must be equal: {exact}, different: {sum(p.exact for p in wrong)}")
     print(
-        f"other values of kernels of at least 100 us: {compared - exact}, of which "
+        f"other values of kernels of at least 100 us: {compared - exact}, different: "
         f"{sum(not p.exact for p in wrong)} differ"
     )
     if options.json:

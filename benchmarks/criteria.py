@@ -152,6 +152,6 @@ def batch_verdicts(records: Sequence[Record]) -> Iterator[str]:
             if pixels_of(record.case) == batch and one:
                 ratio = record.ours / one.ours
                 yield (
-                    f"batch at most {SLOWEST_BATCH} times one image with as many pixels: "
+                    f"batch at most {SLOWEST_BATCH} times one image of the same total size: "
                     f"{'met' if ratio <= SLOWEST_BATCH else 'MISSED'}, {ratio:.2f} at {record.case}"
                 )

@@ -7,7 +7,7 @@
 
 Rank r uses the GPU with the index of its local rank. On the CPU, set ``OMP_NUM_THREADS`` to the
 number of processors per rank. Rank 0 prints JSON with times in seconds. The time of a repetition is
-that of the slowest rank, from a barrier to the results in host memory. The report
+the time of the slowest rank, from a barrier to the results in host memory. The report
 contains these times and their medians:
 
 - `serial`: ``ado.gpp`` on one rank with all rows.

@@ -9,7 +9,7 @@ must fit this Python. Their dependencies must be installed; the package itself n
 
 In each round, both wheels run in new processes with the same operands. For each variant, the
 processes take samples in the order old, new, new, old, or in the reverse order. On a GPU, the
-caches are flushed before each sample. The ratio of a round, new / old, is that of the means of the
+caches are flushed before each sample. The ratio of a round, new / old, compares the means of the
 faster halves of the samples. The table shows the median ratio of all rounds, with its 99.9 %
 interval by order statistics (Hoefler & Belli, SC15). A round is a pair of processes, because times
 differ more between processes than within one (Kalibera & Jones, "Rigorous benchmarking in
@@ -98,7 +98,7 @@ class State:
 
 
 def fast_mean(samples: Iterable[float]) -> float:
-    """The mean of the faster half: other work delays samples, and events have a coarse clock."""
+    """The mean of the faster half, as other work delays samples and event clocks are coarse."""
     ordered = sorted(samples)
     return statistics.fmean(ordered[: (len(ordered) + 1) // 2])
 

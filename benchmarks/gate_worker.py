@@ -114,7 +114,7 @@ class EventTimes:
 
 
 class Worker:
-    """The requests. What is timed is named ``routine/variant`` or ``kind of call/routine``."""
+    """The requests. Timed items are named ``routine/variant`` or ``kind of call/routine``."""
 
     def __init__(self, folder: str, device: str) -> None:
         self._folder, self._device, self._gpu = Path(folder).resolve(), device, device == "cuda"
@@ -122,7 +122,7 @@ class Worker:
         self._takes: dict[str, Callable[[int], list[float]]] = {}
 
     def start(self) -> dict[str, Any]:
-        """Import the package and call it; return the times of both, and what can be timed."""
+        """Import the package and call it; return both times, and the items that can be timed."""
         sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
         sys.path[0] = str(self._folder)
         start = time.perf_counter()
@@ -148,7 +148,7 @@ class Worker:
         return {"seconds": seconds, "names": list(self._names())}
 
     def prepare(self, name: str) -> dict[str, Any]:
-        """Prepare samples; return the duration of one and what is timed, or an error."""
+        """Prepare samples; return the duration of one and the timed item, or an error."""
         first, last = name.split("/")
         try:
             if first in self._ado.routines:

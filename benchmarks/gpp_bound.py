@@ -5,7 +5,7 @@
 It needs a build for the GPU of the stored records, cuobjdump and nvdisasm, but no GPU. FP64
 instructions are classified by the number of registers that they must read. A register in the
 operand reuse cache (`.reuse` on the same operand of the previous instruction) is not read again.
-The time per instruction of each class is that of the record gpp-operands, which fp64_operands.cu
+The time per instruction of each class is from the record gpp-operands, which fp64_operands.cu
 has measured. The time per instruction of other pipes is the time that a SEL instruction adds to a
 DMUL instruction. The number of iterations of each loop is computed from the energies and poles of
 ``gpp_operands``. The bound excludes instructions outside these loops, latencies and barriers.

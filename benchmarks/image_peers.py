@@ -23,7 +23,7 @@ from beside_peers import COMPILER, Peers, first_line
 
 from adokernels.model.libraries import on_host
 
-Image = Any  # array of any library
+Image = Any
 Check = Callable[[np.ndarray], np.ndarray]
 Run = Callable[[], object]
 
@@ -404,7 +404,7 @@ def npp_filters() -> Library:
             Pair(0, 0), *none, *none, *plane(out), *none, size(gray), mask_3x3, l2, replicate,
         )  # fmt: skip
 
-    # The taps of adokernels; the taps of a Gaussian. The sigma of the latter is documented as
+    # The taps of adokernels; the taps of a Gaussian. The documented sigma of the Gaussian is
     # 0.4 + width / 2 * 0.6, but 2.2 and 2.5 differ by 10 and 15 levels. 0.4 + width / 3 * 0.6 = 1.8
     # agrees with the results.
     kernel = len(taps), ctypes.c_void_p(taps.data_ptr())

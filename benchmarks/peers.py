@@ -49,9 +49,9 @@ CASES: dict[str, dict[str, Cases]] = {
 
 
 def chosen(known: Cases, options: argparse.Namespace) -> Iterable[Case]:
-    """The requested shapes with as many lengths and types that the routine has, or the known ones.
+    """The requested shapes and types that the routine accepts, or else the known ones.
 
-    A routine with a single type ignores ``--dtypes``.
+    Shapes with another number of lengths are ignored, and ``--dtypes`` if there is a single type.
     """
     types = list(dict.fromkeys(dtype for _, dtype in known))
     if options.dtypes and types[1:]:
@@ -63,7 +63,7 @@ def chosen(known: Cases, options: argparse.Namespace) -> Iterable[Case]:
 
 
 def without_result(run: Callable[[], object]) -> None:
-    """Run a checked filter. Its result may differ more from ours than ado.sweep allows."""
+    """Run a checked filter. Its result may differ from ours by more than ado.sweep allows."""
     run()
 
 

@@ -4,7 +4,7 @@
       compute-sanitizer --tool $tool --error-exitcode 1 python benchmarks/sanitize.py
     done
 
-The problems are those of `adokernels.model.tasks`. Arguments select routines by name.
+`adokernels.model.tasks` defines the problems. Arguments select routines by name.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class WrongResult(Exception):
 
 @dataclass
 class Compared:
-    """The functions to time on one problem: OURS, the peers, and a copy of as many bytes (COPY)."""
+    """The functions to time on one problem: OURS, the peers, and a copy of equal size (COPY)."""
 
     variant: str  # that the default call runs
     bytes: float  # compulsory bytes of the problem
@@ -145,7 +145,7 @@ class Bench:
     def _reference(
         self, case: Case, arrays: tuple[Array, ...]
     ) -> tuple[Callable[[Any], float], float, float]:
-        """A function that computes the error of a result, our tolerance, and that of peers."""
+        """Return a function for the error of a result, our tolerance, and the peers' tolerance."""
         unit = None
         if case.routine == "average_matvec":
             expected, unit = references.averages(self.xp, *arrays)
@@ -163,7 +163,7 @@ class Bench:
         return error_of, 1.0, array_peers.tolerance(case.routine, case.shape)
 
     def _filters(self, case: Case, image: Array) -> tuple[Peers, dict[str, str], dict[str, str]]:
-        """As `correct`, without libraries that do not support the shape."""
+        """Call `correct` for filters, without libraries that do not support the shape."""
         shape = case.shape[:-1] if is_colour(case.routine) else case.shape
         pixels, peers = int(np.prod(shape)), {}
         libraries = dict(self.libraries)

@@ -15,7 +15,7 @@ import numpy as np
 from image_peers import blur_of, gray_of, is_colour, squared_gradient
 from random_shapes import Case
 
-Array = Any  # NumPy or CuPy array
+Array = Any
 
 #: Number of elements per piece, by library.
 PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}

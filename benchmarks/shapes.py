@@ -121,7 +121,7 @@ def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> R
         times,
         compared.wrong,
         compared.left_out,
-        {**compared.phases, "of which compilation": compiling, **clock.laps},
+        {**compared.phases, "of this, compilation": compiling, **clock.laps},
         EXTRA.get((case.routine, options.device), frozenset()),
     )
 

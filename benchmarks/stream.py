@@ -1,4 +1,4 @@
-"""Compare ``ado.out_of_core`` with the slower of the link to the GPU and the kernel.
+"""Compares ``ado.out_of_core`` with the slower of the link to the GPU and the kernel.
 
     python benchmarks/stream.py                       # 16 GiB sources
     python benchmarks/stream.py --gib 4 --memory "96 MiB" "8 GiB"
@@ -9,9 +9,10 @@ For each routine, the script measures:
   memory and the GPU. No data is copied on the host.
 - `kernel`: the calls for all blocks, with arrays in device memory.
 - `stream`: ``ado.out_of_core`` between arrays in pageable memory, or in page-locked memory
-  (``--pinned``). All pages are mapped before. The time with a new sink also contains page faults.
+  (``--pinned``). All pages are mapped before timing. The time with a new sink also contains page
+  faults.
 
-The share is the larger of `link` and `kernel`, divided by `stream`. Needs CuPy.
+The share is the larger of `link` and `kernel`, divided by `stream`. The script needs CuPy.
 """
 
 from __future__ import annotations

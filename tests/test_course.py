@@ -296,7 +296,7 @@ def test_steps_show_published_speed_ups(ladder):
 def test_steps_that_were_not_measured_show_the_reason(ladder):
     text = str(course.step(ladder, "in_place"))
     assert ado.transpose["in_place"].changes in text
-    assert text.endswith("There is no measurement of it here: out is not a.")
+    assert text.endswith("It was not measured here: out is not a.")
 
 
 def test_steps_name_unmeasured_steps_between():

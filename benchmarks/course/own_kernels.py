@@ -93,7 +93,7 @@ def record(recorder: Recorder) -> None:
     tuned = ado.tune(softmax["vectorised"], x, **quick)
     print(tuned, flush=True)
     recorder.sweep("softmax-tuned", tuned.sweep, list(tuned.settings))
-    if not no_counters:  # to compare with those of the default block
+    if not no_counters:  # to compare with the counters of the default block
         profile = ado.profile(softmax["vectorised"], x, block=(1024,), metrics="light")
         recorder.save("softmax-block_1024", profile)
 

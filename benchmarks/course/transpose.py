@@ -1,7 +1,7 @@
 """Records the data of notebooks/01_transpose.ipynb beyond the stored ladders, on a GPU.
 
 * transpose-naive-blocks.json: the naive kernel with several block shapes, timed in the same rounds,
-  each with the counters of the ladders and those of branches.
+  each with the counters of the ladders and the counters of branches.
 * transpose-hotspots-VARIANT.json: samples and stall reasons by source line of three variants; naive
   with the block shape of the slides.
 
@@ -21,7 +21,7 @@ from adokernels import _core
 from adokernels.records.metrics import METRIC_SETS
 
 SHAPE = (8192, 8192)
-#: The block shapes that the notebook compares: that of the slides, the default, and a narrow one.
+#: The block shapes that the notebook compares: from the slides, the default, and a narrow one.
 BLOCKS = ((32, 32), (32, 8), (8, 32))
 #: Branch instructions, and branches whose lanes take different targets.
 BRANCHES = ("smsp__inst_executed_op_branch.sum", "smsp__sass_branch_targets_threads_divergent.avg")

@@ -117,7 +117,7 @@ def utilisation_plane(measurements: Iterable[Measurement], threshold: float) -> 
 
 
 def speedups_of_devices(sweep: Sweep, published: Iterable[Published]) -> Axes:
-    """Draw the speed-up of each variant over the first one, beside the document's on its device."""
+    """Draw the speed-up of each variant over the first one, beside the published speed-up."""
     ax = new_canvas(5.0).ax
     first = sweep.variants[0]
     names = [m.variant for m in sweep.variants]
@@ -334,7 +334,7 @@ def _store(ax: Axes) -> None:
 
 
 def _matrix(ax: Axes, name: str, row: int, col: int, left: float = 0.0) -> None:
-    """A matrix of tiles, one of which is coloured."""
+    """A matrix of tiles with one coloured tile."""
     tile = 1 / _TILES
     ax.add_patch(Rectangle((left + col * tile, row * tile), tile, tile, fc=_TILE, ec="none"))
     _grid(ax, left, 0.0, 1.0, _TILES)
@@ -342,7 +342,6 @@ def _matrix(ax: Axes, name: str, row: int, col: int, left: float = 0.0) -> None:
 
 
 def _tile(ax: Axes, left: float = _SHARED) -> None:
-    """The tile in shared memory."""
     ax.add_patch(Rectangle((left, 0.2), _SIZE, _SIZE, fc=_TILE, ec="none", alpha=0.5))
     _grid(ax, left, 0.2, _SIZE, _ELEMENTS)
     ax.text(left + _SIZE / 2, 0.9, "tile (shared memory)", ha="center", va="center", fontsize=9)

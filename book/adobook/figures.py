@@ -37,7 +37,7 @@ class _Subject:
         return cls(m, m.profile, m.kernels)
 
     def get(self, key: str) -> float | None:
-        """A counted quantity or a metric; None if it was not counted."""
+        """A counted quantity or a metric, or None if it was not counted."""
         return self.counters.get(key) if self.counters else None
 
     @property
@@ -47,7 +47,7 @@ class _Subject:
         return max(keys, key=lambda key: self.get(key) or 0) if self.counters else ""
 
     def number(self, key: str) -> float | None:
-        """A counted or computed quantity; None if it is unknown or, for some, zero."""
+        """A counted or computed quantity, or None if it is unknown. Some are also None if zero."""
         value = _COMPUTED[key][2](self) if key in _COMPUTED else self.get(key)
         return (value or None) if key in _SHOWN_IF_NOT_ZERO else value
 
@@ -78,7 +78,7 @@ def _excess(access: str, subject: _Subject) -> float | None:
     return None if ideal is None or found is None else found - ideal
 
 
-#: Quantities that are no counters: title, unit, and value.
+#: Quantities without a counter: title, unit, and value.
 _COMPUTED: Mapping[str, tuple[str, str, Callable[[_Subject], float | None]]] = {
     "seconds": ("time", "s", lambda s: s.measurement.seconds),
     "dominant_stall": ("dominant stall reason", "cycles", lambda s: s.get(s.stall) or None),

@@ -44,7 +44,7 @@ class Row:
     high: float
     verdict: str  # "held", "violated", "not tested", or "exceeded by another change"
     metric: str  # the target metric before and after; empty if unknown
-    moved: bool | None  # whether it improved
+    moved: bool | None
     named: bool  # the proposal is among the changes, or is "done" and the gain is at most 5 %
 
     @property

@@ -47,7 +47,7 @@ def step(
         why = sweep.skipped.get(name, "it was not measured")
         ladder = routines.get(sweep.routine)
         changes = ladder[name].changes if ladder else ""
-        return Text(f"**{name}** — {changes} There is no measurement of it here: {why}.")
+        return Text(f"**{name}** — {changes} It was not measured here: {why}.")
     m = sweep[name]
     baseline = sweep[before] if before else sweep.step_pairs().get(m)
     parts = [

@@ -5,9 +5,9 @@
 >>> share = ado.distributed.split(operands, MPI.COMM_WORLD)  # doctest: +SKIP
 >>> asx, ach = ado.distributed.gpp(share, comm=MPI.COMM_WORLD)  # doctest: +SKIP
 
-The result has the same bits for any number of processes. It links and imports neither MPI
-nor NCCL: it calls the methods of a communicator of mpi4py or ``torch.distributed``, or of any
-object with the methods of :class:`Communicator`.
+The result has the same bits for any number of processes. This module does not link or import MPI
+or NCCL: it calls the methods of a communicator of mpi4py or ``torch.distributed``, or of any object
+with the methods of :class:`Communicator`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ _AXES: Mapping[str, tuple[str, ...]] = {
 
 
 class _Lengths(NamedTuple):
-    """The lengths of the axes."""
-
     bands: int
     rows: int
     columns: int
@@ -197,7 +195,7 @@ def _checked(operands: Sequence[Any] | None, sends: bool) -> tuple[Mapping[str, 
 
 
 def _common_lengths(communicator: Communicator, own: _Lengths, root: int | None) -> _Lengths:
-    """The lengths of rank `root`, or those that all ranks must have."""
+    """The lengths on rank `root`, or the lengths that all ranks must have."""
     every = communicator.all_gather(np.array(own, np.int64)).tolist()
     common = every[root or 0]
     for rank, other in enumerate(every):
@@ -328,7 +326,7 @@ def _require_matching(headers: NDArray[np.float64]) -> None:
             continue
         if name == "digest":
             raise ValueError(
-                "wx and occ must be the same on all ranks, but those of rank 0 and rank "
+                "wx and occ must be the same on all ranks, but the operands of rank 0 and rank "
                 f"{others[0]} differ"
             )
         raise ValueError(

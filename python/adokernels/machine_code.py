@@ -60,9 +60,9 @@ def sass_of_module(
 ) -> tuple[str, tuple[KernelSass, ...]]:
     """The architecture, and the machine code of kernels of an extension module.
 
-    `arch` is by default that of the current GPU. Files can have kernels of equal names: the file
-    `source`, without suffix, is searched first. `path_of` returns the name of a source file for the
-    recorded path.
+    The default of `arch` is the architecture of the current GPU. If several files have a kernel of
+    this name, the file `source`, without suffix, is searched first. `path_of` returns the name of a
+    source file for the recorded path.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def kernels_of_module(
 
 
 def _arch_on_device(known: Sequence[str]) -> str:
-    """The architecture whose code the current GPU runs; the first one without such code."""
+    """The architecture whose code the current GPU runs, or the first one if it cannot run any."""
     if _core.why_no_cuda():
         return known[0]
     compute = int(_core.cuda_properties()["compute"])
@@ -194,8 +194,6 @@ class CubinKernel:
 
 
 class _Section(NamedTuple):
-    """A section of an ELF file: the header's fields, and the content."""
-
     name: str
     kind: int
     link: int
@@ -212,7 +210,7 @@ def kernels_in(cubin: bytes) -> list[CubinKernel]:
 
 def _sections(cubin: bytes) -> list[_Section]:
     if not cubin.startswith(_MAGIC):
-        raise ValueError("it has no ELF header")
+        raise ValueError("the ELF header is missing")
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
     size, count, names = struct.unpack_from("<3H", cubin, 0x3A)
     heads = [struct.unpack_from("<IIQQQQII", cubin, start + i * size) for i in range(count)]

@@ -73,8 +73,9 @@ _RETURNED = {
     "adokernels.records.statistics": "Comparison Verdict",
     "adokernels.records.sweep": "Sweep",
 }
-#: Names that are not public, but that methods of a lower package use: those of records that explain
-#: or show the record, and those of ladders that measure or know arrays of other libraries.
+#: Names that are not public, but that methods of lower packages use: methods of records that
+#: explain or show the record, and methods of ladders that measure or know arrays of other
+#: libraries.
 _USED_FROM_BELOW = {
     "limiter": "adokernels.diagnosis.limiter",
     "lazy_call": "adokernels.large.dask_arrays",
@@ -91,7 +92,6 @@ def computing_routines() -> list[str]:
 
 
 def _modules_of(defined: dict[str, str]) -> dict[str, str]:
-    """The module of each name."""
     return {name: module for module, names in defined.items() for name in names.split()}
 
 
@@ -101,7 +101,7 @@ PUBLIC = {
     **_modules_of(_DEFINED_IN),
 }
 RECORDS = _modules_of(_RETURNED)
-#: Names of version 0.4 and what replaces them. Using one raises an error that says so.
+#: Names of version 0.4 and their replacements. Using an old name raises an error with the new one.
 FORMER = {
     **{name: f"ado.records.{name}" for name in RECORDS if name not in ("Inputs", "GppOperands")},
     "Change": "ado.records.ComparedVariant",

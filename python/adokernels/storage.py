@@ -29,7 +29,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
     """Write a file completely, or leave the existing file unchanged.
 
     The content is written to a temporary file in the same folder, which then replaces the file.
-    An existing file keeps its permissions; the umask determines those of a new file. Symbolic links
+    An existing file keeps its permissions; a new file gets them from the umask. Symbolic links
     are followed. Devices and pipes are written directly.
 
     Raises

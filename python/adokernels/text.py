@@ -56,12 +56,12 @@ def count(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else number(value)
 
 
-#: Above this share, a ceiling is no limit: caches hold the data.
+#: Above this share, a ceiling does not apply, because caches hold the data.
 NO_LIMIT = 1.05
 
 
 def share_of_limit(value: float) -> str:
-    """Write a share of a ceiling, or that the ceiling is no limit."""
+    """Write a share of a ceiling, or "no limit" if the ceiling does not apply."""
     return percent(value) if value <= NO_LIMIT else "no limit"
 
 

@@ -39,7 +39,7 @@ else:
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 RECORD = FOLDER / "caught.json"
-#: An editable installation would find the package of the repository, not that of the copy.
+#: An editable installation would find the package in the repository instead of the copy.
 SITE = """\
 import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "_editable_" not in type(f).__module__]
@@ -164,7 +164,7 @@ def commit():
 
 
 def failure(tests, folder, env, seconds):
-    """The first test that fails, and how: "fails", "crashes" or "hangs"; None if none fails."""
+    """The first test that fails, and how: "fails", "crashes" or "hangs". None: all tests pass."""
     command = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*command, *tests], cwd=folder, env=env, text=True, errors="replace",

@@ -83,7 +83,7 @@ class Document:
         return [p for p in self.known if p.item in (row.item, *row.with_items)]
 
     def figures(self, row: Row) -> list[Figure]:
-        """Our figures of a row: those that it names, and the counterparts of published ones."""
+        """Our figures of a row: the named figures, and the counterparts of published figures."""
         counted = counterparts(self.published(row), self.sweep_of(row))
         names = dict.fromkeys([*row.here, *counted])
         figures = (ours(self.records, row.stored or self.ladder, name) for name in names)

@@ -122,7 +122,7 @@ _FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.records.Measurement], s
         for level in ("L1", "L2", "DRAM")
     },
 }
-#: All quantities that are no counters.
+#: All quantities without a counter.
 COMPUTED = {**_FROM_PROFILE, **_FROM_MEASUREMENT}
 
 

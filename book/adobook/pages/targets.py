@@ -88,7 +88,7 @@ def _command(target: str, command: str, option: str | None) -> str:
 
 @cache
 def _help_of(command: str) -> str | None:
-    """The help of a command; None if there is no such command."""
+    """The help of a command, or None if there is no such command."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(io.StringIO()):
         try:

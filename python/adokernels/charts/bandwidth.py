@@ -90,7 +90,7 @@ def _finding(series: Series) -> str:
 
 
 def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
-    """The read ceilings of the caches, and the DRAM ceiling: copy, or read if little is written."""
+    """The read ceilings of the caches, and the copy or (if `reading`) read ceiling of DRAM."""
     of_memory = "read" if reading else "copy"
     ceilings = machine.of_kind("bandwidth")
     return [c for c in ceilings if c.operation == (of_memory if c.level == "DRAM" else "read")]
@@ -258,7 +258,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float, axis: _Axis) -
     inside: dict[str, Any] = {"ha": "right", "color": ink, "bbox": label_box}
     beyond = {"ha": "left", "color": canvas.ink, "bbox": canvas.label_box}
     marks = sorted(moved / m.seconds for moved in (m.requested_bytes, *m.counted_bytes.values()))
-    high, low = (m.bytes / t for t in m.interval)  # the ends of the error bar
+    high, low = (m.bytes / t for t in m.interval)
     spots = [(high, 9 if axis.low else 5, beyond)]
     spots += [] if axis.low else [(low, -5, inside), (low, -15, inside)]
     spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]

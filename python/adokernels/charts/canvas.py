@@ -215,7 +215,7 @@ class Canvas:
         self.ax.errorbar([x], [y], ecolor=self.ink, **style)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
-        """Add a legend with as many columns as fit; entries without marker and line are its title.
+        """Add a legend with all columns that fit; entries without marker and line are its title.
 
         Without entries, there is no legend.
         """

@@ -1,4 +1,4 @@
-"""The common part of both roofline charts: what they show, and how it is drawn."""
+"""The common part of both roofline charts: their content and its drawing."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _DECADES_WITH_STEPS = 2.5  # shorter axes also have labels at 2 and 5
 class Content:
     """What a roofline shows.
 
-    By default, the limits of the axes depend on the points. If there are `full` roofs, the limits
-    depend only on these, unless points are outside: all charts of a machine have the same axes.
+    By default, the limits of the axes depend on the points. If there are `full` roofs, all charts
+    of a machine have the same limits, which depend only on these roofs, unless points are outside.
     """
 
     x: str  # the names of the axes

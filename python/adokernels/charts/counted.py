@@ -22,8 +22,8 @@ def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
     found = [(m, m.profile) for m in measurements if m.profile]
     if not found:
         raise ValueError(
-            "what must contain measurements with hardware counters, got none;"
-            " measure with ado.sweep(..., counters=True)"
+            "what must contain measurements with hardware counters, got none: "
+            "repeat the measurement with ado.sweep(..., counters=True)"
         )
     return found
 

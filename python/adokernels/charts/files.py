@@ -37,7 +37,7 @@ def closing(draw: Callable[..., Axes], what: Any) -> Iterator[Figure]:
 def save(figure: Figure, path: str | Path, **options: Any) -> None:
     """Write a figure as SVG, PDF or PNG, chosen by the suffix; equal data gives equal bytes.
 
-    The options are those of matplotlib's ``savefig``. Raises ValueError for another suffix, and
+    It accepts the options of matplotlib's ``savefig``. Raises ValueError for another suffix, and
     OSError if the file cannot be written; an existing file is then unchanged.
     """
     kind = Path(path).suffix.lower().removeprefix(".")

@@ -42,7 +42,7 @@ def flops(
     by_precision: bool,
     published: PublishedPoints | None,
 ) -> Content:
-    """Collect what the roofline shows; `levels` is None for all, the rest as for :func:`roofline`.
+    """Collect the content of the roofline; the arguments are the same as for :func:`roofline`.
 
     Raises ValueError if no measurement has the counters that points per precision need.
     """
@@ -156,7 +156,7 @@ def _compute_roofs(host: Host, ink: str, *, fused_only: bool) -> list[Roof]:
 def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
     """Add the roof of the instruction mix of a measurement, if its instructions are counted.
 
-    Only on GPUs does one pipe execute all floating-point instructions. CPUs may add elsewhere.
+    It exists only on GPUs, where one pipe executes all floating-point instructions.
     """
     m = track.m
     share = m.profile.get("fma_share") if m.profile else None

@@ -161,7 +161,7 @@ class _Column:
         self.font = min(canvas.font, canvas.width / columns / 31, canvas.height / 34)
 
     def x(self, share: float) -> float:
-        """Convert a position to that on the horizontal axis."""
+        """Convert a position in the column to a position on the horizontal axis."""
         return self.place + 0.02 + 0.96 * share
 
     def write(self, words: str, x: float, y: float, **style: Any) -> None:

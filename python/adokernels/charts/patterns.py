@@ -1,4 +1,4 @@
-"""The charts of access patterns: what the lanes of a warp touch, and which of them are active."""
+"""The charts of access patterns: the memory that the lanes of a warp touch, and active lanes."""
 
 from __future__ import annotations
 

@@ -42,13 +42,13 @@ def plot(
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; by default, new axes of a new figure, whose size suits the record.
     kind : str, optional
-        Of a scan, ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call.
+        For a scan, ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call.
         ``"both"``: one above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given,
         else ``"both"``.
     request : int, optional
-        Of sectors and bank conflicts, the number of the request, from 0.
+        For sectors and bank conflicts, the number of the request, from 0.
     annotate : bool, optional
-        Of sectors, bank conflicts and divergence, whether to add words and a legend.
+        For sectors, bank conflicts and divergence, whether to add words and a legend.
 
     Returns
     -------

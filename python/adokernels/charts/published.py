@@ -31,7 +31,7 @@ class PublishedPoint:
     label
         The name in the chart.
     flops_per_second
-        The performance; None if it was not published.
+        The performance, or None if it was not published.
     intensities
         FLOPs per byte by memory level, for example ``{"DRAM": 7.4}``.
     """

@@ -25,12 +25,12 @@ _FEW = 3
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Host:
-    """A machine whose ceilings are drawn: the highest ones if several sweeps have measured them."""
+    """A machine whose ceilings are drawn: the highest ones if several sweeps measured them."""
 
     machine: Machine
     name: str = ""  # a short name for labels; empty if the chart has only this machine
     line: str = "-"  # the style of its lines, for matplotlib
-    words: str = ""  # the same in words
+    words: str = ""  # the style in words
 
     @property
     def alone(self) -> bool:

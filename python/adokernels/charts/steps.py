@@ -95,7 +95,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
 
 
 def _time_of_roof(sweep: Sweep) -> float | None:
-    """The time of the compulsory bytes at the roof; None if bandwidth is not the limit.
+    """The time of the compulsory bytes at the roof, or None if bandwidth is not the limit.
 
     For a compute-bound ladder, only the table shows the share of the roof.
     """
@@ -162,7 +162,6 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
 
 
 def _widths(table: _Table) -> list[float]:
-    """The width of each column, relative to the size of the font."""
     longest = [max(len(words) for _, words, _ in cells) for cells in table.values()]
     return [_CHARACTER * characters + _GAP for characters in longest]
 

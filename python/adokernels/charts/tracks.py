@@ -37,7 +37,7 @@ class Track:
     """The points of one measurement: one height, and one intensity per memory level."""
 
     m: Measurement
-    series: Series  # the sweep of the measurement
+    series: Series
     amount: float  # work per call, for example in FLOPs
     intensities: Mapping[str, float]
     compulsory: float | None = None  # highest possible DRAM intensity, if bytes were not counted
@@ -93,8 +93,8 @@ class Layer:
     """The roofs of a machine, and the points below them."""
 
     host: Host
-    roofs: Sequence[Roof]  # these are drawn
-    limits: Sequence[Roof]  # points are compared with these
+    roofs: Sequence[Roof]  # drawn
+    limits: Sequence[Roof]  # compared with the points
     tracks: Sequence[Track]
 
 

@@ -1,4 +1,4 @@
-"""What commands have in common: arguments and their conversion, exit status, output files."""
+"""Shared code of the commands: arguments and their conversion, exit status, output files."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Advice:
     sentence
         What to do and why.
     bound
-        The largest possible ratio of the times before and after; None if there is no bound.
+        The largest possible ratio of the times before and after, or None if there is no bound.
     basis
         Why the bound holds.
     provenance
@@ -76,7 +76,7 @@ class Advice:
 def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]:
     """Propose the next step and alternatives, the best first; empty if no rule applies.
 
-    Without the ceilings of the machine, bounds follow from counters only.
+    Without the ceilings of the machine, bounds are derived from counters only.
     """
     facts = Facts(m, machine)
     found = limiter(m, machine)
@@ -133,7 +133,7 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
 
 def _without_counters(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if found.kind is Kind.PARALLELISM:
-        text = "divide the work among at least as many blocks as there are multiprocessors"
+        text = "divide the work among at least one block per multiprocessor"
         yield Step.PARALLELISM, text
     elif found.kind is Kind.DRAM and (found.share or 0.0) >= REACHED:
         yield Step.DONE, "the compulsory bytes are transferred at the measured bandwidth"

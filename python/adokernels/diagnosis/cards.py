@@ -55,30 +55,30 @@ class Validity(StrEnum):
 class Indicator:
     """One condition: a value from counters, compared with a threshold.
 
-    The value is the sum of `quantities`, divided by the sum of those in `per`, if there are any.
-    Both are keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`.
+    The value is the sum of `quantities`, divided by the sum of the quantities in `per`, if any.
+    Both contain keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`.
     """
 
-    title: str  # what is compared
+    title: str  # the compared quantity
     quantities: tuple[str, ...]
     per: tuple[str, ...] = ()
     unit: Literal["%", ""] = ""  # "%" for a fraction that is shown as a percentage
     comparison: Literal[">=", "<"]
     threshold: float
-    source: str  # where the threshold comes from
+    source: str  # the origin of the threshold
 
     def value(self, kernel: KernelProfile) -> float | None:
-        """The value of one kernel; None if a quantity was not collected."""
+        """The value of one kernel, or None if a quantity was not collected."""
         total = _sum(kernel, self.quantities)
         divisor = _sum(kernel, self.per) if self.per else 1.0
         return None if total is None or not divisor else total / divisor
 
     def of(self, m: Measurement) -> float | None:
-        """The value of the longest kernel; None without counters of its quantities."""
+        """The value of the longest kernel, or None without counters of its quantities."""
         return self.value(m.profile.longest) if m.profile else None
 
     def holds(self, m: Measurement) -> bool | None:
-        """Whether the condition is met; None without counters of its quantities."""
+        """Whether the condition is met, or None without counters of its quantities."""
         value = self.of(m)
         return None if value is None else (value >= self.threshold) == (self.comparison == ">=")
 
@@ -98,7 +98,7 @@ class Indicator:
 
 
 def _sum(kernel: KernelProfile, keys: tuple[str, ...]) -> float | None:
-    """The sum of quantities of a kernel; None if one was not collected."""
+    """The sum of quantities of a kernel, or None if one was not collected."""
     values = [RESOURCES[k](kernel) if k in RESOURCES else BY_KEY[k].of(kernel.values) for k in keys]
     known = [value for value in values if value is not None]
     return sum(known, start=0.0) if len(known) == len(values) else None
@@ -129,7 +129,7 @@ class Card(ShownAsTables):
     title, category
         What it changes, and the limiter to which the talk assigns it.
     problem, goal
-        What is wrong, and what the strategy should achieve.
+        The problem, and what the strategy should achieve.
     indicators
         The conditions under which it applies.
     strategy
@@ -160,7 +160,8 @@ class Card(ShownAsTables):
         Returns
         -------
         bool or None
-            False if an indicator does not hold; otherwise None if a quantity was not collected.
+            Whether all indicators hold, or None if this is unknown because a quantity was not
+            collected.
         """
         found = [indicator.holds(m) for indicator in self.indicators]
         return False if False in found else None if None in found else True

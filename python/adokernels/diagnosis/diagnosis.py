@@ -27,11 +27,11 @@ class Outcome:
     variant
         The next variant.
     changes
-        The categories of its changes; None if they are not recorded.
+        The categories of its changes, or None if they are not recorded.
     ratio, interval
         Ratio of the times before and after, and its 99.9 % confidence interval.
     metric
-        The metric that the advice should change, before and after; None without counters.
+        The metric that the advice should change, before and after, or None without counters.
     """
 
     variant: str
@@ -76,7 +76,7 @@ class Finding:
 
     @property
     def named(self) -> bool | None:
-        """Whether the advice names a change of the next variant; None if its changes are unknown.
+        """Whether the advice names a change of the next variant, or None if they are unknown.
 
         The advice "done" is correct if the gain of the next variant is at most 5 %.
         """
@@ -104,7 +104,7 @@ class Finding:
 
     @property
     def held(self) -> bool | None:
-        """Whether the bound was not exceeded; None if it was not tested."""
+        """Whether the bound was not exceeded, or None if it was not tested."""
         return not self.exceeded if self.tested else None
 
 

@@ -91,7 +91,7 @@ def highest_of_dram(machine: Machine | None, *written: float) -> float:
 
 
 def ceiling_named(machine: Machine | None, name: str) -> float | None:
-    """The measured value of a ceiling per second; None if the machine has no such ceiling."""
+    """The measured value of a ceiling per second, or None if the machine has no such ceiling."""
     ceilings = machine.ceilings if machine else ()
     return next((c.measured for c in ceilings if c.name == name), None)
 
@@ -111,12 +111,12 @@ class KernelFacts:
         self.machine = machine
 
     def get(self, name: str) -> float | None:
-        """A quantity or a metric; None if it was not collected or is not a finite number."""
+        """A quantity or a metric, or None if it was not collected or is not a finite number."""
         value = self.profile.get(name)
         return value if value is not None and math.isfinite(value) else None
 
     def ratio(self, above: str, below: str) -> float | None:
-        """The quotient of two quantities; None if one is missing or the second is 0."""
+        """The quotient of two quantities, or None if one is missing or the second is 0."""
         first, second = self.get(above), self.get(below)
         return None if first is None or not second else first / second
 
@@ -252,7 +252,7 @@ class Facts:
 
     @cached_property
     def longest(self) -> KernelFacts | None:
-        """The kernel with the longest time; None without counters."""
+        """The kernel with the longest time, or None without counters."""
         return max(self.kernels, key=lambda k: k.get("seconds") or 0.0, default=None)
 
     @cached_property
@@ -291,7 +291,7 @@ class Facts:
         """Whether DRAM reads exceed the needed bytes only because of the layout of the operands.
 
         Parts of the operands are not needed if the compulsory bytes, which include the output, do
-        not exceed their size. If DRAM reads do not exceed it either, each sector is read about
+        not exceed their size. If DRAM reads do not exceed this size, each sector is read about
         once, so no cache can reduce the traffic.
         """
         operands = _size(self.m.problem)
@@ -304,7 +304,7 @@ class Facts:
     def dram_with_layout(self) -> float | None:
         """The share of the measured DRAM bandwidth, if only another data layout reduces the bytes.
 
-        None if the kernel requests unneeded bytes, which it can avoid with any layout.
+        It is None if the kernel requests unneeded bytes, which it can avoid with any layout.
         """
         if not (self.unneeded_operands and self.requests_once):
             return None

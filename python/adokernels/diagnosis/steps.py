@@ -52,7 +52,7 @@ CHANGES = _read()
 
 
 def changed_by(routine: str, variant: str) -> set[Step] | None:
-    """Return the categories of a variant; None if the table does not contain it."""
+    """Return the categories of a variant, or None if the table does not contain it."""
     return CHANGES.get(routine, {}).get(variant)
 
 
@@ -72,7 +72,7 @@ class Target:
     value: _Value  # raises KeyError or ZeroDivisionError if it is unknown
 
     def of(self, profile: Profile | None) -> float | None:
-        """The metric of one profile; None if it is unknown."""
+        """The metric of one profile, or None if it is unknown."""
         with suppress(KeyError, ZeroDivisionError):
             return self.value(profile) if profile else None
         return None
@@ -133,7 +133,7 @@ class MetricChange:
 
 
 def change(step: Step, before: Profile | None, after: Profile | None) -> MetricChange | None:
-    """Compare the target metric of `step`; None if there is none or it is unknown."""
+    """Compare the target metric of `step`; return None if it does not exist or is unknown."""
     target = TARGETS.get(step)
     if target is None:
         return None

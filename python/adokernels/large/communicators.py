@@ -52,8 +52,8 @@ class Communicator(Protocol):
 def communicator_of(comm: Any) -> Communicator:
     """Return a communicator with the methods of :class:`Communicator`.
 
-    TypeError is raised if `comm` is not a communicator, and ValueError if it does not connect the
-    processes of one group, or this process is not one of them.
+    TypeError is raised if `comm` is not a communicator. ValueError is raised if it does not connect
+    the processes of one group, or if this process is not one of them.
     """
     mpi, torch = (sys.modules.get(name) for name in ("mpi4py.MPI", "torch.distributed"))
     if mpi is not None and isinstance(comm, mpi.Comm):
@@ -105,8 +105,6 @@ def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
 
 
 class _MpiCommunicator:
-    """An intracommunicator of mpi4py."""
-
     def __init__(self, comm: Any, mpi: Any) -> None:
         if comm == mpi.COMM_NULL:
             raise ValueError(

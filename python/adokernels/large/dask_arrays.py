@@ -40,7 +40,7 @@ def lazy_call(
     """Return the result of a routine as a lazy Dask array.
 
     `variant`, `block` and `device` apply to the call of each block. `out` and `stream` must be
-    None. The errors are those of a call with NumPy arrays. TypeError is also raised if the routine
+    None. The errors are the same as with NumPy arrays. TypeError is also raised if the routine
     does not support Dask arrays, and ValueError if the chunk sizes are unknown.
 
     The blocks may still raise errors, for example if the device is missing or `block` is not one of
@@ -73,7 +73,7 @@ def lazy_call(
 
 
 def _check_device(routine: Routine, variant: str | None, device: str | None) -> None:
-    """Check names. A device may be missing here, because other processes may compute the blocks."""
+    """Check names only: other processes may compute the blocks on a device that is missing here."""
     if device is not None:
         if not isinstance(device, str):
             raise TypeError(f"{routine.name}: device must be a string, got {type(device).__name__}")

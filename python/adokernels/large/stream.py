@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 #: the next block is uploaded and the previous result is downloaded. The third array of each kind
 #: lets the following copy begin without a gap.
 SLOTS = 3
-#: The largest number of bytes of a block and its result together, unless the smallest block is
-#: larger. Larger blocks only lengthen the first upload and the last download, which do not overlap
-#: with other work.
+#: Maximum bytes of a block and its result together, unless the smallest block is larger. Larger
+#: blocks only lengthen the first upload and the last download, which do not overlap with other
+#: work.
 LARGEST_BLOCK = 128 << 20
 #: The smallest number of rows and columns of a tile, unless the matrix has fewer.
 SMALLEST_TILE = 64
@@ -54,8 +54,8 @@ def out_of_core(
     """Compute an image filter or a transpose of an array larger than the memory of the device.
 
     The array is computed in blocks. While a kernel computes one block, the next block is copied to
-    the GPU and the previous result is copied to the host. The result has the same bits as that of
-    one call. Source and sink can be memory-mapped files (``numpy.memmap``,
+    the GPU and the previous result is copied to the host. The result has the same bits as
+    the result of one call. Source and sink can be memory-mapped files (``numpy.memmap``,
     ``numpy.load(..., mmap_mode="r")``).
 
     Parameters
@@ -85,8 +85,8 @@ def out_of_core(
     Raises
     ------
     TypeError
-        If the routine is neither an image filter nor ``transpose``, or if `source` or `sink` is not
-        a NumPy array.
+        If the routine is not an image filter or ``transpose``, or if `source` or `sink` is not a
+        NumPy array.
     ValueError
         If `memory` cannot hold the smallest blocks, if `sink` has the wrong shape or type, or if it
         shares memory with `source`.

@@ -51,7 +51,8 @@ def check(
     Returns
     -------
     CheckResult
-        True if the variant is correct. It contains the first failing problem, or the comparisons.
+        It is true if the variant is correct, and contains the first failing problem or the
+        comparisons.
 
     Raises
     ------

@@ -138,7 +138,7 @@ class _Checks:
 
     def __init__(self, checker: Checker, display: ProgressDisplay) -> None:
         self._checker, self._display = checker, display
-        #: The error of each variant and peer in its last check; None if it has no checked result.
+        #: The error of each variant and peer in its last check, or None if it was not checked.
         self.errors: dict[str, float | None] = {}
         #: The reason why each of the other variants and peers has no measurement.
         self.skipped: dict[str, str] = {}

@@ -33,7 +33,7 @@ _GIB = 1 << 30
 _LARGEST_FILE, _MOST_FILES = 1 << 20, 100
 #: Target duration of one sample of a cache or arithmetic ceiling.
 _SECONDS = 2e-3
-#: Minimum number of FLOPs or bytes of such a sample.
+#: Minimum number of FLOPs or bytes per sample.
 _MIN_WORK = 2e8
 
 # FP32 and FP64 lanes per multiprocessor by compute capability: CUDA C++ Programming Guide,
@@ -119,7 +119,7 @@ def stored_machine(device: str) -> Machine | None:
 
 
 def _known(path: Path, device: str) -> Machine | None:
-    """The record that an earlier run stored; None if there is no readable one.
+    """The record that an earlier run stored, or None if it does not exist or cannot be read.
 
     A GPU can be "cuda:0" in one process and "cuda:1" in another. The record names it as this one.
     """
@@ -240,7 +240,7 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
 def _compute_cases(
     prefix: str, level: str, size: int, additions: float, basis: str
 ) -> Iterator[_Case]:
-    """FMAs and additions; the theoretical number of additions per second is 0 if it is unknown."""
+    """The ceilings of FMAs and of additions; the theoretical rate of additions is 0 if unknown."""
     for operation, flops in (("fma", 2), ("add", 1)):
         name = f"{prefix}{operation}_{level.lower()}"
         peak, text = (flops * additions, f"{basis} x {flops}") if additions else (None, "")

@@ -91,7 +91,7 @@ def bound_call(
     if not callable(what):
         raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
     if block is not None:
-        raise TypeError("block= is for the variants of a routine, not for callables")
+        raise TypeError(f"block must be None for callables, got {block}")
     work = (lambda: what(*args, **options)) if args or options else what
     return work, getattr(what, "__name__", type(what).__name__)
 

@@ -144,7 +144,7 @@ def sweep(
     affects all variants equally, and ratios are computed per round.
 
     All variants run on the same copies of the operands, which have the layout of the caller's
-    arrays and red zones of 4 KiB on both sides, as the results have. A variant is checked before
+    arrays. Operands and results have red zones of 4 KiB on both sides. A variant is checked before
     and after timing, the second time with other values in the same memory. It must write its
     results within the task's bound, and change nothing else. Own variants are also checked on edge
     cases, and after an exchange of two elements of each operand.
@@ -159,12 +159,12 @@ def sweep(
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the device
         of the custom variants if all have the same one, else the default device.
     variants
-        Names of the variants to measure; default all variants of the device.
+        Names of the variants to measure. Default: all variants of the device.
     blocks
-        Block shapes by variant; default the first of each variant's ``blocks``.
+        Block shapes by variant. Default: the first of each variant's ``blocks``.
     cache, precision, seconds
-        As for :func:`measure`; `seconds` is per variant. The checks of a variant are two runs, the
-        comparison of their results, and as many copies of the operands. The expected results are
+        As for :func:`measure`; `seconds` is per variant. The checks of a variant run it twice,
+        compare both results, and copy the operands twice. The expected results are
         computed twice per sweep, once more per own variant, and once per edge case.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
@@ -198,13 +198,11 @@ def sweep(
     Unavailable
         If `counters` is set and the counters cannot be read here.
 
-    Notes
-    -----
-    Besides the caller's arrays, the device holds the operands and the results once. The host holds
-    the operands once more with the other values, two expected results and one result to compare,
-    for operands on a GPU also a copy of these. An own variant needs a third set of operands and
-    expected results during its check, and packed copies of operands that are not packed if it is a
-    kernel in source.
+    Notes ----- Besides the caller's arrays, the device holds the operands and the results once. The
+    host holds the operands once more with the other values, two expected results and one result to
+    compare. If the operands are on a GPU, the host also holds a copy of them. An own variant needs
+    a third set of operands and expected results during its check, and packed copies of operands
+    that are not packed if it is a kernel in source.
     """
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")

@@ -52,7 +52,7 @@ class Sampler:
 
     take: Callable[[int], Sample]  # takes one sample of the given number of calls
     device: str  # "cpu" or "cuda"
-    name: str = ""  # for the progress display
+    name: str = ""
     before: Callable[[], None] | None = None  # called before each sample, and not timed
     calls: int = 1  # per sample
     seconds: list[float] = field(default_factory=list)  # per call, of each sample
@@ -164,7 +164,7 @@ def sample_interleaved(
 ) -> None:
     """Take one sample of every sampler per round, in random order, until all have stopped.
 
-    A sampler that has converged is sampled until all have, or until its time is used up: the speed
+    A sampler is sampled until all samplers have converged or its time is used up, because the speed
     of the others depends on the code that runs before them, and ratios are computed per round.
     """
     for sampler in display.each("warming up", samplers, lambda s: s.name):

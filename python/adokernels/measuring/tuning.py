@@ -51,7 +51,7 @@ class Tuning(ShownAsTables):
 
     @property
     def default(self) -> Measurement | None:
-        """The measurement of the default setting; None if it failed."""
+        """The measurement of the default setting, or None if it failed."""
         first = next(iter(self.settings))
         return next((m for m in self.sweep if m.variant == first), None)
 

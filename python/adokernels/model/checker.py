@@ -54,7 +54,7 @@ class Checker:
 
     @property
     def sparsified(self) -> bool:
-        """Whether results are checked with sparsified operands, as the reference is too slow."""
+        """Whether checks use sparsified operands, because the reference is too slow."""
         return self._first is not self._problem.values
 
     def before(self, call: Call) -> float | None:
@@ -85,7 +85,7 @@ class Checker:
     def peer(self, returned: Any) -> float | None:
         """The error of a result of another function, which must not share memory with an operand.
 
-        None if the expected result is that of sparsified operands.
+        It is None if the expected result was computed from sparsified operands.
         """
         if self.sparsified:
             return None
@@ -100,13 +100,13 @@ class Checker:
         return self._sparse() or self._changed(rotated)
 
     def _sparse(self) -> Values | None:
-        """A random sample of the terms; None if the reference is fast enough for all of them."""
+        """A random sample of the terms, or None if the reference is fast enough for all of them."""
         problem, sparsify = self._problem, self._problem.task.sparsified
         operands = sparsify(*problem.host_arguments, **problem.options) if sparsify else None
         return Values(problem.task, operands, problem.options) if operands else None
 
     def _changed(self, change: Callable[[Any, np.random.Generator], Any]) -> Values:
-        """The first values, changed."""
+        """A changed copy of the first values."""
         problem, base = self._problem, self._first.operands
         operands = []
         for array, guarded in zip(base, problem.guarded_operands, strict=True):
@@ -231,7 +231,7 @@ def runs_on_another_stream(call: Call, values: Values) -> bool:
 
 
 def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[int] | None:
-    """The addresses of returned arrays; None if they do not have the layout of the results."""
+    """The addresses of returned arrays, or None if they do not have the layout of the results."""
     if len(arrays) != len(results):
         return None
     pointers = []

@@ -21,7 +21,7 @@ _STANDARD_HEADERS = Path(__file__).parent / "headers"
 #: The name of the declaration that NVRTC appends to the source to look up the kernel.
 _NAME_MAP = "__nv_name_map"
 _HEADER_HINT = (
-    "NVRTC contains few headers. Those of CUDA (cuda_fp16.h, cooperative_groups.h) and of "
+    "NVRTC contains few headers. The headers of CUDA (cuda_fp16.h, cooperative_groups.h) and of "
     f"CCCL (cuda/std, cub) come with {_REMEDY} or a CUDA toolkit ($CUDA_HOME). Only those headers "
     "of the C++ library are available that are usable in device code. Headers are searched in the "
     "folder of the file and in the folders of the option -I."
@@ -74,10 +74,10 @@ def compile_cuda(
 
     `source` is device code: host code must be enclosed in ``#ifndef __CUDACC_RTC__``. `kernel` is
     the name of a ``__global__`` function, with template arguments and namespaces:
-    ``"mine::tiled<float, 32>"``. `arch` is by default that of the current GPU, or ``"sm_90"``
-    without one. `file` is the name or path of the source in messages and line information; its
-    folder is searched for headers. `options` are those of nvcc: ``"-DTILE=32"``, ``"-I/path"``,
-    ``"-use_fast_math"``, ``"-std=c++17"``, ``"-maxrregcount=64"``.
+    ``"mine::tiled<float, 32>"``. The default of `arch` is the architecture of the current GPU, or
+    ``"sm_90"`` without a GPU. `file` is the name or path of the source in messages and line
+    information; its folder is searched for headers. `options` have the syntax of nvcc:
+    ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``, ``"-std=c++17"``, ``"-maxrregcount=64"``.
 
     Raises
     ------
@@ -234,7 +234,7 @@ class _Option(NamedTuple):
     """An option of nvcc: the setting of ``ProgramOptions``, and the type of its value."""
 
     setting: str
-    read: Callable[[str], Any] | None = None  # None: an option without a value
+    read: Callable[[str], Any] | None = None  # None for an option without a value
     repeated: bool = False
 
 

@@ -311,9 +311,9 @@ def cuda_variant(
     """Make a variant from a kernel in CUDA C++ source, for use in ladders.
 
     The kernel's parameters must be the operands in order (pointers for arrays, scalars by value),
-    then one pointer per result, then the lengths as integers. The lengths are those of the ladder's
-    signature or of the routine, or else those of the first array. Arrays are packed and row-major.
-    `arguments` replaces these rules.
+    then one pointer per result, then the lengths as integers. The lengths are named in the ladder's
+    signature or the routine; without names, they are the lengths of the first array. Arrays are
+    packed and row-major. `arguments` replaces these rules.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _RED_ZONE_BYTES = 4096
-#: The address of a guarded copy is equal to that of the original modulo this number.
+#: The address of a guarded copy is equal to the address of the original modulo this number.
 _ALIGNMENT = 256
 #: Sentinel bytes. As floating-point numbers they are NaN. As integers they are rare in results.
 _POISON, _POISON_OF_FLOATS = 0xA5, 0xFF
@@ -27,8 +27,8 @@ _POISON, _POISON_OF_FLOATS = 0xA5, 0xFF
 class GuardedArray:
     """An array with red zones, on the host or on a GPU.
 
-    By default, it is packed and row-major. `address` is that of the array whose alignment is
-    preserved.
+    By default, it is packed and row-major. `address` is the address of the array whose alignment
+    is preserved.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class GuardedArray:
 
     @property
     def shares_elements(self) -> bool:
-        """Whether elements share memory, as those of a broadcast dimension, or are interleaved."""
+        """Whether elements share memory, as in broadcast dimensions, or are interleaved."""
         return shares_elements(self.shape, self.strides, self.dtype.itemsize)
 
     def copy_with_layout(self, values: NDArray[Any]) -> NDArray[Any]:

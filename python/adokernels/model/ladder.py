@@ -1,4 +1,4 @@
-"""Ladders and variants: what all of them have in common, built-in and own."""
+"""The base classes of ladders and variants, built-in and own."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Variant(ABC):
 
     @abstractmethod
     def prepare(self, problem: Problem, block: Block | None = None) -> Call:
-        """Prepare it to run on a problem; the errors are those of :meth:`Problem.prepare`."""
+        """Prepare it to run on a problem; raises the errors of :meth:`Problem.prepare`."""
 
     def settings(self) -> list[tuple[dict[str, Any], Variant]]:
         """The combinations of parameter values, each with a variant that has only these values."""
@@ -100,7 +100,7 @@ class Variant(ABC):
             launched. For built-in variants, nothing is computed, and the default is the task's
             default problem.
         block : tuple of int, optional
-            One of ``blocks``; default the first.
+            One of ``blocks``. Default: the first.
         out : array or tuple of arrays, optional
             The results of the call, for built-in variants that depend on where results are.
 
@@ -131,7 +131,7 @@ class Variant(ABC):
             An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
             runs, or else the first one of the build.
         kernels : iterable of Kernel, optional
-            For built-in variants, the kernels that the call launches, for example those of stored
+            For built-in variants, the kernels that the call launches, for example from stored
             resources or counters. With them, no GPU is needed, and the call must have no other
             arguments.
 
@@ -155,7 +155,7 @@ class Variant(ABC):
     ) -> SourceLaunch | None:
         """The launch of a kernel in source, which another process can repeat.
 
-        None for a built-in variant, which another process prepares by its name. ValueError is
+        It is None for a built-in variant, which another process prepares by its name. ValueError is
         raised for a function.
         """
         return None
@@ -231,7 +231,7 @@ class Ladder(ShownAsTables, ABC):
 
     @property
     def keywords(self) -> tuple[str, ...] | None:
-        """Names of the operands, then of the options; None if they are unknown."""
+        """Names of the operands, then of the options, or None if they are unknown."""
         core = self.task.core
         return tuple(p.name for p in core.parameters if p.role != "output") if core else None
 
@@ -246,8 +246,8 @@ class Ladder(ShownAsTables, ABC):
             Operands and options of a call.
         device : str, optional
             Where to compute: ``"cpu"``, ``"cuda"``, or ``"cuda:1"``. Default: the device of
-            `variant`, else that of the operands, else that of the own variants if all have the same
-            one, else the default device.
+            `variant`, else of the operands, else of the own variants if all have the same one, else
+            the default device.
         variant : str, optional
             A variant whose device is used.
 
@@ -288,7 +288,6 @@ class Ladder(ShownAsTables, ABC):
         return Problem(self, arguments, host, options, where, types)
 
     def _device_of(self, device: str | None, variant: str | None, on_device: bool = False) -> str:
-        """The name of the device of a problem."""
         if variant is not None:
             where = self[variant].device
             if device is not None and device.partition(":")[0] != where:
@@ -304,7 +303,6 @@ class Ladder(ShownAsTables, ABC):
 
     @property
     def _own(self) -> Iterable[Variant]:
-        """The own variants."""
         return ()
 
     def choose(
@@ -391,7 +389,7 @@ def check_options(
     function: Callable[..., Any],
     name: str = "",
 ) -> None:
-    """Reject keywords that neither the ladder nor the called function accepts.
+    """Reject keywords that the ladder and the called function do not accept.
 
     `args` are the positional operands of the call, and `options` the keywords that are not
     parameters of `function`. The TypeError contains the first unknown keyword, the nearest name,
@@ -403,7 +401,7 @@ def check_options(
     parameters = inspect.signature(function).parameters.values()
     own = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     unknown = next(option for option in options if option not in known)
-    valid = [*known[len(args) :], *own]  # without the positional operands
+    valid = [*known[len(args) :], *own]  # omits the positional operands
     who = name or f"{function.__name__}({ladder.name})"
     raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")
 

@@ -22,7 +22,7 @@ _ON_HOST = ("numpy", "torch", "jax")
 
 
 def require_library(library: str, device: str) -> None:
-    """Raise ValueError if a library is unknown, or has no arrays in the memory of a device."""
+    """Raise ValueError if a library is unknown or does not support arrays on a device."""
     if library not in LIBRARIES:
         raise ValueError(
             f"arrays must be a known library, got {library!r}"
@@ -34,7 +34,7 @@ def require_library(library: str, device: str) -> None:
 
 
 def library_of(array: Any) -> str | None:
-    """The library of an array; None if it is not an array of a known library."""
+    """The library of an array, or None if it is not an array of a known library."""
     if isinstance(array, np.ndarray):
         return "numpy"
     if isinstance(array, _core.DeviceArray):
@@ -156,11 +156,11 @@ def address_range(array: Any) -> tuple[int, int]:
 
 
 def memory_of(array: Any) -> dict[str, Any] | None:
-    """Address, shape, type and strides of an array, as its array interface; None if unknown."""
+    """Address, shape, type and strides of an array, as its array interface, or None if unknown."""
     for interface in ("__array_interface__", "__cuda_array_interface__"):
         try:
             facts: dict[str, Any] = getattr(array, interface)
-        except (AttributeError, TypeError, RuntimeError):  # PyTorch: wrong memory
+        except (AttributeError, TypeError, RuntimeError):  # PyTorch: memory of another device
             continue
         return facts
     return None

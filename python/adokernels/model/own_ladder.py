@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class OwnLadder(Ladder):
     """A ladder to which a user can add variants.
 
-    :func:`adokernels.ladder` makes it for an own computation, and ``with_variants`` for that of
-    another ladder. ``ado.sweep``, ``ado.measure``, ``ado.profile`` and ``ado.check`` accept it and
-    its variants like a built-in routine.
+    :func:`adokernels.ladder` makes it for an own computation, and ``with_variants`` for the
+    computation of another ladder. ``ado.sweep``, ``ado.measure``, ``ado.profile`` and ``ado.check``
+    accept it and its variants like a built-in routine.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class OwnLadder(Ladder):
     def variant(self, function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         """Append a function to the ladder; usable as a decorator.
 
-        The parameters are those of :func:`adokernels.variant`. The decorated function is returned
-        unchanged.
+        The parameters are the same as for :func:`adokernels.variant`. The decorated function is
+        returned unchanged.
         """
         if function is None:
             return lambda decorated: self.variant(decorated, **settings)
@@ -82,7 +82,7 @@ class OwnLadder(Ladder):
     def cuda_variant(self, name: str, **settings: Any) -> CudaVariant:
         """Append a kernel in CUDA C++ source to the ladder.
 
-        The parameters are those of :func:`adokernels.cuda_variant`.
+        The parameters are the same as for :func:`adokernels.cuda_variant`.
         """
         self.add(cuda_variant(name, **settings))
         added = self._variants[name]
@@ -100,7 +100,7 @@ class OwnLadder(Ladder):
         self._variants[name] = self[name].with_default(block, parameters)
 
     def __call__(self, *args: Any, variant: str | None = None, **options: Any) -> Any:
-        """Compute the result with `variant`; default: that of :meth:`choose`."""
+        """Compute the result with `variant`; default: the variant that :meth:`choose` returns."""
         problem = self.problem(*args, variant=variant, **options)
         return problem.prepare(variant or problem.best()).result()
 
@@ -158,12 +158,12 @@ def ladder(
     problems
         A function that returns the operands of further problems, on which each variant is checked.
         It can have one parameter, a ``numpy.random.Generator``. Default: problems of small and odd
-        lengths, with values drawn from those of the operands of the call.
+        lengths, with values drawn from the operands of the call.
     signature
         The shapes, as in NumPy's generalised ufuncs: ``"(m,k),(k,n)->(m,n)"``. Kernels receive one
         length per name. Default: the lengths of the first array.
     dtype
-        Element type of the variants' result, if it is not that of the reference result.
+        Element type of the variants' result, if it differs from the type of the reference result.
     summary
         What it computes, in one sentence. Default: the first line of the reference's docstring.
 

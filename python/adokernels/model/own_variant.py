@@ -1,4 +1,4 @@
-"""Own variants: what all have in common, and Python functions as variants."""
+"""Own variants: their common base class, and Python functions as variants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OwnVariant(Variant):
     Attributes
     ----------
     owner
-        The ladder that it belongs to; None if it belongs to no ladder.
+        The ladder that it belongs to, or None.
     flops, bytes, refuses
         See :func:`variant`.
     """
@@ -90,7 +90,7 @@ class OwnVariant(Variant):
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> OwnVariant:
         """Return the variant with this block shape and these parameter values as defaults."""
-        raise ValueError(f"{self.label} has no blocks and no parameters")
+        raise ValueError(f"{self.label} does not support block or parameters")
 
     def of(self, owner: Ladder) -> OwnVariant:
         """Return the same variant as a member of a ladder."""

@@ -47,7 +47,7 @@ class Values:
 
     @cached_property
     def unit(self) -> Any:
-        """The unit of each element's error; None for the default."""
+        """The unit of each element's error, or None for the default."""
         unit = self._task.error_unit
         return unit(*self.operands, **self._options) if unit else None
 
@@ -85,7 +85,7 @@ class Choice:
 
 
 class Runnable(Protocol):
-    """A variant, as far as a problem uses it."""
+    """The interface of variants that problems use."""
 
     def why_not(self, problem: Problem) -> str:
         """Reason why it cannot solve a problem; empty if it can."""
@@ -95,7 +95,7 @@ class Runnable(Protocol):
 
 
 class Solver(Protocol):
-    """A ladder, as far as its problems use it."""
+    """The interface of ladders that problems use."""
 
     @property
     def name(self) -> str:
@@ -283,7 +283,7 @@ class Problem:
 
     def poison(self) -> None:
         """Fill the results with sentinel bytes."""
-        if self.task.core and self.device == "cuda":  # without a copy to the GPU
+        if self.task.core and self.device == "cuda":  # avoids a copy to the GPU
             self.core.fill_results(self.guarded_results[0].poison_byte)
         else:
             for result in self.guarded_results:

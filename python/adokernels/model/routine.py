@@ -64,7 +64,7 @@ class BuiltInVariant(Variant, _core.Callable):
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> BuiltInVariant:
         """Set its default block shape for this session."""
         if parameters:
-            raise ValueError(f"{self.label} has no parameters, got {dict(parameters)}")
+            raise ValueError(f"{self.label} does not support parameters, got {dict(parameters)}")
         self.routine._core.set_default_block(self.name, block)
         return self.routine[self.name]
 
@@ -134,7 +134,7 @@ class BuiltInVariant(Variant, _core.Callable):
                 )
             kernels = self.resources(*args, block=block, out=out, **options)
         elif args or options or block is not None or out is not None:
-            raise TypeError("kernels= determines the kernels: omit the arguments of a call")
+            raise TypeError("arguments of a call must not be combined with kernels=")
         found, code = sass_of_module(
             Path(_core.__file__),
             launched_kernels(kernels),
@@ -221,8 +221,8 @@ class Routine(Ladder, _core.Callable):
     batched : bool
         Whether operands may have leading batch dimensions.
     halo : int or None
-        A result pixel depends on the pixels up to this distance along rows and columns. None if the
-        routine is not an image filter.
+        A result pixel depends on the pixels up to this distance along rows and columns. It is None
+        if the routine is not an image filter.
     """
 
     def __init__(self, core: _core.Routine) -> None:
@@ -312,7 +312,7 @@ class Routine(Ladder, _core.Callable):
 
 
 def batch_option(routine: Routine, operand: Any) -> dict[str, Any]:
-    """The option ``batch=True`` if a filter of gray images needs it for a batch, else no option.
+    """The option ``batch=True`` if a filter of gray images needs it for a batch, or no options.
 
     Without this option, the filter rejects images with 3 or 4 columns, because a colour image has
     the same shape.

@@ -244,7 +244,7 @@ class Diff(ShownAsCode):
 
 
 def diff_of(before: Source, after: Source) -> Diff:
-    """The change from the source of one variant to that of another."""
+    """The change from the source of one variant to the source of another."""
     pairs = list(_matched(before.parts, after.parts))
     both = [(old, new) for old, new in pairs if old and new and old.kind != "variant"]
     renamed = {old.name: new.name for old, new in both if old.name != new.name}

@@ -50,8 +50,8 @@ class SanitizerCases:
 
     #: Lengths of small problems, which every variant computes, with every block shape.
     shapes: Sequence[Lengths] = SMALL_SHAPES
-    #: Lengths of a problem for which kernels may take another path; the default variant computes
-    #: it, under compute-sanitizer only.
+    #: Lengths of a problem for which kernels may take another path. Only compute-sanitizer runs it,
+    #: and only with the default variant.
     large: Lengths = (4096, 4112)
     #: All accepted element types; one per element size if only the size matters. None stands for
     #: the only type of a routine.
@@ -99,8 +99,8 @@ class Signature:
 class Task:
     """What a ladder computes, the allowed error, and the problems to run.
 
-    A file in ``tasks/`` defines the task of a built-in ladder, and :func:`adokernels.ladder` that
-    of an own ladder.
+    A file in ``tasks/`` defines the task of a built-in ladder. :func:`adokernels.ladder` defines
+    the task of an own ladder.
     """
 
     #: Maps operands and options to the expected result or a tuple of results. For a built-in
@@ -116,7 +116,7 @@ class Task:
     #: Size of the default problem, which is large enough to measure: the lengths that the operands'
     #: shapes name, in the order in which users give them.
     lengths: Mapping[str, int] = field(default_factory=lambda: {"rows": 2160, "cols": 3840})
-    #: Element type of the default problem, for operands that accept several types; None for a
+    #: Element type of the default problem, for operands that accept several types, or None for a
     #: routine whose types are fixed.
     dtype: str | None = None
     #: Maps lengths in that order to operands. Default: random numbers.
@@ -126,8 +126,8 @@ class Task:
     #: Maps random operands to operands with meaningful values, for example indices within range.
     #: Default: they remain as they are.
     adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
-    #: If `expected` would take too long, maps its arguments to operands of the same shapes with
-    #: mostly zero terms, else to None. Every variant does the same work on these operands.
+    #: Maps the arguments of `expected` to operands of the same shapes with mostly zero terms, or to
+    #: None if `expected` is fast enough. Every variant does the same work on these operands.
     sparsified: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
     #: The problems that compute-sanitizer and the contract tests run.
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
@@ -137,7 +137,7 @@ class Task:
     #: The routine of a built-in ladder. It declares names, shapes and types of the operands, and
     #: counts FLOPs and bytes. None for an own ladder, to which the following attributes apply.
     core: _core.Routine | None = None
-    #: Element type of the results, if it is not that of the expected result.
+    #: Element type of the results, if it differs from the type of the expected result.
     result_dtype: np.dtype[Any] | None = None
     #: Useful FLOPs and compulsory bytes, as numbers or functions of operands and options. `bytes`
     #: is by default the size of operands and results.
@@ -187,7 +187,7 @@ class Task:
         return [p for p in self.core.parameters if p.role == "input"] if self.core else []
 
     def names(self, count: int) -> tuple[str, ...]:
-        """The names of the operands; for an own ladder, those of the reference's parameters."""
+        """The names of the operands; for an own ladder, the names of the reference's parameters."""
         if self.core:
             return tuple(p.name for p in self.inputs)
         try:

@@ -76,7 +76,7 @@ def exchanged(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 
 
 def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
-    """Problems of edge-case lengths, with values drawn at random from those of the operands.
+    """Problems of edge-case lengths, with values drawn at random from the operands.
 
     Equal lengths of the operands stay equal. A length up to 4, for example a number of channels,
     does not change.

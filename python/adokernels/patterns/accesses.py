@@ -1,6 +1,6 @@
 """Access patterns: the element that each lane accesses, by name or as an array.
 
-Warps are arrays with a row per warp and a column per lane, and a mask of the active lanes.
+Warps are arrays with one row per warp and one column per lane, and a mask of the active lanes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Accesses:
     """
 
     pattern: str  # its name, or "indices" for an array
-    itemsize: int  # bytes per element
+    itemsize: int
     offsets: NDArray[np.int64]  # the element of each lane
     active: NDArray[np.bool_]  # whether the lane is active
 
@@ -139,7 +139,7 @@ def firsts(ids: NDArray[Any], active: NDArray[np.bool_]) -> tuple[NDArray[Any], 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OfAccesses(ShownAsTables, Plotted):
-    """Base of results about the requests of an access pattern."""
+    """Base class of results about the requests of an access pattern."""
 
     accesses: Accesses
 

@@ -93,7 +93,7 @@ def bank_conflicts(
     itemsize
         Bytes per element: 1, 2, 4, 8 or 16.
     active
-        Which lanes are active; by default all. Has the shape of `offsets`.
+        Which lanes are active; by default all. It must have the shape of `offsets`.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def bank_conflicts(
     -----
     Elements of 8 bytes are served per half warp, elements of 16 bytes per quarter warp, because a
     wavefront delivers at most 128 bytes. Loads whose neighbouring lanes access the same element may
-    need fewer wavefronts than this model has.
+    need fewer wavefronts than this model predicts.
 
     The corresponding counters of loads are ``shared_load_wavefronts`` and
     ``shared_load_conflicts`` in ``ado.profile``.

@@ -122,7 +122,7 @@ def sectors(
     Notes
     -----
     Elements of 8 and 16 bytes remain one request: aligned ones touch 8 and 16 sectors. The L1 cache
-    processes such a request per half or quarter warp, 128 bytes at a time.
+    processes this request per half or quarter warp, 128 bytes at a time.
 
     The counters of a load are ``load_requests`` and ``load_sectors`` in ``ado.profile``.
 

@@ -1,4 +1,4 @@
-"""What functions of this package return, as plain data: ``ado.records.Sweep`` and others.
+"""Results of the package's functions, as plain data: ``ado.records.Sweep`` and others.
 
 Users need these classes for annotations and ``isinstance``. Like the names of the package, they are
 imported at their first use.

@@ -105,8 +105,8 @@ def compare(
     ------
     ValueError
         If the problems differ, if one is cold and the other warm, if the machines differ and
-        `across_machines` is false, if they have no variant in common, or if a file contains neither
-        a sweep nor a measurement.
+        `across_machines` is false, if they have no variant in common, or if a file does not
+        contain a sweep or a measurement.
     OSError
         If a file cannot be read.
     """

@@ -25,7 +25,7 @@ class CheckResult(StoredRecord):
     reason
         The first wrong result or failure, with its problem; empty if all are correct.
     sweep
-        The measurements of the variant and of the ladder; None if it was not timed.
+        The measurements of the variant and of the ladder, or None if it was not timed.
     """
 
     KIND = "check"

@@ -385,7 +385,7 @@ def _short(text: str) -> str:
 
 
 def number_in(context: Context, *names: str) -> float | None:
-    """The positive number at a path in a context; None if there is no such number."""
+    """The positive number at a path in a context, or None if there is no such number."""
     value: Any = context
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None

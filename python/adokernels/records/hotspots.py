@@ -100,7 +100,7 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     routine, variant, problem
         What was sampled; ``problem`` describes operands and options.
     block
-        The requested block shape; None for the default.
+        The requested block shape, or None for the default.
     entries
         Samples per kernel and source line.
     excerpts
@@ -163,7 +163,7 @@ def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[st
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums, in descending order."""
+    """Add the samples per key; the largest sum is first."""
     return dict(sum(map(Counter, counts), Counter[str]()).most_common())
 
 

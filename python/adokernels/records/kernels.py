@@ -117,7 +117,7 @@ class Kernel(Fields):
 class Resources(ShownAsTables, Entries[Kernel]):
     """Resource usage of all kernels that a variant launches; a sequence of :class:`Kernel`.
 
-    Each property is that of the worst kernel: the highest usage, or the lowest occupancy.
+    Each property is from the worst kernel: the highest usage, or the lowest occupancy.
     """
 
     _ENTRIES = ("kernels",)

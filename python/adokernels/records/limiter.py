@@ -22,8 +22,8 @@ class Provenance(StrEnum):
 class Evidence:
     """One statement with its number and the source of the number.
 
-    The statement is a sentence without a full stop that contains the number. `threshold` is None if
-    the number was not compared with one.
+    The statement is a sentence without a full stop that contains the number. `threshold` is the
+    number with which it was compared, or None.
     """
 
     statement: str
@@ -61,7 +61,7 @@ class Limiter:
     unit
         Its busiest unit, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
     share
-        Utilisation of the unit, as a fraction of its maximum; None if unknown.
+        Utilisation of the unit, as a fraction of its maximum, or None if unknown.
     evidence
         Statements, the decisive one first.
     counted

@@ -1,4 +1,4 @@
-"""Reading stored records, also those of JSON schema 1."""
+"""Reading stored records, including records of JSON schema 1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from adokernels.records.sweep import Sweep
 Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan | Sass
 #: The class of each kind of stored record.
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
-#: Kinds of records of packages above this one: the names of the classes.
+#: The class names of the records that higher packages define, by kind.
 _ABOVE = {"score": "Score"}
 #: Maximum size of a file, in bytes. The largest published file has 1.3 MB.
 _LARGEST_FILE = 1 << 28

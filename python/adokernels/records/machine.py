@@ -33,7 +33,7 @@ class Ceiling(Fields):
     measured
         The best sample, per second: no code on this machine should exceed it.
     theoretical
-        From queried properties at the stated clock; None if they cannot be queried.
+        From queried properties at the stated clock, or None if they cannot be queried.
     basis
         The formula of the theoretical figure.
     """
@@ -99,11 +99,11 @@ class Machine(StoredRecord, ShownAsTables):
 
     @property
     def issue_rate(self) -> Ceiling | None:
-        """Warp instructions per second that a GPU issues; None if unknown, and for a CPU.
+        """Warp instructions per second that a GPU issues, or None if unknown, and for a CPU.
 
         Four schedulers per multiprocessor issue one instruction per cycle each. The measured rate
-        is that of FP32 FMAs, of which one warp instruction is 64 FLOPs. It is unknown on GPUs with
-        fewer than 128 FP32 lanes per multiprocessor, where FMAs cannot use all issue slots.
+        is the rate of FP32 FMAs, at 64 FLOPs per warp instruction. It is unknown on GPUs with fewer
+        than 128 FP32 lanes per multiprocessor, where FMAs cannot use all issue slots.
         """
         per_fma = 2 * 32
         multiprocessors = number_in(self.context, "cuda", "multiprocessors")

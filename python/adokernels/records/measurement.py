@@ -71,12 +71,12 @@ class Measurement(StoredRecord):
         Floating-point instructions that compute those FLOPs, counting an FMA once; 0 if not
         counted.
     profile
-        Hardware counters of the same call, collected after timing; None if not collected.
+        Hardware counters of the same call, collected after timing, or None if not collected.
     kernels
         The kernels launched, with their resource usage; empty on the CPU.
     error
-        Largest difference from the reference result before timing, in the task's unit; None if
-        there was none.
+        Largest difference from the reference result before timing, in the task's unit, or None if
+        the result was not checked.
     stopped
         Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
@@ -119,7 +119,7 @@ class Measurement(StoredRecord):
 
     @property
     def shown_as(self) -> str:
-        """The name in charts: that of the variant, with ``(unchecked)`` for an unchecked peer."""
+        """The name in charts: the variant's name, with ``(unchecked)`` for an unchecked peer."""
         return f"{self.variant} (unchecked)" if UNCHECKED in self.flags else self.variant
 
     @property
@@ -134,7 +134,7 @@ class Measurement(StoredRecord):
 
     @property
     def confidence(self) -> float | None:
-        """0.95; None with fewer than 11 samples, because ``interval`` is then their range."""
+        """0.95, or None with fewer than 11 samples, because ``interval`` is then their range."""
         return 0.95 if len(self.samples) >= statistics.FEWEST_SAMPLES else None
 
     @property
@@ -160,7 +160,7 @@ class Measurement(StoredRecord):
 
     @property
     def fma_share(self) -> float | None:
-        """The fraction of FMAs among the floating-point instructions; None if not counted.
+        """The fraction of FMAs among the floating-point instructions, or None if not counted.
 
         On a GPU, where one pipe executes all of them, a fraction f limits the performance to
         (1 + f) / 2 of the FMA peak.
@@ -176,7 +176,7 @@ class Measurement(StoredRecord):
 
     @property
     def counted_flops(self) -> float | None:
-        """FP64 and FP32 FLOPs from hardware counters; None without counters."""
+        """FP64 and FP32 FLOPs from hardware counters, or None without counters."""
         return self.profile.get("flops") if self.profile else None
 
     @property
@@ -276,7 +276,7 @@ class Measurement(StoredRecord):
         return bool(self.session) and self.session == other.session
 
     def __repr__(self) -> str:
-        """``"transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, 31 samples)"``, etc."""
+        """For example ``"transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, ...)"``."""
         factor, unit = prefix(self.seconds, "s")
         # Enough digits to tell the ends of the interval apart, but no more than six.
         digits = next(

@@ -111,10 +111,10 @@ class Quantity:
     title: str  # its name in tables
     unit: str  # "s", "B", "Hz", "%" (a fraction, shown as a percentage), or empty
     section: str  # in tables
-    formula: Callable[[Values], float]  # of the values of metrics; KeyError if one is missing
+    formula: Callable[[Values], float]  # of the metrics' values; KeyError if one is missing
 
     def of(self, values: Values) -> float | None:
-        """Compute the quantity; None if a metric is missing or nothing was counted."""
+        """Compute the quantity; return None if a metric is missing or nothing was counted."""
         try:
             return self.formula(values)
         except (KeyError, ZeroDivisionError):

@@ -37,13 +37,13 @@ class _Counted:
         return value
 
     def get(self, name: str) -> float | None:
-        """A quantity or a metric; None if it was not collected or nothing was counted."""
+        """The value of a quantity or metric; None: it was not collected, or nothing was counted."""
         if quantity := BY_KEY.get(name):
             return quantity.of(self.values)
         return self.values.get(name)
 
     def ideal_sectors_per_request(self, access: str) -> float | None:
-        """The sectors per request with full utilisation; None if they were not counted.
+        """The sectors per request with full utilisation, or None if they were not counted.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Profile(_Counted, StoredRecord, ShownAsTables):
         return max(self.kernels, key=lambda k: k.get("seconds") or 0.0)
 
     def compare(self, before: Profile) -> ProfileComparison:
-        """Compare each quantity with that of an earlier profile, the baseline."""
+        """Compare each quantity with its value in an earlier profile, the baseline."""
         return ProfileComparison(before=before, after=self)
 
 

@@ -32,8 +32,8 @@ class KernelSass(Fields, Code):
         The compiler's limit on registers per thread, from launch bounds or compiler options; 255
         without them.
     most_registers
-        The largest number of registers per thread that does not reduce the resident blocks; None if
-        the GPU of the launch is unknown.
+        The largest number of registers per thread that does not reduce the resident blocks, or None
+        if the GPU of the launch is unknown.
     listing
         The disassembly: instructions, labels and source lines.
     """
@@ -61,7 +61,7 @@ class KernelSass(Fields, Code):
 
         A kernel usually spends most of its time there. It can also have loops for other problems,
         for example for operands that are not aligned, and loops for the remainder of an unrolled
-        one. None if no loop loads from global memory.
+        loop. It is None if no loop loads from global memory.
         """
         loading = [loop for loop in self.loops if loop.innermost and loop.loaded_bytes]
         return max(loading, key=lambda loop: (loop.loaded_bytes, len(loop)), default=None)

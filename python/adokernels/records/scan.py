@@ -40,7 +40,7 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all variants in the order of measurement, then those of all peers."""
+        """The names of all variants in the order of measurement, then the names of all peers."""
         measured = [m for s in self for m in s.measurements] + [m for s in self for m in s.peers]
         return tuple(dict.fromkeys(m.variant for m in measured))
 

@@ -106,7 +106,7 @@ class Comparison(_Ratio):
 
     @property
     def confidence(self) -> float | None:
-        """0.999; None if there are fewer than 11 samples, because ``interval`` is then a range."""
+        """0.999, or None for fewer than 11 samples, because ``interval`` is then a range."""
         return 0.999 if self.samples >= FEWEST_SAMPLES else None
 
 

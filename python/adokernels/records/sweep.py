@@ -119,7 +119,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     steps = Renamed("step_pairs")
 
     def share_of_roof(self, m: Measurement) -> float | None:
-        """The share of the nearer limit, bandwidth or arithmetic; None if neither is known."""
+        """The share of the nearer limit, bandwidth or arithmetic, or None if neither is known."""
         peak = self.machine.peak(m.problem.precision) if self.machine else None
         shares = [m.bytes_per_second / self.roof] if self.roof else []
         shares += [m.flops_per_second / peak] if peak else []

@@ -148,7 +148,7 @@ def _analysis(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _titled(table: Table, style: str = "") -> str:
-    """A table with an h3 heading, which may be narrower than the table."""
+    """A table with an h3 heading."""
     title = str(table.title)
     return f"<h3>{escaped(title)}</h3>\n{_table(table, style, title)}"
 

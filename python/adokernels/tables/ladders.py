@@ -17,7 +17,7 @@ from adokernels.text import quantity, ratio
 
 
 def ladder_table(ladder: Ladder) -> Table:
-    """One line per variant: what it changes, and whether it can run here."""
+    """One line per variant: its change, and whether it can run here."""
     title = f"{ladder.name}: {ladder.summary}" if ladder.summary else ladder.name
     table = Table(title=Text(title))
     for heading in ("variant", "device", "what it changes", "available"):

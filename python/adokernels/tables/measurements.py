@@ -199,7 +199,7 @@ def counter_table(sweep: Sweep) -> Table:
         ]
         table.add_row(*cells, style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
-    basis = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
+    basis = "Throughputs of L1, L2 and DRAM as in Nsight Compute; for L1, in its active cycles."
     table.caption = " ".join([*notes, basis])
     return table
 

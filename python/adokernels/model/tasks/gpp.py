@@ -38,7 +38,7 @@ POLE, NEAR, NOTHING = range(3)
 class GppTerms:
     """The model's two terms without their weights, from the formulas in `src/routines/gpp.hpp`.
 
-    `real` is the floating-point type; the options are those of ``ado.gpp``.
+    `real` is the floating-point type; the options are the same as for ``ado.gpp``.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ def gpp_operands(
     Raises
     ------
     ValueError
-        If `size` is neither a known name nor four lengths.
+        If `size` is not a known name or four lengths.
     TypeError
         If a length is not an integer.
 

@@ -122,7 +122,7 @@ def edge_detect(rgba: Any) -> NDArray[np.uint8]:
     return sobel(gaussian_blur(gray))
 
 
-#: The image sizes of the stored ladders: that of the talk, and one much larger than any cache.
+#: The image sizes of the stored ladders: the size in the talk, and one much larger than any cache.
 _PROBLEMS = {
     "2560x1600": "--shape 1600x2560",
     "16384": "--shape 16384x16384 --seconds 1.5",

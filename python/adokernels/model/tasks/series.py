@@ -57,7 +57,7 @@ def _pieces(indices: NDArray[Any]) -> Iterator[NDArray[Any]]:
 
 
 def sparsified(x: Any) -> tuple[NDArray[Any], ...] | None:
-    """Zero all elements but a random sample and both ends; None if x is small enough."""
+    """Zero all elements except a random sample and both ends; return None if x is small enough."""
     x = np.asarray(x)
     if x.size <= MAX_ELEMENTS:
         return None
