@@ -73,10 +73,8 @@ def show(routine: str, steps: list[Step], console: Console) -> None:
     steps = sorted(steps, key=lambda step: step.ratio)
     shown = steps if len(steps) <= 2 * SHOWN else [*steps[:SHOWN], *steps[-SHOWN:]]
     count = sum(step.is_cliff for step in steps)
-    table = new_table(
-        f"{routine}: {count} cliffs in {len(steps)} steps",
-        [(h, True) for h in ("from", "to", "dtype", "variants", "time from", "time to", "ratio")],
-    )
+    headers = ("from", "to", "dtype", "variants", "time from", "time to", "ratio")
+    table = new_table(f"{routine}: {count} cliffs in {len(steps)} steps", headers, left=headers)
     for step in shown:
         table.add_row(
             *(str(case.shape) for case in (step.before, step.after)),

@@ -216,10 +216,7 @@ def both_profiled(options: argparse.Namespace) -> list[Pair]:
 def table_of(pairs: Sequence[Pair]) -> Table:
     """One row per metric: how many kernels agree, and the largest difference."""
     headers = ("metric", "must be", "kernels", "differ", "largest difference", "kernel")
-    table = new_table(
-        "ado.profile and ncu, one line per metric",
-        [(h, h in ("metric", "kernel")) for h in headers],
-    )
+    table = new_table("ado.profile and ncu, one line per metric", headers, left=["kernel"])
     groups = collections.defaultdict(list)
     for pair in pairs:
         if pair.compared:

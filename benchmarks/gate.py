@@ -188,8 +188,11 @@ def ask(processes: Iterable[Any], *request: Any) -> list[Any]:
     for process in processes:
         print(json.dumps(request), file=process.stdin, flush=True)
     replies = [process.stdout.readline() for process in processes]
-    if not all(replies):
-        sys.exit("a worker has failed; its message is above")
+    for process, reply in zip(processes, replies, strict=True):
+        if not reply:  # a message, if there is one, is above
+            sys.exit(
+                f"{process.args[-2]} ended with status {process.wait()}: {' '.join(map(str, request))}"
+            )
     return [json.loads(reply) for reply in replies]
 
 
@@ -197,7 +200,10 @@ def one_round(state: State, folders: Sequence[Path], only: Sequence[str], end: f
     """Time everything in new processes, in random order, until the end on the monotonic clock."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with contextlib.ExitStack() as stack:
-        commands = [[sys.executable, WORKER, folder, state.device] for folder in folders]
+        commands = [
+            [sys.executable, "-X", "faulthandler", WORKER, folder, state.device]
+            for folder in folders
+        ]
         processes = [stack.enter_context(subprocess.Popen(c, **pipes)) for c in commands]
         replies = {i: ask([processes[i]], "start")[0] for i in shuffled([0, 1])}
         old, new = replies[0], replies[1]

@@ -149,7 +149,7 @@ def table_of(report: dict[str, Any]) -> Table:
     names = ", ".join(dict.fromkeys(report["names"]))
     table = new_table(
         f"edge_detect of {rows} x {columns} RGBA on {names}",
-        [("devices", True), ("time", False), ("efficiency", False), ("result", False)],
+        ["devices", "time", "efficiency", "result"],
     )
     one, several = (quantity(report["medians"][name], "s") for name in ("whole", "bands"))
     result = "identical" if report["same_bits"] else "different"

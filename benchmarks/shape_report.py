@@ -111,8 +111,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
 def summary_table(routine: str, records: Sequence[Record]) -> Table:
     table = new_table(
         f"{routine}: time of each peer / our time, {len(records)} shapes",
-        [("against", True)]
-        + [(name, False) for name in ("shapes", "geometric mean", "worst", f"below {EQUAL}")],
+        ["against", "shapes", "geometric mean", "worst", f"below {EQUAL}"],
     )
     extra = {COPY}.union(*(record.extra for record in records))
     for name, found in summary(records).items():
@@ -127,9 +126,7 @@ def worst_table(records: Sequence[Record]) -> Table:
     worst = sorted((r for r in records if r.best_peer), key=lambda record: record.ratio)
     worst = (worst or sorted(records, key=lambda record: record.share_of_copy))[:WORST]
     headers = ("shape", "dtype", "variant", "best peer", "traffic", "time", "its time", "ratio")
-    table = new_table(
-        f"the {len(worst)} worst", [(h, i < 4) for i, h in enumerate((*headers, "of the copy"))]
-    )
+    table = new_table(f"the {len(worst)} worst", [*headers, "of the copy"], left=headers[:4])
     for record in worst:
         peer = record.best_peer
         hidden = all(record.times[name].hidden for name in (OURS, peer) if name)

@@ -111,7 +111,7 @@ def _as_dask_array(who: str, operand: Any) -> da.Array:
     if isinstance(operand, da.Array):
         return operand
     if operand is None or isinstance(operand, (str, bytes)):
-        raise TypeError(f"{who} must be an array, not {type(operand).__name__}")
+        raise TypeError(f"{who} must be an array, got {type(operand).__name__}")
     if not (hasattr(operand, "shape") and hasattr(operand, "dtype")):
         operand = np.asarray(operand)
     return da.from_array(operand, chunks=-1)
