@@ -190,9 +190,8 @@ def ask(processes: Iterable[Any], *request: Any) -> list[Any]:
     replies = [process.stdout.readline() for process in processes]
     for process, reply in zip(processes, replies, strict=True):
         if not reply:  # a message, if there is one, is above
-            sys.exit(
-                f"{process.args[-2]} ended with status {process.wait()}: {' '.join(map(str, request))}"
-            )
+            what = " ".join(map(str, request))
+            sys.exit(f"{process.args[-2]} ended with status {process.wait()} at {what}")
     return [json.loads(reply) for reply in replies]
 
 
