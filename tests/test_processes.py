@@ -75,7 +75,7 @@ def test_number_of_threads_changes_during_calls():
     code = """
 import sys, threading, time
 sys.setswitchinterval(1e-6)
-OPERANDS["max_plus"] = random_operands(ado.max_plus, (20, 1000))
+OPERANDS["max_plus"] = ado.max_plus.task.random_operands((20, 1000))
 expected, wrong = results("max_plus"), []
 end = time.monotonic() + 2
 
