@@ -267,6 +267,24 @@ for threads in (1, 2, 7):
     assert run_python(code).split() == ["True"] * 3
 
 
+def test_a_prepared_call_with_large_scratch_memory_runs_with_more_threads():
+    """Scratch memory of more than 1 MiB belongs to the call, and each thread needs its own part."""
+    code = """
+import numpy as np, adokernels as ado
+from adokernels import _core
+vectors = np.random.default_rng(0).random((128, 4096, 1))
+_core.set_max_threads(1, at_any_size=True)
+problem = ado.average_matvec.problem(vectors, np.eye(4096), device="cpu")
+call = problem.prepare("blocked")
+for threads in (1, 7):
+    _core.set_max_threads(threads, at_any_size=True)
+    problem.poison()
+    call.run()
+    print(np.array_equal(problem.results(), vectors[..., 0].T))
+"""
+    assert run_python(code).split() == ["True"] * 2
+
+
 def test_calls_from_threads_that_end(set_threads, rng):
     """Each thread reuses its problems and scratch memory, which are freed when it ends."""
     set_threads(2)
