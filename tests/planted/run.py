@@ -219,7 +219,8 @@ def main():
         return build_wheels(groups["cuda"], given.build.resolve())
     if unknown := {*given.only} - {*groups, *(m["name"] for m in everything)}:
         parser.error(f"no mistake or group {', '.join(sorted(unknown))}")
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    earlier = given.record if given.record and given.record.exists() else RECORD
+    record = json.loads(earlier.read_text(encoding="utf-8")) if earlier.exists() else {}
     of = (given.wheels / "commit").read_text(encoding="utf-8") if given.wheels else commit()
     survivors = []
     for group, members in groups.items():
