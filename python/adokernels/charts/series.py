@@ -58,7 +58,7 @@ class Series:
 
     @property
     def summarised(self) -> list[Measurement]:
-        """The variants in the title: the fastest, and before it the first of a single sweep."""
+        """The variants in the title: the fastest; for a single sweep, also the first variant."""
         variants = self.sweep.variants
         fastest = [self.sweep.fastest] if variants else []
         return list(dict.fromkeys([*([] if self.name else variants[:1]), *fastest]))

@@ -22,8 +22,8 @@ GPP_SIZES = {
 }
 #: Share of Si-214's 800 bands that are occupied.
 _OCCUPIED = 428 / 800
-#: One band per _RARE bands, and one entry of wtilde per _RARE rows or columns, is of each rare
-#: kind, rounded up.
+#: Each rare kind has one of _RARE bands, or one entry of wtilde per _RARE rows or columns, rounded
+#: up.
 _RARE = 64
 _TINY = 1e-9
 #: The largest number of terms that the reference result computes within a few seconds.
