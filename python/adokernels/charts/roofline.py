@@ -23,7 +23,7 @@ from adokernels.text import printable
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 
-#: What each kind requires of at least one measurement: its name, a test, and the remedy.
+#: A property that each kind requires of a measurement: its name, a test, and the remedy.
 _NEEDS: dict[Kind, tuple[str, Callable[[Measurement], object], str]] = {
     "roofline": (
         "FLOPs",

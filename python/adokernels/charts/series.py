@@ -79,7 +79,7 @@ def make_series(
     machine: Machine | None,
     highlight: Iterable[str] | None,
 ) -> list[Series]:
-    """Convert what a chart shows to series, ordered by machine; check the arguments of the chart.
+    """Convert the records of a chart to series, ordered by machine; check the chart's arguments.
 
     Each sweep is a series. Measurements outside of sweeps form one series per routine, machine and
     state of the caches. `machine` replaces the ceilings of all of them.

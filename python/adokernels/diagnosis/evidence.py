@@ -276,7 +276,7 @@ class Facts:
 
     @cached_property
     def requests_once(self) -> bool:
-        """Whether a single kernel requests about as many bytes as are compulsory.
+        """Whether a single kernel requests about the compulsory bytes.
 
         Then unused parts of sectors and DRAM accesses cause additional traffic, not repetition.
         """

@@ -1,4 +1,4 @@
-"""Loops in machine code: natural loops of the control flow graph, and what they load."""
+"""Loops in machine code: natural loops of the control flow graph, and their loads."""
 
 from __future__ import annotations
 
