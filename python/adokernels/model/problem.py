@@ -337,7 +337,7 @@ class Call(ABC):
 
     @property
     def timed(self) -> Any:
-        """The object that the core samples and counts: a function without arguments or a core call."""
+        """The object that the core samples and counts: a function without arguments, or a call."""
         return self.run
 
     @property
