@@ -332,7 +332,7 @@ def tuple_of(value):
 
 
 def solves(case, variant, operands=None, results=PACKED, block=None):
-    """Check a variant; False if it declines the problem, and the call raises the reason."""
+    """Check a variant; False if it declines the problem; the call must raise the reason."""
     call = functools.partial(case.routine, variant=variant, block=block)
     given = case.operands if operands is None else operands
     reason = why_not(case.routine, variant, given, **case.options)

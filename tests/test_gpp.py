@@ -228,7 +228,7 @@ def spread(problem, seed):
 
 @functools.cache
 def spread_cases():
-    # So many problems that no term of the rarest branch is improbable for a seed (e^-15).
+    # Enough problems that a seed without a term of the rarest branch is improbable (e^-15).
     shapes = [*[(33, 6, 65, 2)] * 2, *[(5, 4, 7, 2)] * 30, *[(2, 2, 2, 3)] * 20]
     problems = [
         spread(ado.gpp_operands(shape, SEED + i), SEED + i) for i, shape in enumerate(shapes)

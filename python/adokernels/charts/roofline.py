@@ -23,7 +23,7 @@ from adokernels.text import printable
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 
-#: A property that each kind requires of a measurement: its name, a test, and the remedy.
+#: The property that each kind requires of at least one measurement: name, test and remedy.
 _NEEDS: dict[Kind, tuple[str, Callable[[Measurement], object], str]] = {
     "roofline": (
         "FLOPs",

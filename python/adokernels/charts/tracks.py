@@ -41,7 +41,7 @@ class Track:
     amount: float  # work per call, for example in FLOPs
     intensities: Mapping[str, float]
     compulsory: float | None = None  # highest possible DRAM intensity, if bytes were not counted
-    own: tuple[Roof, ...] = ()  # roofs only for this measurement, for example its mix
+    own: tuple[Roof, ...] = ()  # roofs only for this measurement: of its mix
     extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()  # further points with style
     precision: str = ""  # precision of the work, if each precision has its own points
 

@@ -152,7 +152,7 @@ class Task:
     # --- Results ----------------------------------------------------------------------------------
 
     def check(self, result: Any, expected: Any, unit: Any = None) -> float:
-        """The difference in `unit`; ValueError locates the first wrong element."""
+        """The difference in `unit`; if too large, ValueError locates the first wrong element."""
         results, exact = as_tuple(result), as_tuple(expected)
         if len(results) != len(exact):
             raise ValueError(f"wrong result: {len(results)} arrays, expected {len(exact)}")
