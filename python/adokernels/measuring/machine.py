@@ -121,7 +121,7 @@ def stored_machine(device: str) -> Machine | None:
 def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored, or None if it does not exist or cannot be read.
 
-    A GPU can be "cuda:0" in one process and "cuda:1" in another. The record names it as this one.
+    A GPU can be "cuda:0" in one process and "cuda:1" in another. The result contains `device`.
     """
     try:
         found = read_record(path, _LARGEST_FILE)
