@@ -56,7 +56,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Library:
-    """A library's filters, by routine and name; its pipeline has the first one of each routine."""
+    """A library's filters, by routine and name; its pipeline uses the first of each routine."""
 
     upload: Callable[[np.ndarray], Image]
     full: Callable[[Sequence[int], int, str], Image]  # like numpy.full
