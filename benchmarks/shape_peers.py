@@ -38,11 +38,11 @@ class WrongResult(Exception):
 class Compared:
     """The functions to time on one problem: OURS, the peers, and a copy of equal size (COPY)."""
 
-    variant: str  # that the default call runs
+    variant: str  # the variant of the default call
     bytes: float  # compulsory bytes of the problem
     functions: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  # why peers are not timed
-    wrong: dict[str, str] = field(default_factory=dict)  # peers with wrong results, and how
+    wrong: dict[str, str] = field(default_factory=dict)  # errors of peers with wrong results
     phases: dict[str, float] = field(default_factory=dict)  # durations in seconds
 
 
@@ -235,7 +235,7 @@ class Bench:
         return int(free)
 
     def release(self) -> None:
-        """Free the unused GPU memory that CuPy and torch cache, each for itself."""
+        """Free the unused GPU memory that CuPy and torch cache separately."""
         gc.collect()
         if self.device == "cpu":
             return
