@@ -64,12 +64,20 @@ class Bench:
     """Makes operands on a device, and the functions to compare on them.
 
     With `new_results`, functions on the CPU allocate their results, except for OpenCV's filters.
+    With `own`, the peers are the other variants of the routine.
     """
 
     def __init__(
-        self, device: str, seed: int, libraries: Mapping[str, Library], new_results: bool
+        self,
+        device: str,
+        seed: int,
+        libraries: Mapping[str, Library],
+        new_results: bool,
+        *,
+        own: bool = False,
     ) -> None:
         self.device, self.libraries, self.new_results = device, libraries, new_results
+        self.own = own
         if device == "cuda":
             import cupy
 
@@ -86,7 +94,7 @@ class Bench:
         WrongResult
             If the result of adokernels is wrong.
         """
-        if case.routine == "gpp":
+        if case.routine == "gpp" or self.own:
             return self._own_variants(case, seed)
         clock = Clock()
         args = self._operands(case)
@@ -199,14 +207,19 @@ class Bench:
     def _own_variants(self, case: Case, seed: int) -> Compared:
         """Return the default variant, and all other variants as its peers."""
         clock = Clock()
-        operands = ado.gpp_operands(case.shape, seed=seed)
-        args = map(ado.to_device, operands) if self.device == "cuda" else operands
-        problem = ado.gpp.problem(*args, device=self.device)
+        routine = ado.routines[case.routine]
+        if case.routine == "gpp":
+            operands = ado.gpp_operands(case.shape, seed=seed)
+            args = tuple(map(ado.to_device, operands)) if self.device == "cuda" else operands
+        else:
+            args = self._operands(case)
+        options = batch_option(routine, args[0])
+        problem = routine.problem(*args, device=self.device, **options)
         clock.lap("operands")
-        checker, best = Checker(ado.gpp, problem), problem.best()
+        checker, best = Checker(routine, problem), problem.best()
         clock.lap("check")
         found = Compared(best, problem.prepare(best).cost.bytes)
-        for variant in ado.gpp:
+        for variant in routine:
             name = variant.name
             if variant.device != self.device or variant.ceiling:
                 continue
