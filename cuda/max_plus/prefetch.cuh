@@ -1,4 +1,5 @@
-// Six ways to load elements of big before they are needed, with one point per thread.
+// The kernels of "Boosting Application Performance with GPU Memory Prefetching", in its order: six
+// ways to load elements of big before they are needed, with one point per thread.
 //
 // A thread loads big[k + kPrefetchDistance] at about the time at which it uses big[k]. Until its
 // use, the element is in a register or in a slot of shared memory. Slots are private to a thread,

@@ -9,30 +9,47 @@
 // The last sets do not form a group. Their product is computed after all averages, in smaller
 // tiles, so that all multiprocessors share the work.
 //
-// A block waits only for averages of blocks with lower indices. These blocks have started before
-// it, because blocks start in the order of their indices. CUB's scans rely on this order, too.
+// No deadlock is possible, on any number of multiprocessors and with any lag. Only multiplying
+// blocks wait, and only for averages of blocks with lower indices. Blocks start in the order of
+// their indices (CUB's scans rely on this order, too), so those blocks have started before. They do
+// not wait for anything, so they finish. The lag only determines how long multiplying blocks wait.
+//
 // Averaging blocks need no more synchronisation than the blocks of wide_average. With tickets
 // instead of the block order, and with fences and counters instead of published words, averaging
-// alone took 1122 to 1167 us.
+// alone took 1122 to 1167 us, longer than both together take now (N = L = M = 1024 in float32,
+// H200).
 #pragma once
 
 #include <algorithm>
 
-#include "average_matvec/product_tile.cuh"
+#include "average_matvec/engine/product_tile.cuh"
 
 namespace ado::cuda {
 
 // Small tiles, so that few sets are left after the last average, and even smaller tiles for these
-// sets. Tuned on an H200 (132 multiprocessors).
+// sets (tuned on an H200).
 template <class T>
 using MainTile = ProductTile<T, 32, 32, 512>;
 template <class T>
 using LastTile = ProductTile<T, 8, 16, 512>;
 
-// Tuned on an H200 (132 multiprocessors).
-inline constexpr std::int64_t kMinLastSets = 16;
-inline constexpr std::int64_t kMinGroupAveragers = 64;
-inline constexpr std::int64_t kLag = 400;  // about the number of resident blocks: 3 x 132
+template <class T>
+inline constexpr std::size_t kOverlappedBytes = std::max(MainTile<T>::kSharedBytes,
+                                                         LastTile<T>::kSharedBytes);
+inline constexpr int kOverlappedBlocks = 3;  // resident per multiprocessor, limited by registers
+
+inline constexpr Tuned<std::int64_t> kMinLastSets{16, "H200"};
+inline constexpr Tuned<std::int64_t> kMinGroupAveragers{64, "H200"};
+
+// The number of averaging blocks between a group and its product: the number of resident blocks and
+// a few more. The averages of the group are then complete when its product starts.
+template <class T>
+std::int64_t lag_of(const Hardware& gpu) {
+  constexpr std::int64_t kMore = 4, kReservedBytes = 1 << 10;  // of shared memory per block
+  const std::int64_t fit = gpu.shared_bytes_per_multiprocessor /
+                           (static_cast<std::int64_t>(kOverlappedBytes<T>) + kReservedBytes);
+  return std::clamp<std::int64_t>(fit, 1, kOverlappedBlocks) * gpu.multiprocessors + kMore;
+}
 
 struct OverlapSchedule {
   std::int64_t group_sets;
@@ -46,7 +63,7 @@ struct OverlapSchedule {
 };
 
 template <int kLanes, class T>
-OverlapSchedule schedule_of(const AverageMatvec& p) {
+OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) {
   const std::int64_t rows_per_block =
       sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)}).rows_per_block;
   const auto averagers = [&](std::int64_t sets) {
@@ -56,15 +73,16 @@ OverlapSchedule schedule_of(const AverageMatvec& p) {
   using Last = LastTile<T>;
   // Sets of short vectors are read quickly, so a group is more than one tile wide.
   const std::int64_t tiles_across =
-      ceil_div(kMinGroupAveragers, std::max<std::int64_t>(averagers(Main::kSets), 1));
+      ceil_div(kMinGroupAveragers.on(gpu), std::max<std::int64_t>(averagers(Main::kSets), 1));
   const std::int64_t group_sets = tiles_across * Main::kSets;
-  const std::int64_t groups = p.sets() > kMinLastSets ? (p.sets() - kMinLastSets) / group_sets : 0;
+  const std::int64_t min_last = kMinLastSets.on(gpu);
+  const std::int64_t groups = p.sets() > min_last ? (p.sets() - min_last) / group_sets : 0;
   const std::int64_t last_sets = p.sets() - groups * group_sets;
   const std::int64_t tiles_down = ceil_div(p.length(), Main::kRows);
   const std::int64_t last_tiles_down = ceil_div(p.length(), Last::kRows);
   const std::int64_t group_averagers = averagers(group_sets);
   const std::int64_t group_tiles = tiles_across * tiles_down;
-  const std::int64_t lag = std::min(kLag, averagers(last_sets));
+  const std::int64_t lag = std::min(lag_of<T>(gpu), averagers(last_sets));
   const std::int64_t averaging = std::max(averagers(p.sets()), lag + groups * group_averagers);
   const std::int64_t first_last_tile = averaging + groups * group_tiles;
   const std::int64_t blocks = first_last_tile + last_tiles_down * ceil_div(last_sets, Last::kSets);
@@ -81,13 +99,12 @@ OverlapSchedule schedule_of(const AverageMatvec& p) {
 }
 
 // If the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L = 1024, M =
-// 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1). The limits were tuned on an H200 (132
-// multiprocessors).
-inline const char* why_overlapped_slower(const AverageMatvec& p, const Hardware&) {
-  constexpr std::int64_t kMinSamples = 256, kMaxElementsPerSample = 8;
-  if (p.length() > kMaxElementsPerSample * p.samples())
+// 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1; H200).
+inline const char* why_overlapped_slower(const AverageMatvec& p, const Hardware& gpu) {
+  constexpr Tuned<std::int64_t> kMinSamples{256, "H200"}, kMaxElementsPerSample{8, "H200"};
+  if (p.length() > kMaxElementsPerSample.on(gpu) * p.samples())
     return "the product takes longer than the read, so the read cannot hide it";
-  if (p.samples() < kMinSamples)
+  if (p.samples() < kMinSamples.on(gpu))
     return "with M below 256, the read is too short to hide the product";
   return nullptr;
 }
@@ -95,7 +112,7 @@ inline const char* why_overlapped_slower(const AverageMatvec& p, const Hardware&
 #ifdef __CUDACC__
 
 template <int kLanes, class T>
-__global__ void __launch_bounds__(kAveragingThreads, 3)
+__global__ void __launch_bounds__(kAveragingThreads, kOverlappedBlocks)
     average_matvec_overlapped(SampleRows<T> rows, ProductOperands<T> p, T* averages,
                               OverlapSchedule schedule) {
   extern __shared__ __align__(kVectorBytes) std::byte bytes[];
