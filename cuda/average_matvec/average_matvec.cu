@@ -43,8 +43,7 @@ void run(const AverageMatvec& p, const Launch& go) {
 
 template <int kLanes, class T>
 SampleRows<T> rows_of(const AverageMatvec& p) {
-  return {p.vectors.as<const T>(), p.sets() * p.length(), p.samples(),
-          sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)})};
+  return {p.vectors.as<const T>(), p.sets() * p.length(), p.samples(), sharing_of<kLanes, T>(p)};
 }
 
 template <class T>
@@ -113,38 +112,31 @@ const char* why_library_slower(const AverageMatvec& p, const Hardware& gpu) {
   return read_hides_product(p, gpu) ? "reading the vectors can hide the product" : nullptr;
 }
 
-// The largest L for which `row_product` is faster than cuBLAS, for up to `sets` sets. With few
+// The largest L for which `row_product` is faster than cuBLAS, for up to sets[i] sets. With few
 // sets, the product is memory-bound, so the limit is larger. With many sets, `row_product` is
 // faster only up to the L at which cuBLAS uses most multiprocessors.
-struct LongestRowProduct {
-  std::int64_t sets, aligned, unaligned;  // rows of the matrix that start at a vector, or not
+struct Crossovers {
+  std::array<std::int64_t, 8> sets, aligned, unaligned;  // rows of the matrix start at a vector
 };
-using Crossovers = std::array<LongestRowProduct, 8>;
-constexpr std::int64_t kUnlimited = INT64_MAX;
-constexpr Tuned<Crossovers> kFloat32Crossovers{{{{1, kUnlimited, 1100},
-                                                 {4, kUnlimited, kUnlimited},
-                                                 {8, kUnlimited, 4500},
-                                                 {16, 1100, 1100},
-                                                 {48, 900, 900},
-                                                 {128, 600, 600},
-                                                 {256, 300, 300}}},
-                                               "H200"};
-constexpr Tuned<Crossovers> kFloat64Crossovers{{{{1, 1500, 1500},
-                                                 {3, kUnlimited, kUnlimited},
-                                                 {8, 5000, kUnlimited},
-                                                 {16, 500, 500},
-                                                 {24, 400, 400},
-                                                 {32, 250, 250},
-                                                 {64, 120, 120},
-                                                 {256, 64, 64}}},
-                                               "H200"};
+constexpr std::int64_t kAny = INT64_MAX;
+constexpr Tuned<Crossovers> kFloat32Crossovers{
+    {.sets = {1, 4, 8, 16, 48, 64, 128, 256},
+     .aligned = {kAny, kAny, kAny, 1100, 900, 600, 600, 300},
+     .unaligned = {1100, kAny, 4500, 1100, 900, 600, 600, 300}},
+    "H200"};
+constexpr Tuned<Crossovers> kFloat64Crossovers{
+    {.sets = {1, 3, 8, 16, 24, 32, 64, 256},
+     .aligned = {1500, kAny, 5000, 500, 400, 250, 120, 64},
+     .unaligned = {1500, kAny, kAny, 500, 400, 250, 120, 64}},
+    "H200"};
 
 std::int64_t longest_row_product(const AverageMatvec& p, const Hardware& gpu) {
+  const Crossovers found =
+      (p.matrix.type == kFloat32 ? kFloat32Crossovers : kFloat64Crossovers).on(gpu);
   const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
-  const auto& limits = p.matrix.type == kFloat32 ? kFloat32Crossovers : kFloat64Crossovers;
-  for (const LongestRowProduct& limit : limits.on(gpu))
-    if (p.sets() <= limit.sets) return aligned ? limit.aligned : limit.unaligned;
-  return 0;
+  std::size_t i = 0;
+  while (i < found.sets.size() && p.sets() > found.sets[i]) ++i;
+  return i == found.sets.size() ? 0 : aligned ? found.aligned[i] : found.unaligned[i];
 }
 
 const char* why_row_product_slower(const AverageMatvec& p, const Hardware& gpu) {
@@ -226,17 +218,13 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .grid =
          [](const AverageMatvec& p, Extent) {
            return with_type_and_lanes(p, [&](auto zero, auto lanes) {
-             const auto sharing = sharing_of<lanes>(p.samples() * std::int64_t{sizeof zero});
+             const RowSharing sharing = sharing_of<lanes, decltype(zero)>(p);
              return Extent{
                  static_cast<unsigned>(ceil_div(p.sets() * p.length(), sharing.rows_per_block))};
            });
          },
      .scratch_bytes = bytes_of_averages,
-     .flops =
-         [](const AverageMatvec& p) {
-           return with_type_and_lanes(
-               p, [&]<class T>(T, auto lanes) { return flops_of_wide_average<lanes, T>(p); });
-         },
+     .flops = flops_of_wide_average,
      .bytes = bytes_with_tiles<WideTile>,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
@@ -255,22 +243,14 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                  Step::kFusion},
      .why_slower = why_overlapped_slower,
      .blocks = kAveraging,
-     .grid =
-         [](const AverageMatvec& p, Extent, const Hardware& gpu) {
-           return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
-             return Extent{schedule_of<lanes, T>(p, gpu).blocks};
-           });
-         },
+     .grid = [](const AverageMatvec& p, Extent,
+                const Hardware& gpu) { return Extent{schedule_of(p, gpu).blocks}; },
      .shared_bytes =
          [](const AverageMatvec& p, Extent) {
            return with_real(p.vectors.type, []<class T>(T) { return kOverlappedBytes<T>; });
          },
      .scratch_bytes = bytes_of_averages,
-     .flops =
-         [](const AverageMatvec& p, const Hardware& gpu) {
-           return with_type_and_lanes(
-               p, [&]<class T>(T, auto lanes) { return flops_of_overlapped<lanes, T>(p, gpu); });
-         },
+     .flops = flops_of_overlapped,
      .bytes =
          [](const AverageMatvec& p) {
            const double zeroed = static_cast<double>(bytes_of_averages(p));
@@ -281,7 +261,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
          T* const averages = averages_of<T>(go);
          clear(go, averages, bytes_of_averages(p));
          launch(go, average_matvec_overlapped<lanes, T>, rows_of<lanes, T>(p),
-                product_of<T>(p, averages), averages, schedule_of<lanes, T>(p, go.hardware));
+                product_of<T>(p, averages), averages, schedule_of(p, go.hardware));
        });
      })},
     {.name = "split_average_then_gemm",

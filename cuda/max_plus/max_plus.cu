@@ -185,12 +185,8 @@ constexpr Variant<MaxPlus> kVariants[] = {
           Step::kParallelism},
      .why_slower = why_split_slower,
      .blocks = {{{kColumnThreads}}},
-     .grid =
-         [](const MaxPlus& p, Extent, const Hardware& gpu) {
-           const TermSplit split = term_split_of(p, gpu);
-           return Extent{static_cast<unsigned>(split.blocks_x),
-                         static_cast<unsigned>(split.blocks_y)};
-         },
+     .grid = [](const MaxPlus& p, Extent,
+                const Hardware& gpu) { return grid_of(term_split_of(p, gpu)); },
      .flops = flops_of_split,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        const TermSplit split = term_split_of(p, go.hardware);
@@ -206,12 +202,8 @@ constexpr Variant<MaxPlus> kVariants[] = {
           Step::kBarriers},
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},
-     .grid =
-         [](const MaxPlus& p, Extent, const Hardware& gpu) {
-           const TermSplit split = one_barrier_split_of(p, gpu);
-           return Extent{static_cast<unsigned>(split.blocks_x),
-                         static_cast<unsigned>(split.blocks_y)};
-         },
+     .grid = [](const MaxPlus& p, Extent,
+                const Hardware& gpu) { return grid_of(one_barrier_split_of(p, gpu)); },
      .flops = flops_of_one_barrier,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        const TermSplit split = one_barrier_split_of(p, go.hardware);

@@ -140,26 +140,23 @@ double flops_of_tiles(const AverageMatvec& p, double tiles) {
   return tiles * Tile::kElements * (2 * Tile::kChunk * chunks + Tile::kTeams);
 }
 
-template <int kLanes, class T>
-RowSharing wide_sharing(const AverageMatvec& p) {
-  return sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)});
+inline double flops_of_wide_average(const AverageMatvec& p) {
+  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+    using Tile = WideTile<T>;
+    const auto tiles =
+        static_cast<double>(ceil_div(p.sets(), Tile::kSets) * ceil_div(p.length(), Tile::kRows));
+    return flops_of_wide_averages<lanes, T>(p, sharing_of<lanes, T>(p)) +
+           flops_of_tiles<Tile>(p, tiles);
+  });
 }
 
-template <int kLanes, class T>
-double flops_of_wide_average(const AverageMatvec& p) {
-  using Tile = WideTile<T>;
-  const auto tiles =
-      static_cast<double>(ceil_div(p.sets(), Tile::kSets) * ceil_div(p.length(), Tile::kRows));
-  return flops_of_wide_averages<kLanes, T>(p, wide_sharing<kLanes, T>(p)) +
-         flops_of_tiles<Tile>(p, tiles);
-}
-
-template <int kLanes, class T>
-double flops_of_overlapped(const AverageMatvec& p, const Hardware& gpu) {
-  const OverlapSchedule schedule = schedule_of<kLanes, T>(p, gpu);
-  return flops_of_wide_averages<kLanes, T>(p, wide_sharing<kLanes, T>(p)) +
-         flops_of_tiles<MainTile<T>>(p, 1.0 * schedule.groups * schedule.group_tiles) +
-         flops_of_tiles<LastTile<T>>(p, schedule.blocks - schedule.first_last_tile);
+inline double flops_of_overlapped(const AverageMatvec& p, const Hardware& gpu) {
+  const OverlapSchedule schedule = schedule_of(p, gpu);
+  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+    return flops_of_wide_averages<lanes, T>(p, sharing_of<lanes, T>(p)) +
+           flops_of_tiles<MainTile<T>>(p, 1.0 * schedule.groups * schedule.group_tiles) +
+           flops_of_tiles<LastTile<T>>(p, schedule.blocks - schedule.first_last_tile);
+  });
 }
 
 inline double flops_of_split_average_then_gemm(const AverageMatvec& p, const Hardware& gpu) {

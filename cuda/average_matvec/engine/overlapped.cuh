@@ -62,40 +62,38 @@ struct OverlapSchedule {
   unsigned blocks;
 };
 
-template <int kLanes, class T>
-OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) {
-  const std::int64_t rows_per_block =
-      sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)}).rows_per_block;
-  const auto averagers = [&](std::int64_t sets) {
-    return ceil_div(sets * p.length(), rows_per_block);
-  };
-  using Main = MainTile<T>;
-  using Last = LastTile<T>;
-  // Sets of short vectors are read quickly, so a group is more than one tile wide.
-  const std::int64_t tiles_across =
-      ceil_div(kMinGroupAveragers.on(gpu), std::max<std::int64_t>(averagers(Main::kSets), 1));
-  const std::int64_t group_sets = tiles_across * Main::kSets;
-  const std::int64_t min_last = kMinLastSets.on(gpu);
-  const std::int64_t groups = p.sets() > min_last ? (p.sets() - min_last) / group_sets : 0;
-  const std::int64_t last_sets = p.sets() - groups * group_sets;
-  const std::int64_t tiles_down = ceil_div(p.length(), Main::kRows);
-  const std::int64_t last_tiles_down = ceil_div(p.length(), Last::kRows);
-  const std::int64_t group_averagers = averagers(group_sets);
-  const std::int64_t group_tiles = tiles_across * tiles_down;
-  const std::int64_t lag = std::min(lag_of<T>(gpu), averagers(last_sets));
-  const std::int64_t averaging = std::max(averagers(p.sets()), lag + groups * group_averagers);
-  const std::int64_t first_last_tile = averaging + groups * group_tiles;
-  const std::int64_t blocks = first_last_tile + last_tiles_down * ceil_div(last_sets, Last::kSets);
-  const auto narrow = [](std::int64_t x) { return static_cast<unsigned>(x); };
-  return {.group_sets = group_sets,
-          .groups = narrow(groups),
-          .group_averagers = narrow(group_averagers),
-          .group_tiles = narrow(group_tiles),
-          .lag = narrow(lag),
-          .first_last_tile = narrow(first_last_tile),
-          .tiles_down = narrow(tiles_down),
-          .last_tiles_down = narrow(last_tiles_down),
-          .blocks = narrow(blocks)};
+inline OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) {
+  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) -> OverlapSchedule {
+    using Main = MainTile<T>;
+    using Last = LastTile<T>;
+    const auto averagers = [&](std::int64_t sets) {
+      return ceil_div(sets * p.length(), sharing_of<lanes, T>(p).rows_per_block);
+    };
+    // Sets of short vectors are read quickly, so a group is more than one tile wide.
+    const std::int64_t tiles_across =
+        ceil_div(kMinGroupAveragers.on(gpu), std::max<std::int64_t>(averagers(Main::kSets), 1));
+    const std::int64_t group_sets = tiles_across * Main::kSets;
+    const std::int64_t grouped = std::max<std::int64_t>(p.sets() - kMinLastSets.on(gpu), 0);
+    const std::int64_t groups = grouped / group_sets, last_sets = p.sets() - groups * group_sets;
+    const std::int64_t tiles_down = ceil_div(p.length(), Main::kRows);
+    const std::int64_t last_tiles_down = ceil_div(p.length(), Last::kRows);
+    const std::int64_t group_averagers = averagers(group_sets);
+    const std::int64_t group_tiles = tiles_across * tiles_down;
+    const std::int64_t lag = std::min(lag_of<T>(gpu), averagers(last_sets));
+    const std::int64_t averaging = std::max(averagers(p.sets()), lag + groups * group_averagers);
+    const std::int64_t first_last_tile = averaging + groups * group_tiles;
+    const std::int64_t last_tiles = last_tiles_down * ceil_div(last_sets, Last::kSets);
+    const auto narrow = [](std::int64_t x) { return static_cast<unsigned>(x); };
+    return {.group_sets = group_sets,
+            .groups = narrow(groups),
+            .group_averagers = narrow(group_averagers),
+            .group_tiles = narrow(group_tiles),
+            .lag = narrow(lag),
+            .first_last_tile = narrow(first_last_tile),
+            .tiles_down = narrow(tiles_down),
+            .last_tiles_down = narrow(last_tiles_down),
+            .blocks = narrow(first_last_tile + last_tiles)};
+  });
 }
 
 // If the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L = 1024, M =

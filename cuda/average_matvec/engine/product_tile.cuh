@@ -81,50 +81,37 @@ ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
 // as -0, which does not change any product. A word is written by a single access, so no fence and
 // no counter are needed.
 template <class T>
-struct Published;
+struct Published {
+  using Bits = std::conditional_t<sizeof(T) == sizeof(float), unsigned, unsigned long long>;
 
-template <>
-struct Published<float> {
-  static __device__ bool missing(float x) { return __float_as_uint(x) == 0; }
-  static __device__ void store(float* to, float average) {
-    const float x = average == 0 ? -0.0F : average;
+  static __device__ bool missing(T x) { return __builtin_bit_cast(Bits, x) == 0; }
+  static __device__ void store(T* to, T average) {
+    const T x = average == 0 ? T(-0.0) : average;
 #if __CUDA_ARCH__ >= 800
-    asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x),
-                 "l"(keep_in_l2_policy())
-                 : "memory");
+    if constexpr (sizeof(T) == sizeof(float))
+      asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x),
+                   "l"(keep_in_l2_policy())
+                   : "memory");
+    else
+      asm volatile("st.relaxed.gpu.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x),
+                   "l"(keep_in_l2_policy())
+                   : "memory");
 #else
-    *static_cast<volatile float*>(to) = x;
+    *static_cast<volatile T*>(to) = x;
 #endif
   }
-  static __device__ WideVector<float> load(const float* from) {
-    WideVector<float> v;
-    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.at[0]), "=f"(v.at[1]), "=f"(v.at[2]), "=f"(v.at[3])
-                 : "l"(from)
-                 : "memory");
-    return v;
-  }
-};
-
-template <>
-struct Published<double> {
-  static __device__ bool missing(double x) { return __double_as_longlong(x) == 0; }
-  static __device__ void store(double* to, double average) {
-    const double x = average == 0 ? -0.0 : average;
-#if __CUDA_ARCH__ >= 800
-    asm volatile("st.relaxed.gpu.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x),
-                 "l"(keep_in_l2_policy())
-                 : "memory");
-#else
-    *static_cast<volatile double*>(to) = x;
-#endif
-  }
-  static __device__ WideVector<double> load(const double* from) {
-    WideVector<double> v;
-    asm volatile("ld.relaxed.gpu.global.v2.f64 {%0, %1}, [%2];"
-                 : "=d"(v.at[0]), "=d"(v.at[1])
-                 : "l"(from)
-                 : "memory");
+  static __device__ WideVector<T> load(const T* from) {
+    WideVector<T> v;
+    if constexpr (sizeof(T) == sizeof(float))
+      asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(v.at[0]), "=f"(v.at[1]), "=f"(v.at[2]), "=f"(v.at[3])
+                   : "l"(from)
+                   : "memory");
+    else
+      asm volatile("ld.relaxed.gpu.global.v2.f64 {%0, %1}, [%2];"
+                   : "=d"(v.at[0]), "=d"(v.at[1])
+                   : "l"(from)
+                   : "memory");
     return v;
   }
 };

@@ -72,6 +72,11 @@ auto with_lanes(std::int64_t row_bytes, Visit visit) {
   return visit(std::integral_constant<int, 0>{});
 }
 
+template <int kLanes, class T>
+RowSharing sharing_of(const AverageMatvec& p) {
+  return sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)});
+}
+
 // Calls `visit` with a zero of the element type and with the number of lanes per row.
 template <class Visit>
 auto with_type_and_lanes(const AverageMatvec& p, Visit visit) {

@@ -47,6 +47,8 @@ struct TermSplit {
   std::int64_t rows_per_block;
 };
 
+inline Extent grid_of(const TermSplit& split) { return grid_of(split.blocks_x, split.blocks_y); }
+
 inline TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
   if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
   return with_split_batch(p, [&]<class Batch>(auto, Batch) {
