@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.model import tasks
 
 TASK = tasks.TASKS["instruction_parallelism"]
@@ -59,8 +60,8 @@ def cost(variant, elements, dtype="f4"):
 
 
 def test_costs_of_passes():
-    """132 blocks of 128 threads, or fewer if there are fewer elements; one pass per thread."""
-    threads = 132 * 128
+    """A block of 128 threads per multiprocessor, or fewer if there are fewer elements."""
+    threads = _core.hardware()["multiprocessors"] * 128
     for elements, variant, computed in [
         (0, "four_chains", 0),
         (1, "one_chain", 1),
@@ -78,6 +79,21 @@ def test_costs_of_passes():
         assert about.flops == 512 * elements
         assert about.executed_flops == 512 * computed, (elements, variant)
         assert about.executed_instructions == 256 * computed, (elements, variant)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
+def test_one_block_per_multiprocessor(multiprocessors):
+    """Also on a part of a GPU. The costs follow the grid."""
+    gpu = _core.Hardware(multiprocessors=multiprocessors)
+    x = np.broadcast_to(np.float32(0), 10**6 + 1)
+    for variant, chains in [("one_chain", 1), ("two_chains", 2), ("eight_chains", 8)]:
+        plan = ado.instruction_parallelism._core.plan(variant, (x,), {}, gpu=gpu)
+        assert plan.grid == [multiprocessors]
+        threads, pass_ = multiprocessors * 128, multiprocessors * 128 * chains
+        computed = len(x) // pass_ * pass_ + min(len(x) % pass_, threads) * chains
+        assert plan.cost.executed_instructions == 256 * computed
+        few = ado.instruction_parallelism._core.plan(variant, (x[:129],), {}, gpu=gpu)
+        assert few.grid == [min(multiprocessors, 2)]
 
 
 def test_costs_of_groups(isa_restored):
