@@ -9,11 +9,10 @@
 // Compute", complete and in the order of its posts. Read these kernels first, then the list at the
 // end of this file, which has one entry per variant.
 //
-// Engine, in reading order. The first four files continue the ladder for large problems:
+// Engine, in reading order. The first three files continue the ladder for large problems:
 //
 //   row_averages.cuh  averages of rows of any length, with wide loads
-//   product_tile.cuh  a tile of the matrix product
-//   wide_average.cuh  averages, then the product, in two launches
+//   product_tile.cuh  a tile of the matrix product; averages and product in two launches
 //   overlapped.cuh    the product while the vectors are still being read
 //   averaging.cuh     few or short rows: selects the kernel, splits long rows across blocks
 //   row_product.cuh   few sets: reads the matrix once; dependent_launch.cuh: its launch

@@ -1,4 +1,4 @@
-// The kernels of the posts, in their order. The names of the posts are in parentheses.
+// The kernels of the posts, in their order. In parentheses: the names in the posts.
 //
 // In the first four, a block averages the vectors of a set and multiplies the average by the
 // matrix, so the whole matrix is read for every set. Such a block has kSetThreads threads, one per

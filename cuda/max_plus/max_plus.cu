@@ -4,9 +4,8 @@
 // memory-bound. Their time depends on the number of bytes in flight and on the order of the
 // accesses.
 //
-// Steps: read one_block.cuh with the post on memory access tuning beside it, then prefetch.cuh with
-// the post on prefetching. Each kernel is complete there. The list at the end of this file has one
-// entry per variant.
+// Steps: read one_block.cuh beside the post on memory access tuning, then prefetch.cuh beside the
+// post on prefetching. The list at the end of this file has one entry per variant.
 //
 // Engine, in reading order:
 //

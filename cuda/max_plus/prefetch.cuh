@@ -13,12 +13,9 @@
 
 namespace ado::cuda {
 
-// Number of elements that a thread has loaded but not used yet. Six elements were the fastest in
-// the post.
-inline constexpr int kPrefetchDistance = 6;
-// The post pads the slots of a thread from six to nine.
-inline constexpr int kSlotPadding = 3;
-
+// Number of elements that a thread has loaded but not used yet: six were the fastest in the post,
+// which pads the slots of a thread from six to nine.
+inline constexpr int kPrefetchDistance = 6, kSlotPadding = 3;
 inline constexpr int kPrefetchThreads = 512;  // the largest block
 
 #ifdef __CUDACC__

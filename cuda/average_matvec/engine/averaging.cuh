@@ -26,7 +26,7 @@ inline constexpr Tuned<std::int64_t> kMaxPartBytes{128 << 10, "H200"};
 inline constexpr Tuned<std::int64_t> kMinPartBytes{8 << 10, "H200"};
 inline constexpr Tuned<std::int64_t> kMaxParts{4096, "H200"};  // if parts exceed kMaxPartBytes
 inline constexpr Tuned<std::int64_t> kLongRow{1 << 20, "H200"};
-// The bytes that one block reads while the second kernel starts and runs (2 us).
+// Bytes that one block reads in the time of the second kernel, 2 us.
 inline constexpr Tuned<std::int64_t> kBlockBytes{92 << 10, "H200"};
 
 // The number of rows, with one block each, that saturates DRAM.

@@ -12,7 +12,6 @@
 #include "average_matvec/engine/overlapped.cuh"
 #include "average_matvec/engine/row_product.cuh"
 #include "average_matvec/engine/small_sets.cuh"
-#include "average_matvec/engine/wide_average.cuh"
 #include "average_matvec/steps.cuh"
 
 namespace ado::cuda {
@@ -106,23 +105,17 @@ inline double flops_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
   });
 }
 
-// The product of each set, with one multiplication per thread and row of the matrix and a reduction
-// of these products.
-inline double flops_of_rows(const Sizes& n, double reduction) {
-  return n.rows() * (n.length + reduction);
-}
-
-// One set per block, with tree reductions for the product.
+// One set per block: each row of the matrix takes L multiplications and a tree reduction.
 template <int kLanes>
 double flops_with_trees(const AverageMatvec& p) {
   const Sizes n(p);
-  return flops_of_averages(n, kLanes) + flops_of_rows(n, kFlopsOfTreeReduction);
+  return flops_of_averages(n, kLanes) + n.rows() * (n.length + kFlopsOfTreeReduction);
 }
 
-// One set per block, with shuffles in two stages for the product.
+// One set per block, with shuffles in two stages instead.
 inline double flops_with_shuffles(const AverageMatvec& p) {
   const Sizes n(p);
-  return flops_of_averages(n, 32) + flops_of_rows(n, 33 * kFlopsOfShuffles);
+  return flops_of_averages(n, 32) + n.rows() * (n.length + 33 * kFlopsOfShuffles);
 }
 
 // The product is assumed to consist of L FMAs per element of the result. cuBLAS selects its kernel

@@ -77,22 +77,20 @@ inline OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) 
     const std::int64_t groups = grouped / group_sets, last_sets = p.sets() - groups * group_sets;
     const std::int64_t tiles_down = ceil_div(p.length(), Main::kRows);
     const std::int64_t last_tiles_down = ceil_div(p.length(), Last::kRows);
-    const std::int64_t group_averagers = averagers(group_sets);
-    const std::int64_t group_tiles = tiles_across * tiles_down;
     const std::int64_t lag = std::min(lag_of<T>(gpu), averagers(last_sets));
-    const std::int64_t averaging = std::max(averagers(p.sets()), lag + groups * group_averagers);
-    const std::int64_t first_last_tile = averaging + groups * group_tiles;
-    const std::int64_t last_tiles = last_tiles_down * ceil_div(last_sets, Last::kSets);
+    const std::int64_t first_last_tile =
+        std::max(averagers(p.sets()), lag + groups * averagers(group_sets)) +
+        groups * tiles_across * tiles_down;
     const auto narrow = [](std::int64_t x) { return static_cast<unsigned>(x); };
     return {.group_sets = group_sets,
             .groups = narrow(groups),
-            .group_averagers = narrow(group_averagers),
-            .group_tiles = narrow(group_tiles),
+            .group_averagers = narrow(averagers(group_sets)),
+            .group_tiles = narrow(tiles_across * tiles_down),
             .lag = narrow(lag),
             .first_last_tile = narrow(first_last_tile),
             .tiles_down = narrow(tiles_down),
             .last_tiles_down = narrow(last_tiles_down),
-            .blocks = narrow(first_last_tile + last_tiles)};
+            .blocks = narrow(first_last_tile + last_tiles_down * ceil_div(last_sets, Last::kSets))};
   });
 }
 

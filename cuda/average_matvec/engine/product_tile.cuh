@@ -1,4 +1,5 @@
-// One tile of the product of the matrix with the averages, computed by one block.
+// One tile of the product of the matrix with the averages, computed by one block. At the end are
+// the two kernels of wide_average, which computes the averages and then the product.
 #pragma once
 
 #include "average_matvec/engine/row_averages.cuh"
@@ -56,6 +57,9 @@ struct ProductTile {
   static_assert(kRowLoads * kAveragingThreads == kRows * kChunkVectors);
   static_assert(kSetLoads * kAveragingThreads == kSets * kChunkVectors);
 };
+
+template <class T>
+using WideTile = ProductTile<T, 64, 16 * kVectorLength<T>, 256>;
 
 template <class T>
 struct ProductOperands {
@@ -287,6 +291,25 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
     multiply_tile<Tile, kAwaited, true>(p, first_row, first_set, shared);
   else
     multiply_tile<Tile, kAwaited, false>(p, first_row, first_set, shared);
+}
+
+// 16 bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on
+// the row length (row_averages.cuh).
+template <int kLanes, class T>
+__global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
+    average_matvec_wide_average(SampleRows<T> rows, T* averages) {
+  __shared__ T warp_sums[kAveragingWarps];
+  average_rows_of<kLanes>(rows, blockIdx.x, warp_sums,
+                          [&](std::int64_t row, T average) { averages[row] = average; });
+}
+
+// One block per tile of the product (product_tile.cuh).
+template <class Tile, class T>
+__global__ void __launch_bounds__(kAveragingThreads, 2)
+    average_matvec_product(ProductOperands<T> p) {
+  extern __shared__ __align__(kVectorBytes) std::byte shared[];
+  multiply_tile<Tile, false>(p, static_cast<int>(blockIdx.y) * Tile::kRows,
+                             std::int64_t{blockIdx.x} * Tile::kSets, reinterpret_cast<T*>(shared));
 }
 
 #endif

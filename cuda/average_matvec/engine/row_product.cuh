@@ -37,8 +37,8 @@ inline std::int64_t max_cluster(const Hardware& gpu) {
   return std::min(kMaxCluster, kProductBlocks * ceil_div(gpu.multiprocessors, kMaxGpcs));
 }
 
-// The number of blocks that are resident at the same time, even in clusters: clusters leave up to
-// an eighth of the multiprocessors idle, because they do not divide the GPCs evenly.
+// The number of blocks that are resident at the same time, even in clusters, which do not divide
+// the multiprocessors of the GPCs evenly: seven eighths in whole clusters (H200: 112 of 132).
 inline std::int64_t one_wave(const Hardware& gpu) {
   const std::int64_t most = gpu.multiprocessors, used = most * 7 / 8 / kMaxCluster * kMaxCluster;
   return kProductBlocks * std::max(used, std::min(most, kMaxCluster));

@@ -29,7 +29,7 @@ struct ThreadPoints {
 // elements, or half as many if there are at least kTermsPerThread terms.
 template <class Visit>
 auto with_thread_points(const MaxPlus& p, const Hardware& gpu, Visit visit) {
-  constexpr Tuned<double> kPointsPerMultiprocessor{3971.875, "H200"};
+  constexpr Tuned<double> kPointsPerMultiprocessor{3971.875, "H200"};  // 2^19 points
   const bool few =
       static_cast<double>(p.points()) < kPointsPerMultiprocessor.on(gpu) * gpu.multiprocessors;
   return with_real(p.big.type, [&]<class T>(T zero) {

@@ -25,7 +25,7 @@ namespace ado::cuda {
 
 // The number of blocks that keeps the device busy. It also limits the atomic operations.
 inline std::int64_t busy_blocks(const Hardware& gpu) {
-  constexpr Tuned<double> kPerMultiprocessor{5.82, "H200"};
+  constexpr Tuned<double> kPerMultiprocessor{5.82, "H200"};  // 768 blocks
   return std::max<std::int64_t>(
       static_cast<std::int64_t>(kPerMultiprocessor.on(gpu) * gpu.multiprocessors), 1);
 }
@@ -191,7 +191,7 @@ inline double flops_of_one_barrier(const MaxPlus& p, const Hardware& gpu) {
 }
 
 inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr Tuned<double> kElementsPerMultiprocessor{15887.52, "H200"};
+  constexpr Tuned<double> kElementsPerMultiprocessor{15887.52, "H200"};  // 2^21 elements
   constexpr Tuned<std::int64_t> kMinTermsPerPoint{2, "H200"}, kFewElements{1 << 11, "H200"};
   const std::int64_t elements = p.terms() * p.points();
   if (static_cast<double>(elements) > kElementsPerMultiprocessor.on(gpu) * gpu.multiprocessors)
