@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from choices import h200_choice
+from choices import h200_choice, plan_on
 from conftest import POISON, variants_of, why_not
 
 import adokernels as ado
@@ -232,14 +232,10 @@ def test_wrong_arguments():
 
 @pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
 def test_plans_follow_the_multiprocessors(multiprocessors):
-    gpu = _core.Hardware(multiprocessors=multiprocessors)
-
     def plan(variant, sets, length, samples):
-        operands = (
-            np.broadcast_to(np.float32(0), (sets, length, samples)),
-            np.broadcast_to(np.float32(0), (length, length)),
-        )
-        return ado.average_matvec._core.plan(variant, operands, {}, gpu=gpu)
+        shapes = (sets, length, samples), (length, length)
+        operands = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+        return plan_on(multiprocessors, ado.average_matvec, variant, *operands)
 
     # Two rows of 16 MB: about four parts per multiprocessor, of at most 128 KiB.
     few = plan("split_average_then_gemm", 1, 2, 1 << 22)

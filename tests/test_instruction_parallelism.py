@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from choices import plan_on
 
 import adokernels as ado
 from adokernels import _core
@@ -84,15 +85,14 @@ def test_costs_of_passes():
 @pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
 def test_one_block_per_multiprocessor(multiprocessors):
     """Also on a part of a GPU. The costs follow the grid."""
-    gpu = _core.Hardware(multiprocessors=multiprocessors)
     x = np.broadcast_to(np.float32(0), 10**6 + 1)
     for variant, chains in [("one_chain", 1), ("two_chains", 2), ("eight_chains", 8)]:
-        plan = ado.instruction_parallelism._core.plan(variant, (x,), {}, gpu=gpu)
+        plan = plan_on(multiprocessors, ado.instruction_parallelism, variant, x)
         assert plan.grid == [multiprocessors]
         threads, pass_ = multiprocessors * 128, multiprocessors * 128 * chains
         computed = len(x) // pass_ * pass_ + min(len(x) % pass_, threads) * chains
         assert plan.cost.executed_instructions == 256 * computed
-        few = ado.instruction_parallelism._core.plan(variant, (x[:129],), {}, gpu=gpu)
+        few = plan_on(multiprocessors, ado.instruction_parallelism, variant, x[:129])
         assert few.grid == [min(multiprocessors, 2)]
 
 

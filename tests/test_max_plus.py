@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from choices import h200_choice
+from choices import h200_choice, plan_on
 from conftest import check, isa_levels, variants_of
 
 import adokernels as ado
-from adokernels import _core
 from adokernels.model import tasks
 
 TYPES = (np.float32, np.float64)
@@ -143,11 +142,10 @@ def test_choice_on_an_h200(dtype):
 @pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
 def test_blocks_follow_the_multiprocessors(multiprocessors):
     """5.82 blocks per multiprocessor: 768 on an H200."""
-    gpu = _core.Hardware(multiprocessors=multiprocessors)
     busy = int(5.82 * multiprocessors)
     for terms, points, variant in [(10**7, 1, "one_barrier"), (10**7, 64, "split_terms")]:
         big, small = np.broadcast_to(0.0, (terms, points)), np.broadcast_to(0.0, terms)
-        plan = ado.max_plus._core.plan(variant, (big, small), {}, gpu=gpu)
+        plan = plan_on(multiprocessors, ado.max_plus, variant, big, small)
         blocks = int(np.prod(plan.grid))
         assert busy // 2 < blocks <= busy
         assert plan.cost.executed_flops >= terms * points
