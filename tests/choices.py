@@ -24,3 +24,9 @@ T4 = _core.Hardware(
 def h200_choice(routine: ado.Routine, *args: Any, out: Any = None, **options: Any) -> str:
     """Return the variant that a call would run on an H200 with packed, aligned operands."""
     return choose(routine, args, options, "cuda", out, H200).variant
+
+
+def plan_on(multiprocessors: int, routine: ado.Routine, variant: str, *args: Any) -> Any:
+    """Return the launch parameters and costs of a variant on a part of an H200."""
+    core = next(core for core in _core.routines() if core.name == routine.name)
+    return core.plan(variant, args, {}, gpu=_core.Hardware(multiprocessors=multiprocessors))

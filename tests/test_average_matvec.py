@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from choices import h200_choice
+from choices import h200_choice, plan_on
 from conftest import POISON, variants_of, why_not
 
 import adokernels as ado
@@ -228,3 +228,27 @@ def test_wrong_arguments():
         ado.average_matvec(matrix, matrix)
     with pytest.raises(TypeError, match="vectors must have float32 or float64"):
         ado.average_matvec(vectors.astype(int), matrix.astype(int))
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
+def test_plans_follow_the_multiprocessors(multiprocessors):
+    def plan(variant, sets, length, samples):
+        shapes = (sets, length, samples), (length, length)
+        operands = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+        return plan_on(multiprocessors, ado.average_matvec, variant, *operands)
+
+    # Two rows of 16 MB: about four parts per multiprocessor, of at most 128 KiB.
+    few = plan("split_average_then_gemm", 1, 2, 1 << 22)
+    assert few.grid[0] >= max(2 * 128, 0.98 * 4 * multiprocessors)
+    assert few.grid[0] <= max(2 * 128, 4 * multiprocessors + 2)
+    assert few.scratch_bytes == 4 * (2 + few.grid[0])  # the averages and the sums of the parts
+    # Blocks with two sets each, until there are four blocks per multiprocessor.
+    small = plan("small_sets", 8 * multiprocessors, 4, 100)
+    assert small.grid[0] == 4 * multiprocessors
+    # Averages, the product of groups of 32 sets, and the product of the last 16 sets.
+    assert plan("overlapped", 1040, 1024, 1024).grid[0] == 1040 * 1024 // 8 + 32 * 32 + 128
+    # 32 blocks of rows, in clusters as large as are resident and fit on one GPC: seven on an H200.
+    blocks = plan("row_product", 8, 1024, 1).grid[0]
+    assert blocks % 32 == 0
+    assert blocks <= max(32, 2 * multiprocessors)
+    assert blocks == 224 or multiprocessors != 132

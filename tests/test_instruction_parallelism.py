@@ -7,8 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from choices import plan_on
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.model import tasks
 
 TASK = tasks.TASKS["instruction_parallelism"]
@@ -59,8 +61,8 @@ def cost(variant, elements, dtype="f4"):
 
 
 def test_costs_of_passes():
-    """132 blocks of 128 threads, or fewer if there are fewer elements; one pass per thread."""
-    threads = 132 * 128
+    """A block of 128 threads per multiprocessor, or fewer if there are fewer elements."""
+    threads = _core.hardware()["multiprocessors"] * 128
     for elements, variant, computed in [
         (0, "four_chains", 0),
         (1, "one_chain", 1),
@@ -78,6 +80,20 @@ def test_costs_of_passes():
         assert about.flops == 512 * elements
         assert about.executed_flops == 512 * computed, (elements, variant)
         assert about.executed_instructions == 256 * computed, (elements, variant)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
+def test_one_block_per_multiprocessor(multiprocessors):
+    """Also on a part of a GPU. The costs follow the grid."""
+    x = np.broadcast_to(np.float32(0), 10**6 + 1)
+    for variant, chains in [("one_chain", 1), ("two_chains", 2), ("eight_chains", 8)]:
+        plan = plan_on(multiprocessors, ado.instruction_parallelism, variant, x)
+        assert plan.grid == [multiprocessors]
+        threads, pass_ = multiprocessors * 128, multiprocessors * 128 * chains
+        computed = len(x) // pass_ * pass_ + min(len(x) % pass_, threads) * chains
+        assert plan.cost.executed_instructions == 256 * computed
+        few = plan_on(multiprocessors, ado.instruction_parallelism, variant, x[:129])
+        assert few.grid == [min(multiprocessors, 2)]
 
 
 def test_costs_of_groups(isa_restored):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from choices import h200_choice
+from choices import h200_choice, plan_on
 from conftest import check, isa_levels, variants_of
 
 import adokernels as ado
@@ -137,6 +137,18 @@ def test_choice_on_an_h200(dtype):
         *[(64, many // 2, "split_terms"), (64, many, "vectorised")],
     ]:
         assert choice(terms, points) == variant, (terms, points)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
+def test_blocks_follow_the_multiprocessors(multiprocessors):
+    """5.82 blocks per multiprocessor: 768 on an H200."""
+    busy = int(5.82 * multiprocessors)
+    for terms, points, variant in [(10**7, 1, "one_barrier"), (10**7, 64, "split_terms")]:
+        big, small = np.broadcast_to(0.0, (terms, points)), np.broadcast_to(0.0, terms)
+        plan = plan_on(multiprocessors, ado.max_plus, variant, big, small)
+        blocks = int(np.prod(plan.grid))
+        assert busy // 2 < blocks <= busy
+        assert plan.cost.executed_flops >= terms * points
 
 
 @pytest.mark.parametrize("dtype", TYPES)

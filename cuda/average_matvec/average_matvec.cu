@@ -3,29 +3,26 @@
 //
 // Nearly all bytes belong to the vectors, and each byte is used once. So the time is bounded by
 // reading the vectors, provided that the product, with its L / M operations per sample, is fast or
-// hidden. The kernels, in reading order:
+// hidden.
 //
-//   set_per_block.cuh  one block per set; warps read coalesced and add by shuffles
-//   row_averages.cuh   averages of rows of any length, with wide loads
-//   product_tile.cuh   a tile of the matrix product
-//   two_launches.cuh   averages of all sets first, then one matrix product
-//   overlapped.cuh     the product while the vectors are still being read
-//   averaging.cuh      averages of all rows; selects the kernel; splits long rows across blocks
-//   row_product.cuh    the product for few sets; reads the matrix once
-//   small_sets.cuh     averages and product of a few sets in one block
-//   costs.cuh          executed FLOPs and requested bytes
+// Steps: steps.cuh has the five kernels of "Analysis-Driven Optimization with NVIDIA Nsight
+// Compute", complete and in the order of its posts. Read these kernels first, then the list at the
+// end of this file, which has one entry per variant.
 //
-// The kernels up to `overlapped` are designed for large problems: many sets of many long vectors.
-// The other kernels are designed for three cases: few sets, for which the read of the matrix bounds
-// the product; few or short rows, which would leave multiprocessors idle; and small problems, for
-// which launch overhead dominates.
+// Engine, in reading order. The first three files continue the ladder for large problems:
 //
-// Times in the comments are for N = L = M = 1024 in float32 on an H200, L2 flushed.
+//   row_averages.cuh  averages of rows of any length, with wide loads
+//   product_tile.cuh  a tile of the matrix product; averages and product in two launches
+//   overlapped.cuh    the product while the vectors are still being read
+//   averaging.cuh     few or short rows: selects the kernel, splits long rows across blocks
+//   row_product.cuh   few sets: reads the matrix once; dependent_launch.cuh: its launch
+//   small_sets.cuh    small problems, for which launch overhead dominates: one launch
+//   costs.cuh         executed FLOPs and requested bytes
 #include "routines/average_matvec.hpp"
 
 #include <climits>
 
-#include "average_matvec/costs.cuh"
+#include "average_matvec/engine/costs.cuh"
 #include "common/cublas.cuh"
 
 namespace ado::cuda {
@@ -45,8 +42,7 @@ void run(const AverageMatvec& p, const Launch& go) {
 
 template <int kLanes, class T>
 SampleRows<T> rows_of(const AverageMatvec& p) {
-  return {p.vectors.as<const T>(), p.sets() * p.length(), p.samples(),
-          sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)})};
+  return {p.vectors.as<const T>(), p.sets() * p.length(), p.samples(), sharing_of<kLanes, T>(p)};
 }
 
 template <class T>
@@ -89,62 +85,68 @@ const char* why_not_library(const AverageMatvec& p) {
 }
 
 // The grid of the first kernel.
-Extent grid_of_row_product(const AverageMatvec& p, Extent) {
-  const AveragingPlan averaging = averaging_of(p);
-  return blocks_for(
-      averaging.kind == Averaging::kNone
-          ? with_row_product(
-                p, [](auto, auto, auto, const RowProductPlan& plan) { return blocks_of(plan); })
-          : averaging.blocks);
+Extent grid_of_row_product(const AverageMatvec& p, Extent, const Hardware& gpu) {
+  const AveragingPlan averaging = averaging_of(p, gpu);
+  return blocks_for(averaging.kind == Averaging::kNone
+                        ? with_row_product(p, gpu,
+                                           [](auto, auto, auto, const RowProductPlan& plan) {
+                                             return blocks_of(plan);
+                                           })
+                        : averaging.blocks);
 }
 
 // Returns true if `overlapped` is faster than separate kernels for the averages and the product: by
 // up to 8 % for N = L = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores,
 // and the product accounts for at most 2 % of the time.
-bool read_hides_product(const AverageMatvec& p) {
-  constexpr std::int64_t kMinSets = 32, kMinSamples = 500, kMinBytes = 64 << 20;
+bool read_hides_product(const AverageMatvec& p, const Hardware& gpu) {
+  constexpr Tuned<std::int64_t> kMinSets{32, "H200"}, kMinSamples{500, "H200"},
+      kMaxElementsPerSample{2, "H200"}, kMinBytes{64 << 20, "H200"};
   return p.vectors.type == kFloat32 && p.length() % kVectorLength<float> == 0 &&
-         p.sets() >= kMinSets && p.samples() >= kMinSamples && p.length() <= 2 * p.samples() &&
-         p.vectors.bytes() >= kMinBytes;
+         p.sets() >= kMinSets.on(gpu) && p.samples() >= kMinSamples.on(gpu) &&
+         p.length() <= kMaxElementsPerSample.on(gpu) * p.samples() &&
+         p.vectors.bytes() >= kMinBytes.on(gpu);
 }
 
-const char* why_library_slower(const AverageMatvec& p, const Hardware&) {
-  return read_hides_product(p) ? "reading the vectors can hide the product" : nullptr;
+const char* why_library_slower(const AverageMatvec& p, const Hardware& gpu) {
+  return read_hides_product(p, gpu) ? "reading the vectors can hide the product" : nullptr;
 }
 
-// The largest L for which `row_product` is faster than cuBLAS. The limits are crossovers measured
-// on an H200. With few sets, the product is memory-bound, so the limit is larger. With many sets,
-// `row_product` is faster only up to the L at which cuBLAS uses most multiprocessors.
-std::int64_t longest_row_product(const AverageMatvec& p) {
-  constexpr std::int64_t kUnlimited = INT64_MAX;
-  const std::int64_t sets = p.sets();
+// The largest L for which `row_product` is faster than cuBLAS, for up to sets[i] sets. With few
+// sets, the product is memory-bound, so the limit is larger. With many sets, `row_product` is
+// faster only up to the L at which cuBLAS uses most multiprocessors.
+struct Crossovers {
+  std::array<std::int64_t, 8> sets, aligned, unaligned;  // rows of the matrix start at a vector
+};
+constexpr std::int64_t kAny = INT64_MAX;
+constexpr Tuned<Crossovers> kFloat32Crossovers{
+    {.sets = {1, 4, 8, 16, 48, 64, 128, 256},
+     .aligned = {kAny, kAny, kAny, 1100, 900, 600, 600, 300},
+     .unaligned = {1100, kAny, 4500, 1100, 900, 600, 600, 300}},
+    "H200"};
+constexpr Tuned<Crossovers> kFloat64Crossovers{
+    {.sets = {1, 3, 8, 16, 24, 32, 64, 256},
+     .aligned = {1500, kAny, 5000, 500, 400, 250, 120, 64},
+     .unaligned = {1500, kAny, kAny, 500, 400, 250, 120, 64}},
+    "H200"};
+
+std::int64_t longest_row_product(const AverageMatvec& p, const Hardware& gpu) {
+  const Crossovers found =
+      (p.matrix.type == kFloat32 ? kFloat32Crossovers : kFloat64Crossovers).on(gpu);
   const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
-  if (p.matrix.type == kFloat32) {
-    if (sets == 1) return aligned ? kUnlimited : 1100;
-    if (sets <= 4) return kUnlimited;
-    if (sets <= 8) return aligned ? kUnlimited : 4500;
-    if (sets <= 16) return 1100;
-    if (sets <= 48) return 900;
-    if (sets <= 128) return 600;
-    return sets <= 256 ? 300 : 0;
-  }
-  if (sets == 1) return 1500;
-  if (sets <= 3) return kUnlimited;
-  if (sets <= 8) return aligned ? 5000 : kUnlimited;
-  if (sets <= 16) return 500;
-  if (sets <= 24) return 400;
-  if (sets <= 32) return 250;
-  if (sets <= 64) return 120;
-  return sets <= 256 ? 64 : 0;
+  std::size_t i = 0;
+  while (i < found.sets.size() && p.sets() > found.sets[i]) ++i;
+  return i == found.sets.size() ? 0 : aligned ? found.aligned[i] : found.unaligned[i];
 }
 
-const char* why_row_product_slower(const AverageMatvec& p, const Hardware&) {
-  constexpr std::int64_t kShortRow = 600, kFewSets = 4, kTinyMatrix = 16;
-  if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow)
+const char* why_row_product_slower(const AverageMatvec& p, const Hardware& gpu) {
+  constexpr Tuned<std::int64_t> kShortRow{600, "H200"}, kFewSets{4, "H200"},
+      kTinyMatrix{16, "H200"};
+  if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow.on(gpu))
     return "cuBLAS is faster for one short vector";
-  if (p.sets() > kFewSets && p.length() <= kTinyMatrix)
+  if (p.sets() > kFewSets.on(gpu) && p.length() <= kTinyMatrix.on(gpu))
     return "the matrix is too small to be divided among blocks";
-  if (p.length() > longest_row_product(p)) return "cuBLAS is faster for this L and number of sets";
+  if (p.length() > longest_row_product(p, gpu))
+    return "cuBLAS is faster for this L and number of sets";
   return nullptr;
 }
 
@@ -194,9 +196,9 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "average_then_gemm",
      .changes = {"Averages all sets first and computes the product with cuBLAS.", Step::kReuse},
      .why_not = why_not_library,
-     .blocks = kAveraging,
+     .blocks = {{{kRowThreads}}},
      .grid = [](const AverageMatvec& p,
-                Extent) { return blocks_for(ceil_div(p.sets() * p.length(), kAveragingWarps)); },
+                Extent) { return blocks_for(ceil_div(p.sets() * p.length(), kRowWarps)); },
      .scratch_bytes = bytes_of_averages,
      .flops = flops_with_gemm,
      .bytes = bytes_with_gemm,
@@ -215,17 +217,13 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .grid =
          [](const AverageMatvec& p, Extent) {
            return with_type_and_lanes(p, [&](auto zero, auto lanes) {
-             const auto sharing = sharing_of<lanes>(p.samples() * std::int64_t{sizeof zero});
+             const RowSharing sharing = sharing_of<lanes, decltype(zero)>(p);
              return Extent{
                  static_cast<unsigned>(ceil_div(p.sets() * p.length(), sharing.rows_per_block))};
            });
          },
      .scratch_bytes = bytes_of_averages,
-     .flops =
-         [](const AverageMatvec& p) {
-           return with_type_and_lanes(
-               p, [&]<class T>(T, auto lanes) { return flops_of_wide_average<lanes, T>(p); });
-         },
+     .flops = flops_of_wide_average,
      .bytes = bytes_with_tiles<WideTile>,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
@@ -244,23 +242,14 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                  Step::kFusion},
      .why_slower = why_overlapped_slower,
      .blocks = kAveraging,
-     .grid =
-         [](const AverageMatvec& p, Extent) {
-           return with_type_and_lanes(
-               p, [&]<class T>(T, auto lanes) { return Extent{schedule_of<lanes, T>(p).blocks}; });
-         },
+     .grid = [](const AverageMatvec& p, Extent,
+                const Hardware& gpu) { return Extent{schedule_of(p, gpu).blocks}; },
      .shared_bytes =
          [](const AverageMatvec& p, Extent) {
-           return with_real(p.vectors.type, []<class T>(T) {
-             return std::max(MainTile<T>::kSharedBytes, LastTile<T>::kSharedBytes);
-           });
+           return with_real(p.vectors.type, []<class T>(T) { return kOverlappedBytes<T>; });
          },
      .scratch_bytes = bytes_of_averages,
-     .flops =
-         [](const AverageMatvec& p) {
-           return with_type_and_lanes(
-               p, [&]<class T>(T, auto lanes) { return flops_of_overlapped<lanes, T>(p); });
-         },
+     .flops = flops_of_overlapped,
      .bytes =
          [](const AverageMatvec& p) {
            const double zeroed = static_cast<double>(bytes_of_averages(p));
@@ -271,7 +260,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
          T* const averages = averages_of<T>(go);
          clear(go, averages, bytes_of_averages(p));
          launch(go, average_matvec_overlapped<lanes, T>, rows_of<lanes, T>(p),
-                product_of<T>(p, averages), averages, schedule_of<lanes, T>(p));
+                product_of<T>(p, averages), averages, schedule_of(p, go.hardware));
        });
      })},
     {.name = "split_average_then_gemm",
@@ -281,7 +270,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .why_not = why_not_library,
      .why_slower = why_library_slower,
      .blocks = kAveraging,
-     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(averaging_of(p).blocks); },
+     .grid = [](const AverageMatvec& p, Extent,
+                const Hardware& gpu) { return blocks_for(averaging_of(p, gpu).blocks); },
      .scratch_bytes = scratch_of_averaging,
      .flops = flops_of_split_average_then_gemm,
      .bytes = bytes_of_split_average_then_gemm,
@@ -311,13 +301,15 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .why_not = why_not_small,
      .why_slower = why_small_slower,
      .blocks = {{{kSmallThreads}}},
-     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(small_plan(p).blocks); },
-     .shared_bytes = [](const AverageMatvec& p, Extent) { return small_plan(p).shared_bytes; },
+     .grid = [](const AverageMatvec& p, Extent,
+                const Hardware& gpu) { return blocks_for(small_plan(p, gpu).blocks); },
+     .shared_bytes = [](const AverageMatvec& p, Extent,
+                        const Hardware& gpu) { return small_plan(p, gpu).shared_bytes; },
      .flops = flops_of_small_sets,
      .bytes = bytes_of_small_sets,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
-         launch(go, average_matvec_small_sets<T>, small_operands<T>(p));
+         launch(go, average_matvec_small_sets<T>, small_operands<T>(p, go.hardware));
        });
      })},
 };

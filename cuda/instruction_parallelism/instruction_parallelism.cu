@@ -18,6 +18,8 @@
 // chains.
 #include "routines/instruction_parallelism.hpp"
 
+#include <algorithm>
+
 #include "common/grid.cuh"
 
 namespace ado::cuda {
@@ -27,11 +29,6 @@ using Polynomial = InstructionParallelism;
 
 // Four warps, one per scheduler of a multiprocessor.
 constexpr int kThreads = 128;
-
-// The grid of the variants with low occupancy: one block per multiprocessor of an H200. On a GPU
-// with fewer multiprocessors, some of them run several blocks. The grid depends only on the problem
-// and the block.
-constexpr int kFewBlocks = 132;
 
 #ifdef __CUDACC__
 
@@ -79,15 +76,15 @@ __global__ void __launch_bounds__(kThreads)
 
 #endif
 
-// One warp per scheduler: a grid-stride loop over all elements.
-Extent few_blocks(const Polynomial& p, Extent) {
-  const std::int64_t blocks = ceil_div(p.x.elements(), kThreads);
-  return grid_of(blocks < kFewBlocks ? blocks : kFewBlocks, 1);
+// One block per multiprocessor, so one warp per scheduler: a grid-stride loop over all elements.
+Extent few_blocks(const Polynomial& p, Extent, const Hardware& gpu) {
+  return grid_of(std::min<std::int64_t>(ceil_div(p.x.elements(), kThreads), gpu.multiprocessors),
+                 1);
 }
 
 // One pass over all elements.
 template <int kChains>
-Extent all_blocks(const Polynomial& p, Extent) {
+Extent all_blocks(const Polynomial& p, Extent, const Hardware&) {
   return grid_of(ceil_div(p.x.elements(), std::int64_t{kThreads} * kChains), 1);
 }
 
@@ -103,18 +100,21 @@ double computed_elements(const Polynomial& p, Extent grid) {
   return static_cast<double>((passes * threads + in_last) * kChains);
 }
 
-template <int kChains, Extent (*kGrid)(const Polynomial&, Extent)>
-double instructions_of(const Polynomial& p) {
-  return computed_elements<kChains>(p, kGrid(p, {})) * Polynomial::kInstructions;
+using Grid = Extent(const Polynomial&, Extent, const Hardware&);
+
+template <int kChains, Grid* kGrid>
+double instructions_of(const Polynomial& p, const Hardware& gpu) {
+  return computed_elements<kChains>(p, kGrid(p, {}, gpu)) * Polynomial::kInstructions;
 }
 
-template <int kChains, Extent (*kGrid)(const Polynomial&, Extent)>
+template <int kChains, Grid* kGrid>
 constexpr Variant<Polynomial> chains_row(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .blocks = {{{kThreads}}},
           .grid = kGrid,
-          .flops = [](const Polynomial& p) { return 2 * instructions_of<kChains, kGrid>(p); },
+          .flops = [](const Polynomial& p,
+                      const Hardware& gpu) { return 2 * instructions_of<kChains, kGrid>(p, gpu); },
           .instructions = instructions_of<kChains, kGrid>,
           .run = ADO_RUN([](const Polynomial& p, const Launch& go) {
             with_real(p.x.type, [&]<class T>(T) {

@@ -2,24 +2,23 @@
 //
 // Each element of big is used once, for one addition and one comparison, so the kernels are
 // memory-bound. Their time depends on the number of bytes in flight and on the order of the
-// accesses. The kernels, in reading order:
+// accesses.
 //
-//   one_block.cuh    a single multiprocessor: wide loads and launch bounds, as in the post; then
-//                    the same on the whole device
-//   prefetch.cuh     the six ways to prefetch from the earlier post
-//   columns.cuh      wide loads on the whole device
+// Steps: read one_block.cuh beside the post on memory access tuning, then prefetch.cuh beside the
+// post on prefetching. The list at the end of this file has one entry per variant.
+//
+// Engine, in reading order:
+//
+//   columns.cuh      wide loads on the whole device, for rows of any alignment
 //   split_terms.cuh  problems with too few points for the whole device, and the same for few points
 //                    with smaller blocks and one barrier
 //   few_terms.cuh    problems with few terms, which are as memory-bound as a copy
-//
-// Times in the comments are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed, where
-// reading big alone takes 469 us.
 #include "routines/max_plus.hpp"
 
 #include "common/read_ceiling.cuh"
-#include "max_plus/few_terms.cuh"
+#include "max_plus/engine/few_terms.cuh"
+#include "max_plus/engine/split_terms.cuh"
 #include "max_plus/prefetch.cuh"
-#include "max_plus/split_terms.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -185,15 +184,11 @@ constexpr Variant<MaxPlus> kVariants[] = {
           Step::kParallelism},
      .why_slower = why_split_slower,
      .blocks = {{{kColumnThreads}}},
-     .grid =
-         [](const MaxPlus& p, Extent) {
-           const TermSplit split = term_split_of(p);
-           return Extent{static_cast<unsigned>(split.blocks_x),
-                         static_cast<unsigned>(split.blocks_y)};
-         },
+     .grid = [](const MaxPlus& p, Extent,
+                const Hardware& gpu) { return grid_of(term_split_of(p, gpu)); },
      .flops = flops_of_split,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
-       const TermSplit split = term_split_of(p);
+       const TermSplit split = term_split_of(p, go.hardware);
        if (split.blocks_y > 1) clear(go, p.out.data, static_cast<std::size_t>(p.out.bytes()));
        with_split_batch(p, [&]<class T, class Batch>(T, Batch) {
          launch(go, max_plus_split_terms<T, Batch>, operands_of<T>(p), split.lanes,
@@ -206,15 +201,11 @@ constexpr Variant<MaxPlus> kVariants[] = {
           Step::kBarriers},
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},
-     .grid =
-         [](const MaxPlus& p, Extent) {
-           const TermSplit split = one_barrier_split_of(p);
-           return Extent{static_cast<unsigned>(split.blocks_x),
-                         static_cast<unsigned>(split.blocks_y)};
-         },
+     .grid = [](const MaxPlus& p, Extent,
+                const Hardware& gpu) { return grid_of(one_barrier_split_of(p, gpu)); },
      .flops = flops_of_one_barrier,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
-       const TermSplit split = one_barrier_split_of(p);
+       const TermSplit split = one_barrier_split_of(p, go.hardware);
        if (split.blocks_y > 1) clear(go, p.out.data, static_cast<std::size_t>(p.out.bytes()));
        with_real(p.big.type, [&]<class T>(T) {
          launch(go, max_plus_one_barrier<T, OneBarrierBatch, kOneBarrierThreads>, operands_of<T>(p),
@@ -231,7 +222,7 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .grid = grid_of_few_terms,
      .flops = flops_of_few_terms,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
-       with_thread_points(p, [&]<class T, class Points>(T, Points) {
+       with_thread_points(p, go.hardware, [&]<class T, class Points>(T, Points) {
          launch(go, max_plus_few_terms<T, Points>, operands_of<T>(p));
        });
      })},

@@ -1,9 +1,8 @@
-// The first variants, from one block to the whole device.
+// The kernels of "Boosting Application Performance with GPU Memory Access Tuning", in its order.
 //
-// The post measures a single multiprocessor, so the first variants launch one or two blocks. There
-// are three loops. Each loop is followed by the kernels that run it. These kernels differ only in
-// their launch bounds, and so in the number of registers that the compiler may use for loads in
-// flight.
+// The post measures a single multiprocessor, so its kernels launch one or two blocks. There are
+// three loops. Kernels with the same loop differ only in their launch bounds, and so in the number
+// of registers that the compiler may use for loads in flight.
 #pragma once
 
 #include "common/grid.cuh"
@@ -14,6 +13,12 @@ namespace ado::cuda {
 
 inline constexpr int kOneBlockThreads = 1024;
 inline constexpr int kTwoBlocksThreads = 512;  // per block, in the variants with two blocks
+
+// Returns true if all rows of big, and out, start at multiples of a vector.
+inline bool rows_aligned(const MaxPlus& p) {
+  return starts_at_vector(p.big.data) && starts_at_vector(p.out.data) &&
+         p.points() * p.big.type.size % kVectorBytes == 0;
+}
 
 #ifdef __CUDACC__
 
@@ -44,7 +49,9 @@ inline constexpr int kUnrolledTerms = 8;
 // The stride of a grid-stride loop along x.
 inline __device__ std::int64_t grid_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
 
-// One point per thread and iteration of the grid-stride loop, one element per load.
+// --- First step of the post: wide loads ---
+
+// one_block: one point per thread and iteration of the grid-stride loop, one element per load.
 template <class T>
 __device__ void max_plus_scalar_loads(const MaxPlusOperands<T>& p) {
   for (std::int64_t point = thread_x(); point < p.points; point += grid_threads()) {
@@ -56,29 +63,13 @@ __device__ void max_plus_scalar_loads(const MaxPlusOperands<T>& p) {
   }
 }
 
-// With a bound of 1024 threads, up to 64 registers per thread are possible. For float64 on sm_90,
-// the compiler uses only 32 to 44, so loads wait until previously loaded values have been used.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads) max_plus_one_block(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
-// Launch bounds for one block per multiprocessor: for float64, the three bounded kernels use 56 to
-// 64 registers, so more loads are in flight.
-template <class T>
-__global__ void __launch_bounds__(kOneBlockThreads, 1)
-    max_plus_one_block_bounded(MaxPlusOperands<T> p) {
-  max_plus_scalar_loads(p);
-}
-
-// Two blocks with half the threads each and the same number of registers per thread.
-template <class T>
-__global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(MaxPlusOperands<T> p) {
-  max_plus_scalar_loads(p);
-}
-
-// All threads of a warp load the same element of small. A 16-byte load also loads the next elements
-// (float64: two terms per load):
+// vector_load_small: all threads of a warp load the same element of small. A 16-byte load also
+// loads the next elements (float64: two terms per load):
 //
 //   small   | k  k+1 | k+2 k+3 | ...       one vector load per two terms
 //   big     row k    | . . . point . . .   one scalar load per term
@@ -113,15 +104,8 @@ __global__ void __launch_bounds__(kOneBlockThreads)
   max_plus_vector_loads_of_small(p);
 }
 
-// With the registers of the bounded kernels, vector loads gain nothing.
-template <class T>
-__global__ void __launch_bounds__(kOneBlockThreads, 1)
-    max_plus_vector_load_small_bounded(MaxPlusOperands<T> p) {
-  max_plus_vector_loads_of_small(p);
-}
-
-// A thread computes the neighbouring points of one vector of big. All rows must start at multiples
-// of a vector (float64: two points per thread):
+// vector_load_both: a thread computes the neighbouring points of one vector of big. All rows must
+// start at multiples of a vector (float64: two points per thread):
 //
 //   row k   | thread 0 | thread 1 | thread 2 | ...   16 bytes per thread and load,
 //   row k+1 | thread 0 | thread 1 | thread 2 | ...   512 contiguous bytes per warp
@@ -152,11 +136,29 @@ __device__ void max_plus_vector_loads_of_both(const MaxPlusOperands<T>& p) {
   }
 }
 
-// Each load moves twice the bytes, with 44 registers for float64.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads)
     max_plus_vector_load_both(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_both(p);
+}
+
+// --- Third step of the post: launch bounds ---
+//
+// With a bound of 1024 threads alone, up to 64 registers per thread are possible. For float64 on
+// sm_90, the compiler uses only 32 to 44 of them, so loads wait until previously loaded values have
+// been used (the second step of the post). With launch bounds for one block per multiprocessor, the
+// same loops use 56 to 64 registers, so more loads are in flight, and vector loads gain nothing.
+
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads, 1)
+    max_plus_one_block_bounded(MaxPlusOperands<T> p) {
+  max_plus_scalar_loads(p);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads, 1)
+    max_plus_vector_load_small_bounded(MaxPlusOperands<T> p) {
+  max_plus_vector_loads_of_small(p);
 }
 
 template <class T>
@@ -165,7 +167,15 @@ __global__ void __launch_bounds__(kOneBlockThreads, 1)
   max_plus_vector_loads_of_both(p);
 }
 
-// One thread per point, so every multiprocessor has work.
+// two_blocks: half the threads per block, the same number of registers per thread.
+template <class T>
+__global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(MaxPlusOperands<T> p) {
+  max_plus_scalar_loads(p);
+}
+
+// --- After the post ---
+
+// whole_device: one thread per point, so every multiprocessor has work.
 template <class T>
 __global__ void __launch_bounds__(kTwoBlocksThreads, 2)
     max_plus_whole_device(MaxPlusOperands<T> p) {

@@ -1,4 +1,5 @@
-// Six ways to load elements of big before they are needed, with one point per thread.
+// The kernels of "Boosting Application Performance with GPU Memory Prefetching", in its order: six
+// ways to load elements of big before they are needed, with one point per thread.
 //
 // A thread loads big[k + kPrefetchDistance] at about the time at which it uses big[k]. Until its
 // use, the element is in a register or in a slot of shared memory. Slots are private to a thread,
@@ -12,12 +13,9 @@
 
 namespace ado::cuda {
 
-// Number of elements that a thread has loaded but not used yet. Six elements were the fastest in
-// the post.
-inline constexpr int kPrefetchDistance = 6;
-// The post pads the slots of a thread from six to nine.
-inline constexpr int kSlotPadding = 3;
-
+// Number of elements that a thread has loaded but not used yet: six were the fastest in the post,
+// which pads the slots of a thread from six to nine.
+inline constexpr int kPrefetchDistance = 6, kSlotPadding = 3;
 inline constexpr int kPrefetchThreads = 512;  // the largest block
 
 #ifdef __CUDACC__

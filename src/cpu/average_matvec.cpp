@@ -1,5 +1,5 @@
-// Averages of vectors times a matrix on the CPU. One source, compiled once per instruction set
-// (core/isa.hpp).
+// Averages of vectors times a matrix on the CPU, compiled once per instruction set (core/isa.hpp).
+// Steps: the scalar variants, in the order of the ladder. The other sections are the engine.
 #include "routines/average_matvec.hpp"
 
 #include "core/compensated.hpp"

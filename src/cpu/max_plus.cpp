@@ -1,4 +1,5 @@
-// Largest sums on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+// Largest sums on the CPU, compiled once per instruction set (core/isa.hpp). Steps: the scalar
+// variants, in the order of the ladder. The other sections are the engine.
 #include "routines/max_plus.hpp"
 
 #include "cpu/common/ceilings.hpp"
@@ -122,8 +123,7 @@ void blocked(const MaxPlus& problem, const Launch&) {
 // ---- in vectors ----
 
 // The larger of two numbers or, element by element, of two vectors. The compiler emits the maximum
-// instruction, which returns `best` if one of the two is NaN. A NaN in `best` therefore remains,
-// and a NaN in `sum` is lost.
+// instruction, so a NaN in `best` remains and a NaN in `sum` is lost.
 template <class V>
 ADO_INLINE V larger(V sum, V best) {
   return sum > best ? sum : best;

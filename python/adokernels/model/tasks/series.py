@@ -129,8 +129,8 @@ TASKS = {
     "instruction_parallelism": _task(
         [lambda x: horner(_PARALLEL, x)],
         [(2, _PARALLEL)],
-        # Grids of 132 blocks of 128 threads compute 16896 elements per pass and chain.
-        ((1,), (2,), (31,), (129,), (1000,), (5, 7), (2, 3, 130), (17_000,)),
+        # The last one takes several passes of 128 threads on each of up to 320 multiprocessors.
+        ((1,), (2,), (31,), (129,), (1000,), (5, 7), (2, 3, 130), (41_003,)),
         {"float32": "--shape 16777216", "float64": "--shape 8388608 --dtype float64"},
     ),
 }

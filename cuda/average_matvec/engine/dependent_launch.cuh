@@ -61,23 +61,13 @@ inline __device__ unsigned cluster_rank() {
 #endif
 }
 
-// A split barrier for all threads of a cluster: arrive, then wait. Writes to shared memory before
-// the arrival are visible to the whole cluster after the wait.
-inline __device__ void arrive_at_cluster() {
+// A barrier for all threads of a cluster. Writes to shared memory before it are visible to the
+// whole cluster after it.
+inline __device__ void synchronise_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-}
-
-inline __device__ void wait_for_cluster() {
-#if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
-}
-
-inline __device__ void synchronise_cluster() {
-  arrive_at_cluster();
-  wait_for_cluster();
 }
 
 // Returns the address of the same variable in the shared memory of block `rank` of the cluster.

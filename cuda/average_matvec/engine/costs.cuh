@@ -8,11 +8,11 @@
 
 #include <cmath>
 
-#include "average_matvec/averaging.cuh"
-#include "average_matvec/overlapped.cuh"
-#include "average_matvec/row_product.cuh"
-#include "average_matvec/small_sets.cuh"
-#include "average_matvec/two_launches.cuh"
+#include "average_matvec/engine/averaging.cuh"
+#include "average_matvec/engine/overlapped.cuh"
+#include "average_matvec/engine/row_product.cuh"
+#include "average_matvec/engine/small_sets.cuh"
+#include "average_matvec/steps.cuh"
 
 namespace ado::cuda {
 
@@ -84,14 +84,14 @@ double flops_of_wide_averages(const AverageMatvec& p, const RowSharing& sharing)
 }
 
 // FLOPs of launch_averaging(). All parts of a row have the alignment of the row.
-inline double flops_of_averaging(const AverageMatvec& p) {
-  const AveragingPlan plan = averaging_of(p);
+inline double flops_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
+  const AveragingPlan plan = averaging_of(p, gpu);
   const Sizes n(p);
   if (plan.kind == Averaging::kNone) return 0;
   return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
     if (plan.kind == Averaging::kRows)
       return flops_of_wide_averages<lanes, T>(
-          p, sharing_for<lanes>(p.sets() * p.length(), p.samples() * std::int64_t{sizeof(T)}));
+          p, sharing_for<lanes>(p.sets() * p.length(), p.samples() * std::int64_t{sizeof(T)}, gpu));
     const auto sum_of_part = [&](std::int64_t samples) {
       return flops_of_row_sum<kWarpSize, T>(p.samples(), samples, kAveragingWarps);
     };
@@ -105,23 +105,17 @@ inline double flops_of_averaging(const AverageMatvec& p) {
   });
 }
 
-// The product of each set, with one multiplication per thread and row of the matrix and a reduction
-// of these products.
-inline double flops_of_rows(const Sizes& n, double reduction) {
-  return n.rows() * (n.length + reduction);
-}
-
-// One set per block, with tree reductions for the product.
+// One set per block: each row of the matrix takes L multiplications and a tree reduction.
 template <int kLanes>
 double flops_with_trees(const AverageMatvec& p) {
   const Sizes n(p);
-  return flops_of_averages(n, kLanes) + flops_of_rows(n, kFlopsOfTreeReduction);
+  return flops_of_averages(n, kLanes) + n.rows() * (n.length + kFlopsOfTreeReduction);
 }
 
-// One set per block, with shuffles in two stages for the product.
+// One set per block, with shuffles in two stages instead.
 inline double flops_with_shuffles(const AverageMatvec& p) {
   const Sizes n(p);
-  return flops_of_averages(n, 32) + flops_of_rows(n, 33 * kFlopsOfShuffles);
+  return flops_of_averages(n, 32) + n.rows() * (n.length + 33 * kFlopsOfShuffles);
 }
 
 // The product is assumed to consist of L FMAs per element of the result. cuBLAS selects its kernel
@@ -139,38 +133,35 @@ double flops_of_tiles(const AverageMatvec& p, double tiles) {
   return tiles * Tile::kElements * (2 * Tile::kChunk * chunks + Tile::kTeams);
 }
 
-template <int kLanes, class T>
-RowSharing wide_sharing(const AverageMatvec& p) {
-  return sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)});
+inline double flops_of_wide_average(const AverageMatvec& p) {
+  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+    using Tile = WideTile<T>;
+    const auto tiles =
+        static_cast<double>(ceil_div(p.sets(), Tile::kSets) * ceil_div(p.length(), Tile::kRows));
+    return flops_of_wide_averages<lanes, T>(p, sharing_of<lanes, T>(p)) +
+           flops_of_tiles<Tile>(p, tiles);
+  });
 }
 
-template <int kLanes, class T>
-double flops_of_wide_average(const AverageMatvec& p) {
-  using Tile = WideTile<T>;
-  const auto tiles =
-      static_cast<double>(ceil_div(p.sets(), Tile::kSets) * ceil_div(p.length(), Tile::kRows));
-  return flops_of_wide_averages<kLanes, T>(p, wide_sharing<kLanes, T>(p)) +
-         flops_of_tiles<Tile>(p, tiles);
+inline double flops_of_overlapped(const AverageMatvec& p, const Hardware& gpu) {
+  const OverlapSchedule schedule = schedule_of(p, gpu);
+  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+    return flops_of_wide_averages<lanes, T>(p, sharing_of<lanes, T>(p)) +
+           flops_of_tiles<MainTile<T>>(p, 1.0 * schedule.groups * schedule.group_tiles) +
+           flops_of_tiles<LastTile<T>>(p, schedule.blocks - schedule.first_last_tile);
+  });
 }
 
-template <int kLanes, class T>
-double flops_of_overlapped(const AverageMatvec& p) {
-  const OverlapSchedule schedule = schedule_of<kLanes, T>(p);
-  return flops_of_wide_averages<kLanes, T>(p, wide_sharing<kLanes, T>(p)) +
-         flops_of_tiles<MainTile<T>>(p, 1.0 * schedule.groups * schedule.group_tiles) +
-         flops_of_tiles<LastTile<T>>(p, schedule.blocks - schedule.first_last_tile);
-}
-
-inline double flops_of_split_average_then_gemm(const AverageMatvec& p) {
+inline double flops_of_split_average_then_gemm(const AverageMatvec& p, const Hardware& gpu) {
   const Sizes n(p);
-  return flops_of_averaging(p) + 2 * n.rows() * n.length;
+  return flops_of_averaging(p, gpu) + 2 * n.rows() * n.length;
 }
 
 // The columns of staged chunks and the rows of blocks are padded. Each warp then reduces its
 // products over the lanes. The sums of the warps that share a row are added to an initial zero.
-inline double flops_of_row_product(const AverageMatvec& p) {
-  return flops_of_averaging(p) +
-         with_row_product(p, [&](auto, auto, auto sets, const RowProductPlan& plan) {
+inline double flops_of_row_product(const AverageMatvec& p, const Hardware& gpu) {
+  return flops_of_averaging(p, gpu) +
+         with_row_product(p, gpu, [&](auto, auto, auto sets, const RowProductPlan& plan) {
            constexpr int kValues = kWarpRows * sets;
            const double tiles = 1.0 * plan.row_blocks * plan.set_tiles;
            const std::int64_t chunks = ceil_div(p.length(), std::int64_t{plan.chunk});
@@ -186,8 +177,8 @@ inline double flops_of_row_product(const AverageMatvec& p) {
 }
 
 // All lanes of a block execute the additions of the reductions, including lanes without a row.
-inline double flops_of_small_sets(const AverageMatvec& p) {
-  const SmallPlan plan = small_plan(p);
+inline double flops_of_small_sets(const AverageMatvec& p, const Hardware& gpu) {
+  const SmallPlan plan = small_plan(p, gpu);
   const Sizes n(p);
   const double full = static_cast<double>(std::int64_t{1} << plan.log_sets);
   const auto of_block = [&](double sets) {
@@ -231,24 +222,24 @@ double bytes_with_tiles(const AverageMatvec& p) {
 }
 
 // The vectors are read once, the averages and the sums of parts are written, and the sums are read.
-inline double bytes_of_averaging(const AverageMatvec& p) {
-  const AveragingPlan plan = averaging_of(p);
+inline double bytes_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
+  const AveragingPlan plan = averaging_of(p, gpu);
   const Sizes n(p);
   if (plan.kind == Averaging::kNone) return 0;
   const double parts = plan.split.parts > 1 ? static_cast<double>(plan.split.parts) : 0;
   return n.element_bytes * n.rows() * (n.samples + 1 + 2 * parts);
 }
 
-inline double bytes_of_split_average_then_gemm(const AverageMatvec& p) {
+inline double bytes_of_split_average_then_gemm(const AverageMatvec& p, const Hardware& gpu) {
   const Sizes n(p);
-  return bytes_of_averaging(p) + n.element_bytes * (2 * n.rows() + n.length * n.length);
+  return bytes_of_averaging(p, gpu) + n.element_bytes * (2 * n.rows() + n.length * n.length);
 }
 
 // The matrix is read once per tile of sets, and the averages of a tile once per block of rows.
-inline double bytes_of_row_product(const AverageMatvec& p) {
+inline double bytes_of_row_product(const AverageMatvec& p, const Hardware& gpu) {
   const Sizes n(p);
-  return bytes_of_averaging(p) +
-         with_row_product(p, [&](auto, auto, auto sets, const RowProductPlan& plan) {
+  return bytes_of_averaging(p, gpu) +
+         with_row_product(p, gpu, [&](auto, auto, auto sets, const RowProductPlan& plan) {
            const double matrix =
                1.0 * plan.set_tiles * plan.row_blocks * plan.row_groups * kWarpRows * n.length;
            const double averages = 1.0 * plan.set_tiles * sets * plan.row_blocks * n.length;
@@ -257,10 +248,10 @@ inline double bytes_of_row_product(const AverageMatvec& p) {
 }
 
 // Each block reads the whole matrix.
-inline double bytes_of_small_sets(const AverageMatvec& p) {
+inline double bytes_of_small_sets(const AverageMatvec& p, const Hardware& gpu) {
   const Sizes n(p);
   return n.element_bytes * (n.rows() * (n.samples + 1) +
-                            static_cast<double>(small_plan(p).blocks) * n.length * n.length);
+                            static_cast<double>(small_plan(p, gpu).blocks) * n.length * n.length);
 }
 
 }  // namespace ado::cuda

@@ -10,7 +10,7 @@
 // If there are several rows and they are not aligned, a thread computes several single points.
 #pragma once
 
-#include "max_plus/columns.cuh"
+#include "max_plus/engine/columns.cuh"
 
 namespace ado::cuda {
 
@@ -26,15 +26,17 @@ struct ThreadPoints {
 
 // Calls `visit` with a zero of the element type and with the points per thread. In small problems,
 // each thread has one point. In unaligned rows, a thread has as many single points as a vector has
-// elements, or half as many if there are at least kTermsPerThread terms. Tuned on an H200.
+// elements, or half as many if there are at least kTermsPerThread terms.
 template <class Visit>
-auto with_thread_points(const MaxPlus& p, Visit visit) {
-  constexpr std::int64_t kFewPoints = 1 << 19;
+auto with_thread_points(const MaxPlus& p, const Hardware& gpu, Visit visit) {
+  constexpr Tuned<double> kPointsPerMultiprocessor{3971.875, "H200"};  // 2^19 points
+  const bool few =
+      static_cast<double>(p.points()) < kPointsPerMultiprocessor.on(gpu) * gpu.multiprocessors;
   return with_real(p.big.type, [&]<class T>(T zero) {
     constexpr int kLength = kVectorLength<T>;
     const bool one_row =
         p.terms() == 1 && starts_at_vector(p.big.data) && starts_at_vector(p.out.data);
-    return p.points() < kFewPoints       ? visit(zero, ThreadPoints<1, 1>{})
+    return few                           ? visit(zero, ThreadPoints<1, 1>{})
            : one_row || rows_aligned(p)  ? visit(zero, ThreadPoints<kLength, 1>{})
            : p.terms() < kTermsPerThread ? visit(zero, ThreadPoints<1, kLength>{})
                                          : visit(zero, ThreadPoints<1, kLength / 2>{});
@@ -47,16 +49,16 @@ std::int64_t threads_of_points(std::int64_t points) {
   return points / Points::kLength + points % Points::kLength;
 }
 
-inline Extent grid_of_few_terms(const MaxPlus& p, Extent) {
-  return with_thread_points(p, [&]<class Points>(auto, Points) {
+inline Extent grid_of_few_terms(const MaxPlus& p, Extent, const Hardware& gpu) {
+  return with_thread_points(p, gpu, [&]<class Points>(auto, Points) {
     constexpr std::int64_t kOfBlock = std::int64_t{kFewTermsThreads} * Points::kVectors;
     return grid_of(ceil_div(threads_of_points<Points>(p.points()), kOfBlock), 1);
   });
 }
 
 // Executed FLOPs. Threads of the last block that have no point repeat the last single point.
-inline double flops_of_few_terms(const MaxPlus& p) {
-  return with_thread_points(p, [&]<class Points>(auto, Points) {
+inline double flops_of_few_terms(const MaxPlus& p, const Hardware& gpu) {
+  return with_thread_points(p, gpu, [&]<class Points>(auto, Points) {
     constexpr std::int64_t kOfBlock = std::int64_t{kFewTermsThreads} * Points::kVectors;
     const std::int64_t points =
         Points::kLength > 1 ? p.points() : ceil_div(p.points(), kOfBlock) * kOfBlock;
@@ -64,10 +66,9 @@ inline double flops_of_few_terms(const MaxPlus& p) {
   });
 }
 
-// Tuned on an H200.
-inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware&) {
-  constexpr std::int64_t kMaxTerms = 16;
-  return p.terms() <= kMaxTerms
+inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware& gpu) {
+  constexpr Tuned<std::int64_t> kMaxTerms{16, "H200"};
+  return p.terms() <= kMaxTerms.on(gpu)
              ? nullptr
              : "with this many terms, other variants have as many bytes in flight";
 }

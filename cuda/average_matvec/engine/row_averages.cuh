@@ -19,6 +19,12 @@ namespace ado::cuda {
 
 inline constexpr int kAveragingThreads = 256;
 inline constexpr int kAveragingWarps = kAveragingThreads / kWarpSize;
+inline constexpr int kAveragingBlocks = 4;  // resident per multiprocessor
+
+// The number of averaging blocks that are resident at the same time.
+constexpr std::int64_t resident_averagers(const Hardware& gpu) {
+  return std::int64_t{kAveragingBlocks} * gpu.multiprocessors;
+}
 
 // A thread averages kShortRows short rows.
 inline constexpr std::int64_t kShortRowBytes = 24;
@@ -55,8 +61,7 @@ constexpr RowSharing sharing_of(std::int64_t row_bytes) {
   }
 }
 
-// Calls `visit` with the number of lanes that share a row; 0 for short rows. The limits were tuned
-// on an H200 (132 multiprocessors).
+// Calls `visit` with the number of lanes that share a row; 0 for short rows (tuned on an H200).
 template <class Visit>
 auto with_lanes(std::int64_t row_bytes, Visit visit) {
   if (row_bytes > 2048) return visit(std::integral_constant<int, kWarpSize>{});
@@ -65,6 +70,11 @@ auto with_lanes(std::int64_t row_bytes, Visit visit) {
   if (row_bytes > 100) return visit(std::integral_constant<int, 2>{});
   if (row_bytes > kShortRowBytes) return visit(std::integral_constant<int, 1>{});
   return visit(std::integral_constant<int, 0>{});
+}
+
+template <int kLanes, class T>
+RowSharing sharing_of(const AverageMatvec& p) {
+  return sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)});
 }
 
 // Calls `visit` with a zero of the element type and with the number of lanes per row.

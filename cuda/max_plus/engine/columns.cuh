@@ -3,12 +3,10 @@
 //
 // Without stores, nearly every block size and batch reads at 99 % of the ceiling. The stores of out
 // add 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
-// and writes. Smaller blocks, which store less at a time, take longer: blocks of 256 threads take
-// 497 us, 512 take 495 us, 1024 take 492 us. Bulk copies into a ring in shared memory take 528 us,
-// and loads marked evict-first 505 us. Storing out with evict-last appears faster only because the
-// next kernel writes the lines back.
-//
-// Times are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed; reading takes 469 us.
+// and writes. Slower than this kernel are smaller blocks, which store less at a time (1 %), loads
+// marked evict-first (3 %), and bulk copies into a ring in shared memory (7 %). Storing out with
+// evict-last appears faster only because the next kernel writes the lines back. (64 terms of 4 Mi
+// points in float64, H200.)
 #pragma once
 
 #include "max_plus/one_block.cuh"
@@ -28,12 +26,6 @@ struct ColumnBatch {
   static constexpr int kLength = kLengthOf, kVectors = kVectorsOf, kRows = kRowsOf;
   static constexpr int kPoints = kLength * kVectors;
 };
-
-// Returns true if all rows of big, and out, start at multiples of a vector.
-inline bool rows_aligned(const MaxPlus& p) {
-  return starts_at_vector(p.big.data) && starts_at_vector(p.out.data) &&
-         p.points() * p.big.type.size % kVectorBytes == 0;
-}
 
 // Calls `visit` with a zero of the element type and with the batch: one 16-byte vector of each of
 // two rows or, if rows are not aligned, two elements of each of two rows. With more rows in a

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "average_matvec/dependent_launch.cuh"
-#include "average_matvec/row_averages.cuh"
+#include "average_matvec/engine/dependent_launch.cuh"
+#include "average_matvec/engine/row_averages.cuh"
 
 namespace ado::cuda {
 
@@ -22,25 +22,37 @@ struct SplitRows {
   std::int64_t part_samples;  // the last part of a row may be shorter
 };
 
-// Tuned on an H200 (132 multiprocessors).
-inline constexpr std::int64_t kMaxPartBytes = 128 << 10;
-inline constexpr std::int64_t kMinPartBytes = 8 << 10;
-inline constexpr std::int64_t kMaxParts = 4096;       // of all rows, if parts exceed kMaxPartBytes
-inline constexpr std::int64_t kMinSplitBlocks = 528;  // four per multiprocessor
+inline constexpr Tuned<std::int64_t> kMaxPartBytes{128 << 10, "H200"};
+inline constexpr Tuned<std::int64_t> kMinPartBytes{8 << 10, "H200"};
+inline constexpr Tuned<std::int64_t> kMaxParts{4096, "H200"};  // if parts exceed kMaxPartBytes
+inline constexpr Tuned<std::int64_t> kLongRow{1 << 20, "H200"};
+// Bytes that one block reads in the time of the second kernel, 2 us.
+inline constexpr Tuned<std::int64_t> kBlockBytes{92 << 10, "H200"};
 
-// Returns true if splitting saves more than the 2 us of the second kernel. One block reads 92 KiB
-// in 2 us, and kBusyRows blocks saturate DRAM. Rows of at least kLongRow bytes are always split,
-// because their blocks would end at different times.
-inline bool worth_splitting(std::int64_t rows, std::int64_t row_bytes) {
-  constexpr std::int64_t kBusyRows = 96, kLongRow = 1 << 20;
-  return row_bytes >= kLongRow || row_bytes * (kBusyRows - rows) > kBusyRows * (92 << 10);
+// The number of rows, with one block each, that saturates DRAM.
+inline std::int64_t saturating_rows(const Hardware& gpu) {
+  constexpr double kBlockBandwidth = 51.2e9;  // at the peak rate; a block reads 47 GB/s (H200)
+  constexpr std::int64_t kUnit = 8;           // the rate of a block is known to a few per cent
+  const auto rows = static_cast<std::int64_t>(gpu.memory_bandwidth / kBlockBandwidth + kUnit / 2);
+  return std::clamp<std::int64_t>(rows / kUnit * kUnit, kUnit,
+                                  std::max<std::int64_t>(resident_averagers(gpu), kUnit));
 }
 
-inline SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int element_bytes) {
+// Returns true if splitting saves more time than the second kernel takes. Long rows are always
+// split, because their blocks would end at different times.
+inline bool worth_splitting(std::int64_t rows, std::int64_t row_bytes, const Hardware& gpu) {
+  const std::int64_t busy = saturating_rows(gpu);
+  return row_bytes >= kLongRow.on(gpu) || row_bytes * (busy - rows) > busy * kBlockBytes.on(gpu);
+}
+
+inline SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int element_bytes,
+                               const Hardware& gpu) {
   const std::int64_t row_bytes = samples * element_bytes;
-  if (!worth_splitting(rows, row_bytes)) return {.parts = 1, .part_samples = samples};
-  const std::int64_t part_bytes = std::max(kMaxPartBytes, rows * row_bytes / kMaxParts);
-  const std::int64_t busy = std::min(ceil_div(kMinSplitBlocks, rows), row_bytes / kMinPartBytes);
+  if (!worth_splitting(rows, row_bytes, gpu)) return {.parts = 1, .part_samples = samples};
+  const std::int64_t part_bytes =
+      std::max(kMaxPartBytes.on(gpu), rows * row_bytes / kMaxParts.on(gpu));
+  const std::int64_t busy =
+      std::min(ceil_div(resident_averagers(gpu), rows), row_bytes / kMinPartBytes.on(gpu));
   const std::int64_t wanted = std::max(busy, ceil_div(row_bytes, part_bytes));
   constexpr std::int64_t kUnit = 128;  // elements; parts start at the same offset in a sector
   const std::int64_t part_samples = ceil_div(ceil_div(samples, wanted), kUnit) * kUnit;
@@ -65,7 +77,7 @@ __device__ T sum_over_block(T own, T* warp_sums) {
 
 // Writes the sum of each part.
 template <class T>
-__global__ void __launch_bounds__(kAveragingThreads, 4)
+__global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
     average_matvec_split_sums(SampleRows<T> p, SplitRows split, T* sums) {
   __shared__ T warp_sums[kAveragingWarps];
   allow_next_kernel();
@@ -96,7 +108,7 @@ __global__ void __launch_bounds__(kAveragingThreads)
 
 // Averages of rows that are not split (row_averages.cuh).
 template <int kLanes, class T>
-__global__ void __launch_bounds__(kAveragingThreads, 4)
+__global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
     average_matvec_row_average(SampleRows<T> rows, T* averages) {
   __shared__ T warp_sums[kAveragingWarps];
   allow_next_kernel();
@@ -118,42 +130,37 @@ struct AveragingPlan {
   SplitRows split = {.parts = 1, .part_samples = 0};
 };
 
-// The number of blocks that occupies the whole device. Tuned on an H200 (132 multiprocessors).
-inline constexpr std::int64_t kFullBlocks = 528;
-
-// Like sharing_of(), but rows that need whole warps are shared by more warps, until there are
-// kFullBlocks blocks or one row per block.
+// Like sharing_of(), but rows that need whole warps are shared by more warps, until the blocks
+// occupy the whole device or have one row each.
 template <int kLanes>
-RowSharing sharing_for(std::int64_t rows, std::int64_t row_bytes) {
+RowSharing sharing_for(std::int64_t rows, std::int64_t row_bytes, const Hardware& gpu) {
   RowSharing sharing = sharing_of<kLanes>(row_bytes);
   while (kLanes == kWarpSize && sharing.rows_per_block > 1 &&
-         ceil_div(rows, sharing.rows_per_block) < kFullBlocks) {
+         ceil_div(rows, sharing.rows_per_block) < resident_averagers(gpu)) {
     sharing.warps_per_row *= 2;
     sharing.rows_per_block /= 2;
   }
   return sharing;
 }
 
-inline AveragingPlan averaging_plan(std::int64_t rows, std::int64_t samples, int element_bytes) {
+inline AveragingPlan averaging_of(const AverageMatvec& p, const Hardware& gpu) {
+  const std::int64_t rows = p.sets() * p.length(), samples = p.samples();
+  const int element_bytes = p.vectors.type.size;
   AveragingPlan plan;
   const std::int64_t row_bytes = samples * element_bytes;
   if (samples == 1 || rows == 0) return plan;
-  plan.split = split_rows_of(rows, samples, element_bytes);
+  plan.split = split_rows_of(rows, samples, element_bytes, gpu);
   plan.kind = plan.split.parts > 1 ? Averaging::kSplit : Averaging::kRows;
   plan.blocks =
       plan.split.parts > 1 ? rows * plan.split.parts : with_lanes(row_bytes, [&](auto lanes) {
-        return ceil_div(rows, sharing_for<lanes>(rows, row_bytes).rows_per_block);
+        return ceil_div(rows, sharing_for<lanes>(rows, row_bytes, gpu).rows_per_block);
       });
   return plan;
 }
 
-inline AveragingPlan averaging_of(const AverageMatvec& p) {
-  return averaging_plan(p.sets() * p.length(), p.samples(), p.vectors.type.size);
-}
-
 // Bytes of scratch memory, which contains the averages, then the sums of the parts.
-inline std::size_t scratch_of_averaging(const AverageMatvec& p) {
-  const AveragingPlan plan = averaging_of(p);
+inline std::size_t scratch_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
+  const AveragingPlan plan = averaging_of(p, gpu);
   if (plan.kind == Averaging::kNone) return 0;
   const std::int64_t sums = plan.split.parts > 1 ? plan.split.parts : 0;
   return static_cast<std::size_t>(p.sets() * p.length() * (1 + sums) * p.vectors.type.size);
@@ -164,7 +171,7 @@ inline std::size_t scratch_of_averaging(const AverageMatvec& p) {
 // Launches the kernels that compute the averages. Returns the address of the averages.
 template <class T>
 const T* launch_averaging(const Launch& go, const AverageMatvec& p) {
-  const AveragingPlan plan = averaging_of(p);
+  const AveragingPlan plan = averaging_of(p, go.hardware);
   const std::int64_t rows = p.sets() * p.length(), samples = p.samples();
   const T* const vectors = p.vectors.as<const T>();
   T* const averages = reinterpret_cast<T*>(go.scratch);
@@ -175,7 +182,8 @@ const T* launch_averaging(const Launch& go, const AverageMatvec& p) {
       return vectors;
     case Averaging::kRows:
       with_lanes(samples * std::int64_t{sizeof(T)}, [&](auto lanes) {
-        const RowSharing sharing = sharing_for<lanes>(rows, samples * std::int64_t{sizeof(T)});
+        const RowSharing sharing =
+            sharing_for<lanes>(rows, samples * std::int64_t{sizeof(T)}, go.hardware);
         launch(averaging, average_matvec_row_average<lanes, T>,
                SampleRows<T>{vectors, rows, samples, sharing}, averages);
       });

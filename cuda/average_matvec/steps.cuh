@@ -1,7 +1,11 @@
-// The first variants: a block averages the vectors of a set and multiplies the average by the
-// matrix. So the whole matrix is read for every set.
+// The kernels of the posts, in their order. In parentheses: the names in the posts.
 //
-// A block has kSetThreads threads, one per element of the average, so L is at most kSetThreads.
+// In the first four, a block averages the vectors of a set and multiplies the average by the
+// matrix, so the whole matrix is read for every set. Such a block has kSetThreads threads, one per
+// element of the average, so L is at most kSetThreads.
+//
+// The posts add float32 numbers in plain sums and test 1024 samples, which are 1 or 2. Here, sums
+// are compensated, so that the error does not grow with M.
 #pragma once
 
 #include "common/grid.cuh"
@@ -11,6 +15,7 @@
 namespace ado::cuda {
 
 inline constexpr int kSetThreads = 1024;
+inline constexpr int kRowThreads = 256, kRowWarps = kRowThreads / kWarpSize;
 
 #ifdef __CUDACC__
 
@@ -61,8 +66,8 @@ __device__ void tree_reduction(T (&values)[kSetThreads], int thread) {
   }
 }
 
-// One block for all sets, one thread per element. Neighbouring threads read samples that are one
-// row apart, which is uncoalesced.
+// one_block (gpu_version1): one block for all sets, one thread per element. Neighbouring threads
+// read samples that are one row apart, which is uncoalesced.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_one_block(AverageMatvecOperands<T> p) {
@@ -82,8 +87,8 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// One block per set, because the sets are independent. If there are more sets than blocks in the
-// largest grid, a block processes several.
+// block_per_set (gpu_version2): one block per set, because the sets are independent. If there are
+// more sets than blocks in the largest grid, a block processes several.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_block_per_set(AverageMatvecOperands<T> p) {
@@ -103,8 +108,8 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// One warp averages one element. Its lanes read neighbouring samples (coalesced), and their sums
-// are added by shuffles. The block has 32 warps of 32 lanes.
+// warp_average (gpu_version3): one warp averages one element. Its lanes read neighbouring samples
+// (coalesced), and their sums are added by shuffles. The block has 32 warps of 32 lanes.
 //
 //   samples of element e    0     1     2  ...   31     32    33  ...
 //   read by              lane 0  lane 1 ...  lane 31  lane 0  lane 1 ...   of warp e % 32
@@ -136,8 +141,9 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// The products of a row are also added by shuffles: first within each warp, then the sums of the 32
-// warps within the first warp. Two barriers per row instead of eleven.
+// warp_shuffle (gpu_version4): the products of a row are also added by shuffles: first within each
+// warp, then the sums of the 32 warps within the first warp. Two barriers per row instead of
+// eleven.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_warp_shuffle(AverageMatvecOperands<T> p) {
@@ -157,6 +163,25 @@ __global__ void __launch_bounds__(kSetThreads)
       }
       __syncthreads();  // the first warp has read the sums, so they may be overwritten
     }
+  }
+}
+
+// average_then_gemm (gpu_version5): averages only, with one warp per row for the rows of all sets.
+// The products of all sets then form one matrix product, which cuBLAS computes and which reads the
+// matrix a few times instead of once per set. A grid-stride loop covers more rows than a grid has
+// warps.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    average_matvec_average(AverageMatvecOperands<T> p, T* averages) {
+  const int lane = threadIdx.x % kWarpSize;
+  const std::int64_t rows = p.sets * p.length;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRowWarps; first < rows;
+       first += std::int64_t{gridDim.x} * kRowWarps) {
+    const std::int64_t row = first + threadIdx.x / kWarpSize;
+    if (row >= rows) return;
+    const T sum =
+        sum_over_lanes(sum_of_samples(p.vectors + row * p.samples, p.samples, lane, kWarpSize));
+    if (lane == 0) averages[row] = sum / static_cast<T>(p.samples);
   }
 }
 

@@ -17,8 +17,8 @@
 
 #include <algorithm>
 
-#include "average_matvec/dependent_launch.cuh"
-#include "average_matvec/product_tile.cuh"
+#include "average_matvec/engine/dependent_launch.cuh"
+#include "average_matvec/engine/product_tile.cuh"
 
 namespace ado::cuda {
 
@@ -28,6 +28,21 @@ inline constexpr int kProductWarps = kProductThreads / kWarpSize;
 inline constexpr int kProductBlocks = 2;  // resident per multiprocessor
 inline constexpr std::int64_t kMaxCluster = 8;
 inline constexpr std::int64_t kStagedBytes = 16 << 10;  // averages per chunk; there are two buffers
+
+// The largest cluster that fits on the GPU. The blocks of a cluster run on one GPC. In a part of a
+// GPU (green context, MPS), the multiprocessors can belong to any GPCs, but some GPC has at least
+// the mean number of them.
+inline std::int64_t max_cluster(const Hardware& gpu) {
+  constexpr std::int64_t kMaxGpcs = 16;  // no GPU has more
+  return std::min(kMaxCluster, kProductBlocks * ceil_div(gpu.multiprocessors, kMaxGpcs));
+}
+
+// The number of blocks that are resident at the same time, even in clusters, which do not divide
+// the multiprocessors of the GPCs evenly: seven eighths in whole clusters (H200: 112 of 132).
+inline std::int64_t one_wave(const Hardware& gpu) {
+  const std::int64_t most = gpu.multiprocessors, used = most * 7 / 8 / kMaxCluster * kMaxCluster;
+  return kProductBlocks * std::max(used, std::min(most, kMaxCluster));
+}
 
 // Number of loads in flight per lane and row. Each loads kLength columns; together, 32 bytes.
 template <class T, int kLength>
@@ -46,22 +61,21 @@ struct RowProductPlan {
 };
 
 template <class T, int kLength, int kSets>
-RowProductPlan row_product_plan(std::int64_t length, std::int64_t sets) {
-  // The number of blocks that are resident at the same time, even in clusters of eight. A second
-  // wave would expose the latency of its first loads again. Tuned on an H200 (132 multiprocessors).
-  constexpr std::int64_t kOneWave = 112 * kProductBlocks;
+RowProductPlan row_product_plan(std::int64_t length, std::int64_t sets, const Hardware& gpu) {
+  // A second wave would expose the latency of its first loads again.
+  const std::int64_t wave = one_wave(gpu);
   const std::int64_t set_tiles = ceil_div(sets, std::int64_t{kSets});
   const auto row_blocks = [&](int row_groups) {
     return ceil_div(length, std::int64_t{kWarpRows} * row_groups);
   };
   int row_groups = std::min(kProductWarps, kSets);
   if (const std::int64_t blocks = row_blocks(row_groups) * set_tiles;
-      row_groups > 1 && 2 * row_groups > kSets && blocks > kOneWave / 2 && blocks < kOneWave)
+      row_groups > 1 && 2 * row_groups > kSets && blocks > wave / 2 && blocks < wave)
     row_groups /= 2;
   const std::int64_t stride = std::int64_t{kProductWarps / row_groups} * kWarpSize * kLength;
   const std::int64_t tiles = std::max<std::int64_t>(row_blocks(row_groups) * set_tiles, 1);
   const std::int64_t cluster = std::max<std::int64_t>(
-      std::min({kMaxCluster, kOneWave / tiles, ceil_div(length, stride)}), 1);
+      std::min({max_cluster(gpu), wave / tiles, ceil_div(length, stride)}), 1);
   const std::int64_t most = kStagedBytes / (kSets * std::int64_t{sizeof(T)});
   const std::int64_t share = std::max(ceil_div(ceil_div(length, cluster), stride) * stride, stride);
   const std::int64_t chunk = kStagesAverages<kSets> ? std::min(most, share) : share;
@@ -77,16 +91,15 @@ RowProductPlan row_product_plan(std::int64_t length, std::int64_t sets) {
 // Calls `visit` with the number of sets per tile. Small matrices use smaller tiles, although the
 // matrix is then read several times: the kernel for a tile of four sets has a third of the
 // instructions of the largest one, and with cold caches the instructions are fetched from DRAM.
-// Tuned on an H200 (132 multiprocessors).
 template <class T, class Visit>
-auto with_set_tile(std::int64_t length, std::int64_t sets, Visit visit) {
-  constexpr std::int64_t kShortLength = 700, kTwoWaves = 448;
+auto with_set_tile(std::int64_t length, std::int64_t sets, const Hardware& gpu, Visit visit) {
+  constexpr Tuned<std::int64_t> kShortLength{700, "H200"};
   constexpr int kLargest = sizeof(T) == sizeof(float) ? 16 : 8;
   const auto suffices = [&](int tile) {
     const std::int64_t rows = std::int64_t{kWarpRows} * std::min(tile, kProductWarps);
     return sets <= tile ||
-           (length <= kShortLength &&
-            ceil_div(length, rows) * ceil_div(sets, std::int64_t{tile}) <= kTwoWaves);
+           (length <= kShortLength.on(gpu) &&
+            ceil_div(length, rows) * ceil_div(sets, std::int64_t{tile}) <= 2 * one_wave(gpu));
   };
   if (sets <= 1) return visit(std::integral_constant<int, 1>{});
   if (sets <= 2) return visit(std::integral_constant<int, 2>{});
@@ -99,11 +112,12 @@ auto with_set_tile(std::int64_t length, std::int64_t sets, Visit visit) {
 // sets per tile, and the plan. Loads are as wide as the alignment of all rows of the matrix and of
 // the averages allows.
 template <class Visit>
-auto with_row_product(const AverageMatvec& p, Visit visit) {
+auto with_row_product(const AverageMatvec& p, const Hardware& gpu, Visit visit) {
   return with_real(p.vectors.type, [&]<class T>(T zero) {
-    return with_set_tile<T>(p.length(), p.sets(), [&](auto sets) {
+    return with_set_tile<T>(p.length(), p.sets(), gpu, [&](auto sets) {
       const auto with_length = [&](auto length) {
-        return visit(zero, length, sets, row_product_plan<T, length, sets>(p.length(), p.sets()));
+        return visit(zero, length, sets,
+                     row_product_plan<T, length, sets>(p.length(), p.sets(), gpu));
       };
       // If M is 1, the averages are the vectors.
       const auto aligned = [&](int bytes) {
@@ -292,15 +306,16 @@ __global__ void __launch_bounds__(kProductThreads, kProductBlocks)
 // out = matrix * averages^T, launched as dependent on the kernel that computes the averages.
 template <class T>
 void launch_row_product(const Launch& go, const AverageMatvec& p, const T* averages) {
-  with_row_product(p, [&]<class U>(U, auto length, auto sets, const RowProductPlan& plan) {
-    if constexpr (std::is_same_v<T, U>) {
-      Launch product = go;
-      product.grid = {static_cast<unsigned>(blocks_of(plan))};
-      product.shared_bytes = plan.shared_bytes;
-      launch_with({.dependent = true, .cluster = plan.cluster}, product,
-                  average_matvec_row_product<T, length, sets>, product_of(p, averages), plan);
-    }
-  });
+  with_row_product(
+      p, go.hardware, [&]<class U>(U, auto length, auto sets, const RowProductPlan& plan) {
+        if constexpr (std::is_same_v<T, U>) {
+          Launch product = go;
+          product.grid = {static_cast<unsigned>(blocks_of(plan))};
+          product.shared_bytes = plan.shared_bytes;
+          launch_with({.dependent = true, .cluster = plan.cluster}, product,
+                      average_matvec_row_product<T, length, sets>, product_of(p, averages), plan);
+        }
+      });
 }
 
 #endif

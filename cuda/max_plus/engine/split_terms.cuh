@@ -19,12 +19,16 @@
 
 #include <algorithm>
 
-#include "max_plus/columns.cuh"
+#include "max_plus/engine/columns.cuh"
 
 namespace ado::cuda {
 
-// Number of blocks that keeps the device busy. Tuned on an H200 (132 multiprocessors).
-inline constexpr std::int64_t kBusyBlocks = 768;
+// The number of blocks that keeps the device busy. It also limits the atomic operations.
+inline std::int64_t busy_blocks(const Hardware& gpu) {
+  constexpr Tuned<double> kPerMultiprocessor{5.82, "H200"};  // 768 blocks
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(kPerMultiprocessor.on(gpu) * gpu.multiprocessors), 1);
+}
 // Minimum number of batches of rows per team, if the terms are split over blocks.
 inline constexpr int kMinBatches = 4;
 
@@ -43,14 +47,17 @@ struct TermSplit {
   std::int64_t rows_per_block;
 };
 
-inline TermSplit term_split_of(const MaxPlus& p) {
+inline Extent grid_of(const TermSplit& split) { return grid_of(split.blocks_x, split.blocks_y); }
+
+inline TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
   if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
   return with_split_batch(p, [&]<class Batch>(auto, Batch) {
     const std::int64_t row_threads = ceil_div(p.points(), Batch::kPoints);
+    const std::int64_t busy = busy_blocks(gpu);
     // Narrow the teams, in whole warps, until the device is busy or the teams would have too few
     // rows.
     std::int64_t lanes = kColumnThreads;
-    while (lanes > 32 && ceil_div(row_threads, lanes) < kBusyBlocks &&
+    while (lanes > 32 && ceil_div(row_threads, lanes) < busy &&
            2 * kColumnThreads / lanes * Batch::kRows <= p.terms())
       lanes /= 2;
     lanes = std::min(lanes, row_threads);
@@ -58,7 +65,7 @@ inline TermSplit term_split_of(const MaxPlus& p) {
     const std::int64_t batch_rows = kColumnThreads / lanes * Batch::kRows;  // of all teams
     const std::int64_t max_splits =
         std::max<std::int64_t>(p.terms() / (kMinBatches * batch_rows), 1);
-    const std::int64_t splits = std::clamp<std::int64_t>(kBusyBlocks / blocks_x, 1, max_splits);
+    const std::int64_t splits = std::clamp<std::int64_t>(busy / blocks_x, 1, max_splits);
     const std::int64_t rows =
         std::max<std::int64_t>(ceil_div(p.terms(), splits * batch_rows), 1) * batch_rows;
     return TermSplit{.lanes = static_cast<int>(lanes),
@@ -84,19 +91,19 @@ double flops_of_teams(const MaxPlus& p, const TermSplit& split, std::int64_t thr
   return static_cast<double>(split.blocks_x * split.lanes) * of_terms;
 }
 
-inline double flops_of_split(const MaxPlus& p) {
-  const TermSplit split = term_split_of(p);
+inline double flops_of_split(const MaxPlus& p, const Hardware& gpu) {
+  const TermSplit split = term_split_of(p, gpu);
   return with_split_batch(
       p, [&]<class Batch>(auto, Batch) { return flops_of_teams<Batch>(p, split, kColumnThreads); });
 }
 
 // Without a split, each thread would process its own columns, as in `vectorised`.
-inline const char* why_split_slower(const MaxPlus& p, const Hardware&) {
+inline const char* why_split_slower(const MaxPlus& p, const Hardware& gpu) {
   constexpr std::int64_t kMinTerms = 4;
   if (p.terms() < kMinTerms) return "there are too few terms to split";
-  const TermSplit split = term_split_of(p);
+  const TermSplit split = term_split_of(p, gpu);
   if (split.blocks_y > 1 || split.lanes < kColumnThreads) return nullptr;
-  return split.blocks_x >= kBusyBlocks
+  return split.blocks_x >= busy_blocks(gpu)
              ? "every multiprocessor already has enough blocks without splitting the terms"
              : "there are too few terms to split";
 }
@@ -163,14 +170,14 @@ inline constexpr int kOneBarrierThreads = 256;
 using OneBarrierBatch = ColumnBatch<1, 1, 8>;
 
 // Each team of a block has one thread per point. Terms are split over blocks as long as every
-// thread has at least one batch of rows. kBusyBlocks limits the number of atomic operations.
-inline TermSplit one_barrier_split_of(const MaxPlus& p) {
+// thread has at least one batch of rows.
+inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu) {
   if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
   const std::int64_t lanes = std::min<std::int64_t>(p.points(), kOneBarrierThreads);
   const std::int64_t blocks_x = ceil_div(p.points(), lanes);
   const std::int64_t rows_at_once = kOneBarrierThreads / lanes * OneBarrierBatch::kRows;
   const std::int64_t splits = std::clamp<std::int64_t>(
-      p.terms() / rows_at_once, 1, std::max<std::int64_t>(kBusyBlocks / blocks_x, 1));
+      p.terms() / rows_at_once, 1, std::max<std::int64_t>(busy_blocks(gpu) / blocks_x, 1));
   const std::int64_t rows =
       std::max<std::int64_t>(ceil_div(p.terms(), splits * rows_at_once), 1) * rows_at_once;
   return {.lanes = static_cast<int>(lanes),
@@ -179,16 +186,17 @@ inline TermSplit one_barrier_split_of(const MaxPlus& p) {
           .rows_per_block = rows};
 }
 
-inline double flops_of_one_barrier(const MaxPlus& p) {
-  return flops_of_teams<OneBarrierBatch>(p, one_barrier_split_of(p), kOneBarrierThreads);
+inline double flops_of_one_barrier(const MaxPlus& p, const Hardware& gpu) {
+  return flops_of_teams<OneBarrierBatch>(p, one_barrier_split_of(p, gpu), kOneBarrierThreads);
 }
 
-// Tuned on an H200.
-inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware&) {
-  constexpr std::int64_t kMinTermsPerPoint = 2, kFewElements = 1 << 11, kMaxElements = 1 << 21;
+inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu) {
+  constexpr Tuned<double> kElementsPerMultiprocessor{15887.52, "H200"};  // 2^21 elements
+  constexpr Tuned<std::int64_t> kMinTermsPerPoint{2, "H200"}, kFewElements{1 << 11, "H200"};
   const std::int64_t elements = p.terms() * p.points();
-  if (elements > kMaxElements) return "with this many terms, merging is a small part of the time";
-  if (p.terms() < kMinTermsPerPoint * p.points() && elements > kFewElements)
+  if (static_cast<double>(elements) > kElementsPerMultiprocessor.on(gpu) * gpu.multiprocessors)
+    return "with this many terms, merging is a small part of the time";
+  if (p.terms() < kMinTermsPerPoint.on(gpu) * p.points() && elements > kFewElements.on(gpu))
     return "with this many points, only few teams must be merged";
   return nullptr;
 }

@@ -1,7 +1,8 @@
-// One tile of the product of the matrix with the averages, computed by one block.
+// One tile of the product of the matrix with the averages, computed by one block. At the end are
+// the two kernels of wide_average, which computes the averages and then the product.
 #pragma once
 
-#include "average_matvec/row_averages.cuh"
+#include "average_matvec/engine/row_averages.cuh"
 #include "common/async_copy.cuh"
 
 namespace ado::cuda {
@@ -58,6 +59,9 @@ struct ProductTile {
 };
 
 template <class T>
+using WideTile = ProductTile<T, 64, 16 * kVectorLength<T>, 256>;
+
+template <class T>
 struct ProductOperands {
   const T *matrix, *averages;  // (length, length) and (sets, length)
   T* out;                      // (length, sets)
@@ -81,50 +85,37 @@ ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
 // as -0, which does not change any product. A word is written by a single access, so no fence and
 // no counter are needed.
 template <class T>
-struct Published;
+struct Published {
+  using Bits = std::conditional_t<sizeof(T) == sizeof(float), unsigned, unsigned long long>;
 
-template <>
-struct Published<float> {
-  static __device__ bool missing(float x) { return __float_as_uint(x) == 0; }
-  static __device__ void store(float* to, float average) {
-    const float x = average == 0 ? -0.0F : average;
+  static __device__ bool missing(T x) { return __builtin_bit_cast(Bits, x) == 0; }
+  static __device__ void store(T* to, T average) {
+    const T x = average == 0 ? T(-0.0) : average;
 #if __CUDA_ARCH__ >= 800
-    asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x),
-                 "l"(keep_in_l2_policy())
-                 : "memory");
+    if constexpr (sizeof(T) == sizeof(float))
+      asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x),
+                   "l"(keep_in_l2_policy())
+                   : "memory");
+    else
+      asm volatile("st.relaxed.gpu.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x),
+                   "l"(keep_in_l2_policy())
+                   : "memory");
 #else
-    *static_cast<volatile float*>(to) = x;
+    *static_cast<volatile T*>(to) = x;
 #endif
   }
-  static __device__ WideVector<float> load(const float* from) {
-    WideVector<float> v;
-    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.at[0]), "=f"(v.at[1]), "=f"(v.at[2]), "=f"(v.at[3])
-                 : "l"(from)
-                 : "memory");
-    return v;
-  }
-};
-
-template <>
-struct Published<double> {
-  static __device__ bool missing(double x) { return __double_as_longlong(x) == 0; }
-  static __device__ void store(double* to, double average) {
-    const double x = average == 0 ? -0.0 : average;
-#if __CUDA_ARCH__ >= 800
-    asm volatile("st.relaxed.gpu.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x),
-                 "l"(keep_in_l2_policy())
-                 : "memory");
-#else
-    *static_cast<volatile double*>(to) = x;
-#endif
-  }
-  static __device__ WideVector<double> load(const double* from) {
-    WideVector<double> v;
-    asm volatile("ld.relaxed.gpu.global.v2.f64 {%0, %1}, [%2];"
-                 : "=d"(v.at[0]), "=d"(v.at[1])
-                 : "l"(from)
-                 : "memory");
+  static __device__ WideVector<T> load(const T* from) {
+    WideVector<T> v;
+    if constexpr (sizeof(T) == sizeof(float))
+      asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(v.at[0]), "=f"(v.at[1]), "=f"(v.at[2]), "=f"(v.at[3])
+                   : "l"(from)
+                   : "memory");
+    else
+      asm volatile("ld.relaxed.gpu.global.v2.f64 {%0, %1}, [%2];"
+                   : "=d"(v.at[0]), "=d"(v.at[1])
+                   : "l"(from)
+                   : "memory");
     return v;
   }
 };
@@ -230,9 +221,8 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
   const int chunks = (p.length + Tile::kChunk - 1) / Tile::kChunk;
   copy_rows(0);
   if constexpr (kAwaited) {
-    // One thread waits for the average that is probably the last to be published. If all threads
-    // polled, the polling would take L2 bandwidth. With polling in all threads, and with 66
-    // multiplying blocks, the kernel took 1.12 times the ceiling's time instead of 1.04 times.
+    // One thread waits for the average that is probably the last to be published. Polling in all
+    // threads takes L2 bandwidth: 1.12 instead of 1.04 times the ceiling's time (H200).
     if (thread == 0) {
       const std::int64_t end = first_set + Tile::kSets;
       await_average(p.averages + (end < p.sets ? end : p.sets) * p.length - 1);
@@ -301,6 +291,25 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
     multiply_tile<Tile, kAwaited, true>(p, first_row, first_set, shared);
   else
     multiply_tile<Tile, kAwaited, false>(p, first_row, first_set, shared);
+}
+
+// 16 bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on
+// the row length (row_averages.cuh).
+template <int kLanes, class T>
+__global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
+    average_matvec_wide_average(SampleRows<T> rows, T* averages) {
+  __shared__ T warp_sums[kAveragingWarps];
+  average_rows_of<kLanes>(rows, blockIdx.x, warp_sums,
+                          [&](std::int64_t row, T average) { averages[row] = average; });
+}
+
+// One block per tile of the product (product_tile.cuh).
+template <class Tile, class T>
+__global__ void __launch_bounds__(kAveragingThreads, 2)
+    average_matvec_product(ProductOperands<T> p) {
+  extern __shared__ __align__(kVectorBytes) std::byte shared[];
+  multiply_tile<Tile, false>(p, static_cast<int>(blockIdx.y) * Tile::kRows,
+                             std::int64_t{blockIdx.x} * Tile::kSets, reinterpret_cast<T*>(shared));
 }
 
 #endif

@@ -9,12 +9,13 @@
 
 #include <algorithm>
 
-#include "average_matvec/row_averages.cuh"
+#include "average_matvec/engine/row_averages.cuh"
 #include "common/async_copy.cuh"
 
 namespace ado::cuda {
 
 inline constexpr int kSmallThreads = 256;
+inline constexpr int kSmallBlocks = 4;                       // per multiprocessor, to hide latency
 inline constexpr std::int64_t kSmallVectorBytes = 24 << 10;  // vectors and averages per block
 inline constexpr std::int64_t kSmallMatrixBytes = 16 << 10;
 
@@ -26,15 +27,16 @@ struct SmallPlan {
   std::size_t shared_bytes = 0;
 };
 
-inline SmallPlan small_plan(const AverageMatvec& p) {
-  constexpr std::int64_t kMinBytes = 2 << 10, kBusyBlocks = 528;
+inline SmallPlan small_plan(const AverageMatvec& p, const Hardware& gpu) {
+  constexpr Tuned<std::int64_t> kMinBytes{2 << 10, "H200"};
+  const std::int64_t busy = std::int64_t{kSmallBlocks} * gpu.multiprocessors;
   const std::int64_t element = p.vectors.type.size, length = p.length(), samples = p.samples();
   const std::int64_t set_bytes = length * (samples + 1) * element;
   SmallPlan plan;
   const auto blocks = [&](int log_sets) { return ceil_div(p.sets(), std::int64_t{1} << log_sets); };
   while (plan.log_sets < 10 && blocks(plan.log_sets) > 1) {
     const std::int64_t doubled = set_bytes << (plan.log_sets + 1);
-    if (doubled > (blocks(plan.log_sets + 1) >= kBusyBlocks ? kSmallVectorBytes / 2 : kMinBytes))
+    if (doubled > (blocks(plan.log_sets + 1) >= busy ? kSmallVectorBytes / 2 : kMinBytes.on(gpu)))
       break;
     ++plan.log_sets;
   }
@@ -69,13 +71,14 @@ inline const char* why_not_small(const AverageMatvec& p) {
 }
 
 // With many sets, separate kernels are faster than copies of single elements and products from
-// shared memory, unless the matrix is tiny and the rows are short. Tuned on an H200.
-inline const char* why_small_slower(const AverageMatvec& p, const Hardware&) {
-  constexpr double kLargeProblem = 7e6;
-  constexpr std::int64_t kTinyMatrix = 12, kShortRow = 100;
+// shared memory, unless the matrix is tiny and the rows are short.
+inline const char* why_small_slower(const AverageMatvec& p, const Hardware& gpu) {
+  constexpr Tuned<double> kWorkPerMultiprocessor{53030.305, "H200"};  // 7 million operations
+  constexpr Tuned<std::int64_t> kTinyMatrix{12, "H200"}, kShortRow{100, "H200"};
   const double work = static_cast<double>(p.sets()) * static_cast<double>(p.length()) *
                       static_cast<double>(p.length() + p.samples());
-  if (work > kLargeProblem && (p.length() >= kTinyMatrix || p.samples() >= kShortRow))
+  if (work > kWorkPerMultiprocessor.on(gpu) * gpu.multiprocessors &&
+      (p.length() >= kTinyMatrix.on(gpu) || p.samples() >= kShortRow.on(gpu)))
     return "there are enough sets for separate kernels for the averages and the product";
   return nullptr;
 }
@@ -92,8 +95,8 @@ struct SmallOperands {
 };
 
 template <class T>
-SmallOperands<T> small_operands(const AverageMatvec& p) {
-  const SmallPlan plan = small_plan(p);
+SmallOperands<T> small_operands(const AverageMatvec& p, const Hardware& gpu) {
+  const SmallPlan plan = small_plan(p, gpu);
   return {.vectors = p.vectors.as<const T>(),
           .matrix = p.matrix.as<const T>(),
           .out = p.out.as<T>(),
