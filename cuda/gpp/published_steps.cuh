@@ -310,13 +310,18 @@ const T* transposed(const Launch& go, const Array& matrix, std::byte*& to) {
 }
 
 template <void (*kKernel)(Inputs, Pass<1>, CacheBlocks)>
+void run_blocked(const Gpp& p, const Launch& go, const Inputs& inputs) {
+  run_passes<1>(
+      p, go, [&](const Pass<1>& pass) { launch(go, kKernel, inputs, pass, cache_blocks_of(p)); });
+}
+
+template <void (*kKernel)(Inputs, Pass<1>, CacheBlocks)>
 void run_transposed(const Gpp& p, const Launch& go) {
   std::byte* free = go.scratch + grid_stride_partial_bytes(blocked_triples_of(p));
   Inputs inputs = inputs_of(p);
   inputs.aqsm = transposed<Complex>(go, p.aqsm, free);
   inputs.wx = transposed<double>(go, p.wx, free);
-  run_passes<1>(
-      p, go, [&](const Pass<1>& pass) { launch(go, kKernel, inputs, pass, cache_blocks_of(p)); });
+  run_blocked<kKernel>(p, go, inputs);
 }
 
 template <void (*kKernel)(Inputs, Pass<1>)>

@@ -1,4 +1,5 @@
-// The variants of gpp that process the bands in sorted order.
+// Engine: the variants of gpp that process the bands in sorted order, and the sorting of all
+// others.
 //
 // Bands are sorted by kind (occupation), because a loop over bands of one kind needs only the
 // arithmetic of that kind. Within a kind, bands are sorted by energy, because bands with similar
@@ -231,7 +232,7 @@ __device__ void for_sorted_bands(const Inputs& p, const Pass<kF>& pass, const So
   }
 }
 
-// sorted_by_occupation: three loops, one per kind of band. Full bands need no weight and no
+// sorted_bands: three loops, one per kind of band. Full bands need no weight and no
 // cut-off, empty bands need no ssx, and no loop tests the occupation.
 template <int kF>
 __global__ void __launch_bounds__(kHoistedThreads, 2)
