@@ -10,13 +10,13 @@ namespace ado::cuda::gpp {
 
 inline constexpr double kComplexBytes = 16;
 
-// Bytes of the loads that differ between lanes. In each pass of at most kMost frequencies, these
-// are aqsn for each (band, igp, ig), and wtilde and i_eps `pair_loads` times for each (igp, ig).
-template <int kMost>
-double bytes_of_loads(const Gpp& p, std::int64_t pair_loads) {
+// Bytes of the loads that differ between lanes. In each pass of at most `frequencies`
+// frequencies, these are aqsn for each (band, igp, ig), and wtilde and i_eps `pair_loads` times for
+// each (igp, ig).
+inline double bytes_of_loads(const Gpp& p, std::int64_t pair_loads, int frequencies) {
   const double loads =
       static_cast<double>(pairs_of(p)) * static_cast<double>(p.bands() + 2 * pair_loads);
-  return kComplexBytes * loads * static_cast<double>(ceil_div(p.frequencies(), kMost));
+  return kComplexBytes * loads * static_cast<double>(ceil_div(p.frequencies(), frequencies));
 }
 
 // The work of one pass, excluding per-term operations.
@@ -33,7 +33,7 @@ struct Decomposition {
   Blocks blocks;
   Formula<Extent(const Gpp&, Extent block)> grid;
   Formula<std::size_t(const Gpp&)> scratch_bytes;
-  Formula<double(const Gpp&)> bytes;
+  Formula<double(const Gpp&, int frequencies)> bytes;  // frequencies: of a pass
   Formula<PassWork(const Gpp&, std::int64_t threads)> work;
 };
 
@@ -105,7 +105,7 @@ inline constexpr Decomposition kTriples{
     .blocks = kBlocks,
     .grid = [](const Gpp& p, Extent block) { return grid_stride(triples_of(p), block); },
     .scratch_bytes = [](const Gpp& p) { return grid_stride_partial_bytes(triples_of(p)); },
-    .bytes = [](const Gpp& p) { return bytes_of_loads<kMaxFrequencies>(p, p.bands()); },
+    .bytes = [](const Gpp& p, int most) { return bytes_of_loads(p, p.bands(), most); },
     .work =
         [](const Gpp& p, std::int64_t threads) {
           return work_of(p, pairs_of(p), p.bands(), iterations(triples_of(p), threads));
@@ -115,21 +115,15 @@ inline constexpr Decomposition kPairs{
     .blocks = kBlocks,
     .grid = [](const Gpp& p, Extent block) { return grid_stride(pairs_of(p), block); },
     .scratch_bytes = [](const Gpp& p) { return grid_stride_partial_bytes(pairs_of(p)); },
-    .bytes = [](const Gpp& p) { return bytes_of_loads<kMaxFrequencies>(p, 1); },
-    .work = work_of_pairs};
-
-inline constexpr Decomposition kPairsByFrequency{
-    .blocks = kBlocks,
-    .grid = kPairs.grid,
-    .scratch_bytes = kPairs.scratch_bytes,
-    .bytes = [](const Gpp& p) { return bytes_of_loads<1>(p, 1); },
+    .bytes = [](const Gpp& p, int most) { return bytes_of_loads(p, 1, most); },
     .work = work_of_pairs};
 
 inline constexpr Decomposition kBlocksOfTriples{
     .blocks = kBlocks,
     .grid = [](const Gpp& p, Extent block) { return grid_stride(blocked_triples_of(p), block); },
     .scratch_bytes = [](const Gpp& p) { return grid_stride_partial_bytes(blocked_triples_of(p)); },
-    .bytes = [](const Gpp& p) { return bytes_of_loads<1>(p, cache_blocks_of(p).bands); },
+    .bytes = [](const Gpp& p,
+                int most) { return bytes_of_loads(p, cache_blocks_of(p).bands, most); },
     .work = work_of_cache_blocks};
 
 inline constexpr Decomposition kTransposed{.blocks = kBlocks,
@@ -154,15 +148,16 @@ inline constexpr Decomposition kThreadPerPair{
     .bytes = kPairs.bytes,
     .work = work_inside_matrix};
 
-inline constexpr Decomposition kSortedPairs{.blocks = kBlocks,
-                                            .grid = grid_of_pairs,
-                                            .scratch_bytes =
-                                                [](const Gpp& p, const Hardware& gpu) {
-                                                  return kThreadPerPair.scratch_bytes(p, gpu) +
-                                                         sorted_list_bytes(p);
-                                                },
-                                            .bytes = kPairs.bytes,
-                                            .work = work_inside_matrix};
+inline std::size_t sorted_pairs_bytes(const Gpp& p, Extent most_blocks) {
+  return partial_bytes(volume_of(grid_of_pairs(p, most_blocks))) + sorted_list_bytes(p);
+}
+
+inline constexpr Decomposition kSortedPairs{
+    .blocks = kBlocks,
+    .grid = grid_of_pairs,
+    .scratch_bytes = [](const Gpp& p) { return sorted_pairs_bytes(p, {kMinThreads}); },
+    .bytes = kPairs.bytes,
+    .work = work_inside_matrix};
 
 inline constexpr Decomposition kSortedWarps{.blocks = kBlocks,
                                             .grid = kSortedPairs.grid,
@@ -170,15 +165,14 @@ inline constexpr Decomposition kSortedWarps{.blocks = kBlocks,
                                             .bytes = kSortedPairs.bytes,
                                             .work = work_of_whole_warps};
 
-inline constexpr Decomposition kSortedPairs2d{
-    .blocks = {{{32, kTileWarps}, {32, 2}, {32, 8}}},
-    .grid = grid_of_pairs,
-    .scratch_bytes =
-        [](const Gpp& p) {
-          return partial_bytes(volume_of(grid_of_pairs(p, {32, 2}))) + sorted_list_bytes(p);
-        },
-    .bytes = kPairs.bytes,
-    .work = work_of_whole_warps};
+inline constexpr Decomposition kSortedPairs2d{.blocks = {{{32, kTileWarps}, {32, 2}, {32, 8}}},
+                                              .grid = grid_of_pairs,
+                                              .scratch_bytes =
+                                                  [](const Gpp& p) {
+                                                    return sorted_pairs_bytes(p, {32, 2});
+                                                  },
+                                              .bytes = kPairs.bytes,
+                                              .work = work_of_whole_warps};
 
 // Items of single_launch. Lanes outside the matrix execute the same operations as other lanes.
 inline constexpr Decomposition kItems{
@@ -188,7 +182,7 @@ inline constexpr Decomposition kItems{
         [](const Gpp& p, const Hardware& gpu) {
           return partial_bytes(volume_of(grid_of_items(p, {}, gpu)));
         },
-    .bytes = [](const Gpp& p,
+    .bytes = [](const Gpp& p, int,
                 const Hardware& gpu) { return bytes_of_tiles(p, items_of(p, gpu).across, 0); },
     .work =
         [](const Gpp& p, std::int64_t threads, const Hardware& gpu) {
@@ -209,7 +203,7 @@ inline constexpr Decomposition kTiles{
                  sorted_tiles_bytes<kRowsPerThread>(p);
         },
     .bytes =
-        [](const Gpp& p, const Hardware& gpu) {
+        [](const Gpp& p, int, const Hardware& gpu) {
           return bytes_of_tiles(p, tiling_of<kRowsPerThread>(p, gpu).across, 2);
         },
     .work = work_of_tiles<kRowsPerThread>};
@@ -234,7 +228,7 @@ struct Operations {
 };
 struct OperationCounts {
   Operations flops, instructions;
-  int frequencies = 1;  // of a pass
+  int frequencies = kMaxFrequencies;  // of a pass
 };
 
 // FLOPs of ThreadSums per lane, all of them additions. The shuffles of eight numbers (four with one
@@ -268,63 +262,41 @@ inline double total_of(const Gpp& p, const Operations& counts, int frequencies,
 // these terms take, saves up to 15 FLOPs. In variants that sort bands, occupied bands count as
 // full; weighted bands take five FLOPs more.
 //
+// The columns are occupied, other, pair and loop of Operations, then other_alone.
+//
 // A division contains one FMA in float32, which tests the range of the operands. collapse3,
 // bands_inside and frequency_outside have four divisions per term.
-inline constexpr OperationCounts kCollapse3{
-    .flops = {.occupied = 131, .other = 131, .pair = 42},
-    .instructions = {.occupied = 76, .other = 76, .pair = 33},
-    .frequencies = kMaxFrequencies};
-inline constexpr OperationCounts kBandsInside{
-    .flops = {.occupied = 124, .other = 124, .pair = 38, .loop = 16},
-    .instructions = {.occupied = 70, .other = 70, .pair = 30, .loop = 13},
-    .frequencies = kMaxFrequencies};
+inline constexpr OperationCounts kCollapse3{.flops = {131, 131, 42}, .instructions = {76, 76, 33}};
+inline constexpr OperationCounts kBandsInside{.flops = {124, 124, 38, 16},
+                                              .instructions = {70, 70, 30, 13}};
 inline constexpr OperationCounts kFrequencyOutside{
-    .flops = {.occupied = 162, .other = 162, .pair = 0, .loop = 14},
-    .instructions = {.occupied = 100, .other = 100, .pair = 0, .loop = 11}};
+    .flops = {162, 162, 0, 14}, .instructions = {100, 100, 0, 11}, .frequencies = 1};
 inline constexpr OperationCounts kReciprocal{
-    .flops = {.occupied = 118, .other = 118, .pair = 0, .loop = 14},
-    .instructions = {.occupied = 78, .other = 78, .pair = 0, .loop = 11}};
+    .flops = {118, 118, 0, 14}, .instructions = {78, 78, 0, 11}, .frequencies = 1};
 inline constexpr OperationCounts kSquaredModuli{
-    .flops = {.occupied = 92, .other = 92, .pair = 0, .loop = 14},
-    .instructions = {.occupied = 62, .other = 62, .pair = 0, .loop = 11}};
+    .flops = {92, 92, 0, 14}, .instructions = {62, 62, 0, 11}, .frequencies = 1};
 inline constexpr OperationCounts kSimplifiedBranches{
-    .flops = {.occupied = 85, .other = 74, .pair = 0, .loop = 14},
-    .instructions = {.occupied = 57, .other = 48, .pair = 0, .loop = 11}};
+    .flops = {85, 74, 0, 14}, .instructions = {57, 48, 0, 11}, .frequencies = 1};
 inline constexpr OperationCounts kBlocked{
-    .flops = {.occupied = 88, .other = 77, .pair = 0, .loop = 18},
-    .instructions = {.occupied = 59, .other = 50, .pair = 0, .loop = 14}};
+    .flops = {88, 77, 0, 18}, .instructions = {59, 50, 0, 14}, .frequencies = 1};
 
-inline constexpr OperationCounts kHoisted{
-    .flops = {.occupied = 52, .other = 35, .pair = 6, .loop = 135},
-    .instructions = {.occupied = 30, .other = 20, .pair = 4, .loop = 92},
-    .frequencies = kMaxFrequencies};
-inline constexpr OperationCounts kOneReciprocal{
-    .flops = {.occupied = 43, .other = 36, .pair = 6, .loop = 135},
-    .instructions = {.occupied = 26, .other = 21, .pair = 4, .loop = 92},
-    .frequencies = kMaxFrequencies};
-inline constexpr OperationCounts kFastReciprocal{
-    .flops = {.occupied = 39, .other = 32, .pair = 6, .loop = 135},
-    .instructions = {.occupied = 24, .other = 19, .pair = 4, .loop = 92},
-    .frequencies = kMaxFrequencies};
-inline constexpr OperationCounts kSkipEmptyBands{
-    .flops = {.occupied = 39, .other = 18, .pair = 6, .loop = 135},
-    .instructions = {.occupied = 24, .other = 10, .pair = 4, .loop = 92},
-    .frequencies = kMaxFrequencies};
-inline constexpr OperationCounts kBranchFree{
-    .flops = {.occupied = 41, .other = 18, .pair = 6, .loop = 133},
-    .instructions = {.occupied = 27, .other = 10, .pair = 4, .loop = 90},
-    .frequencies = kMaxFrequencies};
-inline constexpr OperationCounts kSortedBands{
-    .flops = {.occupied = 36, .other = 18, .pair = 6, .loop = 137},
-    .instructions = {.occupied = 22, .other = 10, .pair = 4, .loop = 94},
-    .frequencies = kMaxFrequencies};
+inline constexpr OperationCounts kHoisted{.flops = {52, 35, 6, 135},
+                                          .instructions = {30, 20, 4, 92}};
+inline constexpr OperationCounts kOneReciprocal{.flops = {43, 36, 6, 135},
+                                                .instructions = {26, 21, 4, 92}};
+inline constexpr OperationCounts kFastReciprocal{.flops = {39, 32, 6, 135},
+                                                 .instructions = {24, 19, 4, 92}};
+inline constexpr OperationCounts kSkipEmptyBands{.flops = {39, 18, 6, 135},
+                                                 .instructions = {24, 10, 4, 92}};
+inline constexpr OperationCounts kBranchFree{.flops = {41, 18, 6, 133},
+                                             .instructions = {27, 10, 4, 90}};
+inline constexpr OperationCounts kSortedBands{.flops = {36, 18, 6, 137},
+                                              .instructions = {22, 10, 4, 94}};
 // Half of the full bands of gpp_operands are far from all poles of a warp: they take 35 FLOPs and
 // 21 instructions, and the other bands take one more of each. Each chunk is tested once, with four
 // FLOPs in three instructions.
-inline constexpr OperationCounts kFarFromPoles{
-    .flops = {.occupied = 35.5, .other = 18, .pair = 6 + 4.0 / kChunk, .loop = 137},
-    .instructions = {.occupied = 21.5, .other = 10, .pair = 4 + 3.0 / kChunk, .loop = 94},
-    .frequencies = kMaxFrequencies};
+inline constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kChunk, 137},
+                                               .instructions = {21.5, 10, 4 + 3.0 / kChunk, 94}};
 
 // For gpp_operands with the size of si214 (benchmarks/gpp_bound.py), 44 % of the full bands and 90
 // % of the empty bands use moments. Full bands with moments execute 29 FLOPs in 16 instructions,
@@ -332,16 +304,11 @@ inline constexpr OperationCounts kFarFromPoles{
 // The constants of moments are computed once per chunk, and the limits of the energies and the
 // coefficients once per pair and launch.
 inline constexpr OperationCounts kMomentSums{
-    .flops =
-        {.occupied = 33.4, .other = 15.3, .pair = 6 + 5.0 / kChunk, .loop = 368, .other_alone = 18},
-    .instructions =
-        {.occupied = 19.8, .other = 8.7, .pair = 4 + 5.0 / kChunk, .loop = 252, .other_alone = 10},
-    .frequencies = kMaxFrequencies};
+    .flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
+    .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10}};
 // Full bands use the arithmetic of sorted_bands.
-inline constexpr OperationCounts kSingleLaunch{
-    .flops = {.occupied = 36, .other = 18, .pair = 6, .loop = 141},
-    .instructions = {.occupied = 22, .other = 10, .pair = 4, .loop = 98},
-    .frequencies = kMaxFrequencies};
+inline constexpr OperationCounts kSingleLaunch{.flops = {36, 18, 6, 141},
+                                               .instructions = {22, 10, 4, 98}};
 
 // Adds blocks, grid, scratch memory and costs to a variant.
 template <const OperationCounts& kCounts, const Decomposition& kDecomposition>
@@ -352,7 +319,9 @@ constexpr Variant<Gpp> with_costs(Variant<Gpp> variant) {
   variant.flops = [](const Gpp& p, const Hardware& gpu) {
     return total_of(p, kCounts.flops, kCounts.frequencies, kDecomposition, gpu);
   };
-  variant.bytes = kDecomposition.bytes;
+  variant.bytes = [](const Gpp& p, const Hardware& gpu) {
+    return kDecomposition.bytes(p, kCounts.frequencies, gpu);
+  };
   variant.instructions = [](const Gpp& p, const Hardware& gpu) {
     return total_of(p, kCounts.instructions, kCounts.frequencies, kDecomposition, gpu);
   };

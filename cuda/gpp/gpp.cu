@@ -46,20 +46,20 @@ constexpr Variant<Gpp> kVariants[] = {
              {"One thread per (igp, ig) loops over all bands and loads wtilde and i_eps only once.",
               Step::kReuse, Step::kDramReuse},
          .run = ADO_RUN(run_in_passes<gpp_bands_inside<1>, gpp_bands_inside<2>>)}),
-    with_costs<kFrequencyOutside, kPairsByFrequency>(
+    with_costs<kFrequencyOutside, kPairs>(
         {.name = "frequency_outside",
          .changes = {"Launches the kernel once per frequency.", Step::kOccupancy},
          .run = ADO_RUN(run_by_frequency<gpp_frequency_outside>)}),
-    with_costs<kReciprocal, kPairsByFrequency>(
+    with_costs<kReciprocal, kPairs>(
         {.name = "reciprocal",
          .changes = {"Multiplies by the reciprocal of the squared modulus instead of dividing.",
                      Step::kOperations},
          .run = ADO_RUN(run_by_frequency<gpp_reciprocal>)}),
-    with_costs<kSquaredModuli, kPairsByFrequency>(
+    with_costs<kSquaredModuli, kPairs>(
         {.name = "squared_moduli",
          .changes = {"Compares squared moduli, which saves the square roots.", Step::kOperations},
          .run = ADO_RUN(run_by_frequency<gpp_squared_moduli>)}),
-    with_costs<kSimplifiedBranches, kPairsByFrequency>(
+    with_costs<kSimplifiedBranches, kPairs>(
         {.name = "simplified_branches",
          .changes = {"Initialises the terms with 0, drops the last branch, and adds ssx under one "
                      "condition.",

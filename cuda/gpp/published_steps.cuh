@@ -1,4 +1,17 @@
-// The first variants of gpp: the OpenACC steps of the post and the paper, one variant per step.
+// Steps: the OpenACC steps of the post and the paper, one variant per step, in the order of this
+// file. The post has a baseline and four steps. The paper's code (gpp0.f90 to gpp8.f90) has another
+// order.
+//
+//   variant               post          paper   change
+//   collapse3             baseline      gpp0    one thread per iteration of the three loops
+//   bands_inside          step 1        gpp4    the loop over bands inside a thread
+//   frequency_outside     step 2        gpp5    one launch per frequency
+//   reciprocal            step 3        gpp1    reciprocals instead of complex divisions
+//   squared_moduli        step 3        gpp3    squares instead of absolute values
+//   simplified_branches                 gpp2    fewer branches
+//   blocked                             gpp6    cache blocking
+//   swapped_indices                     gpp7    bands contiguous in wx and aqsm
+//   large_blocks          step 4        gpp8    another block size
 //
 // They follow the publications literally, even where that is slow. There are two exceptions:
 // differences with cancellation are computed in another way (model.cuh), and long sums are
@@ -137,9 +150,8 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_bands_inside(Inputs p, Pass<k
   add_pairs(p, pass);
 }
 
-// frequency_outside: the same kernel with one launch per frequency, with 80 registers per thread
-// instead of 106 on sm_90. Every launch repeats all loads and the computations that do not depend
-// on the frequency.
+// frequency_outside: the same kernel with one launch per frequency, which needs fewer registers.
+// Every launch repeats all loads and the computations that do not depend on the frequency.
 __global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, Pass<1> pass) {
   add_pairs(p, pass);
 }

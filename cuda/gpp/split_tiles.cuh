@@ -2,8 +2,8 @@
 // occupied and for empty bands and the arithmetic of moments.cuh.
 //
 // A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
-// arithmetic is as slow as two_rows, although it executes 10 % fewer FP64 instructions: its loops
-// have too few registers to interleave independent terms.
+// arithmetic is as slow as two_rows (H200, 2026), although it executes 10 % fewer FP64
+// instructions: its loops have too few registers to interleave independent terms.
 //
 // Full bands are sorted by descending energy, so the chunks with energies above all poles come
 // first. For these chunks, pair_sums contains moments. Before the first chunk that cannot use

@@ -140,7 +140,7 @@ inline constexpr int kGatherThreads = 256, kGatherBlocks = 8;  // blocks per ban
 //
 // Staging a chunk of a tile is then one contiguous copy. Without these copies, the loop would read
 // the original operands through the sorted list, which took 45 ms instead of 41 (prototypes, H200,
-// si214).
+// 2026, si214).
 __device__ inline void gather_row(const Complex* row, std::int64_t count, int width,
                                   std::int64_t place, std::int64_t length, Complex* to) {
   const std::int64_t padded = round_up(count, width);
@@ -173,9 +173,8 @@ __global__ void __launch_bounds__(kGatherThreads)
 
 inline constexpr int kStages = 3;  // chunks in shared memory
 
-// The operands of a chunk of bands in shared memory. Stages begin at sectors. For a misaligned
-// stage, the asynchronous copies fetch each sector from L2 twice: with one of three stages
-// misaligned, L2 delivered a third more bytes (H200).
+// The operands of a chunk of bands in shared memory. Stages begin at sectors. Misaligned
+// stages cost a third more L2 bytes (H200, 2026): asynchronous copies fetch their sectors twice.
 template <int kRowsPerThread, int kF>
 struct alignas(kSectorBytes) StagedBands {
   Complex aqsn[kChunk][kTileColumns];
@@ -398,10 +397,8 @@ SortedBands gather_tiles(const Gpp& p, const Launch& go) {
 template <int kRowsPerThread>
 void run_tiles(const Gpp& p, const Launch& go) {
   const SortedBands sorted = gather_tiles<kRowsPerThread>(p, go);
-  run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-    launch(go, gpp_tile<kRowsPerThread, kF>, inputs_of(p), pass, sorted,
-           tiling_of<kRowsPerThread>(p, go.hardware));
-  });
+  run_in_passes<gpp_tile<kRowsPerThread, 1>, gpp_tile<kRowsPerThread, 2>>(
+      p, go, sorted, tiling_of<kRowsPerThread>(p, go.hardware));
 }
 
 #endif
