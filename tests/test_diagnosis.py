@@ -200,7 +200,7 @@ def test_no_bound_is_violated_and_most_steps_are_named():
     assert len({row.ladder for row in found}) == len(stored()) >= 17
     assert found.violated == []
     assert not [row for row in found if row.verdict.startswith("exceeded")]
-    # The rules were first measured on the ladders of the documents, whose floor this is.
+    # This lower limit is for the ladders of the documents, on which the rules were first measured.
     laboratory = ("strided_copy", "gather", "component", "branch", "instruction_parallelism")
     documents = score(s for s in stored().values() if s.routine not in laboratory)
     assert documents.hit_rate >= 0.65

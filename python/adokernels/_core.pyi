@@ -74,14 +74,14 @@ class DeviceArray:
     """
     A packed, row-major array in GPU memory.
 
-    ``to_device`` and calls with device arrays return such arrays. Other libraries read them without a
+    ``to_device`` and calls with device arrays return a DeviceArray. Other libraries read it without a
     copy through DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and
     through ``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
 
     An array belongs to the stream of the call that created it. Calls on other streams wait for earlier
     work on the array by means of events. The memory is freed in the order of the array's stream. A
     library that uses the array on another stream must keep a reference to it until its work has
-    finished, unless that stream synchronises with the legacy default stream.
+    finished, unless this stream synchronises with the legacy default stream.
     """
     def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
         """
@@ -609,9 +609,9 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
     """
     Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-    The GPU copies such arrays by direct memory access, without the CPU, if they are contiguous.
-    The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
-    memory.
+    The GPU copies contiguous arrays in this memory by direct memory access, without the CPU.
+    The memory cannot be swapped to disk, and its allocation takes longer than an allocation of
+    pageable memory.
     """
 
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
