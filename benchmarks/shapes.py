@@ -214,7 +214,7 @@ def main() -> int:
                 r = records[-1]
                 console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
         show(routine, records, console)
-        for line in verdicts(routine, options.device, records):
+        for line in verdicts("gpp" if options.own else routine, options.device, records):
             console.print(escape(line))
         console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
         for problem in wrong:

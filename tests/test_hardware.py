@@ -17,7 +17,12 @@ from adokernels.model.routine import batch_option
 ROUTINES = list(ado.routines.values())
 MULTIPROCESSORS = (40, 108, 132, 148, 188)
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
-LARGE = {1: [(3 << 24,)], 2: [(8192, 8193), (65536, 24)], 3: [(64, 4096, 48)], 4: [(40, 90, 700, 2)]}
+LARGE = {
+    1: [(3 << 24,)],
+    2: [(8192, 8193), (65536, 24)],
+    3: [(64, 4096, 48)],
+    4: [(40, 90, 700, 2)],
+}
 
 
 def problems(routine: ado.Routine) -> Iterator[tuple[Any, ...]]:

@@ -17,12 +17,14 @@ __all__: list[str] = [
     "CudaKernel",
     "CudaModule",
     "DeviceArray",
+    "Hardware",
     "KernelInfo",
     "KernelLaunch",
     "LineSamples",
     "OptionType",
     "Parameter",
     "PendingCopy",
+    "Plan",
     "Problem",
     "Routine",
     "Sampler",
@@ -38,6 +40,7 @@ __all__: list[str] = [
     "device",
     "empty_pinned",
     "existing_metrics",
+    "hardware",
     "host_capsule",
     "isa",
     "kernel_name",
@@ -185,6 +188,24 @@ class BlockCopies:
         The handle (cudaStream_t) of the stream for kernels.
         """
 
+class Hardware:
+    """
+    The properties of a GPU that grids, costs and choices use.
+    """
+    def __init__(
+        self,
+        *,
+        compute: typing.SupportsInt | typing.SupportsIndex = 90,
+        multiprocessors: typing.SupportsInt | typing.SupportsIndex = 132,
+        threads_per_multiprocessor: typing.SupportsInt | typing.SupportsIndex = 2048,
+        l2_bytes: typing.SupportsInt | typing.SupportsIndex = 62914560,
+        shared_bytes: typing.SupportsInt | typing.SupportsIndex = 232448,
+        shared_bytes_per_multiprocessor: typing.SupportsInt | typing.SupportsIndex = 233472,
+        core_hertz: typing.SupportsFloat | typing.SupportsIndex = 1980000000.0,
+        memory_bandwidth: typing.SupportsFloat | typing.SupportsIndex = 4814304000000.0,
+    ) -> None: ...
+    def __repr__(self) -> str: ...
+
 class VariantInfo:
     """
     The declaration of a variant.
@@ -208,6 +229,11 @@ class VariantInfo:
     def precision(self) -> str: ...
     @property
     def stages(self) -> list[tuple[str, str]]: ...
+    @property
+    def steps(self) -> list[str] | None:
+        """
+        The categories of the change; None if the variant does not state them.
+        """
 
 class KernelInfo:
     """
@@ -278,6 +304,21 @@ class Cost:
         """
         Bytes that the variant requests from memory.
         """
+
+class Plan:
+    """
+    The launch parameters and costs of a variant on given hardware.
+    """
+    @property
+    def block(self) -> list[int]: ...
+    @property
+    def cost(self) -> Cost: ...
+    @property
+    def grid(self) -> list[int]: ...
+    @property
+    def scratch_bytes(self) -> int: ...
+    @property
+    def shared_bytes(self) -> int: ...
 
 class OptionType:
     """
@@ -396,15 +437,10 @@ class Routine:
         options: dict,
         device: typing.Any = None,
         out: typing.Any = None,
-        gpu: tuple[
-            typing.SupportsInt | typing.SupportsIndex,
-            typing.SupportsInt | typing.SupportsIndex,
-            typing.SupportsInt | typing.SupportsIndex,
-        ]
-        | None = None,
+        gpu: Hardware | None = None,
     ) -> tuple:
         """
-        Return the variant that a call would run, and (variant, reason) of each later variant that it skips. With gpu=(multiprocessors, L2 bytes, shared bytes per block), the choice is for that GPU.
+        Return the variant that a call would run, and (variant, reason) of each later variant that it skips; with gpu=, for this hardware.
         """
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
@@ -421,6 +457,18 @@ class Routine:
         batch: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
         dtype: typing.Any = None,
     ) -> list[tuple[str, tuple, str]]: ...
+    def plan(
+        self,
+        variant: str,
+        arguments: tuple,
+        options: dict,
+        gpu: Hardware | None = None,
+        block: typing.Any = None,
+        out: typing.Any = None,
+    ) -> Plan:
+        """
+        Return the launch parameters, scratch memory and costs of a variant; with gpu=, for this hardware.
+        """
     def problem(
         self,
         arguments: tuple,
@@ -617,6 +665,11 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
     """
     The given metrics that exist on a chip.
+    """
+
+def hardware(stream: typing.SupportsInt | typing.SupportsIndex = 0) -> dict:
+    """
+    The properties of the current GPU, of the context of a stream; without a GPU, of an H200.
     """
 
 def host_capsule(

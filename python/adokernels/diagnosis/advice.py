@@ -30,8 +30,7 @@ from adokernels.diagnosis.evidence import (
     KernelFacts,
 )
 from adokernels.diagnosis.limiter import limiter
-from adokernels.records.limiter import Step
-from adokernels.records.limiter import Kind, Limiter, Provenance
+from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.text import number, percent, quantity, ratio
