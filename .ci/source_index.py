@@ -236,11 +236,11 @@ class _Ladder:
         """The variants of a list, and the definitions that their sources show."""
         lists = (n for n in _walk(variants.node) if n.type == "initializer_list")
         for entry in _items(next(lists)):
-            helper = None  # a function that returns the entry
-            if entry.type == "call_expression":
+            helper, members = None, _members(entry)
+            if ".name" not in members:  # the helper is a function that returns the entry
                 function = next(n for n in _walk(entry) if n.type == "identifier")
                 helper = self.definitions[_text(function)][0]
-            members = _members(helper.node if helper else entry)
+                members = _members(helper.node)
             strings = (n for n in (members[".name"], *_walk(entry)) if n.type == "string_literal")
             name, run = _text(next(strings)).strip('"'), members.get(".run")
             shown = [_definition(variants.path, entry, "variant", [name])]

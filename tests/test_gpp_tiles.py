@@ -4,24 +4,27 @@ import functools
 
 import numpy as np
 import pytest
-from choices import h200_choice
+from choices import H200
 from conftest import run_seed
 from test_gpp import case_of, check
 
 import adokernels as ado
+from adokernels import _core
+from adokernels.model.ladder import choose
 
 SEED = run_seed()
 NAMES = ["single_launch", "tiled", "two_rows", "moments"]
 
 
-def choice(bands, rows, columns, frequencies):
+def choice(bands, rows, columns, frequencies, gpu=H200):
     def numbers(*shape):
         return np.zeros(shape, np.complex128)
 
     pairs = numbers(rows, columns), numbers(rows, columns)
     matrices = numbers(bands, columns), numbers(bands, rows)
     others = np.zeros((bands, frequencies)), np.zeros(rows), np.zeros(bands)
-    return h200_choice(ado.gpp, *pairs, *matrices, *others)
+    operands = (*pairs, *matrices, *others)
+    return choose(ado.gpp, operands, {}, "cuda", gpu=gpu).variant
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,22 @@ def test_choice_of_sorting_is_monotonic():
     ranks = [NAMES.index(choice(bands, 512, 4096, 2)) for bands in range(4, 400, 12)]
     assert ranks == sorted(ranks)
     assert {ranks[0], ranks[-1]} == {NAMES.index("single_launch"), NAMES.index("moments")}
+
+
+def test_choice_of_sorting_follows_the_hardware():
+    """With fewer multiprocessors, arithmetic takes longer, and sorting saves arithmetic."""
+
+    def fewest_sorted(count):
+        gpu = _core.Hardware(multiprocessors=count)
+        bands = range(4, 400, 4)
+        return next(n for n in bands if choice(n, 512, 4096, 2, gpu=gpu) != "single_launch")
+
+    fewest = [fewest_sorted(count) for count in (40, 108, 132, 148, 188)]
+    assert fewest == sorted(fewest)
+    assert fewest[0] < fewest[2] < fewest[-1]
+    for compute in (80, 89, 90, 100):
+        gpu = _core.Hardware(compute=compute)
+        assert choice(800, 1385, 11075, 2, gpu=gpu) == "moments"
 
 
 @functools.cache

@@ -1,5 +1,11 @@
-// The model with everything that depends only on (igp, ig) hoisted out of the loop over bands. Only
-// real coefficients remain in the loop.
+// Steps after the paper: everything that depends only on (igp, ig) is hoisted out of the loop over
+// bands, with one (igp, ig) per thread. Only real coefficients remain in the loop:
+//
+//   hoisted_invariants    sums four real coefficients times m
+//   one_reciprocal        one division for both quotients
+//   fast_reciprocal       the hardware's approximation and one refinement instead of a division
+//   skip_empty_bands      no screened exchange for bands with an occupation of 0
+//   branch_free           selection instead of branches
 //
 // With w = a + ib, d = a - x, q = a + x, u = 1 / (d^2 + b^2) and v = 1 / (q^2 + b^2):
 //
@@ -14,8 +20,6 @@
 // it is enough to sum four real coefficients times m. The factors w, I and ib are applied after the
 // loop. The two tests of the first branch become one, 1/u > limit. The cut-off |ssx| > sexcut |I|
 // compares 1 / (u v) with |w|^4 far from the pole, and 1/v with |w|^2 / 4 near the pole.
-//
-// Then the variants with one (igp, ig) per thread.
 #pragma once
 
 #include "gpp/published_steps.cuh"
@@ -334,9 +338,9 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
 // no weight and no cut-off. ssx_b is then only v; see PairSums::complete_full_bands.
 //
 // Collecting the terms near a pole, and computing them in a few lanes once there are enough, was
-// slower: 46 to 48 ms instead of 41 ms with selection (prototypes, H200, si214, one lane in fifteen
-// near a pole), because the number of these terms differs between lanes. If x = w, all coefficients
-// are NaN. A w near 0 is not tested here; see needs_care.
+// slower: 46 to 48 ms instead of 41 ms with selection (prototypes, H200, 2026, si214, one lane in
+// fifteen near a pole), because the number of these terms differs between lanes. If x = w, all
+// coefficients are NaN. A w near 0 is not tested here; see needs_care.
 __device__ inline double select(bool condition, double x, double y) { return condition ? x : y; }
 
 template <bool kFull>

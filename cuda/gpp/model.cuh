@@ -36,6 +36,9 @@ struct alignas(16) Complex {
   friend ADO_ANYWHERE double norm(Complex x) { return x.re * x.re + x.im * x.im; }
 };
 
+inline std::int64_t pairs_of(const Gpp& p) { return p.rows() * p.columns(); }
+inline std::int64_t triples_of(const Gpp& p) { return p.bands() * pairs_of(p); }
+
 #ifdef __CUDACC__
 
 __device__ inline double abs(Complex x) { return sqrt(norm(x)); }
@@ -52,13 +55,6 @@ __device__ inline Complex operator/(Complex x, Complex y) {
 __device__ inline Complex difference_of_squares(double x, Complex w) {
   return {fma(x - w.re, x + w.re, w.im * w.im), -2 * w.re * w.im};
 }
-
-#endif
-
-inline std::int64_t pairs_of(const Gpp& p) { return p.rows() * p.columns(); }
-inline std::int64_t triples_of(const Gpp& p) { return p.bands() * pairs_of(p); }
-
-#ifdef __CUDACC__
 
 // The operands of a problem as kernel parameters.
 struct Inputs {

@@ -1,4 +1,4 @@
-// The arithmetic of `moments` for bands far from all poles of a warp.
+// Engine: the arithmetic of `moments` for bands far from all poles of a warp.
 //
 // Full bands: with the names of hoisting.cuh, x^2 - w^2 = -(g + 2iab) where g = a^2 - b^2 - x^2.
 // One reciprocal, r = u v = 1 / (g^2 + 4 a^2 b^2), is enough, and neither d nor q nor their

@@ -209,15 +209,15 @@ void run_passes(const Gpp& p, const Launch& go, LaunchPass launch_pass) {
   });
 }
 
-// Runs passes with kernels whose only parameters are the operands and the pass: kOne for one
-// frequency, kTwo for two.
-template <void (*kOne)(Inputs, Pass<1>), void (*kTwo)(Inputs, Pass<2>)>
-void run_in_passes(const Gpp& p, const Launch& go) {
+// Runs passes with the kernel kOne for one frequency and kTwo for two. Their parameters are the
+// operands, the pass and `others`.
+template <auto kOne, auto kTwo, class... Others>
+void run_in_passes(const Gpp& p, const Launch& go, const Others&... others) {
   run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
     if constexpr (kF == 1)
-      launch(go, kOne, inputs_of(p), pass);
+      launch(go, kOne, inputs_of(p), pass, others...);
     else
-      launch(go, kTwo, inputs_of(p), pass);
+      launch(go, kTwo, inputs_of(p), pass, others...);
   });
 }
 

@@ -1,4 +1,17 @@
-// The first variants of gpp: the OpenACC steps of the post and the paper, one variant per step.
+// Steps: the OpenACC steps of the post and the paper, one variant per step, in the order of this
+// file. The post has a baseline and four steps. The paper's code (gpp0.f90 to gpp8.f90) has another
+// order.
+//
+//   variant               post          paper   change
+//   collapse3             baseline      gpp0    one thread per iteration of the three loops
+//   bands_inside          step 1        gpp4    the loop over bands inside a thread
+//   frequency_outside     step 2        gpp5    one launch per frequency
+//   reciprocal            step 3        gpp1    reciprocals instead of complex divisions
+//   squared_moduli        step 3        gpp3    squares instead of absolute values
+//   simplified_branches                 gpp2    fewer branches
+//   blocked                             gpp6    cache blocking
+//   swapped_indices                     gpp7    bands contiguous in wx and aqsm
+//   large_blocks          step 4        gpp8    another block size
 //
 // They follow the publications literally, even where that is slow. There are two exceptions:
 // differences with cancellation are computed in another way (model.cuh), and long sums are
@@ -92,21 +105,16 @@ struct Term {
 };
 
 // The arithmetic of collapse3.
-struct AsWritten {
-  static __device__ Term term(const Inputs& p, double x, Complex w, Complex eps) {
-    const Complex wdiff = x - w, delw = w / wdiff;
-    const double delwr = norm(delw);
-    if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
-      return {.ssx = w * w * eps / difference_of_squares(x, w), .sch = delw * eps};
-    if (delwr > Gpp::kTolZero) return {.ssx = -(w * w * eps) / (2 * (w * (x + w))), .sch = {}};
-    return {};
-  }
-  static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
-    return abs(ssx) <= p.sexcut * abs(eps);
-  }
-};
+__device__ inline Term term_as_written(const Inputs& p, double x, Complex w, Complex eps) {
+  const Complex wdiff = x - w, delw = w / wdiff;
+  const double delwr = norm(delw);
+  if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
+    return {.ssx = w * w * eps / difference_of_squares(x, w), .sch = delw * eps};
+  if (delwr > Gpp::kTolZero) return {.ssx = -(w * w * eps) / (2 * (w * (x + w))), .sch = {}};
+  return {};
+}
 
-template <class Arithmetic, int kF>
+template <int kF>
 __device__ void add_pairs(const Inputs& p, const Pass<kF>& pass) {
   ThreadSums<kF> sums;
   const std::int64_t pairs = p.rows * p.columns;
@@ -124,8 +132,9 @@ __device__ void add_pairs(const Inputs& p, const Pass<kF>& pass) {
 #pragma unroll
         for (int i = 0; i < kF; ++i) {
           const double x = p.wx[n * p.frequencies + pass.first + i];
-          Term term = Arithmetic::term(p, x, w, eps);
-          if (!Arithmetic::within_cutoff(p, term.ssx, eps) & ((x < 0) | (occ == 0))) term.ssx = {};
+          Term term = term_as_written(p, x, w, eps);
+          const bool within_cutoff = abs(term.ssx) <= p.sexcut * abs(eps);
+          if (!within_cutoff & ((x < 0) | (occ == 0))) term.ssx = {};
           sums.asx[i] += vcoul * occ * term.ssx * m;
           sums.ach[i] += 0.5 * (vcoul * term.sch * m);
         }
@@ -138,13 +147,13 @@ __device__ void add_pairs(const Inputs& p, const Pass<kF>& pass) {
 
 template <int kF>
 __global__ void __launch_bounds__(kMaxThreads) gpp_bands_inside(Inputs p, Pass<kF> pass) {
-  add_pairs<AsWritten>(p, pass);
+  add_pairs(p, pass);
 }
 
-// frequency_outside: one launch per frequency, with 80 registers per thread instead of 106 on
-// sm_90. Every launch repeats all loads and the computations that do not depend on the frequency.
+// frequency_outside: the same kernel with one launch per frequency, which needs fewer registers.
+// Every launch repeats all loads and the computations that do not depend on the frequency.
 __global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, Pass<1> pass) {
-  add_pairs<AsWritten>(p, pass);
+  add_pairs(p, pass);
 }
 
 // reciprocal: a complex quotient takes one real reciprocal instead of two real divisions.
@@ -152,32 +161,81 @@ __device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
   return 1 / norm(y) * (x * conj(y));
 }
 
-struct WithReciprocals : AsWritten {
-  static __device__ Term term(const Inputs& p, double x, Complex w, Complex eps) {
-    const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
-    const double delwr = norm(delw);
-    if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
-      return {.ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w)),
-              .sch = delw * eps};
-    if (delwr > Gpp::kTolZero)
-      return {.ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w))), .sch = {}};
-    return {};
-  }
-};
-
 __global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> pass) {
-  add_pairs<WithReciprocals>(p, pass);
+  ThreadSums<1> sums;
+  const std::int64_t pairs = p.rows * p.columns;
+  for (std::int64_t first = block_x() * blockDim.x; first < pairs;
+       first += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t pair = first + threadIdx.x, igp = pair / p.columns, ig = pair % p.columns;
+    const bool own = pair < pairs;
+    const Complex w = own ? p.wtilde[pair] : Complex{}, eps = own ? p.i_eps[pair] : Complex{};
+#pragma unroll 1
+    for (std::int64_t n = 0; n < p.bands; ++n) {
+      if (own) {
+        const Complex aqsn = p.aqsn[n * p.columns + ig];
+        const double occ = p.occ[n], vcoul = p.vcoul[igp];
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
+        const double x = p.wx[n * p.frequencies + pass.first];
+        const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
+        const double delwr = norm(delw);
+        Complex ssx, sch;
+        if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
+          ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w));
+          sch = delw * eps;
+        } else if (delwr > Gpp::kTolZero) {
+          ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w)));
+          sch = {};
+        } else {
+          ssx = sch = {};
+        }
+        const bool within_cutoff = abs(ssx) <= p.sexcut * abs(eps);
+        if (!within_cutoff & ((x < 0) | (occ == 0))) ssx = {};
+        sums.asx[0] += vcoul * occ * ssx * m;
+        sums.ach[0] += 0.5 * (vcoul * sch * m);
+      }
+      sums.next();
+    }
+  }
+  sums.store(pass);
 }
 
-// The cut-off compares squared moduli, so no square root remains.
-struct WithSquaredModuli : WithReciprocals {
-  static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
-    return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
-  }
-};
-
+// squared_moduli: the cut-off compares squared moduli, so no square root remains.
 __global__ void __launch_bounds__(kMaxThreads) gpp_squared_moduli(Inputs p, Pass<1> pass) {
-  add_pairs<WithSquaredModuli>(p, pass);
+  ThreadSums<1> sums;
+  const std::int64_t pairs = p.rows * p.columns;
+  for (std::int64_t first = block_x() * blockDim.x; first < pairs;
+       first += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t pair = first + threadIdx.x, igp = pair / p.columns, ig = pair % p.columns;
+    const bool own = pair < pairs;
+    const Complex w = own ? p.wtilde[pair] : Complex{}, eps = own ? p.i_eps[pair] : Complex{};
+#pragma unroll 1
+    for (std::int64_t n = 0; n < p.bands; ++n) {
+      if (own) {
+        const Complex aqsn = p.aqsn[n * p.columns + ig];
+        const double occ = p.occ[n], vcoul = p.vcoul[igp];
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
+        const double x = p.wx[n * p.frequencies + pass.first];
+        const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
+        const double delwr = norm(delw);
+        Complex ssx, sch;
+        if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
+          ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w));
+          sch = delw * eps;
+        } else if (delwr > Gpp::kTolZero) {
+          ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w)));
+          sch = {};
+        } else {
+          ssx = sch = {};
+        }
+        const bool within_cutoff = norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
+        if (!within_cutoff & ((x < 0) | (occ == 0))) ssx = {};
+        sums.asx[0] += vcoul * occ * ssx * m;
+        sums.ach[0] += 0.5 * (vcoul * sch * m);
+      }
+      sums.next();
+    }
+  }
+  sums.store(pass);
 }
 
 // simplified_branches: sch and ssx are initialised with 0, which alone does not change the time,
@@ -218,6 +276,17 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p,
   sums.store(pass);
 }
 
+__device__ inline Term simplified_term(const Inputs& p, double x, Complex w, Complex eps) {
+  const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
+  const double delwr = norm(delw);
+  if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
+    return {.ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w)),
+            .sch = delw * eps};
+  if (delwr > Gpp::kTolZero)
+    return {.ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w))), .sch = {}};
+  return {};
+}
+
 // The arithmetic of simplified_branches for all frequencies of a pass. m is conj(aqsm) aqsn, and
 // energy(f) returns the energy of a frequency.
 template <int kF, class Energy>
@@ -226,8 +295,8 @@ __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, 
 #pragma unroll
   for (int i = 0; i < kF; ++i) {
     const double x = energy(i);
-    const Term term = WithReciprocals::term(p, x, w, eps);
-    if (occ != 0 && (x >= 0 || WithSquaredModuli::within_cutoff(p, term.ssx, eps)))
+    const Term term = simplified_term(p, x, w, eps);
+    if (occ != 0 && (x >= 0 || norm(term.ssx) <= p.sexcut * p.sexcut * norm(eps)))
       sums.asx[i] += vcoul * occ * term.ssx * m;
     sums.ach[i] += 0.5 * (vcoul * term.sch * m);
   }
@@ -310,13 +379,18 @@ const T* transposed(const Launch& go, const Array& matrix, std::byte*& to) {
 }
 
 template <void (*kKernel)(Inputs, Pass<1>, CacheBlocks)>
+void run_blocked(const Gpp& p, const Launch& go, const Inputs& inputs) {
+  run_passes<1>(
+      p, go, [&](const Pass<1>& pass) { launch(go, kKernel, inputs, pass, cache_blocks_of(p)); });
+}
+
+template <void (*kKernel)(Inputs, Pass<1>, CacheBlocks)>
 void run_transposed(const Gpp& p, const Launch& go) {
   std::byte* free = go.scratch + grid_stride_partial_bytes(blocked_triples_of(p));
   Inputs inputs = inputs_of(p);
   inputs.aqsm = transposed<Complex>(go, p.aqsm, free);
   inputs.wx = transposed<double>(go, p.wx, free);
-  run_passes<1>(
-      p, go, [&](const Pass<1>& pass) { launch(go, kKernel, inputs, pass, cache_blocks_of(p)); });
+  run_blocked<kKernel>(p, go, inputs);
 }
 
 template <void (*kKernel)(Inputs, Pass<1>)>

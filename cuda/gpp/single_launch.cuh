@@ -1,8 +1,9 @@
-// single_launch: for small problems, for which launch overhead dominates.
+// Engine: single_launch, for small problems, for which launch overhead dominates.
 //
 // Bands keep their order, so no other kernel must sort or gather them first. The operands are
 // staged in shared memory directly from their arrays, and the block that finishes last adds the
-// partial sums of all blocks. Each pass is one launch.
+// partial sums of all blocks. No block waits for another one, so a grid of any size completes on
+// any number of multiprocessors. Each pass is one launch.
 //
 // A tile has 128 pairs (igp, ig), one per thread. Its width along ig is a power of two, chosen so
 // that thin matrices fill the tile. An item is the work of one tile and one segment of the bands.
@@ -19,6 +20,7 @@
 
 #include "common/async_copy.cuh"
 #include "gpp/hoisting.cuh"
+#include "gpp/timing.cuh"
 
 namespace ado::cuda::gpp {
 
@@ -27,7 +29,13 @@ inline constexpr int kSingleChunk = 16;  // maximum bands per chunk
 // Maximum elements of aqsn and aqsm per chunk: enough for 16 bands of a tile of 32 by 4, or for 8
 // bands of a tile of 128 by 1.
 inline constexpr int kSingleElements = 1040;
-inline constexpr std::int64_t kMostSingleBlocks = 1056;
+inline constexpr int kSingleBlocks = 4;  // resident per multiprocessor, by the launch bounds
+
+// The blocks of a wave, which are resident together, and the maximum of a grid.
+inline std::int64_t single_wave(const Hardware& gpu) {
+  return std::int64_t{kSingleBlocks} * std::max(gpu.multiprocessors, 1);
+}
+inline std::int64_t most_single_blocks(const Hardware& gpu) { return 2 * single_wave(gpu); }
 
 // The numbers have 32 bits, because the kernel divides them. Problems that fit in memory have fewer
 // than 2^32 items.
@@ -40,7 +48,7 @@ struct Items {
   unsigned count = 0;              // of items
 };
 
-inline Items items_of(const Gpp& p) {
+inline Items items_of(const Gpp& p, const Hardware& gpu) {
   Items items;
   if (p.empty()) return items;
   // Selects the tile with the fewest threads outside the matrix. Of equally good tiles, the first
@@ -64,27 +72,45 @@ inline Items items_of(const Gpp& p) {
   // Selects the number of segments with the shortest estimated time, in units of one band: an item
   // costs its bands plus kItem, and adding the partial sums of kBlocks blocks costs one. Items with
   // many terms of the second branch end later than the others, by the time of the bands of kTail
-  // items. Tuned on an H200, on which 132 x 4 blocks are resident.
-  constexpr std::int64_t kWave = 528, kItem = 8, kBlocks = 64, kTail = 2;
+  // items.
+  constexpr std::int64_t kItem = 8, kBlocks = 64, kTail = 2;
+  const std::int64_t wave = single_wave(gpu);
   std::int64_t least = 0;
   const auto consider = [&](std::int64_t segments) {
     segments = std::clamp(segments, ceil_div(p.bands(), Gpp::kLongestSum), p.bands());
     const std::int64_t length = ceil_div(p.bands(), segments);
     const std::int64_t count = best * ceil_div(p.bands(), length);
-    const std::int64_t time = ceil_div(count, kWave) * (length + kItem) + kTail * length +
-                              std::min(count, kMostSingleBlocks) / kBlocks;
+    const std::int64_t time = ceil_div(count, wave) * (length + kItem) + kTail * length +
+                              std::min(count, most_single_blocks(gpu)) / kBlocks;
     if (least != 0 && time >= least) return;
     least = time;
     items.segment_length = static_cast<unsigned>(length);
     items.count = static_cast<unsigned>(count);
   };
-  for (std::int64_t segments = 1; segments < kWave; segments *= 2) consider(segments);
-  for (std::int64_t waves = 1; waves <= 8; ++waves) consider(waves * kWave / best);
+  for (std::int64_t segments = 1; segments < wave; segments *= 2) consider(segments);
+  for (std::int64_t waves = 1; waves <= 8; ++waves) consider(waves * wave / best);
   return items;
 }
 
-inline Extent grid_of_items(const Gpp& p, Extent) {
-  return {static_cast<unsigned>(std::clamp<std::int64_t>(items_of(p).count, 1, kMostSingleBlocks))};
+inline Extent grid_of_items(const Gpp& p, Extent, const Hardware& gpu) {
+  return {static_cast<unsigned>(
+      std::clamp<std::int64_t>(items_of(p, gpu).count, 1, most_single_blocks(gpu)))};
+}
+
+inline constexpr Tuned<PassTime> kSinglePass{
+    .value = {.instructions = 16.4, .other_cycles = 0.62, .setup = 5, .tail = 1.9},
+    .device = "H200"};
+
+inline double seconds_of_single_launch(const Gpp& p, const Hardware& gpu) {
+  const Items items = items_of(p, gpu);
+  return seconds_of(p, gpu,
+                    {.launches_per_call = 0,
+                     .launches_per_pass = 1,
+                     .operand_copies = 1,
+                     .pairs = std::int64_t{items.tiles} * kSingleThreads,
+                     .bands_of_block = items.segment_length,
+                     .resident_pairs = kSingleBlocks * kSingleThreads},
+                    kSinglePass.on(gpu));
 }
 
 #ifdef __CUDACC__
@@ -116,7 +142,7 @@ struct SingleStage {
 };
 
 template <int kF>
-__global__ void __launch_bounds__(kSingleThreads, 4)
+__global__ void __launch_bounds__(kSingleThreads, kSingleBlocks)
     gpp_single_launch(Inputs p, Pass<kF> pass, Items items, unsigned counter, Complex* asx,
                       Complex* ach) {
   __shared__ SingleStage<kF> stages[2];
@@ -299,8 +325,8 @@ inline void run_single_launch(const Gpp& p, const Launch& go) {
       const Pass<kF> pass = {.first = first,
                              .blocks = volume_of(go.grid),
                              .partials = reinterpret_cast<double*>(go.scratch)};
-      launch(go, gpp_single_launch<kF>, inputs_of(p), pass, items_of(p), calls++ % kArrivalCounters,
-             p.asx.as<Complex>(), p.ach.as<Complex>());
+      launch(go, gpp_single_launch<kF>, inputs_of(p), pass, items_of(p, go.hardware),
+             calls++ % kArrivalCounters, p.asx.as<Complex>(), p.ach.as<Complex>());
     };
     if (p.frequencies() - first == 1)
       run_pass(std::integral_constant<int, 1>{});

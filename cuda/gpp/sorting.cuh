@@ -1,4 +1,5 @@
-// The variants of gpp that process the bands in sorted order.
+// Engine: the variants of gpp that process the bands in sorted order, and the sorting of all
+// others.
 //
 // Bands are sorted by kind (occupation), because a loop over bands of one kind needs only the
 // arithmetic of that kind. Within a kind, bands are sorted by energy, because bands with similar
@@ -231,7 +232,7 @@ __device__ void for_sorted_bands(const Inputs& p, const Pass<kF>& pass, const So
   }
 }
 
-// sorted_by_occupation: three loops, one per kind of band. Full bands need no weight and no
+// sorted_bands: three loops, one per kind of band. Full bands need no weight and no
 // cut-off, empty bands need no ssx, and no loop tests the occupation.
 template <int kF>
 __global__ void __launch_bounds__(kHoistedThreads, 2)
@@ -387,16 +388,6 @@ inline ScratchCursor behind_partials(const Launch& go) {
   return {reinterpret_cast<std::uintptr_t>(go.scratch) + partial_bytes(volume_of(go.grid))};
 }
 
-template <void (*kOne)(Inputs, Pass<1>, SortedBands), void (*kTwo)(Inputs, Pass<2>, SortedBands)>
-void run_sorted_passes(const Gpp& p, const Launch& go, const SortedBands& sorted) {
-  run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-    if constexpr (kF == 1)
-      launch(go, kOne, inputs_of(p), pass, sorted);
-    else
-      launch(go, kTwo, inputs_of(p), pass, sorted);
-  });
-}
-
 inline void run_sorted_bands(const Gpp& p, const Launch& go) {
   ScratchCursor scratch = behind_partials(go);
   SortedBands sorted = take_sorted_list(p, scratch);
@@ -405,10 +396,10 @@ inline void run_sorted_bands(const Gpp& p, const Launch& go) {
   sorting.grid = {1};
   sorting.block = {kSortThreads};
   launch(sorting, gpp_sort_by_kind, inputs_of(p), sorted);
-  run_sorted_passes<gpp_sorted_bands<1>, gpp_sorted_bands<2>>(p, go, sorted);
+  run_in_passes<gpp_sorted_bands<1>, gpp_sorted_bands<2>>(p, go, sorted);
 }
 
-template <void (*kOne)(Inputs, Pass<1>, SortedBands), void (*kTwo)(Inputs, Pass<2>, SortedBands)>
+template <auto kOne, auto kTwo>
 void run_sorted_by_energy(const Gpp& p, const Launch& go) {
   ScratchCursor scratch = behind_partials(go);
   const SortedBands sorted = take_sorted_list(p, scratch);
@@ -419,7 +410,7 @@ void run_sorted_by_energy(const Gpp& p, const Launch& go) {
     finding.block = {kOrderThreads};
     launch(finding, gpp_find_ranges, inputs_of(p), sorted);
   }
-  run_sorted_passes<kOne, kTwo>(p, go, sorted);
+  run_in_passes<kOne, kTwo>(p, go, sorted);
 }
 
 #endif

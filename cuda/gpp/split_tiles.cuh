@@ -1,9 +1,9 @@
-// moments: the last variant of gpp. Tiles as in tiling.cuh, with separate launches for occupied and
-// for empty bands and the arithmetic of moments.cuh.
+// Engine: moments, the last variant of gpp. Tiles as in tiling.cuh, with separate launches for
+// occupied and for empty bands and the arithmetic of moments.cuh.
 //
 // A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
-// arithmetic is as slow as two_rows, although it executes 10 % fewer FP64 instructions: its loops
-// have too few registers to interleave independent terms.
+// arithmetic is as slow as two_rows (H200, 2026), although it executes 10 % fewer FP64
+// instructions: its loops have too few registers to interleave independent terms.
 //
 // Full bands are sorted by descending energy, so the chunks with energies above all poles come
 // first. For these chunks, pair_sums contains moments. Before the first chunk that cannot use
@@ -21,6 +21,17 @@ inline constexpr int kSplitRows = 2;  // igp per thread
 // Both kernels use the grid of tiles. For each sum, the partial sums of the first kernel precede
 // the partial sums of the second kernel.
 inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid.z}; }
+
+inline constexpr int kSplitBlocks = 3;  // per multiprocessor; allows 168 registers per thread
+
+// Both kernels compute the constants of each pair.
+inline constexpr Tuned<PassTime> kMomentsPass{
+    .value = {.instructions = 14.3, .other_cycles = 0.172, .setup = 30, .tail = 3.9},
+    .device = "H200"};
+
+inline double seconds_of_moments(const Gpp& p, const Hardware& gpu) {
+  return seconds_of(p, gpu, tiled_work<kSplitRows>(p, gpu, 2, kSplitBlocks), kMomentsPass.on(gpu));
+}
 
 #ifdef __CUDACC__
 
@@ -89,8 +100,6 @@ __device__ void add_split_pairs(const Inputs& p, const Pass<kF>& pass, const Sor
           p, pass, tile.igp + row, tile.ig, poles[row], pair_sums[row], to - from,
           [&](std::int64_t i) { return sorted.band[tile.first + from + i]; }, sums);
 }
-
-inline constexpr int kSplitBlocks = 3;  // per multiprocessor; allows 168 registers per thread
 
 // Full and weighted bands.
 template <int kF>
@@ -246,7 +255,7 @@ inline void run_moments(const Gpp& p, const Launch& go) {
   const Launch both = launch_of_split_sums(go);
   const SortedBands sorted = gather_tiles<kSplitRows>(p, both);
   run_passes<2>(p, both, [&]<int kF>(const Pass<kF>& pass) {
-    launch_split_tiles(p, go, pass, sorted, tiling_of<kSplitRows>(p));
+    launch_split_tiles(p, go, pass, sorted, tiling_of<kSplitRows>(p, go.hardware));
   });
 }
 

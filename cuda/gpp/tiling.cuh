@@ -1,4 +1,4 @@
-// tiled and two_rows: tiles of 32 ig by a few igp, with operands staged in shared memory.
+// Engine: tiled and two_rows, tiles of 32 ig by a few igp, with operands staged in shared memory.
 //
 // The limit is the register-read bandwidth of a multiprocessor, not its FP64 pipe. An FMA with
 // three different registers takes three cycles instead of two, and a selection or comparison takes
@@ -25,6 +25,7 @@
 #include "common/async_copy.cuh"
 #include "common/vector.cuh"
 #include "gpp/sorting.cuh"
+#include "gpp/timing.cuh"
 
 namespace ado::cuda::gpp {
 
@@ -56,10 +57,14 @@ Tiling tiling_with_blocks(const Gpp& p, std::int64_t enough_blocks) {
   return tiling;
 }
 
+// 2048 blocks on an H200, which has 132 multiprocessors: about four waves of four blocks.
+inline constexpr Tuned<double> kEnoughBlocksPerMultiprocessor{.value = 15.52, .device = "H200"};
+
 template <int kRowsPerThread>
-Tiling tiling_of(const Gpp& p) {
-  constexpr std::int64_t kEnoughBlocks = 2048;  // tuned on an H200: 132 x 4 blocks are resident
-  return tiling_with_blocks<kRowsPerThread>(p, kEnoughBlocks);
+Tiling tiling_of(const Gpp& p, const Hardware& gpu) {
+  return tiling_with_blocks<kRowsPerThread>(
+      p, static_cast<std::int64_t>(kEnoughBlocksPerMultiprocessor.on(gpu) *
+                                   std::max(gpu.multiprocessors, 1)));
 }
 
 inline Extent grid_of_tiling(const Tiling& tiling) {
@@ -67,14 +72,14 @@ inline Extent grid_of_tiling(const Tiling& tiling) {
 }
 
 template <int kRowsPerThread>
-Extent grid_of_tiles(const Gpp& p) {
-  return grid_of_tiling(tiling_of<kRowsPerThread>(p));
+Extent grid_of_tiles(const Gpp& p, Extent, const Hardware& gpu) {
+  return grid_of_tiling(tiling_of<kRowsPerThread>(p, gpu));
 }
 
-// Allocates the sorted list and copies of the operands in sorted order.
+// Allocates the sorted list and copies of the operands in sorted order, for any number of segments.
 template <int kRowsPerThread>
 SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch) {
-  const Tiling tiling = tiling_of<kRowsPerThread>(p);
+  const Tiling tiling = tiling_with_blocks<kRowsPerThread>(p, 1);
   SortedBands sorted;
   sorted.length = tiling.length;
   scratch.take(sorted.aqsn, tiling.down * kTileColumns * tiling.length);
@@ -96,6 +101,31 @@ std::size_t sorted_tiles_bytes(const Gpp& p) {
   return scratch.at;
 }
 
+inline constexpr Tuned<PassTime> kTwoRowsPass{
+    .value = {.instructions = 16.2, .other_cycles = 0.172, .setup = 15, .tail = 3.9},
+    .device = "H200"};
+
+// Three launches sort and gather. The operands are read, written in sorted order, and read again.
+template <int kRowsPerThread>
+TiledWork tiled_work(const Gpp& p, const Hardware& gpu, int kernels, int resident_blocks) {
+  const Tiling tiling = tiling_of<kRowsPerThread>(p, gpu);
+  constexpr int kPairs = kTileRows<kRowsPerThread> * kTileColumns;
+  return {.launches_per_call = 3,
+          .launches_per_pass = kernels + 1,
+          .operand_copies = 3,
+          .pairs = tiling.across * tiling.down * kPairs,
+          .bands_of_block = tiling.segment_length,
+          .resident_pairs = resident_blocks * kPairs};
+}
+
+// Blocks per multiprocessor. They leave 128 or 168 registers per thread.
+template <int kRowsPerThread>
+constexpr int kTileBlocks = kRowsPerThread == 1 ? 4 : 3;
+
+inline double seconds_of_two_rows(const Gpp& p, const Hardware& gpu) {
+  return seconds_of(p, gpu, tiled_work<2>(p, gpu, 1, kTileBlocks<2>), kTwoRowsPass.on(gpu));
+}
+
 #ifdef __CUDACC__
 
 static_assert(kTileColumns == kWarpSize);
@@ -110,7 +140,7 @@ inline constexpr int kGatherThreads = 256, kGatherBlocks = 8;  // blocks per ban
 //
 // Staging a chunk of a tile is then one contiguous copy. Without these copies, the loop would read
 // the original operands through the sorted list, which took 45 ms instead of 41 (prototypes, H200,
-// si214).
+// 2026, si214).
 __device__ inline void gather_row(const Complex* row, std::int64_t count, int width,
                                   std::int64_t place, std::int64_t length, Complex* to) {
   const std::int64_t padded = round_up(count, width);
@@ -143,9 +173,8 @@ __global__ void __launch_bounds__(kGatherThreads)
 
 inline constexpr int kStages = 3;  // chunks in shared memory
 
-// The operands of a chunk of bands in shared memory. Stages begin at sectors. For a misaligned
-// stage, the asynchronous copies fetch each sector from L2 twice: with one of three stages
-// misaligned, L2 delivered a third more bytes (H200).
+// The operands of a chunk of bands in shared memory. Stages begin at sectors. Misaligned
+// stages cost a third more L2 bytes (H200, 2026): asynchronous copies fetch their sectors twice.
 template <int kRowsPerThread, int kF>
 struct alignas(kSectorBytes) StagedBands {
   Complex aqsn[kChunk][kTileColumns];
@@ -154,10 +183,6 @@ struct alignas(kSectorBytes) StagedBands {
   double occ[kChunk];
   Range range;
 };
-
-// Blocks per multiprocessor. They leave 128 or 168 registers per thread.
-template <int kRowsPerThread>
-constexpr int kTileBlocks = kRowsPerThread == 1 ? 4 : 3;
 
 // Starts to copy kCount elements of T with all threads of the block. The copies bypass L1
 // (cp.async.cg), unlike the copies without an L2 policy in common/async_copy.cuh.
@@ -372,10 +397,8 @@ SortedBands gather_tiles(const Gpp& p, const Launch& go) {
 template <int kRowsPerThread>
 void run_tiles(const Gpp& p, const Launch& go) {
   const SortedBands sorted = gather_tiles<kRowsPerThread>(p, go);
-  run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-    launch(go, gpp_tile<kRowsPerThread, kF>, inputs_of(p), pass, sorted,
-           tiling_of<kRowsPerThread>(p));
-  });
+  run_in_passes<gpp_tile<kRowsPerThread, 1>, gpp_tile<kRowsPerThread, 2>>(
+      p, go, sorted, tiling_of<kRowsPerThread>(p, go.hardware));
 }
 
 #endif

@@ -1,4 +1,7 @@
 // The GPP self-energy on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+//
+// Steps, in reading order: the section "as published", pole.hpp (the terms with hoisted
+// invariants), and the section "hoisted, and then vectorised". Engine: the sections after these.
 #include "routines/gpp_tiles.hpp"
 
 #include "core/streaming.hpp"
