@@ -7,8 +7,7 @@
 // Times in the comments are for 16384 x 16384 pixels of four channels on an H200, L2 flushed.
 #include "routines/edge_detect.hpp"
 
-#include "edge_detect/small_tiles.cuh"
-#include "image/sliding_window.cuh"
+#include "edge_detect/engine_small_tiles.cuh"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::cuda {
@@ -127,10 +126,9 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .bytes = window_bytes<EdgeDetect, with_shape>,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
        with_shape(p, [&]<class Shape>(Shape) {
-         const auto kernel =
-             sliding_window<Shape, GaussianStage<Shape::kWords>, SobelStage<Shape::kWords>>;
+         const auto kernel = sliding_window<Shape, EdgeStage<Shape::kWords>>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), Border::kConstant,
-                p.out.as<std::uint8_t>(), bands_of<Shape>(p), {}, {});
+                p.out.as<std::uint8_t>(), bands_of<Shape>(p), {});
        });
      })},
     {.name = "small_tiles",

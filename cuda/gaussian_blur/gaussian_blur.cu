@@ -12,8 +12,8 @@
 #include "routines/gaussian_blur.hpp"
 
 #include "gaussian_blur/dot_product.cuh"
-#include "image/lane_per_row.cuh"
-#include "image/sliding_window.cuh"
+#include "gaussian_blur/engine_any_taps.cuh"
+#include "image/engine_lane_per_row.cuh"
 
 namespace ado::cuda {
 namespace {

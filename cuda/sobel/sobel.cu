@@ -9,8 +9,8 @@
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/sobel.hpp"
 
-#include "image/lane_per_row.cuh"
-#include "image/sliding_window.cuh"
+#include "image/engine_lane_per_row.cuh"
+#include "image/sobel_stage.cuh"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>

@@ -360,6 +360,13 @@ struct LaneWalk {
     if (!exists) inside_rows = 0;
   }
 
+  // Number of rows that the lane stores.
+  template <class Shape>
+  __device__ unsigned rows_to_store(int lane, Shape) const {
+    const bool stores = lane >= Shape::kFirstLane && lane <= Shape::kLastLane && exists && end > 0;
+    return stores ? static_cast<unsigned>(count - 2 * Shape::kRadius) : 0;
+  }
+
   // Returns true if the index-th row is inside the image.
   __device__ bool has_row(int index) const {
     return static_cast<unsigned>(index - inside) < static_cast<unsigned>(inside_rows);

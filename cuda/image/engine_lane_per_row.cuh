@@ -1,4 +1,4 @@
-// Narrow images of one channel: each lane processes whole rows.
+// Engine: narrow images of one channel, in which each lane processes whole rows.
 //
 // In an image of three columns, a lane of the sliding window copies 16 bytes per row, but only
 // three of them belong to the row. Here, a block copies its rows to shared memory as contiguous
@@ -12,7 +12,7 @@
 // Results are stored to shared memory, too, and are copied to the image as 16-byte vectors.
 #pragma once
 
-#include "image/stages.cuh"
+#include "image/sliding_window.cuh"
 
 namespace ado::cuda {
 

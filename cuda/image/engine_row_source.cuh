@@ -1,9 +1,10 @@
-// The input of the sliding window: rows of gray pixels, from images of one, three or four channels.
+// Engine: the input of the sliding window, rows of gray pixels from images of one, three or four
+// channels, at any alignment, with any border.
 //
 // Rows are prefetched: aligned 16-byte vectors are copied asynchronously to a ring in shared
 // memory. Prefetching into registers does not work, because the compiler moves a load down to the
-// use of its value. With register loads, the blur takes 180 us instead of 144 and the gradient 167
-// us instead of 149 (measured as in sliding_window.cuh).
+// use of its value. With register loads, the blur of 16384 x 16384 pixels takes 180 us instead of
+// 144 and the gradient 167 us instead of 149 (H200, 2026).
 //
 // In unaligned rows, the copy starts up to 15 bytes before the row, and lanes assemble each word
 // from two neighbouring words. If rows of RGBA pixels begin at multiples of 4 bytes, lanes shift
@@ -15,7 +16,7 @@
 #pragma once
 
 #include "common/async_copy.cuh"
-#include "image/bands.cuh"
+#include "image/engine_bands.cuh"
 #include "image/packed_pixels.cuh"
 #include "routines/gaussian_blur.hpp"
 
@@ -93,6 +94,40 @@ __device__ inline unsigned low_bits(const std::uint8_t* address) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address));
 }
 
+// Sets the pixels of a lane that are outside the image to zero. `end` is the number of columns from
+// the first one of the lane to the end of the image.
+//
+// kWhole: either all pixels of a lane are inside the image or none, and pixels of neighbours are
+// not masked.
+template <int kWords, bool kWhole>
+struct ColumnMask {
+  unsigned left = 0xffffffff;
+  unsigned mask[kWhole ? 1 : kWords + 1];
+
+  ColumnMask() = default;
+  __device__ ColumnMask(bool first_in_row, int end) {
+    if (first_in_row) left = 0;
+#pragma unroll
+    for (int w = 0; w < (kWhole ? 1 : kWords + 1); ++w) {
+      const int inside = end - 4 * w;  // columns from this word to the end of the image
+      mask[w] = inside <= 0 ? 0 : inside >= 4 ? 0xffffffff : (1U << (8 * inside)) - 1;
+    }
+  }
+  template <Place kPlace>
+  __device__ void apply(AtPlace<kPlace>, PackedPixels<kWords>& pixels) const {
+    if constexpr (kPlace == Place::kInside) return;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) pixels.at[w] &= mask[kWhole ? 0 : w];
+  }
+  template <Place kPlace>
+  __device__ void apply(AtPlace<kPlace>, PixelsAround<kWords>& pixels) const {
+    if constexpr (kPlace == Place::kInside) return;
+    pixels.at[0] &= left;
+#pragma unroll
+    for (int w = 0; w < kWords + 1; ++w) pixels.at[w + 1] &= mask[kWhole ? 0 : w];
+  }
+};
+
 // Copies rows to the ring of the calling warp, and reads rows from the ring.
 //
 // A lane reads kHalo bytes before its own bytes, its own bytes, and kHalo bytes after them. `next_`
@@ -115,7 +150,7 @@ class RowSource {
   static constexpr int kOwnWords = Shape::kLaneBytes / 4, kAllWords = kOwnWords + 2 * kHalo / 4;
 
  public:
-  // `ring` is the address of the warp's ring.
+  // `shared` begins with the rings of the warps of the block.
   __device__ RowSource(const std::uint8_t* data, Border border, const Bands& bands,
                        const LaneWalk& walk, std::uint32_t ring)
       : border_(border),
@@ -162,17 +197,35 @@ class RowSource {
     if (Shape::kExtends) start_border(bands, walk);
   }
 
-  // Starts the copy of the index-th row, which must be the next one. Copies are cached in L1,
-  // because neighbouring warps share vectors. Without L1, the blur takes 10 % longer.
+  // Calls `visit` with the place of the warp as a constant.
+  template <class Visit>
+  __device__ void with_place(const Bands& bands, const LaneWalk& walk, const Visit& visit) const {
+    if constexpr (!Shape::kHasEdges) {
+      visit(AtPlace<Place::kAtEnds>{});
+    } else {
+      const bool inside = walk.exists && !walk.first_in_row && walk.end >= 2 * Shape::kPixels;
+      const bool simple = !guards_ && bands.cols >= Shape::kPixels;
+      if (!__all_sync(kAllLanes, simple))
+        visit(AtPlace<Place::kAnywhere>{});
+      else if (!__all_sync(kAllLanes, inside))
+        visit(AtPlace<Place::kAtEnds>{});
+      else
+        visit(AtPlace<Place::kInside>{});
+    }
+  }
+
+  // Starts the copy of the index-th row, which must be the next one, in an iteration of the unrolled
+  // loop. Copies are cached in L1, because neighbouring warps share vectors. Without L1, the blur
+  // takes 10 % longer (H200, 2026).
   template <Place kPlace>
-  __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot) {
+  __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int step) {
     const std::uint8_t* from = next_;
     bool row_exists = walk.has_row(index);
     if (Shape::kExtends && !row_exists && index < walk.count) {
       from += border_rows(index) * pitch_;
       row_exists = true;
     }
-    std::uint32_t to = at_ + slot * Shape::kSlotBytes;
+    std::uint32_t to = at_ + step % Shape::kRingRows * Shape::kSlotBytes;
     int start;  // position of the lane's first byte in its vector
     if constexpr (Shape::kAlignedIn) {
       start = static_cast<int>(address_ % kVectorBytes);
@@ -207,11 +260,11 @@ class RowSource {
     advance(next_, pitch_);
   }
 
-  // Reads the index-th row from its slot, as gray pixels.
+  // Reads the index-th row from its slot, as gray pixels, in an iteration of the unrolled loop.
   template <Place kPlace, class Mask>
-  __device__ PixelsAround<kWords> read(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot,
-                                       const Mask& mask) {
-    std::uint32_t from = at_ + slot * Shape::kSlotBytes;
+  __device__ PixelsAround<kWords> read(AtPlace<kPlace> place, const LaneWalk& walk, int index,
+                                       int step, const Mask& mask) const {
+    std::uint32_t from = at_ + step % Shape::kRingRows * Shape::kSlotBytes;
     unsigned words[kAllWords];
     if constexpr (Shape::kAlignedIn) {
       if (kHalo > 0) {
@@ -232,7 +285,7 @@ class RowSource {
         for (int w = 0; w < kWords; ++w)
           gray.at[w] =
               __funnelshift_r(gray.at[w], w + 1 < kWords ? gray.at[w + 1] : next, 8 * moved);
-        mask.apply(gray);
+        mask.apply(place, gray);
         return exchange_neighbours<kWords>(gray);
       }
       from += Shape::kWholeVectors ? address % kVectorBytes : start_in_segment(address);
@@ -254,20 +307,17 @@ class RowSource {
       PixelsAround<kWords> in;
 #pragma unroll
       for (int w = 0; w < kAllWords; ++w) in.at[w] = words[w];
-      if (!Shape::kAlignedIn) mask.apply(in);
+      if (!Shape::kAlignedIn) mask.apply(place, in);
       if (Shape::kExtends && kPlace != Place::kInside) extend(from, in);
       return in;
     } else {
       PackedPixels<kWords> gray = luminances(words);
-      if (!Shape::kAlignedIn) mask.apply(gray);
+      if (!Shape::kAlignedIn) mask.apply(place, gray);
       return exchange_neighbours<kWords>(gray);
     }
   }
 
-  // Returns true if a vector that the lane copies may be partly or entirely outside the array.
-  __device__ bool could_leave_array() const { return guards_; }
-
- private:
+ public:
   // Returns true if a copy from `from` could read outside the array.
   __device__ bool leaves_array(const std::uint8_t* from) const {
     return guards_ && (from < begin_ || from + Shape::kAllVectors * kVectorBytes > end_);

@@ -1,4 +1,4 @@
-// Edge detection of small images: one block per tile.
+// Engine: edge detection of small images, one block per tile.
 //
 // The sliding window loads one row after another. In a small image, with one or two bands per warp,
 // the latency of each row is exposed. Here, the threads of a block load all pixels of a tile at
@@ -9,7 +9,8 @@
 
 #include <limits>
 
-#include "image/stages.cuh"
+#include "image/sliding_window.cuh"
+#include "image/sobel_stage.cuh"
 #include "routines/edge_detect.hpp"
 
 namespace ado::cuda {
@@ -99,6 +100,27 @@ inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) 
 
 #ifdef __CUDACC__
 
+// Both filters as one stage of the sliding window: a row of gray pixels is blurred, and the blurred
+// row is pushed on at once. clear_outside(row, behind) sets the blurred pixels outside the image to
+// zero; the blurred row is `behind` rows behind the gray one.
+template <int kWords>
+struct EdgeStage {
+  static constexpr int kRadius = GaussianStage<kWords>::kRadius + SobelStage<kWords>::kRadius;
+  struct Options {};
+  GaussianStage<kWords> blur;
+  SobelStage<kWords> sobel;
+
+  __device__ EdgeStage(int direction, Options) : blur(direction, {}), sobel(direction, {}) {}
+
+  template <class ClearOutside>
+  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& gray,
+                                       ClearOutside clear_outside) {
+    PackedPixels<kWords> blurred = blur.push(step, gray);
+    clear_outside(blurred, GaussianStage<kWords>::kRadius);
+    return sobel.push(step, exchange_neighbours<kWords>(blurred));
+  }
+};
+
 // Returns the packed luminances of `count` pixels, at most four. `end`: the end of the array.
 template <int kChannels>
 __device__ unsigned load_luminances(const std::uint8_t* from, int count, const std::uint8_t* end) {
@@ -166,8 +188,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize)
 
   const unsigned mask = count == 4 ? 0xffffffff : (1U << (8 * count)) - 1;
   const bool stores = lane > 0 && lane < kWarpSize - 1 && count > 0;
-  GaussianStage<1> blur(1, {});
-  SobelStage<1> sobel(1, {});
+  EdgeStage<1> edges(1, {});
   std::uint8_t* const to = out + image * rows * cols + col;
   const bool by_words = count == 4 && (reinterpret_cast<std::uintptr_t>(to) | cols) % 4 == 0;
 #pragma unroll 1
@@ -177,10 +198,10 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize)
       const int index = base + step;
       const std::int64_t row = first_row + warp * kRows + index;
       const PackedPixels<1> own{{gray[(warp * kRows + index) * kWarpSize + lane]}};
-      PackedPixels<1> blurred = blur.push(step, exchange_neighbours<1>(own));
-      blurred.at[0] &=
-          row - GaussianStage<1>::kRadius >= 0 && row - GaussianStage<1>::kRadius < rows ? mask : 0;
-      const PackedPixels<1> result = sobel.push(step, exchange_neighbours<1>(blurred));
+      const PackedPixels<1> result = edges.push(
+          step, exchange_neighbours<1>(own), [&](PackedPixels<1>& blurred, int behind) {
+            blurred.at[0] &= row - behind >= 0 && row - behind < rows ? mask : 0;
+          });
       const std::int64_t stored = row - kTileHalo;
       if (index < 2 * kTileHalo || !stores || stored >= rows) continue;
       std::uint8_t* const at = to + stored * cols;
