@@ -71,6 +71,31 @@ using FusedShape = WindowShape<SlidingWindow{
 // pixels take 13.8 us with four pixels per lane and 14.2 us with eight.
 constexpr std::int64_t kFewPixels = 6 << 20;
 
+#ifdef __CUDACC__
+
+// Both filters as one stage of the sliding window: a row of gray pixels is blurred, and the blurred
+// row is pushed on at once. clear_outside(row, behind) sets the blurred pixels outside the image to
+// zero; the blurred row is `behind` rows behind the gray one.
+template <int kWords>
+struct EdgeStage {
+  static constexpr int kRadius = GaussianStage<kWords>::kRadius + SobelStage<kWords>::kRadius;
+  struct Options {};
+  GaussianStage<kWords> blur;
+  SobelStage<kWords> sobel;
+
+  __device__ EdgeStage(int direction, Options) : blur(direction, {}), sobel(direction, {}) {}
+
+  template <class ClearOutside>
+  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& gray,
+                                       const ClearOutside& clear_outside) {
+    PackedPixels<kWords> blurred = blur.push(step, gray);
+    clear_outside(blurred, GaussianStage<kWords>::kRadius);
+    return sobel.push(step, exchange_neighbours<kWords>(blurred));
+  }
+};
+
+#endif
+
 // Calls `visit` with the shape for a problem.
 template <int kWords, class Visit>
 auto with_shape_of_words(const EdgeDetect& p, Visit visit) {

@@ -100,27 +100,6 @@ inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) 
 
 #ifdef __CUDACC__
 
-// Both filters as one stage of the sliding window: a row of gray pixels is blurred, and the blurred
-// row is pushed on at once. clear_outside(row, behind) sets the blurred pixels outside the image to
-// zero; the blurred row is `behind` rows behind the gray one.
-template <int kWords>
-struct EdgeStage {
-  static constexpr int kRadius = GaussianStage<kWords>::kRadius + SobelStage<kWords>::kRadius;
-  struct Options {};
-  GaussianStage<kWords> blur;
-  SobelStage<kWords> sobel;
-
-  __device__ EdgeStage(int direction, Options) : blur(direction, {}), sobel(direction, {}) {}
-
-  template <class ClearOutside>
-  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& gray,
-                                       ClearOutside clear_outside) {
-    PackedPixels<kWords> blurred = blur.push(step, gray);
-    clear_outside(blurred, GaussianStage<kWords>::kRadius);
-    return sobel.push(step, exchange_neighbours<kWords>(blurred));
-  }
-};
-
 // Returns the packed luminances of `count` pixels, at most four. `end`: the end of the array.
 template <int kChannels>
 __device__ unsigned load_luminances(const std::uint8_t* from, int count, const std::uint8_t* end) {
@@ -188,7 +167,8 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize)
 
   const unsigned mask = count == 4 ? 0xffffffff : (1U << (8 * count)) - 1;
   const bool stores = lane > 0 && lane < kWarpSize - 1 && count > 0;
-  EdgeStage<1> edges(1, {});
+  GaussianStage<1> blur(1, {});
+  SobelStage<1> sobel(1, {});
   std::uint8_t* const to = out + image * rows * cols + col;
   const bool by_words = count == 4 && (reinterpret_cast<std::uintptr_t>(to) | cols) % 4 == 0;
 #pragma unroll 1
@@ -198,10 +178,10 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize)
       const int index = base + step;
       const std::int64_t row = first_row + warp * kRows + index;
       const PackedPixels<1> own{{gray[(warp * kRows + index) * kWarpSize + lane]}};
-      const PackedPixels<1> result = edges.push(
-          step, exchange_neighbours<1>(own), [&](PackedPixels<1>& blurred, int behind) {
-            blurred.at[0] &= row - behind >= 0 && row - behind < rows ? mask : 0;
-          });
+      PackedPixels<1> blurred = blur.push(step, exchange_neighbours<1>(own));
+      blurred.at[0] &=
+          row - GaussianStage<1>::kRadius >= 0 && row - GaussianStage<1>::kRadius < rows ? mask : 0;
+      const PackedPixels<1> result = sobel.push(step, exchange_neighbours<1>(blurred));
       const std::int64_t stored = row - kTileHalo;
       if (index < 2 * kTileHalo || !stores || stored >= rows) continue;
       std::uint8_t* const at = to + stored * cols;

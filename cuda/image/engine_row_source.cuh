@@ -104,7 +104,6 @@ struct ColumnMask {
   unsigned left = 0xffffffff;
   unsigned mask[kWhole ? 1 : kWords + 1];
 
-  ColumnMask() = default;
   __device__ ColumnMask(bool first_in_row, int end) {
     if (first_in_row) left = 0;
 #pragma unroll
@@ -113,15 +112,18 @@ struct ColumnMask {
       mask[w] = inside <= 0 ? 0 : inside >= 4 ? 0xffffffff : (1U << (8 * inside)) - 1;
     }
   }
-  template <Place kPlace>
-  __device__ void apply(AtPlace<kPlace>, PackedPixels<kWords>& pixels) const {
-    if constexpr (kPlace == Place::kInside) return;
+  // Lanes inside a row have no pixels outside.
+  template <Place kPlace, class Pixels>
+  __device__ void apply(AtPlace<kPlace>, Pixels& pixels) const {
+    if constexpr (kPlace != Place::kInside) apply(pixels);
+  }
+
+ private:
+  __device__ void apply(PackedPixels<kWords>& pixels) const {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) pixels.at[w] &= mask[kWhole ? 0 : w];
   }
-  template <Place kPlace>
-  __device__ void apply(AtPlace<kPlace>, PixelsAround<kWords>& pixels) const {
-    if constexpr (kPlace == Place::kInside) return;
+  __device__ void apply(PixelsAround<kWords>& pixels) const {
     pixels.at[0] &= left;
 #pragma unroll
     for (int w = 0; w < kWords + 1; ++w) pixels.at[w + 1] &= mask[kWhole ? 0 : w];
