@@ -246,7 +246,8 @@ constexpr Variant<Gather> kVariants[] = {
        });
      })},
     {.name = "batched",
-     .changes = "Each thread issues four loads of indices, then four loads of elements.",
+     .changes = {"Each thread issues four loads of indices, then four loads of elements.",
+                 Step::kInFlight},
      .why_slower = why_slower_batched,
      .blocks = kBlocks,
      .grid = [](const Gather& p,
@@ -259,7 +260,8 @@ constexpr Variant<Gather> kVariants[] = {
        });
      })},
     {.name = "vector_index",
-     .changes = "Loads indices with 16-byte accesses and stores neighbouring elements as vectors.",
+     .changes = {"Loads indices with 16-byte accesses and stores neighbouring elements as vectors.",
+                 Step::kWider},
      .why_not = why_not_vectors,
      .why_slower = why_slower_vectors,
      .blocks = kBlocks,
@@ -273,7 +275,8 @@ constexpr Variant<Gather> kVariants[] = {
      })},
     {.name = "evict_first",
      .changes =
-         "Accesses indices and results with an evict-first hint, so that L2 keeps more of x.",
+         {"Accesses indices and results with an evict-first hint, so that L2 keeps more of x.",
+          Step::kDramReuse},
      .why_not = why_not_vectors,
      .why_slower = why_slower_vectors,
      .blocks = kBlocks,

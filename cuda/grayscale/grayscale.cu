@@ -173,7 +173,9 @@ constexpr Variant<Grayscale> kVariants[] = {
            p, [&](auto channels) { launch(go, grayscale_naive<channels>, line_of<channels>(p)); });
      })},
     {.name = "two_pixels",
-     .changes = "Each thread loads and processes two pixels at a time, with dot products of bytes.",
+     .changes =
+         {"Each thread loads and processes two pixels at a time, with dot products of bytes.",
+          Step::kWider, Step::kOperations},
      .blocks = kBlocks,
      .grid = [](const Grayscale& p,
                 Extent block) { return grid_of_pixels(p, 2 * static_cast<int>(block.x)); },
@@ -184,7 +186,8 @@ constexpr Variant<Grayscale> kVariants[] = {
      })},
     {.name = "wide",
      .changes =
-         "Each thread keeps four loads of four pixels in flight and stores four pixels at a time.",
+         {"Each thread keeps four loads of four pixels in flight and stores four pixels at a time.",
+          Step::kInFlight, Step::kWider},
      .blocks = {{{kThreads}}},
      .grid =
          [](const Grayscale& p, Extent) {

@@ -217,7 +217,7 @@ double bytes_of_sectors(const typename Access::Routine& p) {
 inline constexpr Blocks kSelectionBlocks = {{{256}, {128}, {512}, {1024}}};
 
 template <class Access, class Routine = typename Access::Routine>
-constexpr Variant<Routine> sectors_row(const char* name, const char* changes) {
+constexpr Variant<Routine> sectors_row(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .ceiling = true,
@@ -237,7 +237,7 @@ constexpr Variant<Routine> sectors_row(const char* name, const char* changes) {
 }
 
 template <class Access, class Routine = typename Access::Routine>
-constexpr Variant<Routine> naive_row(const char* name, const char* changes) {
+constexpr Variant<Routine> naive_row(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .blocks = kSelectionBlocks,
@@ -254,7 +254,7 @@ constexpr Variant<Routine> naive_row(const char* name, const char* changes) {
 template <class Access, class Routine = typename Access::Routine>
 constexpr Variant<Routine> batched_row(const char* name) {
   return {.name = name,
-          .changes = "Each thread issues four loads before its first store.",
+          .changes = {"Each thread issues four loads before its first store.", Step::kInFlight},
           .why_slower =
               [](const Routine& p, const Hardware& gpu) {
                 return grid_of_results<Access, kBatch>(p, {256}).x <
@@ -274,7 +274,7 @@ constexpr Variant<Routine> batched_row(const char* name) {
 }
 
 template <class Access, class Routine = typename Access::Routine>
-constexpr Variant<Routine> staged_row(const char* name, const char* changes) {
+constexpr Variant<Routine> staged_row(const char* name, Change changes) {
   return {
       .name = name,
       .changes = changes,

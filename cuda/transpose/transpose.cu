@@ -145,7 +145,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "narrow_blocks",
-     .changes = "Uses narrow, tall blocks, so that loads and stores share the partial sectors.",
+     .changes = {"Uses narrow, tall blocks, so that loads and stores share the partial sectors.",
+                 Step::kCoalescing},
      .why_not = why_not_elements,
      .blocks = {{{8, 32}, {4, 64}, {8, 16}, {16, 16}}},
      .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
@@ -156,7 +157,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "tiled",
-     .changes = "Transposes a tile in shared memory, so that stores are also coalesced.",
+     .changes = {"Transposes a tile in shared memory, so that stores are also coalesced.",
+                 Step::kCoalescing},
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
@@ -168,7 +170,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "padded",
-     .changes = "Pads the tile by one column to avoid bank conflicts.",
+     .changes = {"Pads the tile by one column to avoid bank conflicts.", Step::kBankConflicts},
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
@@ -180,7 +182,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "coarsened",
-     .changes = "Each thread moves several elements, so that several loads are in flight.",
+     .changes = {"Each thread moves several elements, so that several loads are in flight.",
+                 Step::kInFlight},
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, 8}, {kTile, 2}, {kTile, 4}, {kTile, 16}}},
@@ -196,7 +199,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "wide",
-     .changes = "Uses 16-byte accesses everywhere; transposes small elements in registers.",
+     .changes = {"Uses 16-byte accesses everywhere; transposes small elements in registers.",
+                 Step::kWider},
      .why_not = why_not_wide,
      .why_slower = why_slower_wide,
      .blocks = {{kBlock}},
@@ -214,7 +218,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "unaligned_rows",
-     .changes = "Keeps accesses aligned if rows are not.",
+     .changes = {"Keeps accesses aligned if rows are not.", Step::kCoalescing},
      .why_not = why_not_elements,
      .why_slower = why_slower_unaligned_rows,
      .blocks = {{kBlock}},
@@ -242,7 +246,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "few_columns",
-     .changes = "If a has few columns, copies whole rows to shared memory asynchronously.",
+     .changes = {"If a has few columns, copies whole rows to shared memory asynchronously.",
+                 Step::kCoalescing, Step::kInFlight},
      .why_not = why_not_few_columns,
      .why_slower = why_slower_few_columns,
      .blocks = {{kBlock}},
@@ -262,7 +267,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "few_rows",
-     .changes = "If a has few rows, copies long parts of all rows and stores whole rows of out.",
+     .changes = {"If a has few rows, copies long parts of all rows and stores whole rows of out.",
+                 Step::kCoalescing, Step::kInFlight},
      .why_not = why_not_few_rows,
      .why_slower = why_slower_few_rows,
      .blocks = {{kBlock}},
@@ -274,7 +280,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "as_copy",
-     .changes = "Copies a single row or column, because its elements stay in order.",
+     .changes = {"Copies a single row or column, because its elements stay in order.",
+                 Step::kWider},
      .why_not = why_not_as_copy,
      .blocks = {{{256}, {128}, {512}, {1024}}},
      .grid = [](const Transpose& p, Extent block) { return grid_of_copy(p, block); },
@@ -288,7 +295,7 @@ constexpr Variant<Transpose> kVariants[] = {
               p.out.data, parts_of_copy(p));
      })},
     {.name = "in_place",
-     .changes = "Swaps pairs of tiles if out is a.",
+     .changes = {"Swaps pairs of tiles if out is a.", Step::kOther},
      .why_not = why_not_in_place,
      .blocks = {{kBlock}},
      .grid =
