@@ -4,9 +4,13 @@
 // keeps the intermediate rows in registers moves 5 bytes per pixel, and the arithmetic throughput
 // of the device is sufficient for all three filters.
 //
-// Times in the comments are for 16384 x 16384 pixels of four channels on an H200, L2 flushed.
+// The steps, in reading order: pipeline_naive and pipeline_best run kernels of the three ladders;
+// `fused` pushes rows through EdgeStage, below, in the loop of image/sliding_window.cuh. The
+// engine: engine_selection.cuh (shapes of the fused step), engine_small_tiles.cuh (small images)
+// and image/engine_*.cuh (rows of any alignment and size).
 #include "routines/edge_detect.hpp"
 
+#include "edge_detect/engine_selection.cuh"
 #include "edge_detect/engine_small_tiles.cuh"
 #include "routines/edge_detect_stages.hpp"
 
@@ -44,35 +48,6 @@ constexpr Variant<EdgeDetect> pipeline_row(
           })};
 }
 
-// Eight pixels per lane and bands of 56 rows take 329 us. With four rows in the ring instead of
-// eight, the kernel takes 337 us. With bands of 16 rows, in which a third of the loaded rows are
-// halo rows, it takes 409 us. Five blocks per multiprocessor leave 96 registers per thread. With
-// six, registers spill and the kernel takes 392 us. Tuned on an H200.
-//
-// kWide: bands have at least 32 lanes, so a warp has lanes of at most two bands, and a block needs
-// 34 KiB of shared memory for eight rows instead of 41 KiB. Five blocks then leave 60 KiB for L1
-// instead of 28 KiB.
-template <int kChannels, int kWords, RowStart kIn, RowStart kOut, bool kWide = false>
-using FusedShape = WindowShape<SlidingWindow{
-    .channels = kChannels,
-    .words = kWords,
-    .radius = GaussianBlur::kRadius + 1,
-    .in = kIn,
-    .out = kOut,
-    .halo_words = false,
-    .min_lanes = kWide         ? kWarpSize
-                 : kWords == 1 ? 2
-                               : 4,
-    .ring_rows = kIn == RowStart::kVectors ? 8 : 4,
-    .blocks = kOut == RowStart::kVectors ? (kWords == 1 ? 8 : 5) : (kWords == 1 ? 6 : 4),
-    .warps = 11,
-    .max_rows = 56,
-    .tail_percent = kOut == RowStart::kVectors ? 0 : 80}>;
-
-// Images with fewer pixels have too few warps with eight pixels per lane. On an H200, 1600 x 2560
-// pixels take 13.8 us with four pixels per lane and 14.2 us with eight.
-constexpr std::int64_t kFewPixels = 6 << 20;
-
 #ifdef __CUDACC__
 
 // Both filters as one stage of the sliding window: a row of gray pixels is blurred, and the blurred
@@ -98,44 +73,6 @@ struct EdgeStage {
 
 #endif
 
-// Calls `visit` with the shape for a problem.
-template <int kWords, class Visit>
-auto with_shape_of_words(const EdgeDetect& p, Visit visit) {
-  const RowStart in = row_start(p.rgba, p.cols() * p.channels());
-  const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
-  if (std::min(in, out) == RowStart::kVectors && p.cols() >= kWarpSize * 4 * kWords)
-    return p.channels() == 3
-               ? visit(FusedShape<3, kWords, RowStart::kVectors, RowStart::kVectors, true>{})
-               : visit(FusedShape<4, kWords, RowStart::kVectors, RowStart::kVectors, true>{});
-  if (p.channels() == 3)
-    return with_row_start(std::min(in, out),
-                          [&](auto start) { return visit(FusedShape<3, kWords, start, start>{}); });
-  if (in == RowStart::kBytes)
-    return visit(FusedShape<4, kWords, RowStart::kBytes, RowStart::kBytes>{});
-  return with_row_start(std::min(in, out), [&](auto start) {
-    constexpr RowStart kOfWords = start == RowStart::kVectors ? start : RowStart::kWords;
-    return visit(FusedShape<4, kWords, kOfWords, start>{});
-  });
-}
-
-constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
-  if (p.cols() <= kNarrowCols || p.out.elements() < kFewPixels)
-    return with_shape_of_words<1>(p, visit);
-  return with_shape_of_words<2>(p, visit);
-};
-
-// In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
-// With three channels, lanes also load more bytes that other lanes need. The limits follow from
-// times of `fused` and of lane_per_row in sobel and gaussian_blur on an H200.
-const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware&) {
-  constexpr std::int64_t kMaxColsRgb = 16, kMaxCols = 8, kFewNarrowPixels = 1 << 20;
-  if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols))
-    return "fused moves fewer bytes, and rows are wide enough for several lanes";
-  return p.out.elements() < kFewNarrowPixels
-             ? "the image is so small that three launches are slower than one"
-             : nullptr;
-}
-
 constexpr Variant<EdgeDetect> kVariants[] = {
     pipeline_row<kNaive>(
         "pipeline_naive",
@@ -151,15 +88,15 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .grid = window_grid<EdgeDetect, with_shape>,
      .shared_bytes = window_shared_bytes<EdgeDetect, with_shape>,
      .flops =
-         [](const EdgeDetect& p) {
-           return kFlopsOfLength * window_pixels<EdgeDetect, with_shape>(p);
+         [](const EdgeDetect& p, const Hardware& gpu) {
+           return kFlopsOfLength * window_pixels<EdgeDetect, with_shape>(p, gpu);
          },
      .bytes = window_bytes<EdgeDetect, with_shape>,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-       with_shape(p, [&]<class Shape>(Shape) {
+       with_shape(p, go.hardware, [&]<class Shape>(Shape) {
          const auto kernel = sliding_window<Shape, EdgeStage<Shape::kWords>>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), Border::kConstant,
-                p.out.as<std::uint8_t>(), bands_of<Shape>(p), {});
+                p.out.as<std::uint8_t>(), bands_of<Shape>(p, go.hardware), {});
        });
      })},
     {.name = "small_tiles",
@@ -173,7 +110,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .flops = flops_of_small_tiles,
      .bytes = bytes_of_small_tiles,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-       with_rows_per_warp(p, [&](auto rows) {
+       with_rows_per_warp(p, go.hardware, [&](auto rows) {
          const auto kernel = p.channels() == 3 ? edge_detect_small_tiles<3, rows>
                                                : edge_detect_small_tiles<4, rows>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), p.out.as<std::uint8_t>(), p.images(),

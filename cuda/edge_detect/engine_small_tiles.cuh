@@ -39,47 +39,48 @@ std::int64_t number_of_small_tiles(const EdgeDetect& p) {
   return p.images() * tiles.across * tiles.down;
 }
 
-// Maximum number of tiles for which this variant is faster; they are processed at the same time.
-// Tuned on an H200. The sliding window needs more time for rows of RGB pixels, so the limit is
+// Maximum number of tiles per multiprocessor for which this variant is faster; they are processed
+// at the same time. The sliding window needs more time for rows of RGB pixels, so the limit is
 // higher.
-inline std::int64_t max_small_tiles(const EdgeDetect& p) {
-  constexpr std::int64_t kPerMultiprocessorRgb = 4, kPerMultiprocessor = 2;
-  return kTunedMultiprocessors * (p.channels() == 3 ? kPerMultiprocessorRgb : kPerMultiprocessor);
+inline constexpr Tuned<std::int64_t> kMaxTilesRgb{.value = 4, .device = "H200"},
+    kMaxTilesRgba{.value = 2, .device = "H200"};
+
+inline std::int64_t max_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
+  return gpu.multiprocessors * (p.channels() == 3 ? kMaxTilesRgb : kMaxTilesRgba).on(gpu);
 }
+
+inline constexpr int kFewTileRows = 2, kManyTileRows = 6;  // per warp
 
 // Calls `visit` with the number of rows per warp as a constant.
 template <class Visit>
-auto with_rows_per_warp(const EdgeDetect& p, Visit visit) {
-  constexpr int kLow = 2, kHigh = 6;
-  return number_of_small_tiles<kLow>(p) <= max_small_tiles(p)
-             ? visit(std::integral_constant<int, kLow>{})
-             : visit(std::integral_constant<int, kHigh>{});
+auto with_rows_per_warp(const EdgeDetect& p, const Hardware& gpu, Visit visit) {
+  return number_of_small_tiles<kFewTileRows>(p) <= max_small_tiles(p, gpu)
+             ? visit(std::integral_constant<int, kFewTileRows>{})
+             : visit(std::integral_constant<int, kManyTileRows>{});
 }
 
 inline const char* why_not_small_tiles(const EdgeDetect& p) {
-  constexpr std::int64_t kMaxBlocks = std::numeric_limits<int>::max();
-  return with_rows_per_warp(p, [&](auto rows) { return number_of_small_tiles<rows>(p); }) >
-                 kMaxBlocks
+  return number_of_small_tiles<kManyTileRows>(p) > std::numeric_limits<int>::max()
              ? "there are more tiles than blocks in a grid"
              : nullptr;
 }
 
-inline Extent grid_of_small_tiles(const EdgeDetect& p, Extent) {
-  return with_rows_per_warp(p,
+inline Extent grid_of_small_tiles(const EdgeDetect& p, Extent, const Hardware& gpu) {
+  return with_rows_per_warp(p, gpu,
                             [&](auto rows) { return grid_of(number_of_small_tiles<rows>(p), 1); });
 }
 
 // Executed FLOPs, including idle lanes and the rows above and below the rows of each warp.
-inline double flops_of_small_tiles(const EdgeDetect& p) {
-  return with_rows_per_warp(p, [&](auto rows) {
+inline double flops_of_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
+  return with_rows_per_warp(p, gpu, [&](auto rows) {
     constexpr int kPixels = kTileWarps * (rows + 2 * kTileHalo) * 4 * kWarpSize;
     return kFlopsOfLength * kPixels * static_cast<double>(number_of_small_tiles<rows>(p));
   });
 }
 
 // Requested bytes, including the pixels around each tile, which several blocks load.
-inline double bytes_of_small_tiles(const EdgeDetect& p) {
-  return with_rows_per_warp(p, [&](auto per_warp) -> double {
+inline double bytes_of_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
+  return with_rows_per_warp(p, gpu, [&](auto per_warp) -> double {
     if (p.out.elements() == 0) return 0;
     const SmallTiles tiles = small_tiles_of<per_warp>(p);
     const std::int64_t rows = p.rows() + 2 * kTileHalo * (tiles.down - 1),
@@ -88,12 +89,12 @@ inline double bytes_of_small_tiles(const EdgeDetect& p) {
   });
 }
 
-inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) {
+inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware& gpu) {
   if (std::min(row_start(p.rgba, p.cols() * p.channels()), row_start(p.out, p.cols(), 4)) ==
       RowStart::kVectors)
     return "rows are aligned to vectors, so the sliding window is faster";
-  return with_rows_per_warp(
-             p, [&](auto rows) { return number_of_small_tiles<rows>(p) <= max_small_tiles(p); })
+  return with_rows_per_warp(p, gpu, [&](auto rows) { return number_of_small_tiles<rows>(p); }) <=
+                 max_small_tiles(p, gpu)
              ? nullptr
              : "the image is large enough to occupy the GPU with the sliding window";
 }

@@ -1,28 +1,28 @@
 // Gaussian blur on the GPU: out = the 7x7 weighted sum around each pixel. The variants range from
 // 49 loads per pixel to a few instructions per pixel.
 //
-// The files in reading order: tiles.cuh, dot_product.cuh and image/sliding_window.cuh. The variants
-// follow the GTC 2015 talk: loads go to shared memory, the sum is separated into two passes of
-// seven taps, and threads load and compute several pixels at a time. The talk optimised for a
-// Kepler GPU, on which each step removed a different limit. On an H200, nearly all variants are
-// bound by instruction issue (82 to 88 % of the issue slots). So the gain of a step equals the
-// share of instructions that it saves, and some of the original steps gain nothing.
+// The steps, in reading order:
 //
-// Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
+//   tiles.cuh                  naive to float_taps: the kernels of the GTC 2015 talk and its code
+//   dot_product.cuh            four pixels per dot product, in registers
+//   image/packed_pixels.cuh    what a lane of the sliding window holds
+//   image/sliding_window.cuh   the answer to the talk's last row, "Your next idea!!!"
+//
+// The engine, which a reader of the steps can skip: engine_selection.cuh (the default variant of a
+// problem), engine_any_taps.cuh, and in the folder image engine_bands.cuh, engine_row_source.cuh,
+// engine_row_store.cuh (any alignment, border and size) and engine_lane_per_row.cuh (narrow
+// images).
+//
+// The talk optimised for a Kepler GPU, on which each step removed a different limit. On an H200,
+// nearly all variants are bound by instruction issue. So the gain of a step equals the share of
+// instructions that it saves, and some of the original steps gain nothing.
 #include "routines/gaussian_blur.hpp"
 
 #include "gaussian_blur/dot_product.cuh"
-#include "gaussian_blur/engine_any_taps.cuh"
-#include "image/engine_lane_per_row.cuh"
+#include "gaussian_blur/engine_selection.cuh"
 
 namespace ado::cuda {
 namespace {
-
-const char* why_not_options(const GaussianBlur& p) {
-  return p.border == Border::kConstant && p.default_taps()
-             ? nullptr
-             : "only border=\"constant\" and the default taps are supported";
-}
 
 double bytes_of_naive(const GaussianBlur& p) { return bytes_by_tiles(p, kTaps * kTaps, 1); }
 
@@ -40,113 +40,6 @@ double flops_of_float_taps(const GaussianBlur& p) {
   constexpr double kPasses = (kRows + 2.0 * kRadius) / kRows + 1;
   return 2 * kTaps * kPasses * pixels_of_tiles<kAcross, kDown>(p, {kBlockCols, kTwoPassBlockRows});
 }
-
-// Shapes of the sliding window. With 16 pixels per lane, the fewest halo pixels are loaded per row
-// (143 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels take 8.6 us
-// with 16 and 8.3 us with eight.
-//
-// More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
-// thread. More rows in the ring keep more copies in flight but leave less shared memory for other
-// blocks. These values were the fastest tried on an H200.
-constexpr SlidingWindow blur_window(int words, RowStart start, bool extends, bool any_taps) {
-  const bool wide = words == 4, aligned = start == RowStart::kVectors;
-  return {.words = words,
-          .radius = kRadius,
-          .in = start,
-          .out = start,
-          .extends = extends,
-          .min_lanes = words == 1   ? 1
-                       : words == 2 ? 4
-                                    : 8,
-          .ring_rows = any_taps || (wide && extends) || !aligned ? 4 : 8,
-          .blocks = any_taps || (wide && (extends || !aligned)) ? 4
-                    : wide                                      ? 5
-                    : words == 2 && !aligned                    ? 6
-                                                                : 8,
-          .warps = wide ? 12 : 10,
-          .max_rows = words == 1 ? 14 : 34,
-          .tail_percent = aligned ? 0 : 80};
-}
-
-template <int kWords, RowStart kStart, bool kExtends, bool kAnyTaps_ = false>
-struct BlurShape : WindowShape<blur_window(kWords, kStart, kExtends, kAnyTaps_)> {
-  static constexpr bool kAnyTaps = kAnyTaps_;
-};
-
-RowStart row_start_of(const GaussianBlur& p) {
-  return std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
-}
-
-// On an H200, L2 flushed, 89 x 53 pixels take 5.9 us with `separable` and 6.6 us with `two_pixels`.
-// 300 x 301 pixels take 6.3 us, 6.9 us and, with `float_taps`, 7.3 us.
-const char* why_separable_is_faster(const GaussianBlur& p, const Hardware&) {
-  return why_not_options(p) == nullptr &&
-                 pixels_of_tiles<1, 1>(p, {kBlockCols, kTwoPassBlockRows}) <= kVeryFewPixels
-             ? "separable is faster for very small images"
-             : nullptr;
-}
-
-// Measured on an H200, L2 flushed: for 676 x 615 pixels, `float_taps` takes 6.8 us, `dot_product`
-// 26.9 us and the sliding window 11.6 us. For 1081 x 1923 pixels, they take 13.4, 25.1 and 13.1 us.
-const char* why_float_taps_is_faster(const GaussianBlur& p, const Hardware& gpu) {
-  if (const char* const reason = why_separable_is_faster(p, gpu)) return reason;
-  return why_not_options(p) == nullptr && row_start_of(p) != RowStart::kVectors &&
-                 pixels_of_tiles<2, 2>(p, {kBlockCols, kTwoPassBlockRows}) < kFewTilePixels
-             ? "float_taps is faster for small images with unaligned rows"
-             : nullptr;
-}
-
-const char* why_not_blur_lanes(const GaussianBlur& p) {
-  const char* const reason = why_not_options(p);
-  return reason != nullptr ? reason : why_not_lanes(p);
-}
-
-const char* why_lanes_are_slower(const GaussianBlur& p, const Hardware& gpu) {
-  const char* const reason = why_float_taps_is_faster(p, gpu);
-  return reason != nullptr ? reason : why_lanes_slower<kRadius>(p, gpu);
-}
-
-// Calls `visit` with the shape for a problem.
-constexpr auto with_shape = [](const GaussianBlur& p, auto visit) {
-  const RowStart start = row_start_of(p);
-  const bool extends = p.border != Border::kConstant,
-             many = has_many_pixels(p, start == RowStart::kVectors);
-  const auto with_general_start = [&](auto general) {
-    return start == RowStart::kVectors ? general(kRowStart<RowStart::kVectors>)
-                                       : general(kRowStart<RowStart::kBytes>);
-  };
-  if (!p.default_taps())
-    return with_general_start([&](auto start) {
-      return extends ? visit(BlurShape<2, start, true, true>{})
-                     : visit(BlurShape<2, start, false, true>{});
-    });
-  if (extends)
-    return with_general_start([&](auto start) {
-      return many ? visit(BlurShape<4, start, true>{}) : visit(BlurShape<2, start, true>{});
-    });
-  if (p.cols() <= kNarrowCols) return visit(BlurShape<1, RowStart::kBytes, false>{});
-  return with_row_start(start, [&](auto start) {
-    return many ? visit(BlurShape<4, start, false>{}) : visit(BlurShape<2, start, false>{});
-  });
-};
-
-#ifdef __CUDACC__
-
-template <class Shape>
-void launch_window(const GaussianBlur& p, const Launch& go) {
-  const auto start = [&](auto kernel, auto options) {
-    launch(go, kernel, p.gray.as<const std::uint8_t>(), p.border, p.out.as<std::uint8_t>(),
-           bands_of<Shape>(p), options);
-  };
-  if constexpr (Shape::kAnyTaps) {
-    start(sliding_window<Shape, GaussianAnyTapsStage<Shape::kWords>>, tap_options(p.taps));
-  } else {
-    using Stage = GaussianStage<Shape::kWords>;
-    start(sliding_window<Shape, Stage>, typename Stage::Options{});
-  }
-}
-
-#endif
 
 // A variant with one block per tile.
 template <int kAcross, int kDown>
@@ -192,7 +85,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .shared_bytes = window_shared_bytes<GaussianBlur, with_shape>,
      .bytes = window_bytes<GaussianBlur, with_shape>,
      .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       with_shape(p, [&]<class Shape>(Shape) { launch_window<Shape>(p, go); });
+       with_shape(p, go.hardware, [&]<class Shape>(Shape) { launch_window<Shape>(p, go); });
      })},
     {.name = "lane_per_row",
      .changes = {"Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.", Step::kCoalescing, Step::kOperations},
@@ -205,7 +98,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
        with_row_words(p.cols(), [&](auto words) {
          launch(go, lane_per_row<words, GaussianStage<words>>, p.gray.as<const std::uint8_t>(),
-                p.out.as<std::uint8_t>(), strips_of(p), {});
+                p.out.as<std::uint8_t>(), strips_of(p, go.hardware), {});
        });
      })},
 };

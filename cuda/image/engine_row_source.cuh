@@ -216,9 +216,9 @@ class RowSource {
     }
   }
 
-  // Starts the copy of the index-th row, which must be the next one, in an iteration of the unrolled
-  // loop. Copies are cached in L1, because neighbouring warps share vectors. Without L1, the blur
-  // takes 10 % longer (H200, 2026).
+  // Starts the copy of the index-th row, which must be the next one, in an iteration of the
+  // unrolled loop. Copies are cached in L1, because neighbouring warps share vectors. Without L1,
+  // the blur takes 10 % longer (H200, 2026).
   template <Place kPlace>
   __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int step) {
     const std::uint8_t* from = next_;

@@ -5,7 +5,8 @@
 //   lane          0         1         2            Each lane has 4 to 16 neighbouring columns.
 //   columns   | 0 .. 7 | 8 .. 15 | 16 .. 23 | ...
 //
-//   row i-6        .         .         .           In iteration i, a lane reads row i, once, adds it
+//   row i-6        .         .         .           In iteration i, a lane reads row i, once, adds
+//   it
 //     ...          .         .         .           to the sums of the rows before it, and returns
 //   row i-3     stored    stored    stored         the row of which all seven neighbours are known
 //     ...          .         .         .           now: row i-3.
@@ -14,7 +15,8 @@
 // Naively, each pixel is loaded 49 times. Here, a lane loads it once, and lanes need only three
 // pixels of their neighbours. No intermediate result leaves the registers.
 //
-// Rows are copied ahead of their use to a ring in shared memory. In iteration i, with kRingRows = 4:
+// Rows are copied ahead of their use to a ring in shared memory. In iteration i, with kRingRows =
+// 4:
 //
 //     slot 0        slot 1        slot 2        slot 3
 //   +-----------+ +-----------+ +-----------+ +-----------+
@@ -91,10 +93,10 @@ class GaussianStage {
   unsigned row_[kPairs] = {}, two_[kPairs] = {}, three_[2][kPairs] = {}, five_[2][kPairs] = {};
 };
 
-// The loop over the rows of a band. `Stage` is what happens to a row: push(step, row) takes the next
-// row of pixels and returns the result for the row kRadius before it. The row may also be pushed
-// through two filters (edge_detect.cu). `step` is the iteration within the unrolled loop, from which
-// stages compute constant positions in their rings of two or four rows.
+// The loop over the rows of a band. `Stage` is what happens to a row: push(step, row) takes the
+// next row of pixels and returns the result for the row kRadius before it. The row may also be
+// pushed through two filters (edge_detect.cu). `step` is the iteration within the unrolled loop,
+// from which stages compute constant positions in their rings of two or four rows.
 //
 // `Shape` has the constants of the loop (engine_bands.cuh). `place` tells the engine whether lanes
 // of the warp are at the ends of rows.
