@@ -5,13 +5,12 @@
 // of the device is sufficient for all three filters.
 //
 // The steps, in reading order: pipeline_naive and pipeline_best run kernels of the three ladders;
-// `fused` pushes rows through EdgeStage, below, in the loop of image/sliding_window.cuh. The
-// engine: engine_selection.cuh (shapes of the fused step), engine_small_tiles.cuh (small images)
+// `fused` pushes rows through EdgeStage, below, in the loop of image/sliding_window.cuh. A reader
+// of the steps can skip the engine: engine.cuh (small images, and the default variant of a problem)
 // and image/engine_*.cuh (rows of any alignment and size).
 #include "routines/edge_detect.hpp"
 
-#include "edge_detect/engine_selection.cuh"
-#include "edge_detect/engine_small_tiles.cuh"
+#include "edge_detect/engine.cuh"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::cuda {

@@ -3,7 +3,7 @@
 //
 // The steps, in reading order: naive, shared and float_fast, and vectorised in this file; then
 // image/sliding_window.cuh, the loop that streams rows, and image/sobel_stage.cuh, the gradient in
-// it. A reader of the steps can skip engine_selection.cuh (the default variant of a problem) and
+// it. A reader of the steps can skip engine.cuh (the default variant of a problem) and
 // image/engine_*.cuh (rows of any alignment and size).
 //
 // The kernels read and write one byte per pixel and execute up to a hundred instructions for it.
@@ -11,7 +11,7 @@
 #include "routines/sobel.hpp"
 
 #include "image/sobel_stage.cuh"
-#include "sobel/engine_selection.cuh"
+#include "sobel/engine.cuh"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
