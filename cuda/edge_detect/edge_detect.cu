@@ -32,19 +32,19 @@ template <const Stages& kStages>
 constexpr Variant<EdgeDetect> pipeline_row(
     const char* name, Change changes,
     decltype(Variant<EdgeDetect>::why_slower) why_slower = nullptr) {
-  return {.name = name,
-          .changes = changes,
-          .why_not = [](const EdgeDetect& p) { return why_not_stages(p, kStages, filters()); },
-          .why_slower = why_slower,
-          .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
-          .stages = kStages,
-          .flops = [](const EdgeDetect& p,
-                      const Hardware& h) { return flops_of_stages(p, kStages, filters(), h); },
-          .bytes = [](const EdgeDetect& p,
-                      const Hardware& h) { return bytes_of_stages(p, kStages, filters(), h); },
-          .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-            run_stages(p, go, kStages, filters());
-          })};
+  return {
+      .name = name,
+      .changes = changes,
+      .why_not = [](const EdgeDetect& p) { return why_not_stages(p, kStages, filters()); },
+      .why_slower = why_slower,
+      .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
+      .stages = kStages,
+      .flops = [](const EdgeDetect& p,
+                  const Hardware& h) { return costs_of_stages(p, kStages, filters(), h).flops; },
+      .bytes = [](const EdgeDetect& p,
+                  const Hardware& h) { return costs_of_stages(p, kStages, filters(), h).bytes; },
+      .run = ADO_RUN(
+          [](const EdgeDetect& p, const Launch& go) { run_stages(p, go, kStages, filters()); })};
 }
 
 #ifdef __CUDACC__
@@ -86,10 +86,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .blocks = {{kWindowBlock}},
      .grid = window_grid<EdgeDetect, with_shape>,
      .shared_bytes = window_shared_bytes<EdgeDetect, with_shape>,
-     .flops =
-         [](const EdgeDetect& p, const Hardware& gpu) {
-           return kFlopsOfLength * window_pixels<EdgeDetect, with_shape>(p, gpu);
-         },
+     .flops = window_flops<EdgeDetect, with_shape>,
      .bytes = window_bytes<EdgeDetect, with_shape>,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
        with_shape(p, go.hardware, [&]<class Shape>(Shape) {

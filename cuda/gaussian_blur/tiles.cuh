@@ -75,10 +75,9 @@ __device__ void blur_pixel(const Batch& batch) {
 // to 32 blocks, and 32 blocks of 64 threads already reach its maximum number of threads.
 __global__ void gaussian_blur_naive(Batch batch) { blur_pixel(batch); }
 
-// The kernel of naive with launch bounds. On Kepler, the compiler used 51 registers per thread
-// without bounds, and fewer with them. For sm_90, it uses 30 without bounds. With bounds for ten
-// blocks, it uses 45 for the same instructions, so that 55 % of a multiprocessor's warps are
-// resident instead of 93 % (1.7 % slower).
+// The kernel of naive with launch bounds. On Kepler, the compiler used fewer registers with them.
+// For sm_90, the kernel needs few registers without bounds, and with bounds for ten blocks, the
+// compiler uses more. Fewer warps are then resident.
 __global__ void __launch_bounds__(kBoundedThreads, blocks_held(kBoundedBlocks, kBoundedThreads))
     gaussian_blur_launch_bounds(Batch batch) {
   blur_pixel(batch);

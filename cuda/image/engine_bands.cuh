@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "image/packed_pixels.cuh"
 #include "image/view.cuh"
 
 namespace ado::cuda {
@@ -292,16 +293,17 @@ double window_bytes(const Routine& p, const Hardware& gpu) {
   });
 }
 
-// Number of pixels that a stage processes. It includes halo rows, halo lanes, and the iterations
-// that are added to complete the unrolled loop.
+// Executed FLOPs of gradients. They include halo rows, halo lanes, and the iterations that are
+// added to complete the unrolled loop.
 template <class Routine, auto kWithShape>
-double window_pixels(const Routine& p, const Hardware& gpu) {
+double window_flops(const Routine& p, const Hardware& gpu) {
   return kWithShape(p, gpu, [&]<class Shape>(Shape) -> double {
     const Bands b = bands_of<Shape>(p, gpu);
     if (b.down == 0) return 0;
     const std::int64_t rows =
         ceil_div(b.height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled;
-    return static_cast<double>(warps_of<Shape>(b)) * rows * kWarpSize * Shape::kPixels;
+    return kFlopsOfLength * static_cast<double>(warps_of<Shape>(b)) * rows * kWarpSize *
+           Shape::kPixels;
   });
 }
 

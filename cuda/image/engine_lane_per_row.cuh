@@ -123,13 +123,13 @@ const char* why_lanes_slower(const Routine& p, const Hardware& gpu) {
              : nullptr;
 }
 
-// Number of pixels that a stage processes, including the rows above and below the strips.
+// Executed FLOPs of gradients, including the rows above and below the strips.
 template <class Routine, int kRadius>
-double strip_pixels(const Routine& p, const Hardware& gpu) {
+double strip_flops(const Routine& p, const Hardware& gpu) {
   return with_row_words(p.cols(), [&](auto words) {
     const Strips s = strips_of(p, gpu);
     const std::int64_t rows = ceil_div(s.height + 2 * kRadius, 2) * 2;
-    return static_cast<double>(s.all() * rows * 4 * words);
+    return kFlopsOfLength * static_cast<double>(s.all() * rows * 4 * words);
   });
 }
 
