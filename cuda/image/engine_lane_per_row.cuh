@@ -193,10 +193,7 @@ __global__ void __launch_bounds__(kStripThreads)
     int result = out_offset + static_cast<int>(row - first) * cols;
     unsigned mask[kWords];
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      const int inside = cols - 4 * w;
-      mask[w] = inside <= 0 ? 0 : inside >= 4 ? 0xffffffff : (1U << (8 * inside)) - 1;
-    }
+    for (int w = 0; w < kWords; ++w) mask[w] = first_pixels(cols - 4 * w);
     Stage stage(1, options);
 #pragma unroll 1
     for (int base = -kRadius; base < strips.height + kRadius; base += 2) {

@@ -17,6 +17,11 @@ inline constexpr double kFlopsOfLength = 2 * 2;  // FMAs
 template <int kWords>
 using PackedPixels = Vector<unsigned, kWords>;
 
+// Mask of the first `count` pixels of a word; `count` may be any number.
+__device__ inline unsigned first_pixels(int count) {
+  return count <= 0 ? 0 : count >= 4 ? 0xffffffff : (1U << (8 * count)) - 1;
+}
+
 // The pixels of a lane, and the four pixels on either side. For kWords = 2:
 //
 //   word    |      at[0]      |     at[1]     |     at[2]     |     at[3]     |

@@ -5,18 +5,16 @@
 //   lane          0         1         2            Each lane has 4 to 16 neighbouring columns.
 //   columns   | 0 .. 7 | 8 .. 15 | 16 .. 23 | ...
 //
-//   row i-6        .         .         .           In iteration i, a lane reads row i, once, adds
-//   it
-//     ...          .         .         .           to the sums of the rows before it, and returns
-//   row i-3     stored    stored    stored         the row of which all seven neighbours are known
-//     ...          .         .         .           now: row i-3.
+//   row i-6        .         .         .           In iteration i, a lane reads row i and adds it
+//     ...          .         .         .           to the sums of the rows before it. It returns
+//   row i-3     stored    stored    stored         row i-3, because all rows that this result
+//     ...          .         .         .           depends on have been read now.
 //   row i        read      read      read
 //
-// Naively, each pixel is loaded 49 times. Here, a lane loads it once, and lanes need only three
-// pixels of their neighbours. No intermediate result leaves the registers.
+// The naive kernel loads each pixel 49 times. Here, a warp loads it from memory once, and no
+// intermediate result leaves the registers.
 //
-// Rows are copied ahead of their use to a ring in shared memory. In iteration i, with kRingRows =
-// 4:
+// Rows are copied ahead of their use to a ring in shared memory. In iteration i, with four rows:
 //
 //     slot 0        slot 1        slot 2        slot 3
 //   +-----------+ +-----------+ +-----------+ +-----------+
@@ -28,8 +26,7 @@
 // warps. It also reads the rows above and below the band that its results need.
 #pragma once
 
-#include "image/engine_row_source.cuh"
-#include "image/engine_row_store.cuh"
+#include "image/engine_rows.cuh"
 
 #ifdef __CUDACC__
 
