@@ -1,8 +1,8 @@
 """The index of the C++ and CUDA sources, which ``variant.source`` and ``ado.hotspots`` read.
 
 The index has the lines of each definition, and for each variant the definitions that its source
-shows: the entry in the list of its ladder, the kernels that it launches, and what these use of the
-folders of the ladder. ``python .ci/source_index.py`` writes it, without a build.
+shows: the entry in the list of its ladder, the kernels that it launches, and the definitions in the
+folders of the ladder that these use. ``python .ci/source_index.py`` writes it, without a build.
 """
 
 from __future__ import annotations

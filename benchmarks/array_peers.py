@@ -287,7 +287,7 @@ def gpp_formulas(operands: Sequence[Array], library: Any) -> tuple[Array, Array]
 
 
 def gpp(name: str, *operands: Array) -> Peers:
-    """An array library, after a check: comparisons do not check the results for large problems."""
+    """Check and return a peer: comparisons do not check the results for large problems."""
     library = __import__(name)
     arrays, task = tuple(map(library.asarray, operands)), TASKS["gpp"]
     assert task.error_unit

@@ -52,7 +52,7 @@ def first_line(error: Exception) -> str:
 
 
 def parser(description: str | None, names: Collection[str]) -> argparse.ArgumentParser:
-    """Options that comparisons share: the routines, which must be among `names`, and the device."""
+    """Return the shared options: the routines, which must be among `names`, and the device."""
 
     def routine(name: str) -> str:
         if name not in names:
@@ -94,7 +94,7 @@ class Compiler:
         return lambda: function(*args)
 
     def _compiled(self, formula: Callable[..., Any]) -> Callable[..., Any]:
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # more need seconds to start
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # more take seconds to start
         import torch
 
         if formula not in self._formulas:

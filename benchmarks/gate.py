@@ -16,10 +16,11 @@ differ more between processes than within one (Kalibera & Jones, "Rigorous bench
 reasonable time", ISMM 2013).
 
 The machine code of a variant is the same if its kernels consist of the same instruction words;
-names, addresses and source lines do not count. A variant fails if its interval lies outside of 1 %,
-if its ratio does and its machine code or launch differs, or if only one wheel computes it. A call
-or an import fails if its interval lies above 5 %. Verdicts that fail are in upper case; the exit
-status is then 1. The rows "NumPy" time the same expressions in both processes: they show the noise.
+names, addresses and source lines do not count. A variant fails if its whole interval differs from 1
+by more than 1 %, if its median ratio does and its machine code or launch differs, or if only one
+wheel computes it. A call or an import fails if its whole interval is above 1.05. Verdicts that fail
+are in upper case; the exit status is then 1. The rows "NumPy" time the same expressions in both
+processes: they show the noise.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ class Item:
 
     #: Seconds per call of the old and the new wheel, one pair per round.
     seconds: list[tuple[float, float]] = field(default_factory=list)
-    operands: str = ""  # what identifies the operands of a variant; empty for a call
-    code: str = ""  # of the kernels: "same", "differs" or "launch differs"; empty if unknown
-    declined: tuple[str, str] = ("", "")  # why the old and the new wheel cannot compute it
+    operands: str = ""  # identity of the operands of a variant; empty for a call
+    code: str = ""  # kernels of both: "same", "differs" or "launch differs"; empty if unknown
+    declined: tuple[str, str] = ("", "")  # reasons of the old and the new wheel
 
     @property
     def ratios(self) -> list[float]:
@@ -98,13 +99,13 @@ class State:
 
 
 def fast_mean(samples: Iterable[float]) -> float:
-    """The mean of the faster half, as other work delays samples and event clocks are coarse."""
+    """The mean of the faster half: other work delays samples, and event clocks are coarse."""
     ordered = sorted(samples)
     return statistics.fmean(ordered[: (len(ordered) + 1) // 2])
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The interval of the median: the range without the extremes that the level does not need."""
+    """The confidence interval of the median at the level LEVEL, from order statistics."""
     ordered, n = sorted(values), len(values)
     cut, outside = 0, 2.0 ** (1 - n)  # the probability that the median is outside of the interval
     while (outside := outside + 2.0 ** (1 - n) * math.comb(n, cut + 1)) <= 1 - LEVEL:
@@ -189,7 +190,7 @@ def ask(processes: Iterable[Any], *request: Any) -> list[Any]:
         print(json.dumps(request), file=process.stdin, flush=True)
     replies = [process.stdout.readline() for process in processes]
     for process, reply in zip(processes, replies, strict=True):
-        if not reply:  # a message, if there is one, is above
+        if not reply:  # the process has printed its error, if any
             what = " ".join(map(str, request))
             sys.exit(f"{process.args[-2]} ended with status {process.wait()} at {what}")
     return [json.loads(reply) for reply in replies]
@@ -252,7 +253,7 @@ def gpu() -> str:
 
 
 def report(state: State) -> Iterator[str]:
-    """The lines of the table, then the names by verdict, those that fail last."""
+    """The lines of the table, then the names by verdict, failures last."""
     yield f"{'times in us':<42}{'old':>11}{'new':>11}{'new/old':>9}{'99.9 % interval':>18} rounds"
     named = collections.defaultdict(list)
     for name, item in sorted(state.items.items()):

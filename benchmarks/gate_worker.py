@@ -3,8 +3,8 @@
     python gate_worker.py FOLDER DEVICE
 
 A request is a line of JSON: the name of a method of `Worker`, then the arguments. A reply is a line
-of JSON. `Worker` contains every use of the package, of public names only. Where the names of two
-versions differ, it must try both.
+of JSON. `Worker` contains every use of the package and uses only public names. If a name differs
+between versions, it tries both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-CALLS = 100  # calls per sample of their overhead
+CALLS = 100  # calls per sample of the overhead
 MOST_SAMPLES = 20  # per request
 #: The caches of a GPU are flushed before each sample. This takes longer than the host needs to
 #: launch the sample, so the sample contains no launch overhead.
@@ -201,7 +201,7 @@ class Worker:
         return seconds
 
     def _call_of_variant(self, name: str, last: str) -> tuple[Callable[[], object], dict[str, Any]]:
-        """A call; also what identifies its operands, and the names and launches of its kernels."""
+        """A call, the identity of its operands, and the names and launches of its kernels."""
         variant, declined = self._ado.routines[name][last], []
         for number in [*range(len(self._problems[name])), "in place"]:
             operands, digest = self._operands_of(name, 0 if number == "in place" else number)
@@ -230,7 +230,7 @@ class Worker:
 def main() -> None:
     worker = Worker(*sys.argv[1:])
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # anything else that is printed must not be read as a reply
+    os.dup2(2, 1)  # other output must not be read as a reply
     for line in sys.stdin:
         request, *arguments = json.loads(line)
         print(json.dumps(getattr(worker, request)(*arguments)), file=replies, flush=True)

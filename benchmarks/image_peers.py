@@ -32,7 +32,7 @@ WEIGHTS = (0.298839, 0.586811, 0.114350)
 GRAY_WEIGHTS = (19585, 38457, 7494)  # weights of adokernels, in units of 2^-16
 INTEGER_TAPS = (1, 2, 3, 4, 3, 2, 1)
 TAPS = np.array(INTEGER_TAPS) / 16
-SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of those taps
+SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of these taps
 RADIUS = 3
 POISON = 0xA5  # sentinel value of results before they are computed
 STRIP = 256  # number of rows compared at each edge
@@ -56,7 +56,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Library:
-    """A library's filters, by routine and name; its pipeline has the first one of each routine."""
+    """A library's filters, by routine and name; its pipeline uses the first of each routine."""
 
     upload: Callable[[np.ndarray], Image]
     full: Callable[[Sequence[int], int, str], Image]  # like numpy.full

@@ -6,11 +6,12 @@
 #   benchmarks/on_gpu.sh FOLDER [PART ...] [ROUTINE ...]
 #
 # Parts: tests, sanitizer, ladders, counters, peers, shapes, own, course. Default: all parts, all
-# routines. Run it in the root of the repository with adokernels installed and built for that GPU, then
-# read FOLDER/log. The files FOLDER/*.json, FOLDER/own_kernels/*.json and FOLDER/course/*.json are those
-# of notebooks/data. If a command may run for only ten minutes, run the parts one after another into the
-# same folder. Peers that are not installed are left out; with_peers.sh provides them. SEEDS and COUNT
-# select the random shapes per routine (default: two seeds, 100 shapes per seed).
+# routines. Run it in the root of the repository with adokernels installed and built for that GPU,
+# then read FOLDER/log. The files FOLDER/*.json, FOLDER/own_kernels/*.json and FOLDER/course/*.json
+# have the names of the files in notebooks/data. If a command may run for only ten minutes, run the
+# parts one after another into the same folder. Peers that are not installed are left out;
+# with_peers.sh provides them. SEEDS and COUNT select the random shapes per routine (default: two
+# seeds, 100 shapes per seed).
 set -uo pipefail
 folder=${1:?must be a folder for the results}
 shift

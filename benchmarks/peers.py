@@ -51,7 +51,7 @@ CASES: dict[str, dict[str, Cases]] = {
 def chosen(known: Cases, options: argparse.Namespace) -> Iterable[Case]:
     """The requested shapes and types that the routine accepts, or else the known ones.
 
-    Shapes with another number of lengths are ignored, and ``--dtypes`` if there is a single type.
+    Shapes with another number of lengths are ignored. So is ``--dtypes`` if only one type exists.
     """
     types = list(dict.fromkeys(dtype for _, dtype in known))
     if options.dtypes and types[1:]:

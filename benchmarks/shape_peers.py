@@ -38,11 +38,11 @@ class WrongResult(Exception):
 class Compared:
     """The functions to time on one problem: OURS, the peers, and a copy of equal size (COPY)."""
 
-    variant: str  # that the default call runs
+    variant: str  # the variant of the default call
     bytes: float  # compulsory bytes of the problem
     functions: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  # why peers are not timed
-    wrong: dict[str, str] = field(default_factory=dict)  # peers with wrong results, and how
+    wrong: dict[str, str] = field(default_factory=dict)  # errors of peers with wrong results
     phases: dict[str, float] = field(default_factory=dict)  # durations in seconds
 
 
@@ -64,12 +64,20 @@ class Bench:
     """Makes operands on a device, and the functions to compare on them.
 
     With `new_results`, functions on the CPU allocate their results, except for OpenCV's filters.
+    With `own`, the peers are the other variants of the routine.
     """
 
     def __init__(
-        self, device: str, seed: int, libraries: Mapping[str, Library], new_results: bool
+        self,
+        device: str,
+        seed: int,
+        libraries: Mapping[str, Library],
+        new_results: bool,
+        *,
+        own: bool = False,
     ) -> None:
         self.device, self.libraries, self.new_results = device, libraries, new_results
+        self.own = own
         if device == "cuda":
             import cupy
 
@@ -86,7 +94,7 @@ class Bench:
         WrongResult
             If the result of adokernels is wrong.
         """
-        if case.routine == "gpp":
+        if case.routine == "gpp" or self.own:
             return self._own_variants(case, seed)
         clock = Clock()
         args = self._operands(case)
@@ -199,14 +207,19 @@ class Bench:
     def _own_variants(self, case: Case, seed: int) -> Compared:
         """Return the default variant, and all other variants as its peers."""
         clock = Clock()
-        operands = ado.gpp_operands(case.shape, seed=seed)
-        args = map(ado.to_device, operands) if self.device == "cuda" else operands
-        problem = ado.gpp.problem(*args, device=self.device)
+        routine = ado.routines[case.routine]
+        if case.routine == "gpp":
+            operands = ado.gpp_operands(case.shape, seed=seed)
+            args = tuple(map(ado.to_device, operands)) if self.device == "cuda" else operands
+        else:
+            args = self._operands(case)
+        options = batch_option(routine, args[0])
+        problem = routine.problem(*args, device=self.device, **options)
         clock.lap("operands")
-        checker, best = Checker(ado.gpp, problem), problem.best()
+        checker, best = Checker(routine, problem), problem.best()
         clock.lap("check")
         found = Compared(best, problem.prepare(best).cost.bytes)
-        for variant in ado.gpp:
+        for variant in routine:
             name = variant.name
             if variant.device != self.device or variant.ceiling:
                 continue
@@ -235,7 +248,7 @@ class Bench:
         return int(free)
 
     def release(self) -> None:
-        """Free the unused GPU memory that CuPy and torch cache, each for itself."""
+        """Free the unused GPU memory that CuPy and torch cache separately."""
         gc.collect()
         if self.device == "cpu":
             return

@@ -49,7 +49,7 @@ def operand_shapes(case: Case) -> list[tuple[int, ...]]:
 def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
     """Fill an array with numbers from -0.5 to 0.5, or with random bytes if it has no floats.
 
-    They repeat after PERIOD numbers, so that large arrays are filled quickly.
+    The numbers repeat after PERIOD elements, so that large arrays are filled quickly.
     """
     real = {"f4": "f4", "f8": "f8", "c16": "f8"}.get(array.dtype.str[1:])
     flat = array.reshape(-1).view(real or "u1")
@@ -133,8 +133,8 @@ def filtered(xp: Any, routine: str, image: Array) -> Array:
 def error(xp: Any, result: Array, expected: Array, unit: Array | None = None) -> float:
     """Return the largest difference.
 
-    It is in multiples of `unit` if that is given, and in levels for uint8. For other types, it is 1
-    if any element differs, and else 0.
+    It is in multiples of `unit` if `unit` is given, and in levels for uint8. For other types, it is
+    1 if any element differs, and 0 otherwise.
     """
     if result.shape != expected.shape:
         return np.inf

@@ -18,7 +18,8 @@ pixels. Its transpose is listed but does not count as a peer.
 
 GPU: device times with cold caches, hidden launch overhead and preallocated results. The copy reads
 and writes the same number of bytes as the problem; it does not count as a peer. The peers of gpp
-are its own variants.
+are its own variants; with --own, the peers of every routine are. --multiprocessors makes a green
+context current, which owns only that many multiprocessors.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from shape_peers import COPY, OURS, Bench, Clock, WrongResult
 from shape_report import Record, phases_line, show, summary
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.measuring.context import context
 
 SECONDS = {"cpu": 0.3, "cuda": 0.25}
@@ -67,6 +69,10 @@ def parsed() -> argparse.Namespace:
         "--new-results",
         action="store_true",
         help="CPU: do not preallocate results, except for OpenCV's filters",
+    )
+    options.add_argument("--own", action="store_true", help="compare with the own variants")
+    options.add_argument(
+        "--multiprocessors", type=int, help="GPU: in a green context with this many of them"
     )
     options.add_argument("--json", type=Path, help="folder for the measurements")
     options.add_argument("--verbose", action="store_true", help="print every shape")
@@ -126,6 +132,27 @@ def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> R
     )
 
 
+def enter_green_context(multiprocessors: int) -> None:
+    """Make a green context current that owns a part of the first GPU, rounded up to 8."""
+    from cuda.bindings import driver
+
+    def checked(result: tuple[Any, ...]) -> Any:
+        status, *values = result
+        if status:
+            raise RuntimeError(f"the CUDA driver returned {status!r}")
+        return values[0] if values else None
+
+    checked(driver.cuInit(0))
+    device = checked(driver.cuDeviceGet(0))
+    kind = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+    every = checked(driver.cuDeviceGetDevResource(device, kind))
+    part = checked(driver.cuDevSmResourceSplitByCount(1, every, 0, multiprocessors))
+    description = checked(driver.cuDevResourceGenerateDesc(part[:1], 1))
+    flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+    green = checked(driver.cuGreenCtxCreate(description, device, flags))
+    checked(driver.cuCtxSetCurrent(checked(driver.cuCtxFromGreenCtx(green))))
+
+
 def versions() -> dict[str, str]:
     installed = {d.name: d.version for d in distributions()}
     found = {name: installed[name] for name in PACKAGES if name in installed}
@@ -143,6 +170,7 @@ def store(
         "count": options.count,
         "quantile": 0.5,
         "new_results": options.new_results,
+        "own": options.own,
         "context": context(options.device),
         "versions": versions(),
         "wrong": list(wrong),
@@ -157,10 +185,13 @@ def main() -> int:
     options = parsed()
     console = Console(width=150)
     ado.settings.device = options.device
+    if options.multiprocessors:
+        enter_green_context(options.multiprocessors)
+        console.print(f"{_core.hardware()['multiprocessors']} multiprocessors")
     filters = {}
-    if set(options.routines) & set(FILTERS):
+    if set(options.routines) & set(FILTERS) and not options.own:
         filters = libraries(options.device, search=False)
-    bench = Bench(options.device, options.seed, filters, options.new_results)
+    bench = Bench(options.device, options.seed, filters, options.new_results, own=options.own)
     limits = LIMITS[options.device]
     if options.device == "cuda":
         limits = replace(limits, bytes=min(limits.bytes, bench.free_memory / MEMORY_PER_OPERAND))
@@ -183,7 +214,7 @@ def main() -> int:
                 r = records[-1]
                 console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
         show(routine, records, console)
-        for line in verdicts(routine, options.device, records):
+        for line in verdicts("gpp" if options.own else routine, options.device, records):
             console.print(escape(line))
         console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
         for problem in wrong:

@@ -1,4 +1,4 @@
-"""Compares ``ado.out_of_core`` with the slower of the link to the GPU and the kernel.
+"""Compares ``ado.out_of_core`` with the times of the link to the GPU and of the kernel.
 
     python benchmarks/stream.py                       # 16 GiB sources
     python benchmarks/stream.py --gib 4 --memory "96 MiB" "8 GiB"
@@ -61,7 +61,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def link(up: int, down: int) -> Callable[[], None]:
-    """Return a function that copies `up` bytes to the GPU and `down` bytes from it at once."""
+    """Return a function that copies `up` bytes to the GPU and `down` bytes from it in parallel."""
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     host = [cupy.cuda.alloc_pinned_memory(CHUNK) for _ in range(2)]
     device = [cupy.empty(CHUNK, cupy.uint8) for _ in range(2)]

@@ -293,7 +293,7 @@ def clashes(ax):
 
 
 def outside(ax):
-    """Texts that extend beyond the axes; for those around the axes, beyond the figure."""
+    """Texts in the axes that extend beyond them, and texts around them beyond the figure."""
     renderer = ax.figure.canvas.get_renderer()
     frames = {True: ax.figure.bbox.padded(1.0), False: ax.get_window_extent().padded(1.0)}
     found = [(t.get_text(), corners(t, renderer), t.get_gid() == "subject") for t in ax.texts]

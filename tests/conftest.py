@@ -181,7 +181,7 @@ POISON = 0xA5
 
 
 def why_not(routine, variant, operands, **options):
-    """Why the variant declines the problem; empty if it can solve it, as the default always can."""
+    """Why the variant declines the problem; empty if it can. The default variant always can."""
     if variant is None:
         return ""
     return routine.problem(*operands, variant=variant, **options).why_not(variant)
@@ -190,7 +190,7 @@ def why_not(routine, variant, operands, **options):
 def check(routine, operands, expected, variant=None, **options):
     """Call with a poisoned result between guards; compare every byte.
 
-    False if the variant declines the problem, which must then be an error with that reason.
+    Return False if the variant declines the problem; the call must then raise this reason.
     """
     how = {"variant": variant, **options}
     if reason := why_not(routine, variant, operands, **options):

@@ -60,8 +60,8 @@ def cycle_in(graph):
     return next((found for node in graph if (found := search(node, []))), None)
 
 
-#: Packages and top-level modules. Each imports only those before it, also for type checking. The
-#: names of public objects, and of those that methods find in later packages, are in names.py.
+#: Packages and top-level modules. Each imports only earlier ones, also for type checking.
+#: names.py has the names of public objects, and of objects that methods find in later packages.
 ORDER = (
     *("names", "process", "text", "code_text", "storage", "toolkit", "pictures"),
     "records",

@@ -24,7 +24,7 @@ def problem(rng, shape, dtype):
 
 
 def error_in_bounds(result, operands):
-    """Largest error relative to the bound, with the oracle written out again."""
+    """Largest error relative to the bound; the reference result is computed here again."""
     vectors, matrix = (a.astype(np.longdouble) for a in operands)
     dtype = operands[0].dtype
     expected = matrix @ vectors.mean(axis=2).T
@@ -99,7 +99,7 @@ def test_a_million_samples(variant, dtype, rng):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_infinities_and_nan(variant, dtype, rng):
-    """The values that a plain sum and product give, in their columns and in no others."""
+    """The result has the values of a plain sum and product, in the affected columns only."""
     for m in (3, 64, 700):
         vectors, matrix = problem(rng, (9, 20, m), dtype)
         vectors[1, 3, m // 2] = np.inf
@@ -118,7 +118,7 @@ def test_infinities_and_nan(variant, dtype, rng):
 
 @pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_matrix_is_not_its_transpose(variant):
-    """Asymmetric in every operand, small enough to see."""
+    """All operands are asymmetric, and small enough to compute by hand."""
     vectors = np.array([[[1, 3], [10, 30]], [[5, 7], [50, 70]], [[2, 2], [0, 0]]], np.float64)
     out = run((vectors, np.array([[1.0, 100.0], [0.0, 1.0]])), variant)
     assert out is None or out.tolist() == [[2002, 6006, 2], [20, 60, 0]]

@@ -57,7 +57,7 @@ def make_transpose(names=None, machine=GPU):
 
 
 def crowd():
-    """As many variants as the longest ladder has."""
+    """A ladder with the largest number of variants."""
     profiles = [NAIVE, TILED, PADDED, PIPELINE]
     return make_transpose({f"a_variant_of_long_name_{i}": profiles[i % 4] for i in range(19)})
 

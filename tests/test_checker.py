@@ -107,7 +107,7 @@ def test_a_built_in_variant_is_rejected_after_timing(problem, mischief):
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("variant", ["simd", "stream_copy"])
 def test_a_sweep_skips_it(monkeypatch, rng, variant, when):
-    """Also a ceiling, which has no result to compare."""
+    """A ceiling is checked too, although it has no result to compare."""
     original = BuiltInCall.run
 
     def run(self):
@@ -139,7 +139,7 @@ def test_a_failure_is_that_of_the_variant(monkeypatch, rng):
 
 
 def test_expected_results_are_shared_by_the_variants(monkeypatch, rng):
-    """Two per sweep, and one for each own variant; edge cases have one each."""
+    """Two results per sweep, one per own variant, and one per edge case."""
     right, sizes = tasks.TASKS["transpose"], []
 
     def counted(a):

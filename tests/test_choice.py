@@ -32,7 +32,7 @@ def test_every_problem_has_a_default(routine):
 
 
 def test_a_call_runs_the_variant_of_its_choice():
-    """Also where the last variant can solve the problem, but another one is faster."""
+    """This includes problems for which the last variant is not the fastest."""
     for side in (300, 3000):
         a = np.broadcast_to(np.float32(0), (side, side))
         choice = ado.transpose.choose(a, device="cpu")

@@ -138,7 +138,7 @@ def test_limits_of_floating_point_types(prefix, dtype):
 
 @needs_compiler
 def test_headers_of_cpp():
-    """All headers in one compilation, because those of CCCL need seconds to compile."""
+    """All headers in one compilation, because the headers of CCCL take seconds to compile."""
     folder = compiler._STANDARD_HEADERS
     names = sorted(path.name for path in folder.iterdir())
     assert len(names) > 30

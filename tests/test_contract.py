@@ -1,7 +1,7 @@
 """The contract of all routines: every variant, at any size, in any memory, is right or declines.
 
 The problems come from the tasks: a new routine or variant is tested here without a change to this
-file. What is special about a routine is tested in its own file.
+file. Special properties of a routine are tested in its own file.
 """
 
 import functools
@@ -66,7 +66,7 @@ def cuda_contracts(*, ceilings=False):
 
 
 def contracts_per_isa():
-    """The same, on the CPU with every instruction set that is supported, else with the current."""
+    """Like `contracts`, on the CPU with every supported instruction set, else with the current."""
     return [
         pytest.param(*p.values, isa, marks=p.marks, id=p.id if p.marks else f"{p.id}-{isa}")
         for p in contracts()
@@ -133,7 +133,7 @@ def shortened(operands, i):
 
 
 def cases_of(routine, operands):
-    """The case of these operands, and those with a shorter last axis."""
+    """The case of these operands, and cases with a shorter last axis."""
     found = [operands, *(shortened(operands, i) for i in spare_operands(routine.name))]
     return [Case.of(routine, each) for each in found if accepts(routine, each)]
 
@@ -166,7 +166,7 @@ def plain_cases(name):
 
 
 def edge_shapes(lengths):
-    """Equal lengths, and each length in turn beside short ones."""
+    """Equal lengths, and each length combined with short ones."""
     beside, most = ((1, 2, 5, 40), QUICK) if lengths < 4 else ((3,), QUICK // 16)
     shapes = [(n,) * lengths for n in LENGTHS]
     for axis, n, other in itertools.product(range(lengths), LENGTHS, beside):
@@ -176,7 +176,7 @@ def edge_shapes(lengths):
 
 @functools.cache
 def edge_cases(name):
-    """Lengths around those of vectors and tiles, and batches, in every type of the task."""
+    """Lengths around the sizes of vectors and tiles, and batches, in every type of the task."""
     routine, task = ado.routines[name], TASKS[name]
     listed = (*FULL.get(len(task.lengths), ()), *THIN.get(len(task.lengths), ()))
     shapes = [*edge_shapes(len(task.lengths)), *listed]
@@ -196,7 +196,7 @@ def edge_cases(name):
 
 @functools.cache
 def broadcast_cases(name):
-    """Each operand in turn repeats itself along an axis, or all along all axes."""
+    """One operand is broadcast along an axis, or all operands along all axes."""
     cases = []
     for case in plain_cases(name):
         repeated = [list(broadcasts(a)) for a in case.operands]
@@ -245,7 +245,7 @@ class Layout:
     shift: int = 0
 
     def on(self, axes):
-        """What it means for an array with that number of axes: order, steps, padding, shift."""
+        """Order, steps, padding and shift for an array with this number of axes."""
         steps = ((1,) * axes + self.steps)[-axes:]
         return tuple(self.order(axes)), steps, self.padding, self.shift
 
@@ -303,7 +303,7 @@ class Memory:
 
 
 def unwritten(expected):
-    """Initial values of a result, none of which passes for the expected one."""
+    """Initial values of a result, all different from the expected values."""
     mask = 0x80 if expected.dtype.kind in "iu" else 0xFF
     raw = np.ascontiguousarray(expected).reshape(-1).view(np.uint8) ^ np.uint8(mask)
     return raw.view(expected.dtype).reshape(expected.shape)
@@ -313,7 +313,7 @@ def unwritten(expected):
 
 
 def check(case, call, operands=None, results=PACKED):
-    """Call with results in guarded memory that no element of which is right; compare.
+    """Call with results in guarded memory, whose initial elements are all wrong; compare.
 
     `operands` are the operands of the case in other memory.
     """
@@ -332,7 +332,7 @@ def tuple_of(value):
 
 
 def solves(case, variant, operands=None, results=PACKED, block=None):
-    """Check a variant; False if it declines the problem, which must be an error with the reason."""
+    """Check a variant; False if it declines the problem; the call must raise the reason."""
     call = functools.partial(case.routine, variant=variant, block=block)
     given = case.operands if operands is None else operands
     reason = why_not(case.routine, variant, given, **case.options)
@@ -350,7 +350,7 @@ def solves(case, variant, operands=None, results=PACKED, block=None):
 
 
 def overwrites(name, variant, shape, dtype):
-    """Check a variant whose result replaces its operand; False if it declines that."""
+    """Check a variant whose result replaces its operand; False if it declines the call."""
     routine = ado.routines[name]
     (operand,) = routine.task.random_operands(shape, dtype)
     case, memory = Case.of(routine, (operand,)), Memory(operand)
@@ -379,7 +379,7 @@ def test_sizes(name, variant, isa, isa_restored):
     problems = TASKS[name].sanitizer
     for shape, dtype in itertools.product(problems.in_place, problems.dtypes):
         solved.append(overwrites(name, variant, shape, dtype))
-    if not any(solved):  # a variant that needs what this machine lacks, for example a library
+    if not any(solved):  # for example, this machine lacks a library
         reason = why_not(ado.routines[name], variant, ado.routines[name].task.random_operands())
         assert reason, "solves the problem worth measuring, but none of these"
         pytest.skip(reason)
@@ -413,7 +413,7 @@ def strided(name):
 
 @pytest.mark.parametrize(("name", "variant"), contracts())
 def test_strides(name, variant):
-    """Each operand in turn, the results, and all of them."""
+    """Strides of each operand, of the results, and of all arrays."""
     for case, layout in strided(name):
         stored = [Memory(a, layout) for a in case.operands]
         for i, memory in enumerate(stored):
@@ -450,7 +450,7 @@ def test_unaligned_memory(name, variant):
 
 @functools.cache
 def full_cases(name):
-    """Problems of which kernels launch many blocks."""
+    """Problems for which kernels launch many blocks."""
     routine, task = ado.routines[name], TASKS[name]
     shapes = FULL.get(len(task.lengths), ())
     with shared_data(f"full_cases {name}"):
@@ -522,7 +522,7 @@ def test_names_and_sentences(name):
 def test_costs_need_no_device(name):
     """Useful work is the same for all variants; none requests less than the problem needs.
 
-    The latter holds for problems worth measuring: the models leave out small operands.
+    Requested bytes are compared for large problems only, because models leave out small operands.
     """
     routine, task = ado.routines[name], ado.routines[name].task
     for worth_measuring, operands in [
@@ -573,13 +573,13 @@ MISTAKES = {
 )
 @pytest.mark.parametrize("name", ado.routines)
 def test_the_check_notices(name, mistake, text):
-    """Each result of each routine in turn is computed with one mistake."""
+    """One result at a time is computed with a mistake."""
     cases = sorted(plain_cases(name), key=lambda case: as_tuple(case.expected)[0].size)
     if mistake is not_a_number:
         cases = [case for case in cases if as_tuple(case.expected)[0].dtype.kind in "fc"]
         if not cases:
             pytest.skip("its results are integers")
-    # A permutation of equal values is no mistake.
+    # A permutation of equal values is not a mistake.
     case = next(
         c for c in reversed(cases) if all(len(np.unique(e)) > 1 for e in as_tuple(c.expected))
     )

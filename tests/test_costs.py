@@ -74,7 +74,7 @@ def test_gpp_rows_equal_hardware_counters():
     bands, rows, columns, frequencies = 400, 256, 4096, 2
     for m in sweep:
         row = gpp_cost(m.variant, bands, 214, rows, columns, frequencies)
-        assert row.executed_flops == m.executed_flops, m.variant  # of the stored sweep
+        assert row.executed_flops == m.executed_flops, m.variant  # cost in the stored sweep
         assert row.executed_instructions == m.executed_instructions, m.variant
         assert m.counted_flops == pytest.approx(row.executed_flops, rel=0.01), m.variant
         fused = row.executed_flops / row.executed_instructions - 1
@@ -233,10 +233,10 @@ def test_sliding_window_counts_rows_at_seams():
 
 
 def test_lanes_with_strips_of_rows():
-    """Rows of 5 pixels in strips of minimum height, 4, and of height 12, of at most 16.
+    """Rows of 5 pixels in strips of height 4 (the minimum) and 12 (the maximum is 16).
 
-    The heights make neighbouring strips begin an odd number of words apart. Each lane processes
-    two more rows, and 8 pixels per row.
+    With these heights, neighbouring strips begin an odd number of words apart. Each lane processes
+    two more rows than the strip, and 8 pixels per row.
     """
     for rows, height in [(300, 4), (1 << 20, 12)]:
         flops = executed_flops(ado.sobel["lane_per_row"], ((rows, 5), "u1"))
@@ -256,7 +256,7 @@ def test_maxima_of_partial_batches():
     shapes = ((terms, points), "f4"), ((terms,), "f4")
     assert executed_flops(ado.max_plus["whole_device"], *shapes) == terms * points
     assert executed_flops(ado.max_plus["vectorised"], *shapes) == 8 * 1024 * 4
-    # 25 lanes of 4 points in 40 teams, of which 7 have a row: each adds a batch of two.
+    # 40 teams of 25 lanes with 4 points. 7 teams have a row: each adds a batch of two.
     assert executed_flops(ado.max_plus["split_terms"], *shapes) == 7 * 2 * 25 * 4
     # 100 lanes in two teams: each adds one batch of eight rows.
     assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 2 * 8 * 100

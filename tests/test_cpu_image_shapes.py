@@ -135,7 +135,7 @@ def test_strided_outputs(isa, name, channels, expected, rng, isa_restored):
 @each_isa
 @each_filter
 def test_non_temporal_stores(isa, name, channels, expected, rng, isa_restored):
-    """Rows of any alignment. The default variant uses such stores only for large images."""
+    """Rows of any alignment. The default variant uses these stores only for large images."""
     ado.settings.isa = isa
     variant = {"edge_detect": "fused_bands"}.get(name, "streaming")
     for width in (1, 31, 64, 65, 127, 193, 1025):

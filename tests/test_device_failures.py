@@ -1,7 +1,7 @@
-"""The GPU has no memory left, or a kernel of somebody else has made it unusable.
+"""The GPU has no memory left, or a foreign kernel has made it unusable.
 
-Each test runs in a process of its own. The driver is called directly: it allocates what the library
-must not get, and it loads the kernel that traps.
+Each test runs in a process of its own. The driver is called directly: it allocates memory
+that the library then lacks, and it loads the kernel that traps.
 """
 
 import os
@@ -142,7 +142,7 @@ def python(code):
 
 
 def test_no_device_memory():
-    """With ever less free memory, each allocation of a call fails once."""
+    """With decreasing free memory, each allocation of a call fails once."""
     done = python(NO_MEMORY)
     assert done.returncode == 0, done.stderr
     expected = [f"{name} error result" for name in ado.routines]

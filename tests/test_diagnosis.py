@@ -13,9 +13,7 @@ import adokernels as ado
 from adobook.score import Reason, Score, score
 from adobook.text import write_rich_table
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
-from adokernels import _core
-from adokernels.records.limiter import Step
-from adokernels.records.limiter import Kind
+from adokernels.records.limiter import Kind, Step
 from adokernels.records.record import to_json
 from adokernels.tables.rendering import to_html, to_text
 
@@ -200,7 +198,7 @@ def test_no_bound_is_violated_and_most_steps_are_named():
     assert len({row.ladder for row in found}) == len(stored()) >= 17
     assert found.violated == []
     assert not [row for row in found if row.verdict.startswith("exceeded")]
-    # The rules were first measured on the ladders of the documents, whose floor this is.
+    # This lower limit is for the ladders of the documents, on which the rules were first measured.
     laboratory = ("strided_copy", "gather", "component", "branch", "instruction_parallelism")
     documents = score(s for s in stored().values() if s.routine not in laboratory)
     assert documents.hit_rate >= 0.65
@@ -317,3 +315,16 @@ def test_ladders_of_users_are_diagnosed_and_not_scored():
     assert d["naive"].outcome.ratio == pytest.approx(np.float64(1.69), rel=0.01)
     assert d["naive"].named is None
     assert len(score([dataclasses.replace(sweep, routine="own", measurements=own)])) == 0
+
+
+def test_own_variants_can_state_their_categories():
+    sweep = ladders()["grayscale", "uint8"]
+    own = tuple(dataclasses.replace(m, routine="own", steps=(str(Step.WIDER),)) for m in sweep)
+    d = diagnose(dataclasses.replace(sweep, routine="own", measurements=own))
+    assert d["naive"].named
+    stated = ado.variant(np.negative, name="negative", steps=["avoid spills"])
+    assert stated.steps == ("avoid spills",)
+    with pytest.raises(ValueError, match=r"negative has no step category 'spills'.*avoid spills"):
+        ado.variant(np.negative, name="negative", steps=["spills"])
+    with pytest.raises(TypeError, match="steps must be a sequence of categories"):
+        ado.variant(np.negative, name="negative", steps="avoid spills")

@@ -15,7 +15,7 @@ needs_mpi = pytest.mark.skipif(
 )
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
 
-#: Prints the bits of the result on rank 0, after all ranks have compared theirs.
+#: Prints the bits of the result on rank 0, after all ranks have compared their results.
 RESULT = """
 import sys
 import numpy as np

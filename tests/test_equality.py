@@ -1,4 +1,4 @@
-"""Records are equal by value: what was saved is equal to what is loaded."""
+"""Records are equal by value: a loaded record is equal to the saved one."""
 
 import dataclasses
 import math

@@ -43,7 +43,7 @@ def roundings(bands):
 
 
 class Case(NamedTuple):
-    """A problem with its expected results, because the oracle takes longer than the variants."""
+    """A problem with its expected results, because the reference is slower than the variants."""
 
     operands: GppOperands
     options: dict
@@ -107,7 +107,7 @@ def test_nothing_to_add_up_is_zero(variant, shape):
 
 @functools.cache
 def large(shape):
-    """More terms than the oracle has time for: most are zero, but no variant exploits that."""
+    """Too many terms for the reference: most are zero, but no variant exploits this."""
     thin = tasks.gpp.sparsified(*ado.gpp_operands(shape, SEED))
     return case_of(GppOperands(*thin))
 
@@ -160,7 +160,7 @@ def with_options():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_occupations(variant):
-    """None, all, halves, one: bands that are not occupied contribute to ach alone."""
+    """Several occupations, from none to all: unoccupied bands contribute only to ach."""
     for case in with_occupations():
         asx, _ = check(case, variant)
         if not case.operands.occ.any():
@@ -192,7 +192,7 @@ def test_two_calls_give_the_same_bits(variant):
 
 @pytest.mark.parametrize("variant", CPU_VARIANTS)
 def test_any_number_of_threads_gives_the_same_bits(variant):
-    """Also with more threads than when the call was prepared."""
+    """The call may run with more threads than when it was prepared."""
     before = _core.max_threads()
     for case in (named("small"), *sized(tuple(THIN))[:3]):
         try:
@@ -228,7 +228,7 @@ def spread(problem, seed):
 
 @functools.cache
 def spread_cases():
-    # As many that a seed without a term of the rarest branch is improbable (e^-15).
+    # Enough problems that a seed without a term of the rarest branch is improbable (e^-15).
     shapes = [*[(33, 6, 65, 2)] * 2, *[(5, 4, 7, 2)] * 30, *[(2, 2, 2, 3)] * 20]
     problems = [
         spread(ado.gpp_operands(shape, SEED + i), SEED + i) for i, shape in enumerate(shapes)
@@ -477,7 +477,7 @@ def test_an_unoccupied_band_adds_no_infinity(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_signs_and_conjugates(variant):
-    """By hand: which operand is conjugated, the sign of asx, what is halved."""
+    """Computed by hand: the conjugated operand, the sign of asx, the halved sum."""
     problem = one_term(4.0, 2.0, 3.0, occupied=0.5)
     problem.aqsn[...], problem.aqsm[...], problem.vcoul[...] = 1 + 2j, 3 - 1j, 10
     asx, ach = run(problem, variant)
@@ -706,7 +706,7 @@ class TestOnTheGpu:
 
 
 def branches(problem, **options):
-    """Count the terms of each branch, and those of occupied bands that are cut off."""
+    """Count the terms of each branch, and the cut-off terms of occupied bands."""
     x = problem.wx.T[:, :, None, None]
     with np.errstate(all="ignore"):
         _, ssx, branch = GppTerms(np.float64, **options)(x, problem.wtilde, problem.i_eps)
@@ -746,7 +746,7 @@ def test_without_near_poles_there_is_one_branch(size):
 
 
 def test_tests_take_every_branch():
-    """The problems that the variants are tested with take every branch."""
+    """The problems of these tests take every branch."""
     sums = [
         {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
         {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
@@ -782,12 +782,12 @@ def test_problems_are_what_they_say():
             ado.gpp_operands(wrong)
 
 
-# --- Problems too large for the oracle ------------------------------------------------------------
+# --- Problems too large for the reference ---------------------------------------------------------
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """An oracle that thins out problems of more than a few thousand terms."""
+    """A reference that sparsifies problems of more than a few thousand terms."""
     monkeypatch.setattr(tasks.gpp, "_MAX_TERMS", 5000)
 
 
@@ -842,7 +842,7 @@ class TestSparsified:
             ado.measure(ado.gpp.variants[0], *ado.gpp_operands("test", SEED), seconds=0)
 
     def test_a_variant_that_omits_a_corner_is_caught(self, monkeypatch):
-        """A result without the last pair of band and igp is wrong, thinned out or not."""
+        """A result without the last pair of band and igp is wrong, even if sparsified."""
         right = tasks.TASKS["gpp"]
 
         def wrong(*operands, **options):

@@ -218,7 +218,7 @@ def test_naive_transpose_waits_at_its_accesses():
     assert sum(hot.share for hot in found) == pytest.approx(1)
     assert list(found.kernels) == [name for name in found.kernels if "transpose_naive" in name]
     # A warp stalls on its load, or at the end of the kernel on its stores. The access
-    # is inlined, so its line is that of the kernel or of Matrix.
+    # is inlined, so its line is in the kernel or in Matrix.
     assert (found[0].path, found[0].line) in [
         (STEPS, STORE + 1),
         (STEPS, STORE),

@@ -37,7 +37,7 @@ TAPS += [(256, 0, 0, 0, 0, 0, 0), (0, 0, 3, 5, 7, 0, 100), (36, 37, 36, 38, 36, 
 
 
 def luminance(rgba):
-    """The result that all variants of grayscale promise, computed in another way."""
+    """The documented result of all variants of grayscale, computed in another way."""
     r, g, b = (rgba[..., c].astype(np.uint32) for c in range(3))
     return ((19585 * r + 38457 * g + 7494 * b) >> 16).astype(np.uint8)
 
@@ -53,7 +53,7 @@ EXPECTED = {
 
 
 def image_for(rng, routine, shape, channels=4):
-    """Random pixels; of the shapes that a colour filter takes, if it is one."""
+    """Random pixels, with channels for a colour filter."""
     return random_of(rng, (*shape, channels) if routine in COLOUR else shape, np.uint8)
 
 
@@ -196,7 +196,7 @@ def test_alpha_is_ignored(rng):
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("variant", variants_of(ado.gaussian_blur))
 def test_borders_and_taps(variant, border, taps, rng):
-    """A variant computes any of them, or none but the default."""
+    """A variant supports all of them, or only the default."""
     general = not why_not(
         ado.gaussian_blur, variant, (np.zeros((1, 1), "u1"),), border="replicate", taps=TAPS[1]
     )

@@ -92,7 +92,7 @@ for variant in routine.variants:
     if results_of_small() != expected:
         print("wrong after", variant.name)
 if len(os.listdir("/proc/self/task")) != int(sys.argv[2]):
-    print("the pool has not the right number of threads")
+    print("the pool has the wrong number of threads")
 print("done")
 """
     assert python(code, name, str(threads), OPENBLAS_NUM_THREADS="1") == "done"

@@ -13,9 +13,8 @@ from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.evidence import bandwidth_of_dram
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import TARGETS, change
-from adokernels.records.limiter import Step
 from adokernels.records.kernels import Kernel
-from adokernels.records.limiter import Kind, Provenance
+from adokernels.records.limiter import Kind, Provenance, Step
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import METRIC_SETS, STALLS, of_peak
@@ -502,7 +501,7 @@ def test_loads_in_flight_come_first_if_no_load_waits_in_a_queue():
     assert slower.step is Step.IN_FLIGHT
     assert "a load takes only 363 ns" in slower.sentence
     assert slower.bound == pytest.approx(1.03 * 4.4e12 * 1.2 * SECONDS / (4 << 30))
-    # A third as many requests of three times as many bytes: loads are in flight three times longer.
+    # A third of the requests, each with three times the bytes: loads take three times as long.
     wide = access("ld", (1 << 28) / 96, 36, 384)
     assert first(component(1.2 * SECONDS, **wide)).step is Step.COALESCING
     assert first(component(1.2 * SECONDS, **stalls(barrier=0.9))).step is Step.COALESCING
@@ -522,7 +521,7 @@ def test_partly_used_sectors_are_coalesced_before_data_are_reused():
 
 def test_another_layout_only_for_unneeded_operands_that_are_read_once():
     slow, whole = 1.5 * SECONDS, access("ld", (3 << 30) / 512, 16, 512)
-    # The compulsory bytes are those of the whole operand and of an output.
+    # The compulsory bytes include the whole operand and an output.
     everything = profiled(
         COMPONENT | whole | {"gpu__time_duration.sum": slow * 1e9} | dram(3.5 * 2**30, 1.5 * 2**30),
         problem=POINTS,

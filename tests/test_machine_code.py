@@ -164,7 +164,7 @@ def test_a_branch_back_is_a_loop_only_if_it_repeats():
             ".L_back:",
             "IADD3 R0, R0, 0x1, RZ",
             "EXIT",
-            ".L_rare:",  # out of line: the branch back to earlier code is no loop
+            ".L_rare:",  # out of line: the branch back to earlier code is not a loop
             "MUFU.RCP R0, R0",
             "BRA `(.L_back)",
             ".L_end:",
@@ -459,7 +459,7 @@ def test_vector_loads_of_max_plus(variant, loads):
     assert found.arch in architectures(MODULE)
     assert set(kernel.main_loop.loads) == loads
     assert {f"LDG.E.{bits}" for bits in loads} <= kernel.opcodes.keys()
-    assert kernel.register_limit == 64  # of blocks of 1024 threads
+    assert kernel.register_limit == 64  # for blocks of 1024 threads
     assert "one_block.cuh" in "".join(kernel.main_loop.lines)
     assert any(i.path == "cuda/max_plus/one_block.cuh" for i in kernel.instructions)
 

@@ -36,7 +36,7 @@ def declined(variant, operands):
 
 
 def expected_of(big, small):
-    """As the issue writes it; `initial` is for K = 0."""
+    """The formula of the issue; `initial` is for K = 0."""
     with np.errstate(invalid="ignore"):
         sums = big + small[:, None]
         return np.maximum(sums.max(axis=0, initial=-np.inf), 0, dtype=big.dtype) + big.dtype.type(0)

@@ -185,7 +185,7 @@ def test_a_wrong_variant_is_named_and_not_timed(monkeypatch):
 
 
 def test_a_built_in_variant_that_writes_nothing_is_wrong(monkeypatch):
-    """Its results must not be those of the variant that was checked before it."""
+    """Its check must not find the results of the variant that was checked before it."""
     run = _core.Call.run
     monkeypatch.setattr(
         _core.Call, "run", lambda call: None if call.variant == "simd" else run(call)

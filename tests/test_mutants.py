@@ -14,7 +14,7 @@ from adokernels.charts.files import to_svg
 from adokernels.records.loading import KINDS
 
 DOCUMENTS = documents()
-#: Number of mutants per kind, and of those whose charts are drawn. A kind has up to 7000 mutants,
+#: Number of mutants per kind, and of mutants whose charts are drawn. A kind has up to 7000 mutants,
 #: which take some minutes.
 COUNT = int(os.environ.get("ADOKERNELS_MUTANTS", "60"))
 DRAWN = int(os.environ.get("ADOKERNELS_DRAWN_MUTANTS", "1"))

@@ -54,7 +54,7 @@ def test_reading_a_record_loads_no_library():
 
 
 def test_there_are_about_fifty_names():
-    """Classes of what functions return have a module of their own."""
+    """Classes of results have a module of their own."""
     assert len(PUBLIC) <= 55
     assert not set(PUBLIC) & set(RECORDS)
 

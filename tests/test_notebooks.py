@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
-#: Maximum number of lines of code that a reader sees: those of cells without the tag "hide-input".
+#: Maximum number of visible lines of code, in cells without the tag "hide-input".
 MOST_LINES = 250
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""The custom kernels of notebook 07: their definitions, and the stored measurements of them."""
+"""The custom kernels of notebook 07: their definitions and their stored measurements."""
 
 from functools import cache
 from pathlib import Path

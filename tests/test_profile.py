@@ -86,7 +86,7 @@ def test_percentages_are_weighted_by_time_and_stalls_by_instructions():
 
 
 def test_waves():
-    # 256 x 256 blocks of 1024 threads, 2 of which are resident on each of 132 multiprocessors.
+    # 256 x 256 blocks of 1024 threads; 2 are resident on each of 132 multiprocessors.
     assert TILED.kernels[0].waves == 65536 / (2 * 132)
 
 

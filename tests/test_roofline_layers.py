@@ -112,7 +112,7 @@ def test_published_points_lie_below_the_ceilings_of_their_machine(size):
         in subject.replace("\n", " ")
     )
     assert ("D", 6, 3e12) in markers(ax)
-    assert ("D", 4, 3e12) not in markers(ax)  # that of L2
+    assert ("D", 4, 3e12) not in markers(ax)  # the point of L2
     dashed = segments(ax, "--")
     assert any(start[0] == 20 and end == (20, 7e12) for start, end in dashed)
     assert any(start == (4e12 / 800e9, 4e12) and end[1] == 4e12 for start, end in dashed)

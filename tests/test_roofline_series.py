@@ -27,7 +27,7 @@ EPYC = dataclasses.replace(CPU, name="AMD EPYC 9654 96-Core Processor")
 
 
 def renamed(sweep, routine):
-    """The sweep as that of another routine."""
+    """The sweep with the name of another routine."""
     ours = tuple(dataclasses.replace(m, routine=routine) for m in sweep)
     return dataclasses.replace(sweep, routine=routine, measurements=ours)
 

@@ -136,7 +136,7 @@ def test_problems_with_results_in_memory_of_the_caller(rng):
             assert problem.results() is out
             assert np.array_equal(out, a.T)
     out[:] = -1
-    assert np.all(memory == -1)  # nothing beside the results was written
+    assert np.all(memory == -1)  # only the results were written
     with pytest.raises(ValueError, match="out overlaps a"):
         core.problem((out,), {}, "cpu", out=memory[:5, :7])
 

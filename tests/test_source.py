@@ -302,7 +302,7 @@ def test_only_what_an_entry_runs_is_shown(toy):
     names = {variant: [part[4] for part in parts] for variant, parts in toy.items()}
     assert names["toy[of_helper]"][:3] == ["of_helper", "toy", "first"]
     assert names["toy[given]"][:2] == ["given", "first"]
-    # A function that chooses types is not shown, but what it chooses is.
+    # A function that chooses types is not shown, but the chosen code is.
     assert set(names["toy[direct]"]) - set(names["toy[given]"]) == {"direct", "kC"}
     assert ("cuda/toy/toy.cu", 15, 19, "variant", "direct") in toy["toy[direct]"]
 
@@ -324,7 +324,7 @@ def test_recorded_paths_are_found(recorded):
 def test_paths_in_the_module_are_relative():
     """Except in device code: nvcc always records absolute paths there."""
     module = bytearray(Path(_core.__file__).read_bytes())
-    (start,) = struct.unpack_from("<Q", module, 0x28)  # of the section headers of the ELF file
+    (start,) = struct.unpack_from("<Q", module, 0x28)  # offset of the ELF section headers
     size, count, names = struct.unpack_from("<3H", module, 0x3A)
     heads = [struct.unpack_from("<I4xQ8xQQ", module, start + i * size) for i in range(count)]
     for name, _, at, length in heads:

@@ -1,4 +1,4 @@
-"""What the hardware counters of the stored ladders must show; every stored number is plausible."""
+"""Facts that the stored hardware counters must show; every stored number is plausible."""
 
 from functools import cache
 from pathlib import Path

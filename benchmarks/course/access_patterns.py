@@ -2,7 +2,7 @@
 
 * strided_copy-strides.json, strided_copy-offsets.json: the naive kernel for several strides and
   offsets, with the counters of sectors and DRAM. The stored records have all strides from 1 to 32
-  and all offsets from 0 to 33; the chart draws those that a record has.
+  and all offsets from 0 to 33; the chart draws the strides and offsets of its record.
 * gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
   and 16 bytes. The context of a measurement names its pattern.
 * strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
@@ -27,7 +27,7 @@ import adokernels as ado
 ELEMENTS = 64 << 20
 OFFSET_ELEMENTS = 16 << 20
 POINTS = 16 << 20
-#: Around the ends of sectors (8 elements) and of 64-byte pieces of DRAM (16 elements).
+#: Values near the ends of sectors (8 elements) and of 64-byte pieces of DRAM (16 elements).
 STRIDES, OFFSETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (0, 1, 4, 7, 8, 9, 16, 24, 32, 33)
 #: Warps of the kernels with a named pattern.
 WARPS = 1 << 17
@@ -79,7 +79,7 @@ def together(measurements: Iterator[ado.records.Measurement]) -> ado.records.Swe
 
 
 def numbers(count: int, dtype: str = "float32") -> Any:
-    """Random numbers. A small block is repeated, so that large arrays are made quickly."""
+    """Random numbers. A small block is repeated to make large arrays quickly."""
     block = np.random.default_rng(7).uniform(-1, 1, min(count, 1 << 20)).astype(dtype)
     return np.resize(block, count)
 

@@ -1,7 +1,7 @@
 """Records the data of notebooks/03_vector_average_matvec.ipynb beyond the stored ladder, on a GPU.
 
 The controls are the first four variants with plain sums, as CUDA C++ source. The notebook defines
-them in its cell with the tag "ladder". The problem is the one of the series: 1024 sets of 1024
+them in its cell with the tag "ladder". The problem is the same as in the series: 1024 sets of 1024
 vectors of length 1024, filled with ones and twos, for which sums are exact in any order.
 
 The checks of custom variants copy the operands several times, which takes minutes for 4 GiB. The

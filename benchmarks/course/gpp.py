@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "notebooks" / "kernels" / "gpp" / "staging.cu"
 OPERANDS = ROOT / "benchmarks" / "fp64_operands.cu"
 
-#: The problem of notebooks/data/gpp-counted.json, and the post's.
+#: The problem of notebooks/data/gpp-counted.json, and the problem of the post.
 SMALL, SI214 = (400, 256, 4096, 2), "si214"
-#: The step before the reciprocals, the reciprocals, and the squared moduli.
+#: Variants: before the reciprocals, with reciprocals, and with squared moduli.
 SAMPLED = ("frequency_outside", "reciprocal", "squared_moduli")
-#: The baseline; loads that share lines between blocks, or within one; copies that bypass L1.
+#: Variants: the baseline; loads that share lines between or within blocks; copies that bypass L1.
 TRAFFIC = ("collapse3", "blocked", "blocks_2d", "tiled", "two_rows")
 #: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
 #: loads at a time: in tiled, 512 of aqsn, 16 of wx, and 2 of the range of energies.

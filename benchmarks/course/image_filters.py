@@ -26,7 +26,7 @@ from recording import Recorder, run
 import adokernels as ado
 
 SHAPE = (1600, 2560)
-#: Before and after the step to coalesced loads, and with the tile in shared memory.
+#: Variants before and after the step to coalesced loads, and with the tile in shared memory.
 SAMPLED = ("naive", "coalesced", "shared")
 STEPS = ("copy to the device", "grayscale", "gaussian_blur", "sobel", "copy to the host")
 WHOLE = "all steps"

@@ -117,7 +117,7 @@ def utilisation_plane(measurements: Iterable[Measurement], threshold: float) -> 
 
 
 def speedups_of_devices(sweep: Sweep, published: Iterable[Published]) -> Axes:
-    """Draw the speed-up of each variant over the first one, beside the published speed-up."""
+    """Draw the speed-up of each variant over the first one, next to the published speed-up."""
     ax = new_canvas(5.0).ax
     first = sweep.variants[0]
     names = [m.variant for m in sweep.variants]
@@ -180,7 +180,7 @@ def stride_chart(sweep: Sweep, option: str, model: Callable[[int], Sectors]) -> 
 
     The upper chart has the utilisation that the model predicts, the counted utilisation, and the
     utilisation of the bytes read from DRAM. The lower chart has the bytes per second: the
-    compulsory bytes, and all sectors that L1 transfers. It returns the axes of both.
+    compulsory bytes, and all sectors that L1 transfers. Returns the axes of both charts.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class _Subject:
         return cls(m, m.profile, m.kernels)
 
     def get(self, key: str) -> float | None:
-        """A counted quantity or a metric, or None if it was not counted."""
+        """A counted quantity or a metric. It is None without a count."""
         return self.counters.get(key) if self.counters else None
 
     @property
@@ -47,7 +47,7 @@ class _Subject:
         return max(keys, key=lambda key: self.get(key) or 0) if self.counters else ""
 
     def number(self, key: str) -> float | None:
-        """A counted or computed quantity, or None if it is unknown. Some are also None if zero."""
+        """A counted or computed quantity. Unknown quantities, and some that are 0, are None."""
         value = _COMPUTED[key][2](self) if key in _COMPUTED else self.get(key)
         return (value or None) if key in _SHOWN_IF_NOT_ZERO else value
 
@@ -123,7 +123,7 @@ def _transactions(subject: _Subject) -> str:
     return ", ".join(f"{written(value, '')} per {a}" for a, value in found.items() if value)
 
 
-#: Our text for published quantities that are text.
+#: Functions that write our values of published quantities that are text.
 _TEXTS: Mapping[str, Callable[[_Subject], str]] = {
     "grid": partial(_size, "grid", "blocks"),
     "block": partial(_size, "block", "threads"),
@@ -183,12 +183,12 @@ def figures(
     variant
         The variant of the published figures. Default: the measured variant.
     baseline
-        A measurement to show beside it, with the ratio of each value to the baseline's.
+        A measurement to show next to it, with the ratio of each value to the baseline's.
     longest
         Whether to show only the kernel with the longest time. Default: all kernels together.
     rows
-        ``"all"``; only those with published figures; or only the time and those that differ from
-        the baseline by more than 5 %.
+        ``"all"``; ``"published"``: rows with published figures; ``"changed"``: the time, and rows
+        that differ from the baseline by more than 5 %.
     """
     ours = [_Subject.of(x, longest=longest) for x in (baseline, m) if x is not None]
     mine = [p for p in published if p.variant == (variant or m.variant)]
@@ -269,7 +269,7 @@ def priorities(
     published: Iterable[Published] = (),
     variant: str = "",
 ) -> Text:
-    """Show the kernels of an application by rank, with the ranks of the documents beside ours.
+    """Show the kernels of an application by rank, with the ranks of the documents next to ours.
 
     `roof` is the bandwidth of the limit in bytes per second. The published ranks are quantities
     such as ``rank_sobel`` of `variant`.

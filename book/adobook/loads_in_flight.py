@@ -97,9 +97,10 @@ def resident_threads(m: Measurement, multiprocessors: int | None = None) -> int:
 def inner_loop_table(
     loops: Mapping[str, InnerLoop], *, published: Iterable[Published] = ()
 ) -> Text:
-    """Show registers, loads, waits and the speed-up over the first of the inner loops.
+    """Show registers, loads, waits and the speed-up over the first inner loop.
 
-    Published are ``registers``, ``unused_registers``, ``exposed_latencies`` and ``speedup``.
+    Published quantities can be ``registers``, ``unused_registers``, ``exposed_latencies`` and
+    ``speedup``.
     """
     given = [p for p in published if p.variant in loops]
     first = next(iter(loops.values())).measurement
@@ -179,7 +180,7 @@ def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Ax
 def register_chart(sweep: Sweep, in_flight: Mapping[str, float]) -> Axes:
     """Draw the registers per thread of each variant, and the registers left unused.
 
-    The text beside a bar gives the resident threads per multiprocessor and their bytes in flight.
+    The text next to a bar gives the resident threads per multiprocessor and their bytes in flight.
     `in_flight` contains the bytes in flight per thread, by variant, where they are known.
     """
     rows = sweep.variants
@@ -205,7 +206,9 @@ def register_chart(sweep: Sweep, in_flight: Mapping[str, float]) -> Axes:
     canvas.legend_below(
         [
             entry("used", marker="s", color=_COLOURS[0]),
-            entry("left unused: no fewer blocks with them", marker="s", color=_UNUSED),
+            entry(
+                "left unused: available without fewer resident blocks", marker="s", color=_UNUSED
+            ),
         ]
     )
     canvas.title(f"{unused} of {len(rows)} variants leave registers unused", sweep.title)

@@ -1,4 +1,4 @@
-"""Models beside counters: predict the counters of a kernel from the accesses of a warp."""
+"""Models and counters: predict the counters of a kernel from the accesses of a warp."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
 from adokernels.text import number, quantity
 
-#: Smaller changes are not written with their digits, in percent.
+#: Changes below this number of percent are written as a bound instead of digits.
 _SMALL = 0.005
-#: Largest relative difference of equal values, which covers only rounding errors of a model.
+#: Largest relative difference that counts as equal: rounding errors of a model.
 _ROUNDING = 1e-12
 
 
@@ -34,10 +34,10 @@ def modelled(
     warps
         Number of warps of the kernel that make these accesses.
     loads, stores
-        The accesses to global memory of a warp, one per instruction. If they have several requests,
-        those are a sample of all warps, and the mean per request is used.
+        The accesses of a warp to global memory, one per instruction. Several requests in an access
+        are a sample of all warps; the mean per request is used.
     shared_loads, shared_stores
-        The accesses to shared memory of a warp, likewise.
+        The accesses of a warp to shared memory, in the same form.
     """
     counts: dict[str, float] = {}
     for name, accesses in (("load", loads), ("store", stores)):
@@ -54,7 +54,7 @@ def modelled(
 def model_beside_counters(
     rows: Iterable[tuple[str, Measurement, Mapping[str, float]]],
 ) -> Text:
-    """Show a table of the model beside the counter, the time and the useful rate.
+    """Show a table of models and counters, with the times and useful rates.
 
     `rows` contains, for each measurement, its name in the table, the measurement, and the values
     that a model predicts for quantities of profiles, in SI units.
@@ -83,9 +83,9 @@ def model_beside_counters(
 
 
 def difference(expected: float, found: float) -> str:
-    """Format how much a counter differs from its model: ``"equal"`` or ``"+1.07 %"``.
+    """Format the difference between a counter and its model: ``"equal"`` or ``"+1.07 %"``.
 
-    Only values that differ by no more than rounding errors are equal. Small changes have a bound
+    Values are equal if they differ only by rounding errors. Small changes have a bound
     instead of digits: ``"< +0.005 %"`` or ``"> -0.005 %"``.
     """
     if math.isclose(found, expected, rel_tol=_ROUNDING):

@@ -92,7 +92,7 @@ class Score:
 
     @property
     def tested(self) -> list[Row]:
-        """Steps whose bound the next variant tests: it makes the proposed change, or "done"."""
+        """Steps with a tested bound: the next variant makes the change, or "done" is proposed."""
         return [row for row in self if row.verdict in ("held", "violated")]
 
     @property

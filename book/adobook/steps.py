@@ -16,7 +16,7 @@ from adokernels.text import NO_LIMIT, number, percent, quantity, ratio
 #: Largest factor between the measured value and a guess that is reported as close.
 _CLOSE = 1.25
 
-#: Where a value comes from, and the words for it: alone, and after the guess.
+#: Sources of a value: its heading if it is shown alone, and its label after a guess.
 _SOURCES = {"measured": ("The measured value", "Measured"), "model": ("The model's value", "Model")}
 
 

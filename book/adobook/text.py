@@ -33,7 +33,7 @@ def say(*parts: object) -> Text:
 def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
     """Make a table: columns of numbers are right-aligned, the first and text columns left-aligned.
 
-    None is an empty cell. A row without one cell per column is a ValueError.
+    None is an empty cell. A row with more or fewer cells than the header raises ValueError.
     """
     lines = []
     for row in rows:

@@ -17,12 +17,14 @@ __all__: list[str] = [
     "CudaKernel",
     "CudaModule",
     "DeviceArray",
+    "Hardware",
     "KernelInfo",
     "KernelLaunch",
     "LineSamples",
     "OptionType",
     "Parameter",
     "PendingCopy",
+    "Plan",
     "Problem",
     "Routine",
     "Sampler",
@@ -38,6 +40,7 @@ __all__: list[str] = [
     "device",
     "empty_pinned",
     "existing_metrics",
+    "hardware",
     "host_capsule",
     "isa",
     "kernel_name",
@@ -74,14 +77,14 @@ class DeviceArray:
     """
     A packed, row-major array in GPU memory.
 
-    ``to_device`` and calls with device arrays return such arrays. Other libraries read them without a
+    ``to_device`` and calls with device arrays return a DeviceArray. Other libraries read it without a
     copy through DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and
     through ``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
 
     An array belongs to the stream of the call that created it. Calls on other streams wait for earlier
     work on the array by means of events. The memory is freed in the order of the array's stream. A
     library that uses the array on another stream must keep a reference to it until its work has
-    finished, unless that stream synchronises with the legacy default stream.
+    finished, unless this stream synchronises with the legacy default stream.
     """
     def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
         """
@@ -185,6 +188,24 @@ class BlockCopies:
         The handle (cudaStream_t) of the stream for kernels.
         """
 
+class Hardware:
+    """
+    The properties of a GPU that grids, costs and choices use.
+    """
+    def __init__(
+        self,
+        *,
+        compute: typing.SupportsInt | typing.SupportsIndex = 90,
+        multiprocessors: typing.SupportsInt | typing.SupportsIndex = 132,
+        threads_per_multiprocessor: typing.SupportsInt | typing.SupportsIndex = 2048,
+        l2_bytes: typing.SupportsInt | typing.SupportsIndex = 62914560,
+        shared_bytes: typing.SupportsInt | typing.SupportsIndex = 232448,
+        shared_bytes_per_multiprocessor: typing.SupportsInt | typing.SupportsIndex = 233472,
+        core_hertz: typing.SupportsFloat | typing.SupportsIndex = 1980000000.0,
+        memory_bandwidth: typing.SupportsFloat | typing.SupportsIndex = 4814304000000.0,
+    ) -> None: ...
+    def __repr__(self) -> str: ...
+
 class VariantInfo:
     """
     The declaration of a variant.
@@ -208,6 +229,11 @@ class VariantInfo:
     def precision(self) -> str: ...
     @property
     def stages(self) -> list[tuple[str, str]]: ...
+    @property
+    def steps(self) -> list[str] | None:
+        """
+        The categories of the change; None if the variant does not state them.
+        """
 
 class KernelInfo:
     """
@@ -278,6 +304,21 @@ class Cost:
         """
         Bytes that the variant requests from memory.
         """
+
+class Plan:
+    """
+    The launch parameters and costs of a variant on given hardware.
+    """
+    @property
+    def block(self) -> list[int]: ...
+    @property
+    def cost(self) -> Cost: ...
+    @property
+    def grid(self) -> list[int]: ...
+    @property
+    def scratch_bytes(self) -> int: ...
+    @property
+    def shared_bytes(self) -> int: ...
 
 class OptionType:
     """
@@ -396,15 +437,10 @@ class Routine:
         options: dict,
         device: typing.Any = None,
         out: typing.Any = None,
-        gpu: tuple[
-            typing.SupportsInt | typing.SupportsIndex,
-            typing.SupportsInt | typing.SupportsIndex,
-            typing.SupportsInt | typing.SupportsIndex,
-        ]
-        | None = None,
+        gpu: Hardware | None = None,
     ) -> tuple:
         """
-        Return the variant that a call would run, and (variant, reason) of each later variant that it skips. With gpu=(multiprocessors, L2 bytes, shared bytes per block), the choice is for that GPU.
+        Return the variant that a call would run, and (variant, reason) of each later variant that it skips; with gpu=, for this hardware.
         """
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
@@ -421,6 +457,18 @@ class Routine:
         batch: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
         dtype: typing.Any = None,
     ) -> list[tuple[str, tuple, str]]: ...
+    def plan(
+        self,
+        variant: str,
+        arguments: tuple,
+        options: dict,
+        gpu: Hardware | None = None,
+        block: typing.Any = None,
+        out: typing.Any = None,
+    ) -> Plan:
+        """
+        Return the launch parameters, scratch memory and costs of a variant; with gpu=, for this hardware.
+        """
     def problem(
         self,
         arguments: tuple,
@@ -609,14 +657,19 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
     """
     Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-    The GPU copies such arrays by direct memory access, without the CPU, if they are contiguous.
-    The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
-    memory.
+    The GPU copies contiguous arrays in this memory by direct memory access, without the CPU.
+    The memory cannot be swapped to disk, and its allocation takes longer than an allocation of
+    pageable memory.
     """
 
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
     """
     The given metrics that exist on a chip.
+    """
+
+def hardware(stream: typing.SupportsInt | typing.SupportsIndex = 0) -> dict:
+    """
+    The properties of the current GPU, of the context of a stream; without a GPU, of an H200.
     """
 
 def host_capsule(

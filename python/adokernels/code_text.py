@@ -94,7 +94,7 @@ class ShownAsCode:
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark of a line: its text, its heat from 0 to 1, and the words on pointing at it."""
+    """A mark of a line: its text, its heat from 0 to 1, and its tooltip."""
 
     text: str
     heat: float

@@ -188,7 +188,7 @@ class CubinKernel:
     """A kernel in a cubin."""
 
     symbol: str  # the mangled name
-    index: int  # in the symbol table, by which nvdisasm selects it
+    index: int  # position in the symbol table; nvdisasm selects by it
     registers: int  # per thread
     register_limit: int  # from launch bounds, from options, or of the architecture
 

@@ -47,7 +47,7 @@ _DEFINED_IN = {
     "adokernels.report.page": "write_report",
     "adokernels.large.stream": "out_of_core",
 }
-#: Classes of what functions return: ``ado.records.NAME``.
+#: Classes of results: ``ado.records.NAME``.
 _RETURNED = {
     "adokernels._core": "Cost",
     "adokernels.diagnosis.cards": "Card",
@@ -73,9 +73,8 @@ _RETURNED = {
     "adokernels.records.statistics": "Comparison Verdict",
     "adokernels.records.sweep": "Sweep",
 }
-#: Names that are not public, but that methods of lower packages use: methods of records that
-#: explain or show the record, and methods of ladders that measure or know arrays of other
-#: libraries.
+#: Names that are not public. Methods of lower packages use them: records to explain and show
+#: themselves, ladders to measure and to accept arrays of other libraries.
 _USED_FROM_BELOW = {
     "limiter": "adokernels.diagnosis.limiter",
     "lazy_call": "adokernels.large.dask_arrays",
@@ -86,7 +85,7 @@ _USED_FROM_BELOW = {
 
 
 def computing_routines() -> list[str]:
-    """Names of the core's routines, except those with only ceilings, and the tiles of ``gpp``."""
+    """Names of the core's routines, except ladders of ceilings, and the tiles of ``gpp``."""
     computing = (r for r in _core.routines() if not all(v.ceiling for v in r.variants))
     return [r.name for r in computing if r.name != "gpp_tiles"]
 

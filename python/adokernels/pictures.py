@@ -44,7 +44,7 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
     Raises
     ------
     OSError
-        If there is no such file, or it is not a picture or damaged.
+        If the file does not exist, is not a picture, or is damaged.
     ValueError
         If it has more than 8 bits per channel, as far as the format reports this. The caller must
         choose which part of the range to keep.

@@ -90,11 +90,11 @@ class PyArray final : public ArrayTraits {
     ForeignType type;
     bool library_waits = false;
     bool opened = true;                           // false: open() must call __dlpack__
-    std::shared_ptr<const ManagedTensor> tensor;  // if imported with DLPack
-    std::shared_ptr<cuda::Buffer> buffer;         // of a DeviceArray
-    std::optional<StreamHandle> stream;           // the result of stream()
-    std::optional<StreamHandle> written_on;       // the stream of __cuda_array_interface__
-    std::shared_ptr<cuda::Event> end;             // of work on a stream unknown to the library
+    std::shared_ptr<const ManagedTensor> tensor;  // set if imported with DLPack
+    std::shared_ptr<cuda::Buffer> buffer;         // memory of a DeviceArray
+    std::optional<StreamHandle> stream;           // result of stream()
+    std::optional<StreamHandle> written_on;       // stream of __cuda_array_interface__
+    std::shared_ptr<cuda::Event> end;             // after work on a stream unknown to the library
   };
 
   void set_foreign();

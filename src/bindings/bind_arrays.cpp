@@ -133,14 +133,14 @@ void synchronize(const std::optional<std::string>& device) {
 void bind_arrays(py::module_& m) {
   py::class_<DeviceArray>(m, "DeviceArray", R"(A packed, row-major array in GPU memory.
 
-``to_device`` and calls with device arrays return such arrays. Other libraries read them without a
+``to_device`` and calls with device arrays return a DeviceArray. Other libraries read it without a
 copy through DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and
 through ``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
 
 An array belongs to the stream of the call that created it. Calls on other streams wait for earlier
 work on the array by means of events. The memory is freed in the order of the array's stream. A
 library that uses the array on another stream must keep a reference to it until its work has
-finished, unless that stream synchronises with the legacy default stream.)")
+finished, unless this stream synchronises with the legacy default stream.)")
       .def(
           "numpy", [](const DeviceArray& a) -> py::object { return a.numpy(); },
           "Copy to host memory, as a NumPy array.")

@@ -190,7 +190,7 @@ py::array empty_pinned(const py::object& shape, const py::object& dtype) {
   }
   std::byte* const data = memory->data();
   const py::capsule owner(memory.release(), [](void* pointer) {
-    const ReleaseGil release;  // the function of CUDA can wait for the GPU
+    const ReleaseGil release;  // the CUDA call can wait for the GPU
     delete static_cast<cuda::PageLockedMemory*>(pointer);
   });
   return py::array(type, described.attr("shape").cast<std::vector<py::ssize_t>>(), data, owner);
@@ -225,9 +225,9 @@ default stream.)")
   m.def("empty_pinned", &empty_pinned, py::arg("shape"), py::arg("dtype") = "float64",
         R"(Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-The GPU copies such arrays by direct memory access, without the CPU, if they are contiguous.
-The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
-memory.)");
+The GPU copies contiguous arrays in this memory by direct memory access, without the CPU.
+The memory cannot be swapped to disk, and its allocation takes longer than an allocation of
+pageable memory.)");
 }
 
 }  // namespace ado::bindings

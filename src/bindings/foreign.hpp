@@ -26,7 +26,7 @@ std::optional<StreamHandle> stream_from_python(const py::object& stream);
 
 // The protocol by which an object exports its memory. The fastest available one is used.
 enum class Protocol {
-  kNone,           // the object has none of the protocols
+  kNone,           // the object has no known protocol
   kExchangeTable,  // DLPack's table of C functions: torch from version 2.10
   kDlpack,
   kCudaInterface,  // __cuda_array_interface__: Numba
@@ -56,7 +56,7 @@ struct CudaInterface {
   Array view;
   int device = 0;
   bool read_only = false;
-  std::optional<StreamHandle> stream;  // on which the array was last written
+  std::optional<StreamHandle> stream;  // the stream that last wrote the array
 };
 CudaInterface read_cuda_interface(const Who& who, const py::object& object);
 

@@ -41,8 +41,8 @@ namespace ado {
 struct TypeRule {
   const char* text;  // for error messages and the documentation
   bool (*accepts)(ElementType) = nullptr;
-  const char* same_as = nullptr;  // the operand whose type this one has
-  ElementType fixed = {};         // if the operand has one type only
+  const char* same_as = nullptr;  // the operand with the same type
+  ElementType fixed = {};         // the type, if only one is accepted
 };
 
 inline constexpr TypeRule kAnyElement{

@@ -30,7 +30,7 @@ void* main_of_thread(void* given) {
 // limits the stack frames of kernels.
 constexpr std::uintptr_t kNeededBytes = kStackBytes / 2;
 
-// Range of stack pointers of this thread below which kNeededBytes are free. If the stack is
+// Range of stack pointers of this thread with kNeededBytes free below them. If the stack is
 // unknown, the range contains all addresses.
 struct Range {
   std::uintptr_t begin = 0, size = UINTPTR_MAX;

@@ -36,8 +36,8 @@ int default_threads() {
   return std::min(wanted > 0 ? wanted : available_processors(), kMaxParts);
 }
 
-// Bytes read and written per second by one thread that copies 1 MiB. Calls move about this number
-// of bytes if one thread and several threads are equally fast.
+// Bytes read and written per second by one thread that copies 1 MiB. At about this size, one thread
+// and several threads are equally fast.
 double measure_bandwidth() {
   constexpr std::size_t kBytes = 1 << 20;
   const std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[2 * kBytes]());

@@ -10,7 +10,7 @@ namespace ado {
 // Return the number of threads with the shortest expected time, at least 1. It follows from two
 // costs that are measured at the first call: the time to wake a thread, and the bandwidth of a copy
 // by one thread. The argument is the time that one thread would need: in seconds, or as the number
-// of bytes that such a copy would read and write in that time.
+// of bytes that the copy would read and write in this time.
 int threads_for(std::int64_t bytes_moved);
 int threads_for_seconds(double seconds);
 
@@ -34,13 +34,13 @@ class FixedThreads {
   FixedThreads& operator=(const FixedThreads&) = delete;
 
  private:
-  ThreadSetting& setting_;  // of this thread
+  ThreadSetting& setting_;  // the setting of this thread
   const ThreadSetting outer_;
 };
 
 // The costs of threads, measured once.
 struct ThreadCosts {
-  double bytes_per_second;  // moved by one thread
+  double bytes_per_second;  // read and written by one thread that copies
   double wake;              // seconds until a sleeping thread has started to work
 };
 const ThreadCosts& thread_costs();

@@ -203,8 +203,8 @@ class Lane {
 
  private:
   std::mutex mutex_;
-  Copies copies_;           // with chunks for which no step has begun
-  std::size_t chunks_ = 0;  // total of all copies
+  Copies copies_;           // copies with chunks for which no step has begun
+  std::size_t chunks_ = 0;  // total number over all copies
   // Chunks of this lane that have been processed, per chunk of the ring.
   std::atomic<std::size_t> processed_[kChunks] = {};
 };

@@ -114,7 +114,7 @@ void initialize() {
   static_cast<void>(once);
 }
 
-// The counters that this device, driver and user have.
+// Returns the counters that are available to this device, driver and user.
 Bytes availability() {
   ADO_CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, params);
   ADO_CUPTI(ProfilerGetCounterAvailability, &params);

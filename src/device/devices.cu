@@ -105,43 +105,79 @@ namespace {
 // Used to test whether this build contains code for the device.
 __global__ void any_kernel() {}
 
-// Returns the number of multiprocessors that the context of a stream owns, or 0 if the driver does
-// not report it.
-int multiprocessors_of([[maybe_unused]] void* stream) {
 #if CUDART_VERSION >= 12050
-  struct Queries {
-    decltype(&cuStreamGetCtx_v2) context_of;
-    decltype(&cuCtxGetCurrent) current;
-    decltype(&cuCtxGetDevResource) of_context;
-    decltype(&cuGreenCtxGetDevResource) of_green_context;
-  };
-  static const std::optional<Queries> driver = []() -> std::optional<Queries> {
+
+// The driver's functions that find the multiprocessors of a context.
+struct ContextQueries {
+  decltype(&cuCtxGetCurrent) current;
+  decltype(&cuCtxGetId) id_of_context;
+  decltype(&cuStreamGetId) id_of_stream;
+  decltype(&cuStreamGetCtx_v2) context_of;
+  decltype(&cuCtxGetDevResource) of_context;
+  decltype(&cuGreenCtxGetDevResource) of_green_context;
+};
+
+// Empty if the driver is too old.
+const std::optional<ContextQueries>& context_queries() {
+  static const auto found = []() -> std::optional<ContextQueries> {
     if (properties().driver_version < 12050) return std::nullopt;
-    return Queries{
-        driver_function<std::remove_pointer_t<decltype(Queries::context_of)>>("cuStreamGetCtx",
-                                                                              12050),
-        driver_function<std::remove_pointer_t<decltype(Queries::current)>>("cuCtxGetCurrent", 4000),
-        driver_function<std::remove_pointer_t<decltype(Queries::of_context)>>("cuCtxGetDevResource",
-                                                                              12040),
-        driver_function<std::remove_pointer_t<decltype(Queries::of_green_context)>>(
-            "cuGreenCtxGetDevResource", 12040)};
+    ContextQueries q;
+    const auto find = [](auto& function, const char* name, int version) {
+      function =
+          driver_function<std::remove_pointer_t<std::decay_t<decltype(function)>>>(name, version);
+    };
+    find(q.current, "cuCtxGetCurrent", 4000);
+    find(q.id_of_context, "cuCtxGetId", 12000);
+    find(q.id_of_stream, "cuStreamGetId", 12000);
+    find(q.context_of, "cuStreamGetCtx", 12050);
+    find(q.of_context, "cuCtxGetDevResource", 12040);
+    find(q.of_green_context, "cuGreenCtxGetDevResource", 12040);
+    return q;
   }();
-  if (!driver) return 0;
+  return found;
+}
+
+int query_multiprocessors(const ContextQueries& driver, CUstream stream, CUcontext current) {
   CUcontext context = nullptr;
   CUgreenCtx green_context = nullptr;
   CUdevResource resource{};
   // Fails for the per-thread stream while a green context is current.
-  CUresult status = driver->context_of(static_cast<CUstream>(stream), &context, &green_context);
-  if (status != CUDA_SUCCESS) status = driver->current(&context);
-  if (status == CUDA_SUCCESS && green_context != nullptr)
-    status = driver->of_green_context(green_context, &resource, CU_DEV_RESOURCE_TYPE_SM);
-  else if (status == CUDA_SUCCESS && context != nullptr)
-    status = driver->of_context(context, &resource, CU_DEV_RESOURCE_TYPE_SM);
+  if (driver.context_of(stream, &context, &green_context) != CUDA_SUCCESS) context = current;
+  const CUresult status =
+      green_context != nullptr
+          ? driver.of_green_context(green_context, &resource, CU_DEV_RESOURCE_TYPE_SM)
+          : driver.of_context(context, &resource, CU_DEV_RESOURCE_TYPE_SM);
   return status == CUDA_SUCCESS ? static_cast<int>(resource.sm.smCount) : 0;
-#else
-  return 0;
-#endif
 }
+
+// Returns the number of multiprocessors that the context of a stream owns, or 0 if the driver does
+// not report it. The queries take more than a microsecond, so each thread remembers the last answer
+// under the driver's identifiers, which are never used again.
+int multiprocessors_of(void* handle) {
+  const auto& driver = context_queries();
+  const auto stream = static_cast<CUstream>(handle);
+  CUcontext current = nullptr;
+  if (!driver || driver->current(&current) != CUDA_SUCCESS || current == nullptr) return 0;
+  const bool special = stream == nullptr || stream == CU_STREAM_LEGACY ||
+                       stream == CU_STREAM_PER_THREAD;  // they belong to the current context
+  unsigned long long context_id = 0, stream_id = 0;
+  driver->id_of_context(current, &context_id);
+  if (!special) driver->id_of_stream(stream, &stream_id);
+  struct Answer {
+    unsigned long long context_id = 0, stream_id = 0;
+    int multiprocessors = 0;
+  };
+  thread_local Answer last;
+  if (last.multiprocessors == 0 || last.context_id != context_id || last.stream_id != stream_id)
+    last = {context_id, stream_id, query_multiprocessors(*driver, stream, current)};
+  return last.multiprocessors;
+}
+
+#else
+
+int multiprocessors_of(void*) { return 0; }
+
+#endif
 
 Properties query_properties() {
   cudaDeviceProp prop;

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 using Cubin = std::vector<char>;
 
 constexpr std::size_t kBufferedPcs = 4096;  // further PCs are fetched in further calls
-// The samples of this time are decoded at once. They fit into the hardware's buffer of 512 MB.
+// Samples are decoded at intervals of this length. One interval fits the hardware's 512 MB buffer.
 constexpr auto kRange = std::chrono::milliseconds(20);
 constexpr int kLaunchesPerSynchronisation = 8;
 constexpr const char* kPrefix = "smsp__pcsamp_warps_issue_stalled_";
@@ -121,7 +121,7 @@ struct Sampler::State {
   std::unique_ptr<Buffer> configured, fetched;
 
   std::mutex loading;
-  std::vector<Cubin> cubins;  // of all modules that were loaded
+  std::vector<Cubin> cubins;  // one per loaded module
 
   using Pc = std::tuple<std::uint64_t, std::string, std::uint64_t>;  // cubin, function, offset
   std::map<Pc, std::vector<std::uint64_t>> counts;
@@ -222,7 +222,7 @@ struct Sampler::State {
     return found;
   }
 
-  // Sums the samples of the instructions of each line.
+  // Sums the samples per source line.
   Samples by_line() {
     const auto known = cubins_by_checksum();
     std::map<std::tuple<std::string, std::string, unsigned>, std::vector<std::uint64_t>> lines;

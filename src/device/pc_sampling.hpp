@@ -24,8 +24,8 @@ struct Samples {
   // the samples of a reason in which the scheduler issued no instruction.
   std::vector<std::string> reasons;
   std::vector<Line> lines;
-  std::uint64_t dropped = 0;       // by the hardware
-  std::uint64_t unattributed = 0;  // of kernels that were loaded before the Sampler existed
+  std::uint64_t dropped = 0;       // samples that the hardware dropped
+  std::uint64_t unattributed = 0;  // samples of kernels loaded before the Sampler existed
 };
 
 // Samples the kernels of the current device. Create it before the first launch of the process:

@@ -94,7 +94,7 @@ CodeModule::CodeModule(std::string_view code, int device) : device_(device) {
       "ELF";
   if (code.size() < 64 || code.substr(0, kElf.size()) != kElf)
     throw ValueError("code must be a cubin, got " + std::to_string(code.size()) +
-                     " bytes without the header of one");
+                     " bytes without a cubin header");
   cudaLibrary_t library = nullptr;
   check_code(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
              "cudaLibraryLoadData(...)", __LINE__);

@@ -66,8 +66,8 @@ class Event {
   void* event_ = nullptr;
 };
 
-// Work that is enqueued on `waiting` after this call runs after the work enqueued on `awaited`
-// before it.
+// Work that is enqueued on `waiting` after this call runs after work that was enqueued on `awaited`
+// before this call.
 void wait_for(const Stream& waiting, const Stream& awaited);
 
 }  // namespace ado::cuda

@@ -39,7 +39,7 @@ enum class ScalarKind : std::uint8_t { kBool, kInt, kFloat, kWord };
 // The values that an option accepts.
 struct OptionType {
   ScalarKind kind = ScalarKind::kInt;
-  std::size_t length = 0;                 // of the tuple; 0: one scalar
+  std::size_t length = 0;                 // length of the tuple; 0: one scalar
   std::vector<std::string> choices = {};  // the accepted strings, if kind is kWord
   std::int64_t lowest = 0, highest = 0;   // the accepted range, if kind is kInt
 };

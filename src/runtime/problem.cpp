@@ -57,7 +57,7 @@ bool may_overlap_itself(const Array& a) {
   return false;
 }
 
-// An array that is bound or to be bound.
+// An array of a call, already bound or about to be bound.
 struct Bound {
   const Array& view;
   const ArrayTraits* traits;
@@ -80,7 +80,7 @@ bool share_memory(const Bound& a, const Bound& b) {
   return a.traits->shares_memory(*b.traits);
 }
 
-// Copies only the dimensions that the array has. Small calls spend much of their time with copies.
+// Copies only the array's own dimensions. Small calls spend much of their time on copies.
 void assign(Array& to, const Array& from) {
   to.data = from.data;
   to.type = from.type;

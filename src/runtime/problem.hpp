@@ -49,10 +49,10 @@ struct Argument {
 };
 
 // Calls `holds` for each value of a float64 operand. Throws ValueError for the first value for
-// which `holds` returns false. Several values after it can have been passed to `holds`, too.
+// which `holds` returns false. `holds` can also have been called for several values after it.
 struct EachValue {
   const std::string& routine;
-  std::optional<cuda::Stream> stream = {};  // of operands in device memory
+  std::optional<cuda::Stream> stream = {};  // the stream of operands in device memory
 
   template <class Holds>
   void operator()(const char* name, const Array& array, const char* rule,
@@ -116,14 +116,14 @@ class Problem {
 
   // ---- The routine's rules and costs ----
 
-  virtual std::unique_ptr<Problem> clone() const = 0;  // of the struct only
+  virtual std::unique_ptr<Problem> clone() const = 0;  // copies only the struct
   // why_not: why the options, or the inputs with these options, are invalid. why_not_overlap: why
   // results must not overlap operands. nullptr if there is no objection.
   virtual const char* why_not() const = 0;
   virtual const char* why_not_overlap() const = 0;
   virtual double useful_flops() const = 0;
-  // The bytes of reading each needed element of the operands once and writing each result once. The
-  // elements of a broadcast dimension count once.
+  // The bytes moved if each needed element of the operands is read once and each result is written
+  // once. The elements of a broadcast dimension count once.
   virtual double compulsory_bytes() const;
   // Returns true if kernels can access arrays with these strides.
   virtual bool takes_layout(const Array& array) const = 0;
@@ -194,11 +194,11 @@ class Problem {
 
   const Routine* routine_;
   Lengths lengths_;
-  std::vector<ArrayTraits*> traits_;  // of the arrays bound so far: inputs, then outputs
+  std::vector<ArrayTraits*> traits_;  // one per bound array: inputs, then outputs
   std::vector<std::pair<std::size_t, OptionValue>> given_;  // the options that were set
   std::optional<cuda::Stream> used_on_;
   std::unique_ptr<Problem> placed_;
-  std::vector<std::unique_ptr<cuda::Buffer>> buffers_;  // of placed_
+  std::vector<std::unique_ptr<cuda::Buffer>> buffers_;  // memory of placed_
 };
 
 }  // namespace ado

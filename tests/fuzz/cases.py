@@ -37,7 +37,7 @@ class Case:
     Attributes
     ----------
     arguments, keywords
-        Those of the call.
+        The arguments of the call.
     errors
         Types of the exception that must be raised; empty if the call may succeed.
     may_fail
@@ -105,7 +105,7 @@ def pick(rng: np.random.Generator, values: Any) -> Any:
 def random_strides(
     rng: np.random.Generator, shape: tuple[int, ...], itemsize: int, *, shares: bool
 ) -> tuple[int, ...]:
-    """Strides of elements that lie apart; if `shares`, elements may share memory."""
+    """Strides of separate elements; if `shares`, elements may share memory."""
     axes = list(range(len(shape)))
     if chance(rng, 0.3):
         rng.shuffle(axes)
@@ -211,7 +211,7 @@ def random_options(rng: np.random.Generator, routine: Any, operand: Any) -> dict
 
 
 def add_outs(rng: np.random.Generator, case: Case, expected: Any) -> None:
-    """Pass `out`: apart from the operands, or over one of them."""
+    """Pass `out`: separate from the operands, or in the memory of one."""
     results = as_tuple(expected)
     first = case.operands[0]
     if len(results) == 1 and chance(rng, 0.15):
@@ -458,7 +458,7 @@ def change_out(rng: np.random.Generator, case: Case) -> None:
 
 
 def enlarge(rng: np.random.Generator, case: Case) -> None:
-    """A result that no machine has memory for."""
+    """A result that exceeds the memory of any machine."""
     if len(case.operands) > 1 or "out" in case.keywords:
         return
     if len(case.arguments) != 1:

@@ -77,7 +77,7 @@ def check_result(case: Case, given: Any, copies: list[Any]) -> None:
     if case.outs:
         for operand, initial in zip(case.outs, case.initial, strict=True):
             if not operand.only_elements_changed(initial):
-                raise Wrong("memory beside out was written")
+                raise Wrong("memory outside of out was written")
     if not case.shared_out:
         require_untouched(case, "wrote", outs=False)
 

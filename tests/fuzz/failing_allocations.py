@@ -106,7 +106,7 @@ def in_child(call, n, following):
 
 
 def every_allocation(call):
-    """Let each allocation fail, once with those that follow and once alone."""
+    """Let each allocation fail, once with all later ones and once alone."""
     codes, count = [], 0
     while (code := in_child(call, count, True)) != NONE_FAILED:
         codes.append(code)

@@ -1,7 +1,7 @@
-// Replaces malloc and its relatives, which operator new and NumPy call, by ones that can fail.
+// Replaces malloc and related functions, which operator new and NumPy call, by ones that can fail.
 //
-// fail_allocation(n, 0) makes the nth allocation from now fail; fail_allocation(n, 1) also those that
-// follow. A negative n ends this. The function returns the number of allocations since its last call.
+// fail_allocation(n, 0) makes the nth allocation from now fail, fail_allocation(n, 1) also all
+// later ones. With a negative n, none fails. Returns the number of allocations since its last call.
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

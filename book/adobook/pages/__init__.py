@@ -13,7 +13,7 @@ from adobook.text import write_table
 
 
 def texts() -> Iterator[tuple[Path, str]]:
-    """Every page with its current content; raises a ValueError if one cannot be written."""
+    """Yield every page with its current content. ValueError: a page cannot be written."""
     stored, docs = sweeps(), ROOT / "docs"
     yield _filled(ROOT / "README.md", results=results.best_results(stored))
     yield _filled(docs / "guide" / "ladders.md", ladders=_ladders())
@@ -37,7 +37,7 @@ def _filled(page: Path, **blocks: str) -> tuple[Path, str]:
 def fill_markers(text: str, blocks: Mapping[str, str]) -> str:
     """Replace the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` by a block.
 
-    A marker without a block or an end, and a block without a marker, are a ValueError.
+    A marker without a block or an end, and a block without a marker, raise ValueError.
     """
     names = re.findall(r"<!-- generated: (.*?) -->", text)
     pattern = r"<!-- generated: ([^>]*?) -->\n(?:(?!<!-- ).)*?<!-- end -->"

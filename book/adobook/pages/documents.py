@@ -103,7 +103,7 @@ class Document:
             yield f"{self.letter}: items must be {expected}, got {items}"
         for p in self.known:
             if p.item not in items:
-                yield f"{p.item}: {p.quantity} is published, but {self.title} has no such item"
+                yield f"{p.item}: {p.quantity} is published, but {self.title} does not list it"
         for row in self.rows:
             if not row.where and not row.cannot:
                 yield f"{row.item}: row must have a target or a reason"
@@ -130,7 +130,7 @@ class Document:
     def section(self) -> str:
         """The section of the document."""
         device, machine = device_of(self.known), self.sweep_of(Row("", "")).machine
-        omitted = f"Ours: `{self.ladder}`. Names of other records omit `{self.prefix}`."
+        omitted = f"Our record: `{self.ladder}`. Names of other records omit `{self.prefix}`."
         headers = ["item", "content", "shown by", f"published, {device}" if device else "published"]
         headers.append(f"here, {machine.name if machine else ''}")
         address = f"<{self.address}>" if self.address else ""
@@ -153,7 +153,7 @@ def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
 
 
 def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the page in Markdown; a ValueError names missing rows, targets and figures."""
+    """Return the page in Markdown. ValueError: rows, targets or figures are missing."""
     stored = {**sweeps, **course_records()}
     found = documents(stored)
     check(found)

@@ -1,6 +1,6 @@
 """The figures of docs/documents.md.
 
-Ours are from stored records and from the models of access patterns.
+Our figures come from stored records and from models of access patterns.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _IMAGE, _RANKED = "2560x1600", "gaussian_blur"
 class Figure(NamedTuple):
     """A figure of the page, published or measured here."""
 
-    variant: str  # the variant that it belongs to, or an empty text
+    variant: str  # the measured variant; empty if there is none
     text: str  # the figure with its name
-    #: The device of a published figure, or the stored record of one of ours; empty for the default
-    #: device, and for a figure that is not from a record.
+    #: The device of a published figure, or the stored record of our figure; empty for the default
+    #: device, and for a figure from a model.
     place: str = ""
 
 
@@ -111,7 +111,7 @@ _FROM_PROFILE: Mapping[str, tuple[str, Callable[[ado.records.Profile], str]]] = 
     "excess_store_sectors": ("excessive store sectors", _excess),
     **{f"rate_{level}": (level, partial(_rate, level.lower())) for level in ("L2", "DRAM")},
 }
-#: Quantities that are computed from more than counters: title, and text for a measurement.
+#: Quantities that need more than counters: title, and text for a measurement.
 _FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.records.Measurement], str]]] = {
     "seconds": ("time", lambda m: quantity(m.seconds, "s")),
     "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
@@ -160,7 +160,7 @@ _MACHINE_CODE: Mapping[str, Callable[[ado.records.KernelSass], str]] = {
 
 
 def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
-    """One of our figures, from a stored record or a model; a ValueError if there is none."""
+    """Return our figure from a stored record or a model. ValueError: it does not exist."""
     place, _, name = text.rpartition(": ")
     place = place or default
     try:
@@ -303,13 +303,13 @@ def _all_published() -> tuple[Published, ...]:
 
 
 def device_of(theirs: Iterable[Published]) -> str:
-    """The device of the figures of most items; empty without figures."""
+    """The device that occurs in the figures of most items; empty without figures."""
     devices = Counter(device for _, device in {(p.item, p.device) for p in theirs})
     return next((device for device, _ in devices.most_common(1)), "")
 
 
 def of_document(p: Published, device: str) -> Figure:
-    """A published figure; its device is named if it is not `device` or any."""
+    """A published figure. Its device is named unless it is `device` or "any GPU"."""
     other = p.device if p.device not in (device, published.access_patterns.DEVICE) else ""
     code, _, counted = p.title.rpartition(": ")
     if code and counted == p.quantity:
@@ -318,7 +318,7 @@ def of_document(p: Published, device: str) -> Figure:
 
 
 def _title(p: Published) -> str:
-    """The title of the same quantity of ours, if there is one."""
+    """The title of our figure of this quantity, or else the published name."""
     if p.title:
         return p.title
     if p.quantity in BY_KEY:

@@ -17,9 +17,9 @@ from adokernels.text import percent
 
 #: Minimum ratio at which two times count as equal.
 EQUAL = 0.97
-#: The number of shapes per table of the slowest ones.
+#: The number of shapes in a table of the slowest shapes.
 WORST = 10
-#: Traffic in bytes from which filters are compared with the copy.
+#: Minimum traffic in bytes of a comparison with the copy.
 LARGE = 64 * 2**20
 _COMPARED_WITH_COPY = ("grayscale", "gaussian_blur", "sobel", "edge_detect", "transpose")
 

@@ -1,4 +1,4 @@
-"""Targets of docs/documents.md: what shows an item, as a link or as code, if it exists."""
+"""Targets of docs/documents.md: the places that show an item, as links or as code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adokernels import cli
 
 
 def link(target: str) -> str:
-    """The Markdown of a target; a ValueError if it does not exist."""
+    """Return the Markdown of a target. ValueError: it does not exist."""
     kinds = (
         (r"(\d\d): (.+)", _section),
         (r"(\w+)\[(\w+)\]", _variant),
@@ -31,7 +31,8 @@ def link(target: str) -> str:
     for pattern, make in kinds:
         if match := re.fullmatch(pattern, target):
             return make(target, *match.groups())
-    raise ValueError(f"target must be of a known kind, got {target!r}")
+    kinds_of_target = "a section, variant, card, name, command or file"
+    raise ValueError(f"target must be {kinds_of_target}, got {target!r}")
 
 
 @cache

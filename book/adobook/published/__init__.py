@@ -35,12 +35,12 @@ class Published:
     Attributes
     ----------
     document
-        The document, as it is named in tables.
+        The name of the document in tables.
     item
         The item of docs/documents.md to which the figure belongs, for example ``"A12"``.
     quantity
         The quantity: ``"seconds"``, ``"speedup"`` or ``"registers"``; a quantity of profiles
-        (``"compute_sol"``) or a metric of Nsight Compute, for which notebooks show ours beside it;
+        (``"compute_sol"``) or a metric of Nsight Compute, for which notebooks also show our value;
         or any other name, which tables show unchanged.
     value
         A number in SI units, or text. A share is a fraction.
@@ -70,7 +70,7 @@ class Published:
 
     @property
     def text(self) -> str:
-        """The value with its unit, with as many digits as were published."""
+        """The value with its unit, with the published number of digits."""
         if isinstance(self.value, str):
             return self.value
         digits = len(Decimal(repr(self.value)).normalize().as_tuple().digits)

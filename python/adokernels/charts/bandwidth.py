@@ -77,7 +77,7 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
 
 
 def _finding(series: Series) -> str:
-    """Format the bandwidths of the first and fastest variants; of several sweeps, the fastest."""
+    """Format the bandwidths of the first and fastest variants, or of each sweep's fastest."""
     sweep, parts = series.sweep, []
     for m in series.summarised:
         rate = m.bytes_per_second

@@ -168,7 +168,7 @@ class Canvas:
     ) -> None:
         """Add text near a point, at one of these distances and directions, with a leader line.
 
-        If it overlaps something at all of them, all directions and larger distances are tried.
+        If it overlaps something everywhere, all directions and larger distances are tried.
         """
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
         style = {**self._label_style(), "arrowprops": leader, **style}

@@ -26,7 +26,7 @@ _DECADES_WITH_STEPS = 2.5  # shorter axes also have labels at 2 and 5
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What a roofline shows.
+    """The content of a roofline.
 
     By default, the limits of the axes depend on the points. If there are `full` roofs, all charts
     of a machine have the same limits, which depend only on these roofs, unless points are outside.

@@ -64,7 +64,7 @@ def draw_rows(
 
 
 def shares(profile: Profile, metrics: Mapping[str, str]) -> dict[str, float]:
-    """Share of peak of each unit, given by its metric, as far as it was counted."""
+    """Share of peak by unit; `metrics` has the metric of each unit. Uncounted units are omitted."""
     known = ((name, profile.get(of_peak(metric))) for name, metric in metrics.items())
     return {name: value / 100 for name, value in known if value is not None}
 

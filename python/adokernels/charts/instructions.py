@@ -33,7 +33,7 @@ _ACCESS: dict[str, dict[str, Any]] = {
 
 
 def instructions(canvas: Canvas, series: Sequence[Series], *, full: bool) -> Content:
-    """Collect what the instruction roofline shows; Unavailable if an issue rate is unknown."""
+    """Collect the content of the instruction roofline; Unavailable without an issue rate."""
     tracks = [t for s in series for m in s.everything if (t := _track(m, s))]
     layers = []
     for host in hosts_of(series):

@@ -33,12 +33,12 @@ def plot(
     Parameters
     ----------
     what
-        A sweep: its steps if the times span more than a factor of 20, else its roofline, or without
-        the ceilings of a machine its bandwidths. A scan: bandwidth and time against the compulsory
-        bytes, with the sizes of the caches. Compared sweeps: one line per variant from its time
-        before to its time after. Sectors and bank conflicts: the lanes of a request over the
-        sectors that they touch, or over the 32 banks. Divergence: the active and the masked lanes
-        of each pass of the first warps.
+        A sweep: its steps if the times span more than a factor of 20, else its roofline, or its
+        bandwidths if the ceilings of a machine are missing. A scan: bandwidth and time against the
+        compulsory bytes, with the sizes of the caches. Compared sweeps: one line per variant from
+        its time before to its time after. Sectors and bank conflicts: the lanes of a request over
+        the sectors that they touch, or over the 32 banks. Divergence: the active and the masked
+        lanes of each pass of the first warps.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; by default, new axes of a new figure, whose size suits the record.
     kind : str, optional

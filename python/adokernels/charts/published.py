@@ -53,7 +53,7 @@ class PublishedPoints:
 class PublishedLayer:
     """The points and roofs of :class:`PublishedPoints` that a chart shows."""
 
-    name: str  # of the machine
+    name: str  # name of the machine
     points: tuple[PublishedPoint, ...]  # with at least one known coordinate
     roofs: tuple[Roof, ...]  # the ceilings of the machine; none if the chart already shows them
     reach: tuple[Roof, ...]  # where the lines of points with one known coordinate end

@@ -23,7 +23,7 @@ from adokernels.text import printable
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 
-#: What each kind requires of at least one measurement: its name, a test, and the remedy.
+#: The property that each kind requires of at least one measurement: name, test and remedy.
 _NEEDS: dict[Kind, tuple[str, Callable[[Measurement], object], str]] = {
     "roofline": (
         "FLOPs",
@@ -203,7 +203,7 @@ def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
             " pass machine=ado.machine(...), or use kind='bandwidth'"
         )
     name, quantity, remedy = _NEEDS[chosen]
-    if everything and not any(map(quantity, everything)):  # the chart names those without it
+    if everything and not any(map(quantity, everything)):  # the chart names points without it
         variants = [f"{m.routine}[{m.variant}]" for m in everything]
         raise ValueError(f"kind={chosen!r} needs {name}, which {_lacking(variants)}: {remedy}")
     return chosen

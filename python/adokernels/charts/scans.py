@@ -61,7 +61,7 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
         canvas.labels.points += zip(xs, ys, strict=True)
         ends = [[m.bytes / t if kind == "bandwidth" else t for t in m.interval] for m in found]
         ax.vlines(xs, *zip(*ends, strict=True), color=colour, lw=0.9)
-    if all(len(s) == 1 for s in scan):  # of each problem, only the variant that a call uses
+    if all(len(s) == 1 for s in scan):  # only the variant that a call uses, per problem
         called = [m for s in scan for m in s]
         xs, ys = [m.bytes for m in called], [_value(m, kind) for m in called]
         ax.plot(xs, ys, color=FADED, lw=0.9, zorder=1.5)

@@ -58,7 +58,7 @@ class Series:
 
     @property
     def summarised(self) -> list[Measurement]:
-        """The variants in the title: the fastest, and before it the first of a single sweep."""
+        """The variants in the title: the fastest; for a single sweep, also the first variant."""
         variants = self.sweep.variants
         fastest = [self.sweep.fastest] if variants else []
         return list(dict.fromkeys([*([] if self.name else variants[:1]), *fastest]))
@@ -79,7 +79,7 @@ def make_series(
     machine: Machine | None,
     highlight: Iterable[str] | None,
 ) -> list[Series]:
-    """Convert what a chart shows to series, ordered by machine; check the arguments of the chart.
+    """Convert the records of a chart to series, ordered by machine; check the chart's arguments.
 
     Each sweep is a series. Measurements outside of sweeps form one series per routine, machine and
     state of the caches. `machine` replaces the ceilings of all of them.

@@ -41,9 +41,9 @@ class Track:
     amount: float  # work per call, for example in FLOPs
     intensities: Mapping[str, float]
     compulsory: float | None = None  # highest possible DRAM intensity, if bytes were not counted
-    own: tuple[Roof, ...] = ()  # roofs only for this measurement, as for its instruction mix
+    own: tuple[Roof, ...] = ()  # roofs only for this measurement: of its mix
     extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()  # further points with style
-    precision: str = ""  # of the work, if the FLOPs of each precision have their own points
+    precision: str = ""  # precision of the work, if each precision has its own points
 
     @property
     def words(self) -> str:

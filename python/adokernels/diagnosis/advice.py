@@ -30,8 +30,7 @@ from adokernels.diagnosis.evidence import (
     KernelFacts,
 )
 from adokernels.diagnosis.limiter import limiter
-from adokernels.records.limiter import Step
-from adokernels.records.limiter import Kind, Limiter, Provenance
+from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.text import number, percent, quantity, ratio
@@ -40,7 +39,7 @@ from adokernels.text import number, percent, quantity, ratio
 _LINE = 4
 #: Instructions that are removed with a load: load, address computation, bounds test, conversion.
 _PER_LOAD = 4
-#: Minimum share of the time from which the other kernels of a variant are considered.
+#: The other kernels of a variant are considered from this share of the time.
 _REST = 0.05
 
 
@@ -188,7 +187,7 @@ def _layout(facts: Facts, k: KernelFacts, share: float) -> Iterator[tuple[Step, 
 
 
 def _partly_used(k: KernelFacts) -> str:
-    """The sectors of a load request beside the ideal, in parentheses; empty without excess."""
+    """Format the sectors of a load request and the ideal number; empty without excess."""
     sectors = k.get("load_sectors_per_request")
     ideal = k.ratio("ideal_load_sectors", "load_requests")
     if sectors is None or ideal is None or k.excess("load") < NOTABLE:

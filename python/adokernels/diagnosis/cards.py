@@ -74,11 +74,11 @@ class Indicator:
         return None if total is None or not divisor else total / divisor
 
     def of(self, m: Measurement) -> float | None:
-        """The value of the longest kernel, or None without counters of its quantities."""
+        """The value of the longest kernel, or None if a quantity was not collected."""
         return self.value(m.profile.longest) if m.profile else None
 
     def holds(self, m: Measurement) -> bool | None:
-        """Whether the condition is met, or None without counters of its quantities."""
+        """Whether the condition is met, or None if a quantity was not collected."""
         value = self.of(m)
         return None if value is None else (value >= self.threshold) == (self.comparison == ">=")
 
@@ -247,7 +247,7 @@ class Cards(ShownAsTables, Mapping[str, Card]):
         self._cards = {card.key: card for card in cards}
 
     def __getitem__(self, key: str) -> Card:
-        """Return a card; raise KeyError with a suggestion if there is none of this name."""
+        """Return a card; raise KeyError with a suggestion if no card has this name."""
         if key not in self._cards:
             raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self._cards))}")
         return self._cards[key]

@@ -86,7 +86,7 @@ def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
 
 
 def highest_of_dram(machine: Machine | None, *written: float) -> float:
-    """The highest measured DRAM bandwidth for these fractions of written bytes, or for all."""
+    """The highest measured DRAM bandwidth for these fractions of written bytes, or for any."""
     return max(bandwidth_of_dram(machine, w) or 0.0 for w in written or (0.0, 0.5, 1.0))
 
 
@@ -214,7 +214,7 @@ class KernelFacts:
 
     @cached_property
     def loads_per_byte(self) -> float | None:
-        """Requested bytes of global loads per byte read from DRAM; too many if not counted."""
+        """Requested bytes of global loads per byte read from DRAM; too high if not counted."""
         ideal, read = self._ideal("load"), self.get("dram_read_bytes")
         return None if ideal is None or not read else SECTOR * ideal / read
 
@@ -276,7 +276,7 @@ class Facts:
 
     @cached_property
     def requests_once(self) -> bool:
-        """Whether a single kernel requests about as many bytes as are compulsory.
+        """Whether a single kernel requests about the compulsory bytes.
 
         Then unused parts of sectors and DRAM accesses cause additional traffic, not repetition.
         """

@@ -10,7 +10,6 @@ from adokernels.records.limiter import Step
 from adokernels.records.profile import Profile
 from adokernels.text import number, percent, quantity
 
-
 #: Minimum relative change for an improved metric.
 _MOVED = 0.02
 

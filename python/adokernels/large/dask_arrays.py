@@ -43,8 +43,8 @@ def lazy_call(
     None. The errors are the same as with NumPy arrays. TypeError is also raised if the routine
     does not support Dask arrays, and ValueError if the chunk sizes are unknown.
 
-    The blocks may still raise errors, for example if the device is missing or `block` is not one of
-    the variant's.
+    The blocks may still raise errors, for example if the device is missing or the variant does not
+    support `block`.
     """
     if routine.name == "gpp":
         raise TypeError(

@@ -270,7 +270,7 @@ class Plan(NamedTuple):
 
 
 def _windows(length: int, extent: int, halo: int = 0) -> list[tuple[slice, slice]]:
-    """Windows of `extent` indices along an axis: what is read, and which results are stored."""
+    """Windows of `extent` indices along an axis: indices to read, and results to store."""
     if extent == length:
         return [(slice(0, length), slice(0, length))]
     windows = []

@@ -39,8 +39,8 @@ def check(
     *args, **options
         Operands and options. Default: random operands of the routine's default problem.
     against
-        The variants to which its speed is compared. Default: the first variant on the same device,
-        and the variant that a call runs.
+        The variants with which its speed is compared. Default: the first variant on the same
+        device, and the variant that a call runs.
     timed
         Whether to time it.
     seconds

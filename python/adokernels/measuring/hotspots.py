@@ -170,7 +170,7 @@ class Sources:
     """The source files of kernels: shipped files, or a user's sources."""
 
     root: Path | None = None  # the folder of the shipped sources, if they are used
-    texts: Mapping[str, str] = field(default_factory=dict)  # by their names in the compilation
+    texts: Mapping[str, str] = field(default_factory=dict)  # texts by name in the compilation
 
     def path_of(self, recorded: str) -> str:
         """The name of a source file from its path on the machine that compiled it.

@@ -121,7 +121,7 @@ def stored_machine(device: str) -> Machine | None:
 def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored, or None if it does not exist or cannot be read.
 
-    A GPU can be "cuda:0" in one process and "cuda:1" in another. The record names it as this one.
+    A GPU can be "cuda:0" in one process and "cuda:1" in another. The result contains `device`.
     """
     try:
         found = read_record(path, _LARGEST_FILE)
@@ -150,7 +150,8 @@ def _cache_path(device: str, facts: dict[str, Any]) -> Path:
     if device == "cpu":
         identity += [facts["threads"], facts["isa"], _core.caches()]
     else:
-        identity += [facts["cuda"]["uuid"], facts["cuda"]["driver_version"]]
+        gpu = facts["cuda"]  # a green context owns a part of the multiprocessors
+        identity += [gpu["uuid"], gpu["driver_version"], gpu["multiprocessors"]]
     identity.append([(case.variant, case.level, case.bytes) for case in _cases(device)])
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     return folder / f"machine-{device_type(device)}-{digest}.json"

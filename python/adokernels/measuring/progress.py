@@ -53,7 +53,7 @@ class ProgressDisplay:
             transient=True,
             expand=True,
             auto_refresh=False,
-            # Otherwise, what a measured function prints to a pipe would appear on this console.
+            # Otherwise, a measured function's output to a pipe would appear on this console.
             redirect_stdout=sys.stdout.isatty(),
             disable=in_jupyter or not self._shown,
         )

@@ -152,26 +152,26 @@ def sweep(
     Parameters
     ----------
     routine
-        For example ``ado.transpose``, or a custom ladder (:func:`adokernels.ladder`).
+        For example ``ado.transpose``, or an own ladder (:func:`adokernels.ladder`).
     *args, **options
         The operands and options of a call.
     device : str, optional
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the device
-        of the custom variants if all have the same one, else the default device.
+        of the own variants if they agree, else the default device.
     variants
         Names of the variants to measure. Default: all variants of the device.
     blocks
         Block shapes by variant. Default: the first of each variant's ``blocks``.
     cache, precision, seconds
         As for :func:`measure`; `seconds` is per variant. The checks of a variant run it twice,
-        compare both results, and copy the operands twice. The expected results are
-        computed twice per sweep, once more per own variant, and once per edge case.
+        compare both results, and copy the operands twice. The expected results are computed twice
+        per sweep, once more per own variant, and once per edge case.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
         same rounds, on the legacy default stream on CUDA. An array that they return is checked.
         Other peers have the flag ``"unchecked"``.
     extra
-        Custom variants, which are checked and timed with the ladder; see
+        Own variants, which are checked and timed with the ladder; see
         :meth:`Routine.with_variants`.
     ceilings
         Whether to include the machine's ceilings, which are measured or looked up.
@@ -198,11 +198,13 @@ def sweep(
     Unavailable
         If `counters` is set and the counters cannot be read here.
 
-    Notes ----- Besides the caller's arrays, the device holds the operands and the results once. The
-    host holds the operands once more with the other values, two expected results and one result to
-    compare. If the operands are on a GPU, the host also holds a copy of them. An own variant needs
-    a third set of operands and expected results during its check, and packed copies of operands
-    that are not packed if it is a kernel in source.
+    Notes
+    -----
+    Besides the caller's arrays, the device holds the operands and the results once. The host holds
+    the operands once more with the other values, two expected results and one result to compare.
+    If the operands are on a GPU, the host also holds a copy of them. During its check, an own
+    variant needs a third set of operands and expected results. A kernel in source also needs packed
+    copies of operands that are not packed.
     """
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")

@@ -75,7 +75,7 @@ def scan(
     TypeError
         If `routine` is not a routine of this library.
     ValueError
-        If `shapes` is empty, or as for :func:`adokernels.sweep`.
+        If `shapes` is empty, or for the reasons of :func:`adokernels.sweep`.
     """
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
@@ -115,9 +115,10 @@ def scan(
 def _default_shapes(
     routine: Routine, dtype: DTypeLike | None, options: Mapping[str, Any]
 ) -> list[tuple[int, ...]]:
-    """The lengths of the task, the long ones divided by powers of two, as powers of two.
+    """The default problems: the task's long lengths, rounded to and divided by powers of two.
 
-    Much shorter lengths are properties of the problem, such as the number of components.
+    Much shorter lengths do not change: they are properties of the problem, for example the number
+    of components.
     """
     lengths = tuple(routine.task.lengths.values())
     scaled = [length * _LONG >= max(lengths) for length in lengths]

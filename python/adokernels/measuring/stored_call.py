@@ -40,13 +40,13 @@ class StoredCall:
     variant: Variant
     arrays: Sequence[NDArray[Any]]
     problem: Inputs
-    block: Block | None  # None for the default
+    block: Block | None  # None: the default
 
     @classmethod
     def of(
         cls, variant: Variant, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
     ) -> StoredCall:
-        """Check a call, and copy its operands; by default random ones of the default problem."""
+        """Check a call and copy its operands; default: random operands of the default problem."""
         ladder = variant.ladder
         arrays = [on_host(a) for a in args] if args else ladder.task.random_operands()
         problem = ladder.problem(*arrays, device="cpu", **options)

@@ -5,7 +5,7 @@ task's bound, and the operands and all red zones must be unchanged. After timing
 repeated with other values in the same memory, which detects results that were computed earlier.
 
 The other values and their expected result are computed once per sweep and are the same for all
-variants, because each variant meets them only after it was timed. A check leaves its values in the
+variants, because each variant sees them only after it was timed. A check leaves its values in the
 memory: load the values to be timed afterwards.
 """
 

@@ -22,9 +22,9 @@ _STANDARD_HEADERS = Path(__file__).parent / "headers"
 _NAME_MAP = "__nv_name_map"
 _HEADER_HINT = (
     "NVRTC contains few headers. The headers of CUDA (cuda_fp16.h, cooperative_groups.h) and of "
-    f"CCCL (cuda/std, cub) come with {_REMEDY} or a CUDA toolkit ($CUDA_HOME). Only those headers "
-    "of the C++ library are available that are usable in device code. Headers are searched in the "
-    "folder of the file and in the folders of the option -I."
+    f"CCCL (cuda/std, cub) come with {_REMEDY} or a CUDA toolkit ($CUDA_HOME). Of the C++ "
+    "library, only headers for device code are available. Headers are searched in the folder of "
+    "the file and in the folders of the option -I."
 )
 _HOST_HINT = (
     "Only device code is compiled. Enclose host code in #ifndef __CUDACC_RTC__ ... #endif. Mark "

@@ -126,9 +126,9 @@ class CudaVariant(OwnVariant):
     ) -> Sass:
         """The machine code of its kernel; needs no GPU. See :meth:`Variant.sass`.
 
-        The first array determines the element type. The registers left unused are known only for
-        the current GPU, which is the default of `arch`, before ``"sm_90"``. CompilationError is
-        raised if the source does not compile.
+        The first array determines the element type. The default of `arch` is the current GPU, else
+        ``"sm_90"``. The registers left unused are known only for the current GPU. CompilationError
+        is raised if the source does not compile.
         """
         arrays = [operand for operand in host_operands(args) if is_array(operand)]
         if not arrays:
@@ -144,7 +144,7 @@ class CudaVariant(OwnVariant):
         return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
 
     def _path_of(self, recorded: str) -> str:
-        """The name of the source, to which the compiler has prefixed its working directory."""
+        """The name of the source, without the working directory that the compiler has prefixed."""
         name = Path(os.path.normpath(self.file))
         parts = Path(os.path.normpath(recorded)).parts if recorded else ()
         return self.file if parts[-len(name.parts) :] == name.parts else recorded
@@ -331,7 +331,7 @@ def cuda_variant(
         first.
     grid
         The grid, or a function of the operands that returns it. Default: enough blocks to cover the
-        result, or the rows and columns of a routine that has them. The functions `grid`,
+        result, or the routine's rows and columns, if it has them. The functions `grid`,
         `shared_bytes` and `arguments` receive ``block``, the parameters and the options as keywords
         if they have parameters with these names.
     tile

@@ -129,7 +129,7 @@ class GuardedArray:
 def require_host_memory(wanted: int, what: str) -> None:
     """Raise MemoryError if less host memory than this number of bytes is available.
 
-    Linux grants more memory than it has, and ends the process when it is used.
+    Linux grants more memory than it has, and ends the process when the memory is used.
     """
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()

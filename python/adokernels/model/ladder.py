@@ -105,7 +105,7 @@ class Variant(ABC):
         block : tuple of int, optional
             One of ``blocks``. Default: the first.
         out : array or tuple of arrays, optional
-            The results of the call, for built-in variants that depend on where results are.
+            The results of the call, for built-in variants that depend on the layout of the results.
 
         Returns
         -------
@@ -131,8 +131,8 @@ class Variant(ABC):
         *args, block, out, **options
             As in :meth:`resources`.
         arch : str, optional
-            An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
-            runs, or else the first one of the build.
+            An architecture of this build, for example ``"sm_90"``. Default: the architecture that
+            the GPU runs, or else the first architecture of the build.
         kernels : iterable of Kernel, optional
             For built-in variants, the kernels that the call launches, for example from stored
             resources or counters. With them, no GPU is needed, and the call must have no other
@@ -249,8 +249,8 @@ class Ladder(ShownAsTables, ABC):
             Operands and options of a call.
         device : str, optional
             Where to compute: ``"cpu"``, ``"cuda"``, or ``"cuda:1"``. Default: the device of
-            `variant`, else of the operands, else of the own variants if all have the same one, else
-            the default device.
+            `variant`, else of the operands, else of the own variants if they agree, else the
+            default device.
         variant : str, optional
             A variant whose device is used.
 
@@ -436,8 +436,8 @@ def choose(
 ) -> Choice:
     """Choose the variant that a call runs, for this machine or for a given GPU.
 
-    For a built-in ladder, also with own variants, it is a built-in variant, which the core chooses.
-    For an own ladder, it is the last variant that can run here and can solve the problem.
+    For a built-in ladder, even with own variants, the core chooses a built-in variant. For an own
+    ladder, the result is the last variant that can run here and can solve the problem.
 
     With `gpu`, the choice is for that hardware, and no GPU is needed. An own ladder needs `device`.
 

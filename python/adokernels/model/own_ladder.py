@@ -170,8 +170,7 @@ def ladder(
     Returns
     -------
     OwnLadder
-        A ladder without variants; add them with ``.variant`` and
-        ``.cuda_variant``.
+        A ladder without variants; add them with ``.variant`` and ``.cuda_variant``.
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"name must be a non-empty str, got {name!r}")

@@ -59,6 +59,8 @@ class OwnVariant(Variant):
             raise ValueError(f"device must be 'cpu' or 'cuda', got {self.device!r}")
         if isinstance(self.steps, str):
             raise TypeError(f"steps must be a sequence of categories, got {self.steps!r}")
+        if self.steps is not None:
+            object.__setattr__(self, "steps", tuple(self.steps))
         known = [str(step) for step in Step if step is not Step.DONE]
         for step in self.steps or ():
             if step not in known:

@@ -27,7 +27,7 @@ Block = tuple[int, ...]
 
 
 class ResultType(NamedTuple):
-    """Shape and type of a result, and the address whose alignment it has."""
+    """Shape and type of a result, and an address with the same alignment."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -116,13 +116,13 @@ class Problem:
     """Operands and options of a ladder on one device, checked once for several calls.
 
     Variants work on copies of the operands in memory with red zones. The copies have the strides
-    and, modulo 256 bytes, the addresses of the caller's arrays, so that a call is measured on what
-    the caller has passed. Arrays on the host are packed if they are copied to a GPU. The memory is
+    and, modulo 256 bytes, the addresses of the caller's arrays, so that a call is measured with the
+    caller's layout. Arrays on the host are packed if they are copied to a GPU. The memory is
     allocated at its first use.
 
-    `arguments` are the operands in order, and `host_arguments` those on the host, as NumPy arrays
-    and scalars. `options` are the options that were given. `device` is ``"cpu"`` or ``"cuda"``, and
-    `device_id` is ``"cpu"`` or a GPU such as ``"cuda:0"``.
+    `arguments` are the operands in order, and `host_arguments` the same on the host, as NumPy
+    arrays and scalars. `options` are the options that were given. `device` is ``"cpu"`` or
+    ``"cuda"``, and `device_id` is ``"cpu"`` or a GPU such as ``"cuda:0"``.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class Problem:
     def require_intact(self, values: Values, *, results: bool = True) -> None:
         """Raise ValueError if a red zone has changed, or an operand does not have these values.
 
-        `results` states whether the red zones of the results are checked; :meth:`results` does it.
+        `results` states whether to check the red zones of the results, as :meth:`results` does.
         """
         if results:
             for result in self.guarded_results:
@@ -337,7 +337,7 @@ class Call(ABC):
 
     @property
     def timed(self) -> Any:
-        """What the core samples and counts: a function without arguments, or a call of the core."""
+        """The object that the core samples and counts: a function without arguments, or a call."""
         return self.run
 
     @property

@@ -45,7 +45,7 @@ ValueError
 TypeError
     An operand has another element type; operands are never cast implicitly.
 KeyError
-    The ladder has no variant of that name.
+    The ladder has no variant with this name.
 Unavailable
     The variant is not in this build, or the device is missing or too old.
 

@@ -147,7 +147,7 @@ class BuiltInVariant(Variant, _core.Callable):
 
     @property
     def source(self) -> Source:
-        """Its source code: declaration, kernels, and what these use of the routine's folder.
+        """Its source code: declaration, kernels, and the definitions in the folder that they use.
 
         Needs no device and no CUDA build. A notebook and a terminal show it highlighted; ``print``
         shows plain text.

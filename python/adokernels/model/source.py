@@ -1,8 +1,8 @@
 """The source code of variants, as shipped in the package, and the differences between them.
 
 ``source_index.json`` has the lines of the definitions in the shipped files, and the definitions
-that each variant shows: its entry in the list of its ladder, the kernels that it launches, and what
-these use of the routine's folder. ``.ci/source_index.py`` writes it.
+that each variant shows: its entry in the list of its ladder, the kernels that it launches, and the
+definitions in the routine's folder that these use. ``.ci/source_index.py`` writes it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _index() -> dict[str, Any]:
 
 
 def shipped_path(recorded: str) -> str:
-    """The shipped file with this path on the machine that compiled it; `recorded` if none has it.
+    """The shipped file with this path on the machine that compiled it; else `recorded`.
 
     The compiler can record ``"/home/me/adokernels/cuda/transpose/../image/view.cuh"``.
     """
@@ -92,9 +92,9 @@ class SourcePart:
     """One definition of a source.
 
     `kind` is ``"variant"`` (the entry in the list of variants), ``"kernel"``, ``"device"`` (a
-    device function), ``"function"``, ``"type"``, ``"alias"`` or ``"constant"``, and `name` is what
-    it defines. `text` is the code, with the comment above it. It begins in line `line`, from 1, of
-    the file `path`, relative to the repository. `variant` is the variant that it is part of, as
+    device function), ``"function"``, ``"type"``, ``"alias"`` or ``"constant"``, and `name` is the
+    defined name. `text` is the code, with the comment above it. It begins in line `line`, from 1,
+    of the file `path`, relative to the repository. `variant` is the variant that uses it, as
     ``"transpose[tiled]"``.
     """
 
@@ -255,7 +255,7 @@ def diff_of(before: Source, after: Source) -> Diff:
 def _matched(
     before: Sequence[SourcePart], after: Sequence[SourcePart]
 ) -> Iterator[tuple[SourcePart | None, SourcePart | None]]:
-    """Pairs of definitions, in the order of `after`; then those that only `before` has."""
+    """Pairs of definitions, in the order of `after`; then definitions that only `before` has."""
     left = list(before)
     partner: dict[int, SourcePart] = {}
 

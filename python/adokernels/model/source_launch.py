@@ -21,7 +21,7 @@ _FILE = "launch.pickle"
 
 @dataclass(frozen=True)
 class Result:
-    """An array that the kernel writes, and that has no values before the launch."""
+    """An array that the kernel writes; it has no values before the launch."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -49,7 +49,7 @@ class SourceLaunch:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read what :meth:`save` of a trusted process wrote."""
+        """Read a launch that :meth:`save` of a trusted process wrote."""
         with (folder / _FILE).open("rb") as file:
             launch: Self = pickle.load(file)
         return launch

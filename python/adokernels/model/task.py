@@ -119,12 +119,12 @@ class Task:
     #: Element type of the default problem, for operands that accept several types, or None for a
     #: routine whose types are fixed.
     dtype: str | None = None
-    #: Maps lengths in that order to operands. Default: random numbers.
+    #: Maps lengths in this order to operands. Default: random numbers.
     operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
     #: Largest magnitude of random floating-point operands.
     magnitude: float = 0.5
     #: Maps random operands to operands with meaningful values, for example indices within range.
-    #: Default: they remain as they are.
+    #: Default: the operands do not change.
     adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
     #: Maps the arguments of `expected` to operands of the same shapes with mostly zero terms, or to
     #: None if `expected` is fast enough. Every variant does the same work on these operands.
@@ -152,7 +152,7 @@ class Task:
     # --- Results ----------------------------------------------------------------------------------
 
     def check(self, result: Any, expected: Any, unit: Any = None) -> float:
-        """The difference in `unit`; ValueError locates the first element if it is too large."""
+        """The difference in `unit`; if too large, ValueError locates the first wrong element."""
         results, exact = as_tuple(result), as_tuple(expected)
         if len(results) != len(exact):
             raise ValueError(f"wrong result: {len(results)} arrays, expected {len(exact)}")

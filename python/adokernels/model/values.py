@@ -34,7 +34,7 @@ def host_operands(operands: Sequence[Any]) -> tuple[Any, ...]:
 def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5) -> NDArray[Any]:
     """Random data of any type. With zeros, some machines run faster.
 
-    Floating-point numbers lie between -magnitude and magnitude. For other types, every byte is
+    Floating-point numbers are between -magnitude and magnitude. For other types, every byte is
     random.
     """
     dtype = np.dtype(dtype)

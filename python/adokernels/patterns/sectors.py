@@ -29,7 +29,7 @@ class Sectors(OfAccesses):
     requested_bytes
         Bytes that the active lanes request.
     used_bytes
-        The same, but bytes that several lanes of a request access count once.
+        Requested bytes, where bytes that several lanes of a request access count once.
     ideal_sectors
         The number of sectors if the used bytes of each request were contiguous and aligned.
     """

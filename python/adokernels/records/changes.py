@@ -92,7 +92,7 @@ def compare(
     Parameters
     ----------
     before, after
-        Sweeps, single measurements, or the paths of stored ones.
+        Sweeps, single measurements, or the paths of their files.
     across_machines
         Whether the two may come from different machines. The result then names the machines.
 

@@ -64,7 +64,7 @@ class Inputs(Fields):
 
     @property
     def precision(self) -> str | None:
-        """``"FP64"`` or ``"FP32"``, or None if operands have both precisions or none of them."""
+        """``"FP64"`` or ``"FP32"``, or None if the operands have both precisions or neither."""
         dtypes = {operand.dtype for operand in self.operands}
         found = [level for level, names in _PRECISIONS.items() if dtypes.intersection(names)]
         return found[0] if len(found) == 1 else None

@@ -75,8 +75,8 @@ class Kernel(Fields):
     def most_registers(self) -> int:
         """The largest number of registers per thread that does not reduce the resident blocks.
 
-        A grid with fewer blocks than one multiprocessor can hold limits the resident blocks. The
-        blocks of such a grid are assumed to be on one multiprocessor.
+        A grid with fewer blocks than one multiprocessor can hold limits the resident blocks. Its
+        blocks are assumed to be on one multiprocessor.
         """
         warps = math.ceil(math.prod(self.block) / _WARP)
         blocks = min(self.resident_warps // warps, math.prod(self.grid))

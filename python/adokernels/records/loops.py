@@ -1,4 +1,4 @@
-"""Loops in machine code: natural loops of the control flow graph, and what they load."""
+"""Loops in machine code: natural loops of the control flow graph, and their loads."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def loops_in(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
 
 
 def _reached(starts: Sequence[int], next_of: Sequence[Sequence[int]], without: int) -> set[int]:
-    """The blocks that are reached from any of the first ones without passing through a block."""
+    """The blocks that are reached from `starts` without passing through the block `without`."""
     found, waiting = set[int](), list(starts)
     while waiting:
         block = waiting.pop()

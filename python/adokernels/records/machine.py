@@ -64,7 +64,7 @@ class Machine(StoredRecord, ShownAsTables):
     context: Context = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Ceiling:
-        """The ceiling of that name, for example ``"DRAM copy"`` or ``"FP64 fma"``."""
+        """The ceiling with this name, for example ``"DRAM copy"`` or ``"FP64 fma"``."""
         for ceiling in self.ceilings:
             if ceiling.name == name:
                 return ceiling
@@ -99,7 +99,7 @@ class Machine(StoredRecord, ShownAsTables):
 
     @property
     def issue_rate(self) -> Ceiling | None:
-        """Warp instructions per second that a GPU issues, or None if unknown, and for a CPU.
+        """Warp instructions per second that a GPU issues, or None if unknown or for a CPU.
 
         Four schedulers per multiprocessor issue one instruction per cycle each. The measured rate
         is the rate of FP32 FMAs, at 64 FLOPs per warp instruction. It is unknown on GPUs with fewer

@@ -70,7 +70,7 @@ class Measurement(StoredRecord):
     executed_flops, requested_bytes
         FLOPs that this variant executes and bytes that it requests, from its own formulas.
     executed_instructions
-        Floating-point instructions that compute those FLOPs, counting an FMA once; 0 if not
+        Floating-point instructions that compute the FLOPs, counting an FMA once; 0 if not
         counted.
     profile
         Hardware counters of the same call, collected after timing, or None if not collected.
@@ -142,7 +142,7 @@ class Measurement(StoredRecord):
 
     @property
     def noise(self) -> float:
-        """Half the width of that interval, relative to the median."""
+        """Half the width of ``interval``, relative to the median."""
         low, high = self.interval
         return (high - low) / 2 / self.seconds
 

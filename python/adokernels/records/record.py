@@ -139,7 +139,7 @@ class StoredRecord(Fields):
 class Entries(Generic[Entry]):
     """Base of records that are sequences; entries that have a variant are found by its name."""
 
-    #: The fields with entries. The first field is the sequence; entries of all are found by name.
+    #: The fields with entries. The first field is the sequence; names are searched in all fields.
     _ENTRIES: ClassVar[tuple[str, ...]]
 
     def __iter__(self) -> Iterator[Entry]:

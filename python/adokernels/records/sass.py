@@ -77,7 +77,7 @@ class KernelSass(Fields, Code):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Sass(StoredRecord, ShownAsTables, Code, Entries[KernelSass]):
-    """The machine code (SASS) of the kernels that a variant launches; a sequence of them.
+    """The machine code (SASS) of the kernels that a variant launches; a sequence of kernels.
 
     Attributes
     ----------

@@ -145,10 +145,10 @@ def compare(
     Returns
     -------
     verdict
-        "faster" or "slower" only if the 99.9 % interval of the ratio lies beyond 1 % (5 %
-        unpaired), and each half of the rounds alone agrees at 95 %; "same" if the interval lies
-        within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so the
-        verdict is then "unclear".
+        "faster" or "slower" only if the whole 99.9 % interval of the ratio differs from 1 by more
+        than 1 % (5 % unpaired), and each half of the rounds alone agrees at 95 %; "same" if the
+        interval is within 2 % of 1; else "unclear". Fewer than 11 samples cannot give a 99.9 %
+        interval, so the verdict is then "unclear".
     ratio
         The ratio of times that :func:`ratio_of_times` returns.
     interval

@@ -87,7 +87,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
 
     @property
     def roof(self) -> float | None:
-        """Bytes per second that a variant's share of the roof is relative to.
+        """The bandwidth of the roof in bytes per second; shares of the roof are relative to it.
 
         It is the fastest of the ladder's own ceilings, which moved the same bytes in the same
         rounds; without a ceiling, the machine's copy bandwidth.
@@ -130,7 +130,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
 
         Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
         ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
-        are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether that step
+        are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether this step
         exceeds the noise. ``confidence`` is the level of the interval from ``ci_low`` to
         ``ci_high``. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes)
         and of arithmetic (executed FLOPs). A value that does not apply is None.

@@ -91,7 +91,7 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
 def listed(changes: Iterable[Step] | None) -> str:
     """Format categories in a fixed order."""
     if changes is None:
-        return "not recorded"
+        return "not stated"
     return ", ".join(sorted(changes)) or "none of the categories"
 
 

@@ -63,8 +63,8 @@ def new_table(
 ) -> Table:
     """Make an empty table.
 
-    The first column and those named by `left` are left-aligned. Cells are folded in the first
-    column, and in those for which `widths` has a maximum number of characters, or None for any.
+    The first column and the columns in `left` are left-aligned. Cells are folded in the first
+    column and in the columns in `widths`, to this number of characters; None: no maximum.
     """
     table = _LiteralTable(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.title_justify = table.caption_justify = "left"

@@ -22,8 +22,8 @@ GPP_SIZES = {
 }
 #: Share of Si-214's 800 bands that are occupied.
 _OCCUPIED = 428 / 800
-#: One band per _RARE bands, and one entry of wtilde per _RARE rows or columns, is of each rare
-#: kind, rounded up.
+#: Each rare kind has one of _RARE bands, or one entry of wtilde per _RARE rows or columns, rounded
+#: up.
 _RARE = 64
 _TINY = 1e-9
 #: The largest number of terms that the reference result computes within a few seconds.
@@ -129,11 +129,11 @@ def gpp_operands(
 ) -> GppOperands:
     """Make random, realistic operands of ``ado.gpp`` that take every branch.
 
-    Re wtilde lies in [0.5, 5.5] and Im wtilde in [-0.51, -0.01]. wx lies in [3, 9] for occupied
-    bands, in [-6, 0] for the others, and rises by 0.3 per frequency. All other numbers lie in
+    Re wtilde is in [0.5, 5.5] and Im wtilde in [-0.51, -0.01]. wx is in [3, 9] for occupied
+    bands, in [-6, 0] for the others, and rises by 0.3 per frequency. All other numbers are in
     [-1, 1]. Per 64 bands, one is half occupied, one is occupied with wx in [-5, -1], and one has
     wx = 0.1 for all frequencies. One entry of wtilde per 64 rows or columns is tiny, and another
-    one lies next to an energy.
+    one is next to an energy.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def gpp_operands(
         The same seed gives the same problem; without one, each call gives a new problem.
     near
         Whether energies may be nearer to a pole than the default gamma, which selects the second
-        branch. If not, Im wtilde lies in [-1.11, -0.61] and no entry is tiny or next to an energy.
+        branch. If not, Im wtilde is in [-1.11, -0.61] and no entry is tiny or next to an energy.
 
     Returns
     -------

@@ -39,7 +39,7 @@ def nested_series(factors: Sequence[float], x: NDArray[Any]) -> NDArray[Any]:
 
 
 def evaluate(x: NDArray[Any], formulas: Sequence[Formula], dtype: Any) -> NDArray[Any]:
-    """Evaluate the formulas in turn, by the flat index of each element; for zeros only once."""
+    """Apply the formulas alternately, by flat index; each one is evaluated once for all zeros."""
     flat, count = x.reshape(-1), len(formulas)
     result = np.empty(flat.shape, dtype)
     with np.errstate(all="ignore"):
