@@ -6,8 +6,8 @@
 // it. A reader of the steps can skip engine.cuh (the default variant of a problem) and
 // image/engine_*.cuh (rows of any alignment and size).
 //
-// The kernels read and write one byte per pixel and execute up to a hundred instructions for it.
-// They are bound by instruction issue, so fewer instructions per pixel make them faster.
+// The kernels read and write one byte per pixel, and the naive kernel executes more than a hundred
+// instructions for it. It is bound by instruction issue, so fewer instructions make it faster.
 #include "routines/sobel.hpp"
 
 #include "image/sobel_stage.cuh"
