@@ -4,11 +4,13 @@
 // keeps the intermediate rows in registers moves 5 bytes per pixel, and the arithmetic throughput
 // of the device is sufficient for all three filters.
 //
-// Times in the comments are for 16384 x 16384 pixels of four channels on an H200, L2 flushed.
+// The steps, in reading order: pipeline_naive and pipeline_best run kernels of the three ladders;
+// `fused` pushes rows through EdgeStage, below, in the loop of image/sliding_window.cuh. A reader
+// of the steps can skip the engine: engine.cuh (small images, and the default variant of a problem)
+// and image/engine_*.cuh (rows of any alignment and size).
 #include "routines/edge_detect.hpp"
 
-#include "edge_detect/small_tiles.cuh"
-#include "image/sliding_window.cuh"
+#include "edge_detect/engine.cuh"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::cuda {
@@ -30,87 +32,45 @@ template <const Stages& kStages>
 constexpr Variant<EdgeDetect> pipeline_row(
     const char* name, Change changes,
     decltype(Variant<EdgeDetect>::why_slower) why_slower = nullptr) {
-  return {.name = name,
-          .changes = changes,
-          .why_not = [](const EdgeDetect& p) { return why_not_stages(p, kStages, filters()); },
-          .why_slower = why_slower,
-          .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
-          .stages = kStages,
-          .flops = [](const EdgeDetect& p,
-                      const Hardware& h) { return flops_of_stages(p, kStages, filters(), h); },
-          .bytes = [](const EdgeDetect& p,
-                      const Hardware& h) { return bytes_of_stages(p, kStages, filters(), h); },
-          .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-            run_stages(p, go, kStages, filters());
-          })};
+  return {
+      .name = name,
+      .changes = changes,
+      .why_not = [](const EdgeDetect& p) { return why_not_stages(p, kStages, filters()); },
+      .why_slower = why_slower,
+      .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
+      .stages = kStages,
+      .flops = [](const EdgeDetect& p,
+                  const Hardware& h) { return costs_of_stages(p, kStages, filters(), h).flops; },
+      .bytes = [](const EdgeDetect& p,
+                  const Hardware& h) { return costs_of_stages(p, kStages, filters(), h).bytes; },
+      .run = ADO_RUN(
+          [](const EdgeDetect& p, const Launch& go) { run_stages(p, go, kStages, filters()); })};
 }
 
-// Eight pixels per lane and bands of 56 rows take 329 us. With four rows in the ring instead of
-// eight, the kernel takes 337 us. With bands of 16 rows, in which a third of the loaded rows are
-// halo rows, it takes 409 us. Five blocks per multiprocessor leave 96 registers per thread. With
-// six, registers spill and the kernel takes 392 us. Tuned on an H200.
-//
-// kWide: bands have at least 32 lanes, so a warp has lanes of at most two bands, and a block needs
-// 34 KiB of shared memory for eight rows instead of 41 KiB. Five blocks then leave 60 KiB for L1
-// instead of 28 KiB.
-template <int kChannels, int kWords, RowStart kIn, RowStart kOut, bool kWide = false>
-using FusedShape = WindowShape<SlidingWindow{
-    .channels = kChannels,
-    .words = kWords,
-    .radius = GaussianBlur::kRadius + 1,
-    .in = kIn,
-    .out = kOut,
-    .halo_words = false,
-    .min_lanes = kWide         ? kWarpSize
-                 : kWords == 1 ? 2
-                               : 4,
-    .ring_rows = kIn == RowStart::kVectors ? 8 : 4,
-    .blocks = kOut == RowStart::kVectors ? (kWords == 1 ? 8 : 5) : (kWords == 1 ? 6 : 4),
-    .warps = 11,
-    .max_rows = 56,
-    .tail_percent = kOut == RowStart::kVectors ? 0 : 80}>;
+#ifdef __CUDACC__
 
-// Images with fewer pixels have too few warps with eight pixels per lane. On an H200, 1600 x 2560
-// pixels take 13.8 us with four pixels per lane and 14.2 us with eight.
-constexpr std::int64_t kFewPixels = 6 << 20;
+// Both filters as one stage of the sliding window: a row of gray pixels is blurred, and the blurred
+// row is pushed on at once. clear_outside(row, behind) sets the blurred pixels outside the image to
+// zero; the blurred row is `behind` rows behind the gray one.
+template <int kWords>
+struct EdgeStage {
+  static constexpr int kRadius = GaussianStage<kWords>::kRadius + SobelStage<kWords>::kRadius;
+  struct Options {};
+  GaussianStage<kWords> blur;
+  SobelStage<kWords> sobel;
 
-// Calls `visit` with the shape for a problem.
-template <int kWords, class Visit>
-auto with_shape_of_words(const EdgeDetect& p, Visit visit) {
-  const RowStart in = row_start(p.rgba, p.cols() * p.channels());
-  const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
-  if (std::min(in, out) == RowStart::kVectors && p.cols() >= kWarpSize * 4 * kWords)
-    return p.channels() == 3
-               ? visit(FusedShape<3, kWords, RowStart::kVectors, RowStart::kVectors, true>{})
-               : visit(FusedShape<4, kWords, RowStart::kVectors, RowStart::kVectors, true>{});
-  if (p.channels() == 3)
-    return with_row_start(std::min(in, out),
-                          [&](auto start) { return visit(FusedShape<3, kWords, start, start>{}); });
-  if (in == RowStart::kBytes)
-    return visit(FusedShape<4, kWords, RowStart::kBytes, RowStart::kBytes>{});
-  return with_row_start(std::min(in, out), [&](auto start) {
-    constexpr RowStart kOfWords = start == RowStart::kVectors ? start : RowStart::kWords;
-    return visit(FusedShape<4, kWords, kOfWords, start>{});
-  });
-}
+  __device__ EdgeStage(int direction, Options) : blur(direction, {}), sobel(direction, {}) {}
 
-constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
-  if (p.cols() <= kNarrowCols || p.out.elements() < kFewPixels)
-    return with_shape_of_words<1>(p, visit);
-  return with_shape_of_words<2>(p, visit);
+  template <class ClearOutside>
+  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& gray,
+                                       const ClearOutside& clear_outside) {
+    PackedPixels<kWords> blurred = blur.push(step, gray);
+    clear_outside(blurred, GaussianStage<kWords>::kRadius);
+    return sobel.push(step, exchange_neighbours<kWords>(blurred));
+  }
 };
 
-// In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
-// With three channels, lanes also load more bytes that other lanes need. The limits follow from
-// times of `fused` and of lane_per_row in sobel and gaussian_blur on an H200.
-const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware&) {
-  constexpr std::int64_t kMaxColsRgb = 16, kMaxCols = 8, kFewNarrowPixels = 1 << 20;
-  if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols))
-    return "fused moves fewer bytes, and rows are wide enough for several lanes";
-  return p.out.elements() < kFewNarrowPixels
-             ? "the image is so small that three launches are slower than one"
-             : nullptr;
-}
+#endif
 
 constexpr Variant<EdgeDetect> kVariants[] = {
     pipeline_row<kNaive>(
@@ -126,17 +86,13 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .blocks = {{kWindowBlock}},
      .grid = window_grid<EdgeDetect, with_shape>,
      .shared_bytes = window_shared_bytes<EdgeDetect, with_shape>,
-     .flops =
-         [](const EdgeDetect& p) {
-           return kFlopsOfLength * window_pixels<EdgeDetect, with_shape>(p);
-         },
+     .flops = window_flops<EdgeDetect, with_shape>,
      .bytes = window_bytes<EdgeDetect, with_shape>,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-       with_shape(p, [&]<class Shape>(Shape) {
-         const auto kernel =
-             sliding_window<Shape, GaussianStage<Shape::kWords>, SobelStage<Shape::kWords>>;
+       with_shape(p, go.hardware, [&]<class Shape>(Shape) {
+         const auto kernel = sliding_window<Shape, EdgeStage<Shape::kWords>>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), Border::kConstant,
-                p.out.as<std::uint8_t>(), bands_of<Shape>(p), {}, {});
+                p.out.as<std::uint8_t>(), bands_of<Shape>(p, go.hardware), {});
        });
      })},
     {.name = "small_tiles",
@@ -150,7 +106,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .flops = flops_of_small_tiles,
      .bytes = bytes_of_small_tiles,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-       with_rows_per_warp(p, [&](auto rows) {
+       with_rows_per_warp(p, go.hardware, [&](auto rows) {
          const auto kernel = p.channels() == 3 ? edge_detect_small_tiles<3, rows>
                                                : edge_detect_small_tiles<4, rows>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), p.out.as<std::uint8_t>(), p.images(),

@@ -19,7 +19,7 @@ namespace {
 
 // Pixels per thread. Rows at the seams of threads are summed twice. In blocks of 8 rows of threads,
 // 4 pixel rows per thread take 254 us, 8 take 202 us and 16 take 178 us. In blocks of 4 rows of
-// threads, 16 take 165 us. Tuned on an H200.
+// threads, 16 take 165 us (16384 x 16384 pixels, H200, 2026).
 constexpr int kDotAcross = 4, kDotDown = 16;
 constexpr int kDotBlockRows = 4;
 

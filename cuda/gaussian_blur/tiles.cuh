@@ -16,6 +16,17 @@ constexpr int kBlockCols = 32;  // threads per row of a block in all kernels, so
 // The sum of the 49 default weights is 256, so a shift divides the weighted sum by it.
 constexpr int kShift = 8;
 
+// Launch bounds of the variant launch_bounds: threads per block, and blocks that must fit on a
+// multiprocessor.
+constexpr int kBoundedThreads = 128, kBoundedBlocks = 10;
+
+constexpr int kSharedBlockRows = 4, kTwoPassBlockRows = 8;
+
+// Columns that are loaded on either side of a tile if threads load kLoaded pixels at a time: the
+// radius, rounded up to a multiple of kLoaded, so that the first column is aligned.
+template <int kLoaded>
+constexpr int kMargin = kRadius + kRadius % kLoaded;
+
 #ifdef __CUDACC__
 
 struct Weights {
@@ -45,54 +56,32 @@ __device__ Number tap(int i) {
     return weights.tap[i];
 }
 
-#endif
-
-// Gaussian blur, first variants: one thread per pixel and 49 loads from global memory.
-//
-// naive, coalesced and occupancy run the same kernel in different blocks; launch_bounds limits its
-// registers.
-
-// Launch bounds of the variant launch_bounds: threads per block, and blocks that must fit on a
-// multiprocessor.
-constexpr int kBoundedThreads = 128;
-constexpr int kBoundedBlocks = 10;
-
-#ifdef __CUDACC__
+// One thread per pixel and 49 loads from global memory.
+__device__ void blur_pixel(const Batch& batch) {
+  const ImageView view = ImageView(batch).moved(threadIdx.y, threadIdx.x);
+  if (!view.contains(0, 0)) return;
+  int sum = 0;
+#pragma unroll
+  for (int i = 0; i < kTaps; ++i)
+#pragma unroll
+    for (int j = 0; j < kTaps; ++j)
+      sum += weights.product[i][j] * view.pixel(i - kRadius, j - kRadius);
+  view.store(0, 0, static_cast<std::uint8_t>(sum >> kShift));
+}
 
 // naive uses blocks of 8x8 threads. A warp then loads bytes from four rows, and each load takes
 // several passes through L1, which is the limiter. In `coalesced`, blocks have 32 columns, so a
 // warp loads from one row. The larger blocks of `occupancy` gain nothing: a multiprocessor holds up
 // to 32 blocks, and 32 blocks of 64 threads already reach its maximum number of threads.
-__global__ void gaussian_blur_naive(Batch batch) {
-  const ImageView view = ImageView(batch).moved(threadIdx.y, threadIdx.x);
-  if (!view.contains(0, 0)) return;
-  int sum = 0;
-#pragma unroll
-  for (int i = 0; i < kTaps; ++i)
-#pragma unroll
-    for (int j = 0; j < kTaps; ++j)
-      sum += weights.product[i][j] * view.pixel(i - kRadius, j - kRadius);
-  view.store(0, 0, static_cast<std::uint8_t>(sum >> kShift));
-}
+__global__ void gaussian_blur_naive(Batch batch) { blur_pixel(batch); }
 
-// The kernel of naive with launch bounds. On Kepler, the compiler used 51 registers per thread
-// without bounds, and fewer with them. For sm_90, it uses 30 without bounds. With bounds for ten
-// blocks, it uses 45 for the same instructions, so that 55 % of a multiprocessor's warps are
-// resident instead of 93 % (1.7 % slower).
+// The kernel of naive with launch bounds. On Kepler, the compiler used fewer registers with them.
+// For sm_90, the kernel needs few registers without bounds, and with bounds for ten blocks, the
+// compiler uses more. Fewer warps are then resident.
 __global__ void __launch_bounds__(kBoundedThreads, blocks_held(kBoundedBlocks, kBoundedThreads))
     gaussian_blur_launch_bounds(Batch batch) {
-  const ImageView view = ImageView(batch).moved(threadIdx.y, threadIdx.x);
-  if (!view.contains(0, 0)) return;
-  int sum = 0;
-#pragma unroll
-  for (int i = 0; i < kTaps; ++i)
-#pragma unroll
-    for (int j = 0; j < kTaps; ++j)
-      sum += weights.product[i][j] * view.pixel(i - kRadius, j - kRadius);
-  view.store(0, 0, static_cast<std::uint8_t>(sum >> kShift));
+  blur_pixel(batch);
 }
-
-#endif
 
 // Gaussian blur with a tile in shared memory: each pixel is loaded from global memory once per
 // block instead of 49 times.
@@ -110,11 +99,7 @@ __global__ void __launch_bounds__(kBoundedThreads, blocks_held(kBoundedBlocks, k
 //
 // The 4 x 32 threads load the 10 x 38 pixels in 3 x 2 rounds. In the last round in each direction,
 // some threads have no pixel left to load.
-
-constexpr int kSharedBlockRows = 4;
-
-#ifdef __CUDACC__
-
+//
 // shared: L1 and shared memory are the same memory here, so loads do not get faster. Only address
 // computations and border tests are saved.
 //
@@ -156,8 +141,6 @@ __global__ void __launch_bounds__(kBlockCols* kSharedBlockRows) gaussian_blur_sh
   view.store(row, col, static_cast<std::uint8_t>(sum >> kShift));
 }
 
-#endif
-
 // Gaussian blur in two passes. The weights are the product of taps along the rows and taps down the
 // columns, so 7 + 7 products replace 49:
 //
@@ -171,16 +154,7 @@ __global__ void __launch_bounds__(kBlockCols* kSharedBlockRows) gaussian_blur_sh
 //   +----------------+          +--------------+
 //
 // The first pass also sums the three rows above and below the tile, which the second pass needs.
-
-constexpr int kTwoPassBlockRows = 8;
-
-// Columns that are loaded on either side of a tile if threads load kLoaded pixels at a time: the
-// radius, rounded up to a multiple of kLoaded, so that the first column is aligned.
-template <int kLoaded>
-constexpr int kMargin = kRadius + kRadius % kLoaded;
-
-#ifdef __CUDACC__
-
+//
 // separable: one pixel per thread.
 __global__ void __launch_bounds__(kBlockCols* kTwoPassBlockRows)
     gaussian_blur_separable(Batch batch) {

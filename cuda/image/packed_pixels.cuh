@@ -17,6 +17,11 @@ inline constexpr double kFlopsOfLength = 2 * 2;  // FMAs
 template <int kWords>
 using PackedPixels = Vector<unsigned, kWords>;
 
+// Mask of the first `count` pixels of a word; `count` may be any number.
+__device__ inline unsigned first_pixels(int count) {
+  return count <= 0 ? 0 : count >= 4 ? 0xffffffff : (1U << (8 * count)) - 1;
+}
+
 // The pixels of a lane, and the four pixels on either side. For kWords = 2:
 //
 //   word    |      at[0]      |     at[1]     |     at[2]     |     at[3]     |
@@ -46,41 +51,6 @@ __device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& 
   all.at[kWords + 1] = __shfl_down_sync(kAllLanes, own.at[0], 1);
   return all;
 }
-
-// Mask of a warp whose lanes are all inside a row: it does nothing.
-struct NoMask {
-  template <class Pixels>
-  __device__ void apply(Pixels&) const {}
-};
-
-// Sets the pixels of a lane that are outside the image to zero. `end` is the number of columns from
-// the first one of the lane to the end of the image.
-//
-// kWhole: either all pixels of a lane are inside the image or none, and pixels of neighbours are
-// not masked.
-template <int kWords, bool kWhole>
-struct ColumnMask : NoMask {
-  unsigned left = 0xffffffff;
-  unsigned mask[kWhole ? 1 : kWords + 1];
-
-  __device__ ColumnMask(bool first_in_row, int end) {
-    if (first_in_row) left = 0;
-#pragma unroll
-    for (int w = 0; w < (kWhole ? 1 : kWords + 1); ++w) {
-      const int inside = end - 4 * w;  // columns from this word to the end of the image
-      mask[w] = inside <= 0 ? 0 : inside >= 4 ? 0xffffffff : (1U << (8 * inside)) - 1;
-    }
-  }
-  __device__ void apply(PackedPixels<kWords>& pixels) const {
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) pixels.at[w] &= mask[kWhole ? 0 : w];
-  }
-  __device__ void apply(PixelsAround<kWords>& pixels) const {
-    pixels.at[0] &= left;
-#pragma unroll
-    for (int w = 0; w < kWords + 1; ++w) pixels.at[w + 1] &= mask[kWhole ? 0 : w];
-  }
-};
 
 // Luminance of pixels in 32-bit words, by dot products of four bytes.
 //

@@ -1,12 +1,20 @@
-// The sliding window: stages of image filters that stream rows of pixels through registers.
+// The sliding window: a warp moves down an image and computes each row of the result from sums that
+// its lanes keep in registers. This file contains the whole idea: the blur of one row, and the loop
+// over rows. The files named engine_ supply the rows at any alignment, border and image size.
 //
-// A warp processes its part of one or more bands (bands.cuh) row by row. Each lane holds a few
-// words of four neighbouring pixels. In each iteration, a stage receives one row, keeps the values
-// that later rows need, and returns the row that is now complete. Stages can be chained: each stage
-// receives the rows that the previous one returns, and no intermediate image is written to memory.
+//   lane          0         1         2            Each lane has 4 to 16 neighbouring columns.
+//   columns   | 0 .. 7 | 8 .. 15 | 16 .. 23 | ...
 //
-// Rows are prefetched to a ring in shared memory (row_source.cuh). In iteration i, with kRingRows =
-// 4:
+//   row i-6        .         .         .           In iteration i, a lane reads row i and adds it
+//     ...          .         .         .           to the sums of the rows before it. It returns
+//   row i-3     stored    stored    stored         row i-3, because all rows that this result
+//     ...          .         .         .           depends on have been read now.
+//   row i        read      read      read
+//
+// The naive kernel loads each pixel 49 times. Here, a warp loads it from memory once, and no
+// intermediate result leaves the registers.
+//
+// Rows are copied ahead of their use to a ring in shared memory. In iteration i, with four rows:
 //
 //     slot 0        slot 1        slot 2        slot 3
 //   +-----------+ +-----------+ +-----------+ +-----------+
@@ -14,218 +22,131 @@
 //   +-----------+ +-----------+ +-----------+ +-----------+
 //     read now      in flight     in flight     copy starts: row i-1, which was here, has been read
 //
-// The copy starts after row i has been read from the ring, so that the loads of row i are not
-// queued behind the copies.
-//
-// Rows at the seam of two bands are loaded twice, but at about the same time, so DRAM is read once.
-//
-// Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed; a copy takes 129 us.
+// A warp does not process a whole image but a band of a few dozen rows, so that there are enough
+// warps. It also reads the rows above and below the band that its results need.
 #pragma once
 
-#include "image/row_source.cuh"
-#include "image/stages.cuh"
+#include "image/engine_rows.cuh"
 
 #ifdef __CUDACC__
 
 namespace ado::cuda {
 
+// Gaussian blur with the default taps [1 2 3 4 3 2 1]. Along the rows, it uses dot products of
+// bytes. Down the columns, it convolves with [1 2 1] and then with [1 0 2 0 1], from sums that are
+// kept per column:
+//
+//   r[i]            the weighted sum along row i
+//   two[i]   = r[i] + r[i-1]             [1 1]
+//   three[i] = two[i] + two[i-1]         [1 2 1]
+//   five[i]  = three[i] + three[i-2]     [1 2 2 2 1]
+//   seven[i] = five[i] + five[i-2]       [1 2 3 4 3 2 1]
+//
+// No sum exceeds 255 * 256, so two pixels share a register.
+//
+// Convolving [1 1 1 1] with itself would save two additions per two pixels but keep nine rows
+// instead of six. With 16 pixels per lane, nine rows do not fit into registers (159 us instead of
+// 144 for 16384 x 16384 pixels, H200, 2026). With eight pixels per lane, both take 147 us.
 template <int kWords>
-__device__ void store_pixels(std::uint8_t* to, const PackedPixels<kWords>& pixels) {
-  const std::size_t at = __cvta_generic_to_global(to);
-  if constexpr (kWords == 4)
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(pixels.at[0]),
-                 "r"(pixels.at[1]), "r"(pixels.at[2]), "r"(pixels.at[3])
-                 : "memory");
-  else if constexpr (kWords == 2)
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pixels.at[0]), "r"(pixels.at[1])
-                 : "memory");
-  else
-    asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(pixels.at[0]) : "memory");
-}
-
-// Stores the rows of the last stage. In unaligned rows, each lane stores the aligned vector that
-// starts `late` bytes after the first of its own pixels. The last bytes of that vector are pixels
-// of the right neighbour:
-//
-//   pixels of lanes      A0 A1 A2 | A3 ... A7  B0 B1 B2 | B3 ... B7  C0 C1 C2 |    8 per lane,
-//   aligned vectors               |  lane A stores this |  lane B stores this |    late = 3
-//
-// The first `late` pixels of a row and the pixels after its last whole vector are stored as words
-// and bytes.
-template <class Shape>
-class RowStore {
-  static constexpr int kWords = Shape::kWords, kPixels = Shape::kPixels;
-  static constexpr bool kBytes = Shape::kOut == RowStart::kBytes;
-
+class GaussianStage {
  public:
-  __device__ RowStore(std::uint8_t* out, const Bands& bands, const LaneWalk& walk)
-      : to_(out +
-            (walk.image * bands.rows + walk.row - walk.direction * Shape::kRadius) * bands.cols +
-            walk.col),
-        pitch_(walk.direction > 0 ? bands.cols : -bands.cols),
-        end_(walk.end),
-        whole_(walk.end - kPixels),
-        first_in_row_(walk.first_in_row),
-        at_edge_(walk.first_in_row || walk.end < 2 * kPixels) {}
+  static constexpr int kRadius = 3;
+  struct Options {};
 
-  // Stores the next row. Only lanes for which `stores` is true store.
-  template <Place kPlace>
-  __device__ void operator()(AtPlace<kPlace>, const PackedPixels<kWords>& pixels, bool stores) {
-    if constexpr (Shape::kAlignedOut) {
-      if (stores) store_pixels<kWords>(to_, pixels);
-    } else {
-      const int late = static_cast<int>(-reinterpret_cast<std::uintptr_t>(to_) % kPixels);
-      const PackedPixels<kWords> moved = move_left(pixels, late);
-      if (stores && (kPlace == Place::kInside || late <= whole_))
-        store_pixels<kWords>(to_ + late, moved);
-      if (kPlace != Place::kInside && stores && at_edge_) {
-        if (kPlace == Place::kAnywhere && first_in_row_ && end_ < late)
-          store_short(to_, pixels, end_);
-        else if (first_in_row_)
-          store_begin(to_, pixels, late);
-        if (end_ > late && end_ < late + kPixels) store_end(to_ + late, moved, end_ - late);
-      }
-    }
-    advance(to_, pitch_);
+  __device__ GaussianStage(int, Options) {}
+
+  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& in) {
+    PackedPixels<kWords> out;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w)  // the upper byte of each half is the sum >> 8
+      out.at[w] =
+          __byte_perm(column_sums(step, 2 * w, in), column_sums(step, 2 * w + 1, in), 0x7531);
+    return out;
   }
 
  private:
-  // Shifts a row left by `count` pixels across lanes. Whole words are shifted in steps of powers of
-  // two, so that registers have constant indices. The remaining zero to three pixels are shifted by
-  // a funnel shift.
-  __device__ static PackedPixels<kWords> move_left(const PackedPixels<kWords>& pixels, int count) {
-    unsigned both[2 * kWords];  // the lane's own words, then the right neighbour's
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      both[w] = pixels.at[w];
-      both[kWords + w] = __shfl_down_sync(kAllLanes, pixels.at[w], 1);
-    }
-#pragma unroll
-    for (int stride = kWords / 2; stride > 0; stride /= 2)
-#pragma unroll
-      for (int w = 0; w + stride < 2 * kWords; ++w)
-        if (count & (4 * stride)) both[w] = both[w + stride];
-    PackedPixels<kWords> moved;
-#pragma unroll
-    for (int w = 0; w < kWords; ++w)
-      moved.at[w] = kBytes ? __funnelshift_r(both[w], both[w + 1], 8 * count) : both[w];
-    return moved;
+  static constexpr int kPairs = 2 * kWords;
+
+  // Returns the weighted sums of a pair of pixels, one in each half of the register.
+  __device__ unsigned column_sums(int step, int pair, const PixelsAround<kWords>& in) {
+    const unsigned row = weigh(in, 2 * pair, weigh(in, 2 * pair + 1, 0) << 16);
+    const unsigned two = row + row_[pair], three = two + two_[pair];
+    const unsigned five = three + three_[step % 2][pair], seven = five + five_[step % 2][pair];
+    row_[pair] = row;
+    two_[pair] = two;
+    three_[step % 2][pair] = three;
+    five_[step % 2][pair] = five;
+    return seven;
   }
 
-  static __device__ void store_byte(std::uint8_t* to, unsigned byte) {
-    asm volatile("st.global.u8 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(byte)
-                 : "memory");
+  // Adds the weighted sum along the row around a pixel to `sum`: pixels -3 to 0 with the taps 1 2 3
+  // 4, pixels 1 to 4 with the taps 3 2 1 0.
+  __device__ static unsigned weigh(const PixelsAround<kWords>& in, int pixel, unsigned sum) {
+    return __dp4a(in.four_from(pixel - 3), 0x04030201u,
+                  __dp4a(in.four_from(pixel + 1), 0x00010203u, sum));
   }
 
-  // Stores the first `count` pixels of a word. `count` is less than four.
-  static __device__ void store_bytes(std::uint8_t* to, unsigned word, int count) {
-#pragma unroll
-    for (int i = 0; i < 3; ++i)
-      if (i < count) store_byte(to + i, word >> (8 * i));
-  }
-
-  // Stores the `count` pixels before an aligned vector: bytes, then words. All stores are
-  // predicated, because branches take longer and the warps at the ends of rows finish last.
-  static __device__ void store_begin(std::uint8_t* to, const PackedPixels<kWords>& pixels,
-                                     int count) {
-    const int bytes = kBytes ? count % 4 : 0;
-    if (kBytes) store_bytes(to, pixels.at[0], bytes);
-#pragma unroll
-    for (int w = 0; w + 1 < kWords; ++w)
-      if (4 * w + 4 <= count)
-        store_pixels<1>(to + bytes + 4 * w,
-                        {__funnelshift_r(pixels.at[w], pixels.at[w + 1], 8 * bytes)});
-  }
-
-  // Stores the first `count` pixels of an aligned vector: words, then bytes.
-  static __device__ void store_end(std::uint8_t* to, const PackedPixels<kWords>& pixels,
-                                   int count) {
-    unsigned last = pixels.at[0];
-#pragma unroll
-    for (int w = 0; w + 1 < kWords; ++w) {
-      if (4 * w + 4 > count) continue;
-      store_pixels<1>(to + 4 * w, {pixels.at[w]});
-      last = pixels.at[w + 1];
-    }
-    if (kBytes) store_bytes(to + count / 4 * 4, last, count % 4);
-  }
-
-  // Stores a row that ends before its first aligned vector. Not inlined, because such rows are
-  // rare.
-  static __device__ __noinline__ void store_short(std::uint8_t* to, PackedPixels<kWords> pixels,
-                                                  int count) {
-#pragma unroll 1
-    for (int i = 0; i < count; ++i) {
-      store_byte(to + i, pixels.at[0]);
-#pragma unroll
-      for (int w = 0; w < kWords; ++w)
-        pixels.at[w] = __funnelshift_r(pixels.at[w], w + 1 < kWords ? pixels.at[w + 1] : 0, 8);
-    }
-  }
-
-  std::uint8_t* to_;
-  std::int64_t pitch_;
-  int end_;    // columns from the first one of the lane to the end of the image
-  int whole_;  // greatest `late` for which the aligned vector is inside the row
-  bool first_in_row_, at_edge_;
+  // The sums of the previous row, or of the previous two rows.
+  unsigned row_[kPairs] = {}, two_[kPairs] = {}, three_[2][kPairs] = {}, five_[2][kPairs] = {};
 };
 
-template <class Shape, class... Stages>
+// The loop over the rows of a band. `Stage` is what happens to a row: push(step, row) takes the
+// next row of pixels and returns the result for the row kRadius before it. The row may also be
+// pushed through two filters (edge_detect.cu). `step` is the iteration within the unrolled loop,
+// from which stages compute constant positions in their rings of two or four rows.
+//
+// `Shape` has the constants of the loop (engine_bands.cuh). `place` tells the engine whether lanes
+// of the warp are at the ends of rows.
+template <class Shape, class Stage>
 __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kWindowBlock.x))
     sliding_window(const std::uint8_t* in, Border border, std::uint8_t* out, Bands bands,
-                   typename Stages::Options... options) {
-  constexpr int kWords = Shape::kWords, kRadius = Shape::kRadius, kRingRows = Shape::kRingRows;
-  static_assert(kRadius == StageChain<Stages...>::kRadius);
-  static_assert(!Shape::kHaloWords || sizeof...(Stages) == 1);
+                   typename Stage::Options options) {
+  constexpr int kWords = Shape::kWords, kRadius = Stage::kRadius, kAhead = Shape::kRingRows - 1;
+  static_assert(kRadius == Shape::kRadius);
   extern __shared__ uint4 shared[];
   const int lane = threadIdx.x % kWarpSize;
   const std::int64_t warp = thread_x() / kWarpSize;
   if (warp * Shape::kStoringLanes >= bands.all_lanes()) return;  // the grid is rounded up
 
-  const LaneWalk walk(bands, warp, lane, Shape{});
+  const LaneWalk walk(bands, warp, lane, Shape{});  // the lane's columns, and the rows of its band
   const auto ring = shared_address(shared) + threadIdx.x / kWarpSize * Shape::kRingBytes;
   RowSource<Shape> source(in, border, bands, walk, ring);
-  StageChain<Stages...> chain(walk.direction, options...);
-  using Mask = ColumnMask<kWords, Shape::kAlignedIn>;
-  const Mask mask(walk.first_in_row, walk.end);
+  Stage stage(walk.direction, options);
+  const ColumnMask<kWords, Shape::kAlignedIn> mask(walk.first_in_row, walk.end);
   RowStore<Shape> store(out, bands, walk);
+
   const bool stores =
       lane >= Shape::kFirstLane && lane <= Shape::kLastLane && walk.exists && walk.end > 0;
   const unsigned stored = stores ? static_cast<unsigned>(walk.count - 2 * kRadius) : 0;
-
-  const auto stream_rows = [&]<Place kPlace>(AtPlace<kPlace> place) {
-    using UsedMask = std::conditional_t<kPlace == Place::kInside, NoMask, Mask>;
+  const auto visit = [&](auto place) {
 #pragma unroll
-    for (int i = 0; i < kRingRows - 1; ++i) source.start_copy(place, walk, i, i);
+    for (int i = 0; i < kAhead; ++i) source.start_copy(place, walk, i, i);
 #pragma unroll 1
     for (int first = 0; first < bands.height + 2 * kRadius; first += Shape::kUnrolled) {
 #pragma unroll
       for (int step = 0; step < Shape::kUnrolled; ++step) {
         const int index = first + step;
         // After this, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
-        // so its slot can be overwritten.
-        wait_for_copies<kRingRows - 2>();
+        // so its slot can be overwritten. The copy starts after row `index` has been read, so that
+        // these loads are not queued behind the copies.
+        wait_for_copies<kAhead - 1>();
         __syncwarp();
-        const UsedMask& used = mask;
-        const PixelsAround<kWords> row = source.read(place, walk, index, step % kRingRows, used);
-        source.start_copy(place, walk, index + kRingRows - 1, (step + kRingRows - 1) % kRingRows);
-        const PackedPixels<kWords> result = chain.push(step, index, row, walk, used);
+        const PixelsAround<kWords> row = source.read(place, walk, index, step, mask);
+        source.start_copy(place, walk, index + kAhead, step + kAhead);
+
+        PackedPixels<kWords> result;
+        if constexpr (Shape::kChannels == 1)
+          result = stage.push(step, row);
+        else  // edge detection, two filters: between them, pixels outside the image are zero
+          result = stage.push(step, row, [&](PackedPixels<kWords>& between, int behind) {
+            mask.apply(place, between);
+            if (!walk.has_row(index - behind)) between = {};
+          });
         store(place, result, static_cast<unsigned>(index - 2 * kRadius) < stored);
       }
     }
   };
-  if constexpr (!Shape::kHasEdges) {
-    stream_rows(AtPlace<Place::kAtEnds>{});
-  } else {
-    const bool inside = walk.exists && !walk.first_in_row && walk.end >= 2 * Shape::kPixels;
-    const bool simple = !source.could_leave_array() && bands.cols >= Shape::kPixels;
-    if (!__all_sync(kAllLanes, simple))
-      stream_rows(AtPlace<Place::kAnywhere>{});
-    else if (!__all_sync(kAllLanes, inside))
-      stream_rows(AtPlace<Place::kAtEnds>{});
-    else
-      stream_rows(AtPlace<Place::kInside>{});
-  }
+  source.with_place(bands, walk, visit);
   // The kernel does not wait for the copies that are still in flight. They belong to rows after the
   // last one, so they read nothing, and the zeros that they write are never read.
 }

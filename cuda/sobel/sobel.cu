@@ -1,16 +1,17 @@
 // Sobel on the GPU: out = the magnitude of the gradient. The variants range from eight 1-byte loads
 // per pixel to rows that are streamed through registers.
 //
-// The kernels read and write one byte per pixel. An H200 issues 132 * 4 warp instructions per cycle
-// of 0.5 ns and copies 4.2 TB/s, so a kernel is memory-bound only below about 16 instructions per
-// pixel. The naive kernel executes 119 instructions per pixel and is bound by instruction issue, so
-// fewer instructions make it faster.
+// The steps, in reading order: naive, shared and float_fast, and vectorised in this file; then
+// image/sliding_window.cuh, the loop that streams rows, and image/sobel_stage.cuh, the gradient in
+// it. A reader of the steps can skip engine.cuh (the default variant of a problem) and
+// image/engine_*.cuh (rows of any alignment and size).
 //
-// Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
+// The kernels read and write one byte per pixel, and the naive kernel executes more than a hundred
+// instructions for it. It is bound by instruction issue, so fewer instructions make it faster.
 #include "routines/sobel.hpp"
 
-#include "image/lane_per_row.cuh"
-#include "image/sliding_window.cuh"
+#include "image/sobel_stage.cuh"
+#include "sobel/engine.cuh"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
@@ -18,16 +19,6 @@
 
 namespace ado::cuda {
 namespace {
-
-constexpr int kBlockCols = 32, kBlockRows = 8;  // threads per block, in all kernels but the last
-constexpr Extent kBlock{kBlockCols, kBlockRows};
-constexpr int kRadius = 1;
-
-constexpr int kSharedDown = 4;  // pixels per thread in `shared` and `float_fast`
-
-// Pixels per thread in `vectorised`. Rows at the seams of threads are loaded twice. 2 rows per
-// thread take 255 us, 4 take 218 us, 8 take 204 us and 16 take 212 us. Tuned on an H200.
-constexpr int kPackedAcross = 4, kPackedDown = 8;
 
 #ifdef __CUDACC__
 
@@ -77,8 +68,8 @@ __global__ void __launch_bounds__(kThreads) sobel_naive(Batch batch) {
 // A block loads its tile and a halo of one pixel into shared memory, and each thread computes
 // kSharedDown pixels of a column. L1 and shared memory are the same memory here, so only
 // instructions can be saved. With one pixel per thread, nothing is saved: 26 % more instructions
-// than naive and 1.43 times its time. `float_fast` stores the tile as floats, so that each pixel is
-// converted once.
+// than naive and 1.43 times its time (H200, 2026). `float_fast` stores the tile as floats, so that
+// each pixel is converted once.
 template <class Number, class Stored>
 __global__ void __launch_bounds__(kThreads) sobel_shared(Batch batch) {
   constexpr int kHaloRows = kBlockRows * kSharedDown + 2 * kRadius;
@@ -195,76 +186,6 @@ double bytes_of_tile(const Sobel& p) {
   return bytes_by_tiles(p, (kRows + 2 * kRadius) * (kBlockCols + 2 * kRadius), kRows * kBlockCols);
 }
 
-// Shapes of the sliding window, which executes 12 instructions per pixel, and 15 in unaligned rows.
-// It takes 147 us with 16 pixels per lane. 2560 x 1600 pixels take 9.5 us with 16 pixels per lane
-// and 8.2 us with eight. Seven, six and eight blocks per multiprocessor leave 72, 80 and 64
-// registers per thread. In unaligned rows, more rows in the ring are slower: 10001 x 10003 pixels
-// take 98 us with four rows and 128 us with eight. These values and the height of bands were the
-// fastest tried on an H200.
-template <int kWords, RowStart kStart>
-using SobelShape =
-    WindowShape<SlidingWindow{.words = kWords,
-                              .radius = kRadius,
-                              .in = kStart,
-                              .out = kStart,
-                              .min_lanes = kWords == 1   ? 1
-                                           : kWords == 2 ? 4
-                                                         : 8,
-                              .ring_rows = kStart == RowStart::kVectors&& kWords == 2 ? 8 : 4,
-                              .blocks = kWords == 4 ? kStart == RowStart::kVectors ? 7 : 6 : 8,
-                              .warps = kWords == 4 ? 14 : 11,
-                              .max_rows = kWords == 1 ? 14 : 34,
-                              .tail_percent = kStart == RowStart::kVectors ? 0 : 50}>;
-
-RowStart row_start_of(const Sobel& p) {
-  return std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
-}
-
-// In a small image, the latency of one block determines the time. `naive` has no barrier, and its
-// loads are independent. On an H200, L2 flushed, 89 x 53 pixels take 5.4 us with `naive`, 6.1 us
-// with `shared` and 6.9 us with `float_fast`. 512 x 512 pixels take 6.5 us with the first two.
-const char* why_naive_is_faster(const Sobel& p, const Hardware&) {
-  return pixels_of_tiles<1, 1>(p, kBlock) <= kVeryFewPixels
-             ? "naive is faster for very small images"
-             : nullptr;
-}
-
-const char* why_vectorised_is_slower(const Sobel& p, const Hardware& gpu) {
-  if (const char* const reason = why_naive_is_faster(p, gpu)) return reason;
-  return row_start_of(p) == RowStart::kBytes
-             ? "rows that do not begin at multiples of 4 bytes need several loads per word"
-             : nullptr;
-}
-
-// Measured on an H200, L2 flushed: for 1080 x 1920 pixels, `vectorised` takes 5.9 us and the
-// sliding window 6.7 us. For 2160 x 3840 pixels, they take 11.5 and 10.3 us. In unaligned rows, for
-// 676 x 615 pixels, `float_fast` takes 6.5 us and the sliding window 9.4 us. For 1081 x 1923
-// pixels, they take 11.0 and 10.8 us.
-const char* why_window_is_slower(const Sobel& p, const Hardware& gpu) {
-  if (const char* const reason = why_naive_is_faster(p, gpu)) return reason;
-  const bool words = row_start_of(p) != RowStart::kBytes;
-  if (words && pixels_of_tiles<kPackedAcross, kPackedDown>(p, kBlock) < 2 * kFewTilePixels)
-    return "vectorised is faster for small images";
-  if (!words && pixels_of_tiles<1, kSharedDown>(p, kBlock) < kFewTilePixels)
-    return "float_fast is faster for small images with unaligned rows";
-  return nullptr;
-}
-
-const char* why_lanes_are_slower(const Sobel& p, const Hardware& gpu) {
-  const char* const reason = why_window_is_slower(p, gpu);
-  return reason != nullptr ? reason : why_lanes_slower<kRadius>(p, gpu);
-}
-
-// Calls `visit` with the shape for a problem.
-constexpr auto with_shape = [](const Sobel& p, auto visit) {
-  if (p.cols() <= kNarrowCols) return visit(SobelShape<1, RowStart::kBytes>{});
-  return with_row_start(row_start_of(p), [&](auto start) {
-    constexpr bool kAligned = start == RowStart::kVectors;
-    return has_many_pixels(p, kAligned) ? visit(SobelShape<4, start>{})
-                                        : visit(SobelShape<2, start>{});
-  });
-};
-
 constexpr Variant<Sobel> kVariants[] = {
     copy_variant<Sobel>(),
     {.name = "naive",
@@ -316,13 +237,13 @@ constexpr Variant<Sobel> kVariants[] = {
      .blocks = {{kWindowBlock}},
      .grid = window_grid<Sobel, with_shape>,
      .shared_bytes = window_shared_bytes<Sobel, with_shape>,
-     .flops = [](const Sobel& p) { return kFlopsOfLength * window_pixels<Sobel, with_shape>(p); },
+     .flops = window_flops<Sobel, with_shape>,
      .bytes = window_bytes<Sobel, with_shape>,
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       with_shape(p, [&]<class Shape>(Shape) {
+       with_shape(p, go.hardware, [&]<class Shape>(Shape) {
          const auto kernel = sliding_window<Shape, SobelStage<Shape::kWords>>;
          launch(go, kernel, p.gray.as<const std::uint8_t>(), Border::kConstant,
-                p.out.as<std::uint8_t>(), bands_of<Shape>(p), {});
+                p.out.as<std::uint8_t>(), bands_of<Shape>(p, go.hardware), {});
        });
      })},
     {.name = "lane_per_row",
@@ -333,12 +254,12 @@ constexpr Variant<Sobel> kVariants[] = {
      .blocks = {{kStripBlock}},
      .grid = strip_grid<Sobel>,
      .shared_bytes = strip_shared_bytes<Sobel, kRadius>,
-     .flops = [](const Sobel& p) { return kFlopsOfLength * strip_pixels<Sobel, kRadius>(p); },
+     .flops = strip_flops<Sobel, kRadius>,
      .bytes = strip_bytes<Sobel, kRadius>,
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
        with_row_words(p.cols(), [&](auto words) {
          launch(go, lane_per_row<words, SobelStage<words>>, p.gray.as<const std::uint8_t>(),
-                p.out.as<std::uint8_t>(), strips_of(p), {});
+                p.out.as<std::uint8_t>(), strips_of(p, go.hardware), {});
        });
      })},
 };

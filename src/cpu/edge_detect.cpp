@@ -1,8 +1,8 @@
 // Edge detection on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/edge_detect.hpp"
 
+#include "cpu/image/engine_window_rows.hpp"
 #include "cpu/image/row_kernels.hpp"
-#include "cpu/image/sliding_window.hpp"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -30,9 +30,9 @@ constexpr Variant<EdgeDetect> pipeline_row(const char* name, Change changes) {
       .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
       .stages = kStages,
       .flops = [](const EdgeDetect& p,
-                  const Hardware& h) { return flops_of_stages(p, kStages, filters(), h); },
+                  const Hardware& h) { return costs_of_stages(p, kStages, filters(), h).flops; },
       .bytes = [](const EdgeDetect& p,
-                  const Hardware& h) { return bytes_of_stages(p, kStages, filters(), h); },
+                  const Hardware& h) { return costs_of_stages(p, kStages, filters(), h).bytes; },
       .run = [](const EdgeDetect& p, const Launch& go) { run_stages(p, go, kStages, filters()); }};
 }
 

@@ -1,8 +1,12 @@
 // The Gaussian blur on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+//
+// The steps in reading order: this file, then image/row_kernels.hpp (simd) and
+// image/sliding_window.hpp (vector_columns). image/stages.hpp and image/engine_window_rows.hpp
+// supply and store the rows.
 #include "routines/gaussian_blur.hpp"
 
+#include "cpu/image/engine_window_rows.hpp"
 #include "cpu/image/row_kernels.hpp"
-#include "cpu/image/sliding_window.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

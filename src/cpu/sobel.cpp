@@ -1,8 +1,9 @@
-// Sobel gradients on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+// Sobel gradients on the CPU. One source, compiled once per instruction set (core/isa.hpp). The
+// reading order is the same as in gaussian_blur.cpp.
 #include "routines/sobel.hpp"
 
+#include "cpu/image/engine_window_rows.hpp"
 #include "cpu/image/row_kernels.hpp"
-#include "cpu/image/sliding_window.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

@@ -83,27 +83,21 @@ ADO_INLINE void run_stages(const EdgeDetect& p, const Launch& go, const Stages& 
                  });
 }
 
-// The sum of the FLOPs that the stages execute.
-ADO_INLINE double flops_of_stages(const EdgeDetect& p, const Stages& stages,
-                                  const FilterLadders& filters, const Hardware& hardware) {
-  double total = 0;
-  for_each_stage(p, nullptr, stages, filters,
-                 [&](const auto& variant, const auto& problem, const Array&) {
-                   total += variant.flops ? variant.flops(problem, hardware) : problem.flops();
-                 });
-  return total;
-}
+// The sums of the FLOPs that the stages execute, and of the bytes that they request.
+struct StageCosts {
+  double flops = 0, bytes = 0;
+};
 
-// The sum of the bytes that the stages request.
-ADO_INLINE double bytes_of_stages(const EdgeDetect& p, const Stages& stages,
-                                  const FilterLadders& filters, const Hardware& hardware) {
-  double total = 0;
-  for_each_stage(p, nullptr, stages, filters,
-                 [&](const auto& variant, const auto& problem, const Array& input) {
-                   total += variant.bytes
-                                ? variant.bytes(problem, hardware)
-                                : static_cast<double>(input.bytes() + problem.out.bytes());
-                 });
+ADO_INLINE StageCosts costs_of_stages(const EdgeDetect& p, const Stages& stages,
+                                      const FilterLadders& filters, const Hardware& hardware) {
+  StageCosts total;
+  for_each_stage(
+      p, nullptr, stages, filters,
+      [&](const auto& variant, const auto& problem, const Array& input) {
+        total.flops += variant.flops ? variant.flops(problem, hardware) : problem.flops();
+        total.bytes += variant.bytes ? variant.bytes(problem, hardware)
+                                     : static_cast<double>(input.bytes() + problem.out.bytes());
+      });
   return total;
 }
 

@@ -1,9 +1,10 @@
-// The input of the sliding window: rows of gray pixels, from images of one, three or four channels.
+// Engine: the rows of the sliding window at any alignment. RowSource supplies rows of gray pixels,
+// from images of one, three or four channels, with any border. RowStore stores the results.
 //
 // Rows are prefetched: aligned 16-byte vectors are copied asynchronously to a ring in shared
 // memory. Prefetching into registers does not work, because the compiler moves a load down to the
-// use of its value. With register loads, the blur takes 180 us instead of 144 and the gradient 167
-// us instead of 149 (measured as in sliding_window.cuh).
+// use of its value. With register loads, the blur of 16384 x 16384 pixels takes 180 us instead of
+// 144 and the gradient 167 us instead of 149 (H200, 2026).
 //
 // In unaligned rows, the copy starts up to 15 bytes before the row, and lanes assemble each word
 // from two neighbouring words. If rows of RGBA pixels begin at multiples of 4 bytes, lanes shift
@@ -15,7 +16,7 @@
 #pragma once
 
 #include "common/async_copy.cuh"
-#include "image/bands.cuh"
+#include "image/engine_bands.cuh"
 #include "image/packed_pixels.cuh"
 #include "routines/gaussian_blur.hpp"
 
@@ -93,6 +94,39 @@ __device__ inline unsigned low_bits(const std::uint8_t* address) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address));
 }
 
+// Sets the pixels of a lane that are outside the image to zero. `end` is the number of columns from
+// the first one of the lane to the end of the image.
+//
+// kWhole: either all pixels of a lane are inside the image or none, and pixels of neighbours are
+// not masked.
+template <int kWords, bool kWhole>
+struct ColumnMask {
+  unsigned left = 0xffffffff;
+  unsigned mask[kWhole ? 1 : kWords + 1];
+
+  __device__ ColumnMask(bool first_in_row, int end) {
+    if (first_in_row) left = 0;
+#pragma unroll
+    for (int w = 0; w < (kWhole ? 1 : kWords + 1); ++w) mask[w] = first_pixels(end - 4 * w);
+  }
+  // Lanes inside a row have no pixels outside.
+  template <Place kPlace, class Pixels>
+  __device__ void apply(AtPlace<kPlace>, Pixels& pixels) const {
+    if constexpr (kPlace != Place::kInside) apply(pixels);
+  }
+
+ private:
+  __device__ void apply(PackedPixels<kWords>& pixels) const {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) pixels.at[w] &= mask[kWhole ? 0 : w];
+  }
+  __device__ void apply(PixelsAround<kWords>& pixels) const {
+    pixels.at[0] &= left;
+#pragma unroll
+    for (int w = 0; w < kWords + 1; ++w) pixels.at[w + 1] &= mask[kWhole ? 0 : w];
+  }
+};
+
 // Copies rows to the ring of the calling warp, and reads rows from the ring.
 //
 // A lane reads kHalo bytes before its own bytes, its own bytes, and kHalo bytes after them. `next_`
@@ -115,7 +149,7 @@ class RowSource {
   static constexpr int kOwnWords = Shape::kLaneBytes / 4, kAllWords = kOwnWords + 2 * kHalo / 4;
 
  public:
-  // `ring` is the address of the warp's ring.
+  // `shared` begins with the rings of the warps of the block.
   __device__ RowSource(const std::uint8_t* data, Border border, const Bands& bands,
                        const LaneWalk& walk, std::uint32_t ring)
       : border_(border),
@@ -162,17 +196,35 @@ class RowSource {
     if (Shape::kExtends) start_border(bands, walk);
   }
 
-  // Starts the copy of the index-th row, which must be the next one. Copies are cached in L1,
-  // because neighbouring warps share vectors. Without L1, the blur takes 10 % longer.
+  // Calls `visit` with the place of the warp as a constant.
+  template <class Visit>
+  __device__ void with_place(const Bands& bands, const LaneWalk& walk, const Visit& visit) const {
+    if constexpr (!Shape::kHasEdges) {
+      visit(AtPlace<Place::kAtEnds>{});
+    } else {
+      const bool inside = walk.exists && !walk.first_in_row && walk.end >= 2 * Shape::kPixels;
+      const bool simple = !guards_ && bands.cols >= Shape::kPixels;
+      if (!__all_sync(kAllLanes, simple))
+        visit(AtPlace<Place::kAnywhere>{});
+      else if (!__all_sync(kAllLanes, inside))
+        visit(AtPlace<Place::kAtEnds>{});
+      else
+        visit(AtPlace<Place::kInside>{});
+    }
+  }
+
+  // Starts the copy of the index-th row, which must be the next one, in an iteration of the
+  // unrolled loop. Copies are cached in L1, because neighbouring warps share vectors. Without L1,
+  // the blur takes 10 % longer (H200, 2026).
   template <Place kPlace>
-  __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot) {
+  __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int step) {
     const std::uint8_t* from = next_;
     bool row_exists = walk.has_row(index);
     if (Shape::kExtends && !row_exists && index < walk.count) {
       from += border_rows(index) * pitch_;
       row_exists = true;
     }
-    std::uint32_t to = at_ + slot * Shape::kSlotBytes;
+    std::uint32_t to = at_ + step % Shape::kRingRows * Shape::kSlotBytes;
     int start;  // position of the lane's first byte in its vector
     if constexpr (Shape::kAlignedIn) {
       start = static_cast<int>(address_ % kVectorBytes);
@@ -207,11 +259,11 @@ class RowSource {
     advance(next_, pitch_);
   }
 
-  // Reads the index-th row from its slot, as gray pixels.
+  // Reads the index-th row from its slot, as gray pixels, in an iteration of the unrolled loop.
   template <Place kPlace, class Mask>
-  __device__ PixelsAround<kWords> read(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot,
-                                       const Mask& mask) {
-    std::uint32_t from = at_ + slot * Shape::kSlotBytes;
+  __device__ PixelsAround<kWords> read(AtPlace<kPlace> place, const LaneWalk& walk, int index,
+                                       int step, const Mask& mask) const {
+    std::uint32_t from = at_ + step % Shape::kRingRows * Shape::kSlotBytes;
     unsigned words[kAllWords];
     if constexpr (Shape::kAlignedIn) {
       if (kHalo > 0) {
@@ -232,7 +284,7 @@ class RowSource {
         for (int w = 0; w < kWords; ++w)
           gray.at[w] =
               __funnelshift_r(gray.at[w], w + 1 < kWords ? gray.at[w + 1] : next, 8 * moved);
-        mask.apply(gray);
+        mask.apply(place, gray);
         return exchange_neighbours<kWords>(gray);
       }
       from += Shape::kWholeVectors ? address % kVectorBytes : start_in_segment(address);
@@ -254,20 +306,17 @@ class RowSource {
       PixelsAround<kWords> in;
 #pragma unroll
       for (int w = 0; w < kAllWords; ++w) in.at[w] = words[w];
-      if (!Shape::kAlignedIn) mask.apply(in);
+      if (!Shape::kAlignedIn) mask.apply(place, in);
       if (Shape::kExtends && kPlace != Place::kInside) extend(from, in);
       return in;
     } else {
       PackedPixels<kWords> gray = luminances(words);
-      if (!Shape::kAlignedIn) mask.apply(gray);
+      if (!Shape::kAlignedIn) mask.apply(place, gray);
       return exchange_neighbours<kWords>(gray);
     }
   }
 
-  // Returns true if a vector that the lane copies may be partly or entirely outside the array.
-  __device__ bool could_leave_array() const { return guards_; }
-
- private:
+ public:
   // Returns true if a copy from `from` could read outside the array.
   __device__ bool leaves_array(const std::uint8_t* from) const {
     return guards_ && (from < begin_ || from + Shape::kAllVectors * kVectorBytes > end_);
@@ -395,6 +444,147 @@ class RowSource {
   bool first_in_row_;        // as in LaneWalk
   int end_col_;              // columns from the first one of the lane to the end of the image
   unsigned before_, after_;  // bytes of the lane that replace the pixels before and after the row
+};
+
+template <int kWords>
+__device__ void store_pixels(std::uint8_t* to, const PackedPixels<kWords>& pixels) {
+  const std::size_t at = __cvta_generic_to_global(to);
+  if constexpr (kWords == 4)
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(pixels.at[0]),
+                 "r"(pixels.at[1]), "r"(pixels.at[2]), "r"(pixels.at[3])
+                 : "memory");
+  else if constexpr (kWords == 2)
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pixels.at[0]), "r"(pixels.at[1])
+                 : "memory");
+  else
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(pixels.at[0]) : "memory");
+}
+
+// Stores the rows of the last stage. In unaligned rows, each lane stores the aligned vector that
+// starts `late` bytes after the first of its own pixels. The last bytes of that vector are pixels
+// of the right neighbour:
+//
+//   pixels of lanes      A0 A1 A2 | A3 ... A7  B0 B1 B2 | B3 ... B7  C0 C1 C2 |    8 per lane,
+//   aligned vectors               |  lane A stores this |  lane B stores this |    late = 3
+//
+// The first `late` pixels of a row and the pixels after its last whole vector are stored as words
+// and bytes.
+template <class Shape>
+class RowStore {
+  static constexpr int kWords = Shape::kWords, kPixels = Shape::kPixels;
+  static constexpr bool kBytes = Shape::kOut == RowStart::kBytes;
+
+ public:
+  __device__ RowStore(std::uint8_t* out, const Bands& bands, const LaneWalk& walk)
+      : to_(out +
+            (walk.image * bands.rows + walk.row - walk.direction * Shape::kRadius) * bands.cols +
+            walk.col),
+        pitch_(walk.direction > 0 ? bands.cols : -bands.cols),
+        end_(walk.end),
+        whole_(walk.end - kPixels),
+        first_in_row_(walk.first_in_row),
+        at_edge_(walk.first_in_row || walk.end < 2 * kPixels) {}
+
+  // Stores the next row, which is the row-th of the band. A negative row is not stored.
+  template <Place kPlace>
+  __device__ void operator()(AtPlace<kPlace>, const PackedPixels<kWords>& pixels, bool stores) {
+    if constexpr (Shape::kAlignedOut) {
+      if (stores) store_pixels<kWords>(to_, pixels);
+    } else {
+      const int late = static_cast<int>(-reinterpret_cast<std::uintptr_t>(to_) % kPixels);
+      const PackedPixels<kWords> moved = move_left(pixels, late);
+      if (stores && (kPlace == Place::kInside || late <= whole_))
+        store_pixels<kWords>(to_ + late, moved);
+      if (kPlace != Place::kInside && stores && at_edge_) {
+        if (kPlace == Place::kAnywhere && first_in_row_ && end_ < late)
+          store_short(to_, pixels, end_);
+        else if (first_in_row_)
+          store_begin(to_, pixels, late);
+        if (end_ > late && end_ < late + kPixels) store_end(to_ + late, moved, end_ - late);
+      }
+    }
+    advance(to_, pitch_);
+  }
+
+ private:
+  // Shifts a row left by `count` pixels across lanes. Whole words are shifted in steps of powers of
+  // two, so that registers have constant indices. The remaining zero to three pixels are shifted by
+  // a funnel shift.
+  __device__ static PackedPixels<kWords> move_left(const PackedPixels<kWords>& pixels, int count) {
+    unsigned both[2 * kWords];  // the lane's own words, then the right neighbour's
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      both[w] = pixels.at[w];
+      both[kWords + w] = __shfl_down_sync(kAllLanes, pixels.at[w], 1);
+    }
+#pragma unroll
+    for (int stride = kWords / 2; stride > 0; stride /= 2)
+#pragma unroll
+      for (int w = 0; w + stride < 2 * kWords; ++w)
+        if (count & (4 * stride)) both[w] = both[w + stride];
+    PackedPixels<kWords> moved;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w)
+      moved.at[w] = kBytes ? __funnelshift_r(both[w], both[w + 1], 8 * count) : both[w];
+    return moved;
+  }
+
+  static __device__ void store_byte(std::uint8_t* to, unsigned byte) {
+    asm volatile("st.global.u8 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(byte)
+                 : "memory");
+  }
+
+  // Stores the first `count` pixels of a word. `count` is less than four.
+  static __device__ void store_bytes(std::uint8_t* to, unsigned word, int count) {
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      if (i < count) store_byte(to + i, word >> (8 * i));
+  }
+
+  // Stores the `count` pixels before an aligned vector: bytes, then words. All stores are
+  // predicated, because branches take longer and the warps at the ends of rows finish last.
+  static __device__ void store_begin(std::uint8_t* to, const PackedPixels<kWords>& pixels,
+                                     int count) {
+    const int bytes = kBytes ? count % 4 : 0;
+    if (kBytes) store_bytes(to, pixels.at[0], bytes);
+#pragma unroll
+    for (int w = 0; w + 1 < kWords; ++w)
+      if (4 * w + 4 <= count)
+        store_pixels<1>(to + bytes + 4 * w,
+                        {__funnelshift_r(pixels.at[w], pixels.at[w + 1], 8 * bytes)});
+  }
+
+  // Stores the first `count` pixels of an aligned vector: words, then bytes.
+  static __device__ void store_end(std::uint8_t* to, const PackedPixels<kWords>& pixels,
+                                   int count) {
+    unsigned last = pixels.at[0];
+#pragma unroll
+    for (int w = 0; w + 1 < kWords; ++w) {
+      if (4 * w + 4 > count) continue;
+      store_pixels<1>(to + 4 * w, {pixels.at[w]});
+      last = pixels.at[w + 1];
+    }
+    if (kBytes) store_bytes(to + count / 4 * 4, last, count % 4);
+  }
+
+  // Stores a row that ends before its first aligned vector. Not inlined, because such rows are
+  // rare.
+  static __device__ __noinline__ void store_short(std::uint8_t* to, PackedPixels<kWords> pixels,
+                                                  int count) {
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      store_byte(to + i, pixels.at[0]);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w)
+        pixels.at[w] = __funnelshift_r(pixels.at[w], w + 1 < kWords ? pixels.at[w + 1] : 0, 8);
+    }
+  }
+
+  std::uint8_t* to_;
+  std::int64_t pitch_;
+  int end_;    // columns from the first one of the lane to the end of the image
+  int whole_;  // greatest `late` for which the aligned vector is inside the row
+  bool first_in_row_, at_edge_;
 };
 
 }  // namespace ado::cuda

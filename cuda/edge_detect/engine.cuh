@@ -1,27 +1,96 @@
-// Edge detection of small images: one block per tile.
+// Engine: edge detection of small images, the shapes of the fused step, and which variant is the
+// default for a problem.
+#pragma once
+
+#include <limits>
+
+#include "image/sliding_window.cuh"
+#include "image/sobel_stage.cuh"
+#include "routines/edge_detect.hpp"
+
+namespace ado::cuda {
+namespace {
+
+// ---- the fused step ----
+
+// With four rows in the ring instead of eight, the kernel takes 337 us instead of 329. With bands
+// of 16 rows, in which a third of the loaded rows are halo rows, it takes 409 us. Five blocks per
+// multiprocessor leave 96 registers per thread. With six, registers spill and the kernel takes 392
+// us (16384 x 16384 pixels of four channels, H200, 2026).
 //
+// kWide: a warp has lanes of at most two bands, and a block needs 34 KiB of shared memory for eight
+// rows instead of 41 KiB. Five blocks then leave 60 KiB for L1 instead of 28 KiB.
+template <int kChannels, int kWords, RowStart kIn, RowStart kOut, bool kWide = false>
+using FusedShape =
+    WindowShape<EdgeDetect,
+                SlidingWindow{
+                    .channels = kChannels, .words = kWords, .in = kIn, .out = kOut, .wide = kWide},
+                WindowTuning{.ring_rows = kIn == RowStart::kVectors ? 8 : 4,
+                             .blocks = kOut == RowStart::kVectors ? (kWords == 1 ? 8 : 5)
+                                                                  : (kWords == 1 ? 6 : 4),
+                             .warps = 11,
+                             .tail_percent = kOut == RowStart::kVectors ? 0 : 80}>;
+
+// Images with fewer pixels have too few warps with eight pixels per lane: 1600 x 2560 pixels take
+// 13.8 us with four pixels per lane and 14.2 us with eight (H200, 2026).
+constexpr MeasuredOnH200 kFewPixels{6 << 20};
+
+// Calls `visit` with the shape for a problem.
+template <int kWords, class Visit>
+auto with_shape_of_words(const EdgeDetect& p, Visit visit) {
+  const RowStart in = row_start(p.rgba, p.cols() * p.channels());
+  const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
+  if (std::min(in, out) == RowStart::kVectors && p.cols() >= kWarpSize * 4 * kWords)
+    return p.channels() == 3
+               ? visit(FusedShape<3, kWords, RowStart::kVectors, RowStart::kVectors, true>{})
+               : visit(FusedShape<4, kWords, RowStart::kVectors, RowStart::kVectors, true>{});
+  if (p.channels() == 3)
+    return with_row_start(std::min(in, out),
+                          [&](auto start) { return visit(FusedShape<3, kWords, start, start>{}); });
+  if (in == RowStart::kBytes)
+    return visit(FusedShape<4, kWords, RowStart::kBytes, RowStart::kBytes>{});
+  return with_row_start(std::min(in, out), [&](auto start) {
+    constexpr RowStart kOfWords = start == RowStart::kVectors ? start : RowStart::kWords;
+    return visit(FusedShape<4, kWords, kOfWords, start>{});
+  });
+}
+
+constexpr auto with_shape = [](const EdgeDetect& p, const Hardware& gpu, auto visit) {
+  if (p.cols() <= kNarrowCols || p.out.elements() < kFewPixels.on(gpu))
+    return with_shape_of_words<1>(p, visit);
+  return with_shape_of_words<2>(p, visit);
+};
+
+// In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
+// With three channels, lanes also load more bytes that other lanes need. The limits follow from
+// times of `fused` and of lane_per_row in sobel and gaussian_blur on an H200.
+const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware& gpu) {
+  constexpr Tuned<std::int64_t> kMaxColsRgb{.value = 16, .device = "H200"},
+      kMaxCols{.value = 8, .device = "H200"};
+  constexpr MeasuredOnH200 kFewNarrowPixels{1 << 20};
+  if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols).on(gpu))
+    return "fused moves fewer bytes, and rows are wide enough for several lanes";
+  return p.out.elements() < kFewNarrowPixels.on(gpu)
+             ? "the image is so small that three launches are slower than one"
+             : nullptr;
+}
+
+// ---- small images ----
+
 // The sliding window loads one row after another. In a small image, with one or two bands per warp,
 // the latency of each row is exposed. Here, the threads of a block load all pixels of a tile at
 // once and store the luminances to shared memory. Then each warp streams a few rows of the tile
 // through the stages of the sliding window. A lane processes four pixels per row. The first and the
 // last lane of a warp do not store.
-#pragma once
 
-#include <limits>
-
-#include "image/stages.cuh"
-#include "routines/edge_detect.hpp"
-
-namespace ado::cuda {
-
-inline constexpr int kTileWarps = 8;
-inline constexpr Extent kTileBlock{kTileWarps * kWarpSize};
-inline constexpr int kTileHalo = GaussianBlur::kRadius + 1;  // rows above a tile, and rows below it
-inline constexpr int kTileCols = 4 * (kWarpSize - 2);        // pixels that a warp stores per row
+constexpr int kTileWarps = 8;
+constexpr Extent kTileBlock{kTileWarps * kWarpSize};
+constexpr int kTileHalo = GaussianBlur::kRadius + 1;  // rows above a tile, and rows below it
+constexpr int kTileCols = 4 * (kWarpSize - 2);        // pixels that a warp stores per row
 
 // kRows: rows that a warp stores.
 template <int kRows>
-inline constexpr int kTileRowsOf = kTileWarps* kRows;
+constexpr int kTileRowsOf = kTileWarps* kRows;
 
 struct SmallTiles {
   std::int64_t across, down;  // tiles per image
@@ -38,47 +107,48 @@ std::int64_t number_of_small_tiles(const EdgeDetect& p) {
   return p.images() * tiles.across * tiles.down;
 }
 
-// Maximum number of tiles for which this variant is faster; they are processed at the same time.
-// Tuned on an H200. The sliding window needs more time for rows of RGB pixels, so the limit is
+// Maximum number of tiles per multiprocessor for which this variant is faster; they are processed
+// at the same time. The sliding window needs more time for rows of RGB pixels, so the limit is
 // higher.
-inline std::int64_t max_small_tiles(const EdgeDetect& p) {
-  constexpr std::int64_t kPerMultiprocessorRgb = 4, kPerMultiprocessor = 2;
-  return kTunedMultiprocessors * (p.channels() == 3 ? kPerMultiprocessorRgb : kPerMultiprocessor);
+constexpr Tuned<std::int64_t> kMaxTilesRgb{.value = 4, .device = "H200"},
+    kMaxTilesRgba{.value = 2, .device = "H200"};
+
+std::int64_t max_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
+  return gpu.multiprocessors * (p.channels() == 3 ? kMaxTilesRgb : kMaxTilesRgba).on(gpu);
 }
+
+constexpr int kFewTileRows = 2, kManyTileRows = 6;  // per warp
 
 // Calls `visit` with the number of rows per warp as a constant.
 template <class Visit>
-auto with_rows_per_warp(const EdgeDetect& p, Visit visit) {
-  constexpr int kLow = 2, kHigh = 6;
-  return number_of_small_tiles<kLow>(p) <= max_small_tiles(p)
-             ? visit(std::integral_constant<int, kLow>{})
-             : visit(std::integral_constant<int, kHigh>{});
+auto with_rows_per_warp(const EdgeDetect& p, const Hardware& gpu, Visit visit) {
+  return number_of_small_tiles<kFewTileRows>(p) <= max_small_tiles(p, gpu)
+             ? visit(std::integral_constant<int, kFewTileRows>{})
+             : visit(std::integral_constant<int, kManyTileRows>{});
 }
 
-inline const char* why_not_small_tiles(const EdgeDetect& p) {
-  constexpr std::int64_t kMaxBlocks = std::numeric_limits<int>::max();
-  return with_rows_per_warp(p, [&](auto rows) { return number_of_small_tiles<rows>(p); }) >
-                 kMaxBlocks
+const char* why_not_small_tiles(const EdgeDetect& p) {
+  return number_of_small_tiles<kManyTileRows>(p) > std::numeric_limits<int>::max()
              ? "there are more tiles than blocks in a grid"
              : nullptr;
 }
 
-inline Extent grid_of_small_tiles(const EdgeDetect& p, Extent) {
-  return with_rows_per_warp(p,
+Extent grid_of_small_tiles(const EdgeDetect& p, Extent, const Hardware& gpu) {
+  return with_rows_per_warp(p, gpu,
                             [&](auto rows) { return grid_of(number_of_small_tiles<rows>(p), 1); });
 }
 
 // Executed FLOPs, including idle lanes and the rows above and below the rows of each warp.
-inline double flops_of_small_tiles(const EdgeDetect& p) {
-  return with_rows_per_warp(p, [&](auto rows) {
+double flops_of_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
+  return with_rows_per_warp(p, gpu, [&](auto rows) {
     constexpr int kPixels = kTileWarps * (rows + 2 * kTileHalo) * 4 * kWarpSize;
     return kFlopsOfLength * kPixels * static_cast<double>(number_of_small_tiles<rows>(p));
   });
 }
 
 // Requested bytes, including the pixels around each tile, which several blocks load.
-inline double bytes_of_small_tiles(const EdgeDetect& p) {
-  return with_rows_per_warp(p, [&](auto per_warp) -> double {
+double bytes_of_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
+  return with_rows_per_warp(p, gpu, [&](auto per_warp) -> double {
     if (p.out.elements() == 0) return 0;
     const SmallTiles tiles = small_tiles_of<per_warp>(p);
     const std::int64_t rows = p.rows() + 2 * kTileHalo * (tiles.down - 1),
@@ -87,12 +157,12 @@ inline double bytes_of_small_tiles(const EdgeDetect& p) {
   });
 }
 
-inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) {
+const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware& gpu) {
   if (std::min(row_start(p.rgba, p.cols() * p.channels()), row_start(p.out, p.cols(), 4)) ==
       RowStart::kVectors)
     return "rows are aligned to vectors, so the sliding window is faster";
-  return with_rows_per_warp(
-             p, [&](auto rows) { return number_of_small_tiles<rows>(p) <= max_small_tiles(p); })
+  return with_rows_per_warp(p, gpu, [&](auto rows) { return number_of_small_tiles<rows>(p); }) <=
+                 max_small_tiles(p, gpu)
              ? nullptr
              : "the image is large enough to occupy the GPU with the sliding window";
 }
@@ -197,4 +267,5 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize)
 
 #endif
 
+}  // namespace
 }  // namespace ado::cuda

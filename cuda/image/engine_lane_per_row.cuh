@@ -1,4 +1,4 @@
-// Narrow images of one channel: each lane processes whole rows.
+// Engine: narrow images of one channel, in which each lane processes whole rows.
 //
 // In an image of three columns, a lane of the sliding window copies 16 bytes per row, but only
 // three of them belong to the row. Here, a block copies its rows to shared memory as contiguous
@@ -12,7 +12,7 @@
 // Results are stored to shared memory, too, and are copied to the image as 16-byte vectors.
 #pragma once
 
-#include "image/stages.cuh"
+#include "image/sliding_window.cuh"
 
 namespace ado::cuda {
 
@@ -38,28 +38,32 @@ struct Strips {
   ADO_HOST_DEVICE std::int64_t all() const { return images * down; }
 };
 
+// Strips, and thus lanes, that keep all multiprocessors busy.
+inline constexpr MeasuredOnH200 kManyStrips{1 << 16};
+
 // With high strips, fewer rows above and below strips are loaded. With low strips, blocks need less
-// shared memory, and small images have more strips. Tuned on an H200.
+// shared memory, and small images have more strips. The bytes per strip were tuned on an H200.
 template <class Routine>
-int max_strip_rows(const Routine& p) {
-  constexpr std::int64_t kMinRows = 4, kManyStrips = 1 << 16;
+int max_strip_rows(const Routine& p, const Hardware& gpu) {
+  constexpr std::int64_t kMinRows = 4;
   const auto cols = static_cast<int>(p.cols());
   const int bytes = std::max(std::clamp(20 * cols, 90, 200), 12 * cols);
-  return static_cast<int>(std::clamp<std::int64_t>(p.images() * p.rows() / kManyStrips, kMinRows,
-                                                   std::max<std::int64_t>(bytes / cols, kMinRows)));
+  return static_cast<int>(std::clamp<std::int64_t>(
+      p.images() * p.rows() / std::max<std::int64_t>(kManyStrips.on(gpu), 1), kMinRows,
+      std::max<std::int64_t>(bytes / cols, kMinRows)));
 }
 
 // The strips of neighbouring lanes begin in different banks if the distance between them is an odd
 // number of words.
 template <class Routine>
-Strips strips_of(const Routine& p) {
+Strips strips_of(const Routine& p, const Hardware& gpu) {
   Strips s{.images = p.images(),
            .rows = p.rows(),
            .down = 0,
            .cols = static_cast<int>(p.cols()),
            .height = 0};
   if (s.images == 0 || s.rows == 0 || s.cols == 0) return s;
-  const int most = max_strip_rows(p);
+  const int most = max_strip_rows(p, gpu);
   s.height = most;
   for (int h = most; h > std::max(most - 8, 0); --h)
     if (h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1)) {
@@ -97,15 +101,15 @@ const char* why_not_lanes(const Routine& p) {
 }
 
 template <class Routine>
-Extent strip_grid(const Routine& p, Extent) {
-  const Strips s = strips_of(p);
+Extent strip_grid(const Routine& p, Extent, const Hardware& gpu) {
+  const Strips s = strips_of(p, gpu);
   return grid_of(ceil_div(s.all(), kStripThreads), 1);
 }
 
 template <class Routine, int kRadius>
-std::size_t strip_shared_bytes(const Routine& p, Extent) {
+std::size_t strip_shared_bytes(const Routine& p, Extent, const Hardware& gpu) {
   return with_row_words(p.cols(), [&](auto words) {
-    const StripMemory<words> memory(strips_of(p), kRadius);
+    const StripMemory<words> memory(strips_of(p, gpu), kRadius);
     return static_cast<std::size_t>(memory.rows_bytes + memory.result_bytes);
   });
 }
@@ -113,26 +117,26 @@ std::size_t strip_shared_bytes(const Routine& p, Extent) {
 template <int kRadius, class Routine>
 const char* why_lanes_slower(const Routine& p, const Hardware& gpu) {
   if (p.cols() > kNarrowCols) return "rows are wide enough for several lanes";
-  const auto shared = static_cast<std::int64_t>(strip_shared_bytes<Routine, kRadius>(p, {}));
+  const auto shared = static_cast<std::int64_t>(strip_shared_bytes<Routine, kRadius>(p, {}, gpu));
   return gpu.shared_bytes != 0 && shared > gpu.shared_bytes
              ? "the device has too little shared memory for the strips"
              : nullptr;
 }
 
-// Number of pixels that a stage processes, including the rows above and below the strips.
+// Executed FLOPs of gradients, including the rows above and below the strips.
 template <class Routine, int kRadius>
-double strip_pixels(const Routine& p) {
+double strip_flops(const Routine& p, const Hardware& gpu) {
   return with_row_words(p.cols(), [&](auto words) {
-    const Strips s = strips_of(p);
+    const Strips s = strips_of(p, gpu);
     const std::int64_t rows = ceil_div(s.height + 2 * kRadius, 2) * 2;
-    return static_cast<double>(s.all() * rows * 4 * words);
+    return kFlopsOfLength * static_cast<double>(s.all() * rows * 4 * words);
   });
 }
 
 // Requested bytes. A block also loads the rows above its first and below its last strip.
 template <class Routine, int kRadius>
-double strip_bytes(const Routine& p) {
-  const Strips s = strips_of(p);
+double strip_bytes(const Routine& p, const Hardware& gpu) {
+  const Strips s = strips_of(p, gpu);
   if (s.all() == 0) return 0;
   const std::int64_t rows = s.images * s.rows;
   return static_cast<double>((2 * rows + 2 * kRadius * (ceil_div(s.all(), kStripThreads) - 1)) *
@@ -189,10 +193,7 @@ __global__ void __launch_bounds__(kStripThreads)
     int result = out_offset + static_cast<int>(row - first) * cols;
     unsigned mask[kWords];
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      const int inside = cols - 4 * w;
-      mask[w] = inside <= 0 ? 0 : inside >= 4 ? 0xffffffff : (1U << (8 * inside)) - 1;
-    }
+    for (int w = 0; w < kWords; ++w) mask[w] = first_pixels(cols - 4 * w);
     Stage stage(1, options);
 #pragma unroll 1
     for (int base = -kRadius; base < strips.height + kRadius; base += 2) {

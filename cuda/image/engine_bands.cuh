@@ -1,5 +1,5 @@
-// Bands: the groups of adjacent rows into which the sliding window divides an image. The grid, the
-// shared memory and the numbers of bytes and pixels of a variant follow from them.
+// Engine: bands, the groups of adjacent rows into which the sliding window divides an image. The
+// grid, the shared memory and the numbers of bytes and pixels of a variant follow from them.
 //
 //              lanes of a band, a few columns per lane
 //            +--+--+--+--+--+--+--+--+--+
@@ -22,33 +22,39 @@
 #include <algorithm>
 #include <cmath>
 
+#include "image/packed_pixels.cuh"
 #include "image/view.cuh"
 
 namespace ado::cuda {
 
 inline constexpr Extent kWindowBlock{128};  // four warps with consecutive lanes
 
-// Tuned on an H200 (132 multiprocessors). The grid depends only on the problem and the block, so
-// the height of a band does not adapt to the device. The results are the same on every device. On
-// other devices, the last phase of the kernel, in which only few blocks run, may take longer.
-inline constexpr int kTunedMultiprocessors = 132;
+// A number of pixels or strips that was measured on an H200. It grows with the multiprocessors,
+// because it separates problems that take as long as a few loads from problems that keep all
+// multiprocessors busy.
+struct MeasuredOnH200 {
+  std::int64_t number;
+  constexpr std::int64_t on(const Hardware& gpu) const {
+    constexpr int kMultiprocessors = 132;
+    return number * gpu.multiprocessors / kMultiprocessors;
+  }
+};
 
-// Images with at least this many pixels have enough warps with 16 pixels per lane. Tuned on an
-// H200.
-inline constexpr std::int64_t kManyPixels = 1 << 24;
-
-// The same limit for images with unaligned rows. It is lower, because with 16 pixels per lane,
-// fewer lanes are at the ends of rows, where lanes execute more instructions.
-inline constexpr std::int64_t kManyUnalignedPixels = 6 << 20;
+// Images with at least this many pixels have enough warps with 16 pixels per lane. The limit is
+// lower for unaligned rows, because with 16 pixels per lane, fewer lanes are at the ends of rows,
+// where lanes execute more instructions.
+inline constexpr MeasuredOnH200 kManyPixels{1 << 24}, kManyUnalignedPixels{6 << 20};
 
 // In images with fewer columns, 16 pixels per lane would leave most of the eight or more lanes per
-// band idle. Bands are low, because a warp processes several bands at the same time, whose rows are
-// far apart in memory: 3000001 x 33 pixels take 236 us with bands of 14 rows, 277 us with 34 rows.
-inline constexpr std::int64_t kFewCols = 128;
-inline constexpr int kLowBandRows = 14;
+// band idle. Images with at most kNarrowCols columns are processed with four pixels per lane.
+inline constexpr std::int64_t kFewCols = 128, kNarrowCols = 24;
 
-// Images with at most this many columns are processed with four pixels per lane.
-inline constexpr std::int64_t kNarrowCols = 24;
+// Approximate limits of the height of bands: of gray images, of gray images with few columns, and
+// of colour images. With few columns, a warp processes several bands at the same time, whose rows
+// are far apart in memory: 3000001 x 33 pixels take 236 us with bands of 14 rows, 277 us with 34
+// rows (2026).
+inline constexpr Tuned<int> kMaxGrayRows{.value = 34, .device = "H200"},
+    kMaxNarrowRows{.value = 14, .device = "H200"}, kMaxColourRows{.value = 56, .device = "H200"};
 
 // All rows of an array begin at multiples of this number of bytes. With kVectors, they also end at
 // such multiples.
@@ -75,41 +81,44 @@ enum class Place {
 template <Place kPlace>
 using AtPlace = std::integral_constant<Place, kPlace>;
 
-// Compile-time configuration of the kernel.
+// What the kernel must know of an image at compile time.
 struct SlidingWindow {
-  int channels = 1;
-  int words;               // words of four packed pixels per lane
-  int radius;              // rows and columns on either side that all stages together need
-  RowStart in, out;        // kVectors for `out`: multiples of the bytes that a lane stores
-  bool halo_words = true;  // true: every lane also loads the word on either side of its own. false:
-                           // pixels of neighbours are shuffled, and the outer lanes of a warp do
-                           // not store. Two or more stages require false.
-  bool extends = false;    // true: the border extends the image. false: zeros surround it
-  int min_lanes = 8;       // per band. In narrower images, some lanes are idle.
-  int ring_rows = 4;       // rows in the shared-memory ring; all but one are in flight
-  int blocks;              // per multiprocessor; limits the registers per thread
-  int warps;               // per multiprocessor; bands are made lower to get this many
-  int max_rows;            // approximate limit of a band's height
-  int tail_percent = 0;    // see bands_of
+  int channels = 1;      // 1: gray. 3 or 4: rows are converted to gray, and two filters follow
+  int words;             // words of four packed pixels per lane
+  RowStart in, out;      // kVectors for `out`: multiples of the bytes that a lane stores
+  bool extends = false;  // true: the border extends the image. false: zeros surround it
+  bool wide = false;     // colour images: bands have at least as many lanes as a warp
 };
 
-template <SlidingWindow kWindow>
+// Found by measurement. More blocks per multiprocessor provide more warps to hide latency but leave
+// fewer registers per thread. More rows in the ring keep more copies in flight but leave less
+// shared memory for other blocks.
+struct WindowTuning {
+  int ring_rows;         // rows in the shared-memory ring; all but one are in flight
+  int blocks;            // per multiprocessor; limits the registers per thread
+  int warps;             // per multiprocessor; bands are made lower to get this many
+  int tail_percent = 0;  // see bands_of
+};
+
+template <class Routine, SlidingWindow kWindow, WindowTuning kTuning>
 struct WindowShape {
   static constexpr int kChannels = kWindow.channels, kWords = kWindow.words;
-  static constexpr int kRadius = kWindow.radius;
+  static constexpr int kRadius = Routine::kHalo;
   static constexpr RowStart kIn = kWindow.in, kOut = kWindow.out;
-  static constexpr bool kHaloWords = kWindow.halo_words, kExtends = kWindow.extends;
-  static constexpr int kRingRows = kWindow.ring_rows, kBlocks = kWindow.blocks;
-  static constexpr int kWarps = kWindow.warps, kMaxRows = kWindow.max_rows;
-  static constexpr int kTailPercent = kWindow.tail_percent;
+  static constexpr bool kExtends = kWindow.extends;
+  static constexpr int kRingRows = kTuning.ring_rows, kBlocks = kTuning.blocks;
+  static constexpr int kWarps = kTuning.warps, kTailPercent = kTuning.tail_percent;
 
+  // True: every lane also loads the word on either side of its own. False: pixels of neighbours are
+  // shuffled, and the outer lanes of a warp do not store.
+  static constexpr bool kHaloWords = kChannels == 1;
   static constexpr int kPixels = 4 * kWords;  // per lane
   static constexpr bool kAlignedOut = kOut == RowStart::kVectors;
   static constexpr bool kAlignedIn = kIn == RowStart::kVectors;
   // True if the lanes at the ends of a row execute more instructions than the others.
   static constexpr bool kHasEdges = !kAlignedIn || !kAlignedOut || kExtends;
 
-  static_assert(!kHaloWords || (kChannels == 1 && kRadius <= 4), "one halo word per side");
+  static_assert(!kHaloWords || kRadius <= 4, "one halo word per side");
   static_assert(kHaloWords || kRadius <= kPixels, "one lane per side contains the halo");
   static_assert(!kExtends || kHaloWords, "the pixels outside are inserted into the halo words");
   static_assert((kWords & (kWords - 1)) == 0, "vectors are shifted by powers of two");
@@ -129,7 +138,10 @@ struct WindowShape {
 
   // Without halo words, two bands are separated by one lane outside the image. Its pixels are zero.
   static constexpr int kSeparators = kHaloWords ? 0 : 1;
-  static constexpr int kMinLanes = kWindow.min_lanes;
+  // The least number of lanes per band. In narrower images, some lanes are idle.
+  static constexpr int kMinLanes = kWindow.wide  ? kWarpSize
+                                   : kWords == 1 ? 1 + kSeparators
+                                                 : 2 * kWords;
 
   // In each row, a lane reads kHalo bytes before its own bytes, its own kLaneBytes bytes, and kHalo
   // bytes after them. kLastStart: the last byte of a vector at which these bytes may begin.
@@ -161,8 +173,9 @@ struct WindowShape {
 
 // Returns true if 16 pixels per lane are faster than eight.
 template <class Routine>
-bool has_many_pixels(const Routine& p, bool aligned) {
-  return p.cols() >= kFewCols && pixels_of(p) >= (aligned ? kManyPixels : kManyUnalignedPixels);
+bool has_many_pixels(const Routine& p, bool aligned, const Hardware& gpu) {
+  return p.cols() >= kFewCols &&
+         pixels_of(p) >= (aligned ? kManyPixels : kManyUnalignedPixels).on(gpu);
 }
 
 // The bands of a batch, `height` rows each.
@@ -188,7 +201,7 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
   return b;
 }
 
-// Makes bands as high as possible, within limits, while there are enough warps for the device. A
+// Makes bands as high as possible, within limits, while there are enough warps for the GPU. A
 // band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. High bands extend
 // the last phase of the kernel, in which only few blocks run. If the last phase has a share `tail`
 // of the time per band, and a warp processes n rows in total, the overhead in rows, 2 kRadius n / h
@@ -196,34 +209,36 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
 // faster. Two other changes were also not faster: lower bands in the last quarter of an image, and
 // a number of bands that fills the multiprocessors evenly.
 template <class Shape, class Routine>
-Bands bands_of(const Routine& p) {
+Bands bands_of(const Routine& p, const Hardware& gpu) {
   constexpr double kMinRows = 4;
-  constexpr double kWarps = kTunedMultiprocessors * Shape::kWarps;
-  constexpr double kResident =
-      double{kTunedMultiprocessors} * Shape::kBlocks * (kWindowBlock.x / kWarpSize);
+  const double wanted = static_cast<double>(gpu.multiprocessors) * Shape::kWarps;
   const double warps = static_cast<double>(bands_of_height<Shape>(p, 1).all_lanes()) /
                        Shape::kStoringLanes;  // with bands of one row
-  double most = Shape::kHaloWords && p.cols() < kFewCols ? std::min(kLowBandRows, Shape::kMaxRows)
-                                                         : Shape::kMaxRows;
-  if constexpr (Shape::kTailPercent != 0)
+  double most = (Shape::kChannels > 1  ? kMaxColourRows
+                 : p.cols() < kFewCols ? kMaxNarrowRows
+                                       : kMaxGrayRows)
+                    .on(gpu);
+  if constexpr (Shape::kTailPercent != 0) {
+    const double resident =
+        static_cast<double>(gpu.multiprocessors) * Shape::kBlocks * (kWindowBlock.x / kWarpSize);
     most = std::min(
-        most, std::sqrt(2 * Shape::kRadius * (warps / kResident) / (Shape::kTailPercent / 100.0)));
-  auto height = static_cast<std::int64_t>(std::max(std::min(warps / kWarps, most), kMinRows));
+        most, std::sqrt(2 * Shape::kRadius * (warps / resident) / (Shape::kTailPercent / 100.0)));
+  }
+  auto height = static_cast<std::int64_t>(std::max(std::min(warps / wanted, most), kMinRows));
   // Round up to whole iterations of the unrolled loop.
   height = ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled -
            2 * Shape::kRadius;
   return bands_of_height<Shape>(p, height);
 }
 
-// Up to this number of pixels in all tiles, one pixel per thread is faster than several.
-// Tuned on an H200.
-inline constexpr double kVeryFewPixels = 1 << 18;
+// Up to this number of pixels in all tiles, about one per resident thread, one pixel per thread is
+// faster than several.
+inline constexpr MeasuredOnH200 kVeryFewPixels{1 << 18};
 
 // Filter variants with one block per tile are faster than the sliding window if all tiles together
-// have fewer pixels than this, because a warp of the sliding window takes at least 5 us per band.
-// On an H200, 16 images of 224 x 224 pixels take 4.9 us with tiles and 5.8 us with the sliding
-// window.
-inline constexpr double kFewTilePixels = 1 << 21;
+// have fewer pixels than this, because a warp of the sliding window takes at least 5 us per band
+// (H200, 2026).
+inline constexpr MeasuredOnH200 kFewTilePixels{1 << 21};
 
 // Returns kVectors if all rows of an array begin and end at multiples of `vector` bytes. Otherwise,
 // returns kWords if they do so at multiples of 4 bytes.
@@ -243,26 +258,27 @@ std::int64_t warps_of(const Bands& b) {
 }
 
 template <class Routine, auto kWithShape>
-Extent window_grid(const Routine& p, Extent block) {
-  return kWithShape(p, [&]<class Shape>(Shape) -> Extent {
-    const std::int64_t warps = warps_of<Shape>(bands_of<Shape>(p));
+Extent window_grid(const Routine& p, Extent block, const Hardware& gpu) {
+  return kWithShape(p, gpu, [&]<class Shape>(Shape) -> Extent {
+    const std::int64_t warps = warps_of<Shape>(bands_of<Shape>(p, gpu));
     if (warps == 0) return {};
     return grid_of(ceil_div(warps, block.x / kWarpSize), 1);
   });
 }
 
 template <class Routine, auto kWithShape>
-std::size_t window_shared_bytes(const Routine& p, Extent block) {
-  return kWithShape(
-      p, [&]<class Shape>(Shape) { return std::size_t{block.x} / kWarpSize * Shape::kRingBytes; });
+std::size_t window_shared_bytes(const Routine& p, Extent block, const Hardware& gpu) {
+  return kWithShape(p, gpu, [&]<class Shape>(Shape) {
+    return std::size_t{block.x} / kWarpSize * Shape::kRingBytes;
+  });
 }
 
 // Approximate number of requested bytes. Pixels outside the image are not requested. If the border
 // extends the image, the rows that replace rows outside the image are requested.
 template <class Routine, auto kWithShape>
-double window_bytes(const Routine& p) {
-  return kWithShape(p, [&]<class Shape>(Shape) -> double {
-    const Bands b = bands_of<Shape>(p);
+double window_bytes(const Routine& p, const Hardware& gpu) {
+  return kWithShape(p, gpu, [&]<class Shape>(Shape) -> double {
+    const Bands b = bands_of<Shape>(p, gpu);
     if (b.down == 0) return 0;
     // A warp loads the bytes of all its lanes and the halo at its ends.
     constexpr double kPerLane =
@@ -277,16 +293,17 @@ double window_bytes(const Routine& p) {
   });
 }
 
-// Number of pixels that a stage processes. It includes halo rows, halo lanes, and the iterations
-// that are added to complete the unrolled loop.
+// Executed FLOPs of gradients. They include halo rows, halo lanes, and the iterations that are
+// added to complete the unrolled loop.
 template <class Routine, auto kWithShape>
-double window_pixels(const Routine& p) {
-  return kWithShape(p, [&]<class Shape>(Shape) -> double {
-    const Bands b = bands_of<Shape>(p);
+double window_flops(const Routine& p, const Hardware& gpu) {
+  return kWithShape(p, gpu, [&]<class Shape>(Shape) -> double {
+    const Bands b = bands_of<Shape>(p, gpu);
     if (b.down == 0) return 0;
     const std::int64_t rows =
         ceil_div(b.height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled;
-    return static_cast<double>(warps_of<Shape>(b)) * rows * kWarpSize * Shape::kPixels;
+    return kFlopsOfLength * static_cast<double>(warps_of<Shape>(b)) * rows * kWarpSize *
+           Shape::kPixels;
   });
 }
 
@@ -358,6 +375,13 @@ struct LaneWalk {
     inside = max(-top, 0);
     inside_rows = min(bottom, count) - inside;
     if (!exists) inside_rows = 0;
+  }
+
+  // Number of rows that the lane stores.
+  template <class Shape>
+  __device__ unsigned rows_to_store(int lane, Shape) const {
+    const bool stores = lane >= Shape::kFirstLane && lane <= Shape::kLastLane && exists && end > 0;
+    return stores ? static_cast<unsigned>(count - 2 * Shape::kRadius) : 0;
   }
 
   // Returns true if the index-th row is inside the image.
