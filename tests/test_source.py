@@ -202,7 +202,7 @@ def test_a_changed_file_is_rejected(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=message):
         ado.transpose["tiled"].diff("padded")
     assert "element_steps.cuh" in before
-    assert ado.transpose["copy"].source.text  # needs other files only
+    assert ado.transpose["as_copy"].source.text  # needs other files only
 
 
 STEPS = """// A file.

@@ -1,4 +1,4 @@
-// Transpose of matrices with few columns or rows: the kernels few_columns and few_rows. A part of a
+// Transpose, engine: few_columns and few_rows, for matrices with few columns or rows. A part of a
 // is copied to a tile in shared memory byte for byte, and elements are gathered from the tile.
 //
 //   a in global memory --8 bytes, asynchronously--> shared memory
@@ -11,8 +11,7 @@
 #pragma once
 
 #include "common/async_copy.cuh"
-#include "transpose/registers.cuh"
-#include "transpose/tile_shape.cuh"
+#include "transpose/wide_step.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -20,7 +19,7 @@ namespace {
 constexpr int kStagedVector = 8;  // bytes per asynchronous copy
 
 // The part of a that a thread block stages: `rows` rows of `bytes` bytes, and `slack` rows before
-// them (tile_shape.cuh). Rows are `pitch` bytes apart in shared memory. Each row is copied by
+// them (TileShape). Rows are `pitch` bytes apart in shared memory. Each row is copied by
 // `lanes` threads.
 struct StagedShape {
   int rows = 0, bytes = 0, slack = 0, pitch = 0, lanes = 0;
