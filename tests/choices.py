@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.model.ladder import choose
 
-# Multiprocessors, bytes of L2, bytes of shared memory per block.
-H200, T4 = (132, 50 << 20, 227 << 10), (40, 4 << 20, 64 << 10)
+H200 = _core.Hardware()
+T4 = _core.Hardware(
+    compute=75,
+    multiprocessors=40,
+    threads_per_multiprocessor=1024,
+    l2_bytes=4 << 20,
+    shared_bytes=64 << 10,
+    shared_bytes_per_multiprocessor=64 << 10,
+    core_hertz=1.59e9,
+    memory_bandwidth=320e9,
+)
 
 
 def h200_choice(routine: ado.Routine, *args: Any, out: Any = None, **options: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 import adokernels as ado
 from adokernels.diagnosis.cards import RESOURCES, Cards, Indicator, Validity
 from adokernels.diagnosis.diagnosis import diagnose
-from adokernels.diagnosis.steps import Step
+from adokernels.records.limiter import Step
 from adokernels.records.metrics import BY_KEY
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

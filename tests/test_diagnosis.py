@@ -13,7 +13,8 @@ import adokernels as ado
 from adobook.score import Reason, Score, score
 from adobook.text import write_rich_table
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
-from adokernels.diagnosis.steps import CHANGES, Step, changed_by
+from adokernels import _core
+from adokernels.records.limiter import Step
 from adokernels.records.limiter import Kind
 from adokernels.records.record import to_json
 from adokernels.tables.rendering import to_html, to_text
@@ -291,16 +292,21 @@ def test_an_empty_score():
     assert "steps" in repr(empty)
 
 
-def test_the_changes_of_all_cuda_variants_are_recorded():
-    recorded = {(routine, variant) for routine in CHANGES for variant in CHANGES[routine]}
-    ladder = {
-        (routine.name, v.name)
-        for routine in ado.routines.values()
-        for v in [v for v in routine.variants if v.device == "cuda" and not v.ceiling][1:]
-    }
-    assert recorded == ladder
-    assert changed_by("transpose", "naive") is None
-    assert all(Step.DONE not in changes for r in CHANGES.values() for changes in r.values())
+def test_every_built_in_variant_states_its_categories():
+    """The first variant of a device's ladder and the ceilings change nothing."""
+    categories = {str(step) for step in Step} - {str(Step.DONE)}
+    for routine in ado.routines.values():
+        for device in ("cpu", "cuda"):
+            first, *later = [v for v in routine.variants if v.device == device and not v.ceiling]
+            assert first.steps is None, first.label
+            assert [v.label for v in later if v.steps is None] == []
+            assert {step for v in later for step in v.steps} <= categories
+
+
+def test_the_core_knows_the_same_categories():
+    stated = {s for r in ado.routines.values() for v in r.variants for s in v.steps or ()}
+    unused = {Step.SPILLS, Step.DONE, Step.BANK_CONFLICTS} - stated
+    assert stated | set(map(str, unused)) == set(map(str, Step))
 
 
 def test_ladders_of_users_are_diagnosed_and_not_scored():

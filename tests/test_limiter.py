@@ -12,7 +12,8 @@ import adokernels as ado
 from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.evidence import bandwidth_of_dram
 from adokernels.diagnosis.limiter import limiter
-from adokernels.diagnosis.steps import TARGETS, Step, change
+from adokernels.diagnosis.targets import TARGETS, change
+from adokernels.records.limiter import Step
 from adokernels.records.kernels import Kernel
 from adokernels.records.limiter import Kind, Provenance
 from adokernels.records.machine import Ceiling, Machine

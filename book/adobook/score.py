@@ -12,7 +12,7 @@ from typing import Any
 import adokernels as ado
 from adobook.text import Text, say, table
 from adokernels.diagnosis.diagnosis import CONFIRMED
-from adokernels.diagnosis.steps import Step
+from adokernels.records.limiter import Step
 from adokernels.tables.diagnoses import listed, verdict_on
 from adokernels.text import StrEnum, percent, ratio
 
@@ -190,7 +190,7 @@ def score(sweeps: Iterable[ado.records.Sweep]) -> Score:
     ----------
     sweeps
         Ladders with counters. A step counts if its first variant has counters and
-        :data:`adokernels.diagnosis.steps.CHANGES` contains its second variant.
+        its second variant states its categories.
     """
     return Score(rows=tuple(row for sweep in sweeps for row in _rows(sweep)))
 

@@ -164,7 +164,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .bytes = bytes_of_set_per_block,
      .run = ADO_RUN(run<average_matvec_one_block<float>, average_matvec_one_block<double>>)},
     {.name = "block_per_set",
-     .changes = "Starts one block per set.",
+     .changes = {"Starts one block per set.", Step::kParallelism},
      .why_not = why_not_long,
      .blocks = kOneDimensional,
      .grid = block_per_set,
@@ -173,7 +173,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run =
          ADO_RUN(run<average_matvec_block_per_set<float>, average_matvec_block_per_set<double>>)},
     {.name = "warp_average",
-     .changes = "Averages each element with one warp, whose lanes read neighbouring samples.",
+     .changes = {"Averages each element with one warp, whose lanes read neighbouring samples.",
+                 Step::kCoalescing},
      .why_not = why_not_long,
      .blocks = kLanesByWarps,
      .grid = block_per_set,
@@ -181,8 +182,9 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .bytes = bytes_of_set_per_block,
      .run = ADO_RUN(run<average_matvec_warp_average<float>, average_matvec_warp_average<double>>)},
     {.name = "warp_shuffle",
-     .changes = "Adds the products of a row by shuffles in two stages instead of a tree reduction "
-                "in shared memory.",
+     .changes = {"Adds the products of a row by shuffles in two stages instead of a tree reduction "
+                 "in shared memory.",
+                 Step::kReuse, Step::kBarriers},
      .why_not = why_not_long,
      .blocks = kLanesByWarps,
      .grid = block_per_set,
@@ -190,7 +192,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .bytes = bytes_of_set_per_block,
      .run = ADO_RUN(run<average_matvec_warp_shuffle<float>, average_matvec_warp_shuffle<double>>)},
     {.name = "average_then_gemm",
-     .changes = "Averages all sets first and computes the product with cuBLAS.",
+     .changes = {"Averages all sets first and computes the product with cuBLAS.", Step::kReuse},
      .why_not = why_not_library,
      .blocks = kAveraging,
      .grid = [](const AverageMatvec& p,
@@ -206,8 +208,9 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        });
      })},
     {.name = "wide_average",
-     .changes = "Loads 16 bytes at a time, with eight loads in flight per lane, and computes the "
-                "product in tiles of its own.",
+     .changes = {"Loads 16 bytes at a time, with eight loads in flight per lane, and computes the "
+                 "product in tiles of its own.",
+                 Step::kInFlight, Step::kWider},
      .blocks = kAveraging,
      .grid =
          [](const AverageMatvec& p, Extent) {
@@ -237,7 +240,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        });
      })},
     {.name = "overlapped",
-     .changes = "Overlaps the product of averaged sets with the read of the next sets.",
+     .changes = {"Overlaps the product of averaged sets with the read of the next sets.",
+                 Step::kFusion},
      .why_slower = why_overlapped_slower,
      .blocks = kAveraging,
      .grid =
@@ -271,8 +275,9 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        });
      })},
     {.name = "split_average_then_gemm",
-     .changes = "Splits long rows across several blocks, skips averaging if M is 1, and computes "
-                "the product with cuBLAS.",
+     .changes = {"Splits long rows across several blocks, skips averaging if M is 1, and computes "
+                 "the product with cuBLAS.",
+                 Step::kParallelism, Step::kOperations},
      .why_not = why_not_library,
      .why_slower = why_library_slower,
      .blocks = kAveraging,
@@ -285,8 +290,9 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                  [&]<class T>(T) { multiply_with_library<T>(p, go, launch_averaging<T>(go, p)); });
      })},
     {.name = "row_product",
-     .changes = "Reads the matrix once to compute the product for few sets, and starts this read "
-                "before the averages are complete.",
+     .changes = {"Reads the matrix once to compute the product for few sets, and starts this read "
+                 "before the averages are complete.",
+                 Step::kDramReuse, Step::kFusion},
      .min_compute = 90,
      .why_slower = why_row_product_slower,
      .blocks = kAveraging,
@@ -299,8 +305,9 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                  [&]<class T>(T) { launch_row_product<T>(go, p, launch_averaging<T>(go, p)); });
      })},
     {.name = "small_sets",
-     .changes = "Uses one launch, in which each block loads the matrix and the vectors of a few "
-                "sets at once and computes their results.",
+     .changes = {"Uses one launch, in which each block loads the matrix and the vectors of a few "
+                 "sets at once and computes their results.",
+                 Step::kFusion},
      .why_not = why_not_small,
      .why_slower = why_small_slower,
      .blocks = {{{kSmallThreads}}},

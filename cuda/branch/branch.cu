@@ -170,15 +170,17 @@ constexpr Variant<Branch> kVariants[] = {
      .instructions = instructions_of_own_formula,
      .run = ADO_RUN(run<branch_by_lane<float>, branch_by_lane<double>>)},
     {.name = "branch_free",
-     .changes = "Computes both formulas for every element and selects one of the two values.",
+     .changes = {"Computes both formulas for every element and selects one of the two values.",
+                 Step::kDivergence},
      .blocks = kBlocks,
      .grid = grid_of_elements<1>,
      .flops = flops_of_both,
      .instructions = instructions_of_both,
      .run = ADO_RUN(run<branch_free<float>, branch_free<double>>)},
     {.name = "by_warp",
-     .changes = "Regroups the elements in shared memory so that all lanes of a warp take the same "
-                "branch.",
+     .changes = {"Regroups the elements in shared memory so that all lanes of a warp take the same "
+                 "branch.",
+                 Step::kOperations, Step::kDivergence},
      .blocks = kBlocks,
      .grid = grid_of_elements<1>,
      .shared_bytes =
@@ -188,8 +190,9 @@ constexpr Variant<Branch> kVariants[] = {
      .instructions = instructions_of_own_formula,
      .run = ADO_RUN(run<branch_by_warp<float>, branch_by_warp<double>>)},
     {.name = "pairs",
-     .changes = "Each thread loads a pair of elements and computes each formula once, without a "
-                "branch or shared memory.",
+     .changes = {"Each thread loads a pair of elements and computes each formula once, without a "
+                 "branch or shared memory.",
+                 Step::kWider, Step::kBarriers},
      .blocks = kBlocks,
      .grid = grid_of_elements<2>,
      .instructions = instructions_of_own_formula,

@@ -80,7 +80,7 @@ Extent cache_grid(const Ceilings& p, Extent) {
 }
 
 template <Memory kFrom>
-constexpr Variant<Ceilings> cache_read_row(const char* name, const char* changes) {
+constexpr Variant<Ceilings> cache_read_row(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .ceiling = true,
@@ -170,7 +170,7 @@ double no_bytes(const Ceilings&) { return 0; }
 constexpr Blocks kBlocks = {{{kThreads}}};
 
 template <class Real, bool kFused>
-constexpr Variant<Ceilings> arithmetic(const char* name, const char* changes) {
+constexpr Variant<Ceilings> arithmetic(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .ceiling = true,

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kReadThreads)
 // The variant `read`: reads the bytes of `kOperand` once. A tail shorter than one vector is
 // ignored.
 template <class Routine, Array Routine::*kOperand>
-constexpr Variant<Routine> read_row(const char* changes) {
+constexpr Variant<Routine> read_row(Change changes) {
   return {.name = "read",
           .changes = changes,
           .ceiling = true,

@@ -68,9 +68,11 @@ constexpr Variant<Component> kVariants[] = {
     batched_row<Points>("batched"),
     staged_row<Points>(
         "staged",
-        "Loads whole points with 16-byte accesses and selects the component in shared memory."),
+        {"Loads whole points with 16-byte accesses and selects the component in shared memory.",
+         Step::kCoalescing, Step::kWider}),
     {.name = "structure_of_arrays",
-     .changes = "Copies a contiguous component with 16-byte accesses.",
+     .changes = {"Copies a contiguous component with 16-byte accesses.", Step::kCoalescing,
+                 Step::kWider},
      .why_not = why_not_contiguous,
      .blocks = kSelectionBlocks,
      .grid =

@@ -28,7 +28,7 @@ constexpr Stages kNarrow = filter_stages("wide", "lane_per_row", "lane_per_row")
 // The entry of a pipeline.
 template <const Stages& kStages>
 constexpr Variant<EdgeDetect> pipeline_row(
-    const char* name, const char* changes,
+    const char* name, Change changes,
     decltype(Variant<EdgeDetect>::why_slower) why_slower = nullptr) {
   return {.name = name,
           .changes = changes,
@@ -36,8 +36,10 @@ constexpr Variant<EdgeDetect> pipeline_row(
           .why_slower = why_slower,
           .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
           .stages = kStages,
-          .flops = [](const EdgeDetect& p) { return flops_of_stages(p, kStages, filters()); },
-          .bytes = [](const EdgeDetect& p) { return bytes_of_stages(p, kStages, filters()); },
+          .flops = [](const EdgeDetect& p,
+                      const Hardware& h) { return flops_of_stages(p, kStages, filters(), h); },
+          .bytes = [](const EdgeDetect& p,
+                      const Hardware& h) { return bytes_of_stages(p, kStages, filters(), h); },
           .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
             run_stages(p, go, kStages, filters());
           })};
@@ -114,9 +116,13 @@ constexpr Variant<EdgeDetect> kVariants[] = {
     pipeline_row<kNaive>(
         "pipeline_naive",
         "Uses three kernels with one pixel per thread and two intermediate images in memory."),
-    pipeline_row<kBest>("pipeline_best", "Uses the fastest kernel of each of the three ladders."),
+    pipeline_row<kBest>("pipeline_best",
+                        {"Uses the fastest kernel of each of the three ladders.", Step::kCoalescing,
+                         Step::kOccupancy, Step::kInFlight, Step::kWider, Step::kReuse,
+                         Step::kOperations, Step::kFma}),
     {.name = "fused",
-     .changes = "Streams rows through luminance, blur and gradient in registers, in one kernel.",
+     .changes = {"Streams rows through luminance, blur and gradient in registers, in one kernel.",
+                 Step::kDramReuse, Step::kFusion},
      .blocks = {{kWindowBlock}},
      .grid = window_grid<EdgeDetect, with_shape>,
      .shared_bytes = window_shared_bytes<EdgeDetect, with_shape>,
@@ -135,7 +141,8 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      })},
     {.name = "small_tiles",
      .changes =
-         "Loads all pixels of a tile into shared memory at once and streams rows from there.",
+         {"Loads all pixels of a tile into shared memory at once and streams rows from there.",
+          Step::kParallelism, Step::kInFlight},
      .why_not = why_not_small_tiles,
      .why_slower = why_small_tiles_slower,
      .blocks = {{kTileBlock}},
@@ -152,7 +159,8 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      })},
     pipeline_row<kNarrow>(
         "pipeline_narrow",
-        "Uses three kernels again; lanes of both filters process whole rows of narrow images.",
+        {"Uses three kernels again; lanes of both filters process whole rows of narrow images.",
+         Step::kCoalescing, Step::kOperations},
         why_narrow_is_slower),
 };
 

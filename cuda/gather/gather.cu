@@ -171,7 +171,8 @@ constexpr Variant<Gather> kVariants[] = {
        });
      })},
     {.name = "batched",
-     .changes = "Each thread issues four loads of indices, then four loads of elements.",
+     .changes = {"Each thread issues four loads of indices, then four loads of elements.",
+                 Step::kInFlight},
      .why_slower = why_slower_batched,
      .blocks = kBlocks,
      .grid = [](const Gather& p,

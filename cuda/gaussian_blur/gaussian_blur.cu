@@ -151,7 +151,7 @@ void launch_window(const GaussianBlur& p, const Launch& go) {
 // A variant with one block per tile.
 template <int kAcross, int kDown>
 constexpr Variant<GaussianBlur> tile_row(
-    const char* name, const char* changes, Blocks blocks, double (*bytes)(const GaussianBlur&),
+    const char* name, Change changes, Blocks blocks, double (*bytes)(const GaussianBlur&),
     void (*run)(const GaussianBlur&, const Launch&),
     decltype(Variant<GaussianBlur>::why_slower) why_slower = nullptr,
     double (*flops)(const GaussianBlur&) = nullptr) {
@@ -169,23 +169,23 @@ constexpr Variant<GaussianBlur> tile_row(
 constexpr Variant<GaussianBlur> kVariants[] = {
     copy_variant<GaussianBlur>(),
     tile_row<1, 1>("naive", "One thread per pixel loads the 49 pixels around it byte by byte.", Blocks{{{8, 8}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
-    tile_row<1, 1>("coalesced", "Runs the same kernel in blocks of 32 columns, so that the loads of a warp are coalesced.", Blocks{{{kBlockCols, 2}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
-    tile_row<1, 1>("occupancy", "Runs the same kernel in larger blocks, so that more warps are resident per "
-                "multiprocessor.", Blocks{{{kBlockCols, 4}, {kBlockCols, 8}, {8, 16}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
-    tile_row<1, 1>("launch_bounds", "Limits registers so that ten blocks fit on a multiprocessor.", Blocks{{{kBlockCols, kBoundedThreads / kBlockCols}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_launch_bounds, 1, 1>)),
-    tile_row<1, 1>("shared", "Loads the pixels that a block needs once, into shared memory.", Blocks{{{kBlockCols, kSharedBlockRows}}}, bytes_of_tile<1, 1, 1, kSharedBlockRows>, ADO_RUN(run_tiles<gaussian_blur_shared<false>, 1, 1>)),
-    tile_row<1, 1>("read_only", "Loads the image through the read-only data path.", Blocks{{{kBlockCols, kSharedBlockRows}}}, bytes_of_tile<1, 1, 1, kSharedBlockRows>, ADO_RUN(run_tiles<gaussian_blur_shared<true>, 1, 1>)),
-    tile_row<1, 1>("separable", "Sums seven taps along the rows, then seven down the columns, instead of 49 products.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<1, 1, 1>, ADO_RUN(run_tiles<gaussian_blur_separable, 1, 1>)),
-    tile_row<1, 2>("two_pixels", "Each thread computes two pixels of a column and loads pixels in pairs.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<1, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<int, 1, 2, 2>, 1, 2>), why_separable_is_faster),
-    tile_row<2, 2>("wide_shared", "Each thread computes 2x2 pixels, with 8-byte accesses to shared memory.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<2, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<int, 2, 2, 2>, 2, 2>), why_separable_is_faster),
-    tile_row<2, 2>("float_taps", "Computes in float32, which is exact below 2**24 and has fused multiply-add.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<2, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<float, 2, 2, 2>, 2, 2>), why_separable_is_faster, flops_of_float_taps),
-    tile_row<kDotAcross, kDotDown>("dot_product", "Loads four pixels at a time and sums them with dot products, all in registers.", Blocks{{{kBlockCols, kDotBlockRows}}}, [](const GaussianBlur& p) {
+    tile_row<1, 1>("coalesced", {"Runs the same kernel in blocks of 32 columns, so that the loads of a warp are coalesced.", Step::kCoalescing}, Blocks{{{kBlockCols, 2}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
+    tile_row<1, 1>("occupancy", {"Runs the same kernel in larger blocks, so that more warps are resident per "
+                "multiprocessor.", Step::kOccupancy}, Blocks{{{kBlockCols, 4}, {kBlockCols, 8}, {8, 16}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
+    tile_row<1, 1>("launch_bounds", {"Limits registers so that ten blocks fit on a multiprocessor.", Step::kOccupancy}, Blocks{{{kBlockCols, kBoundedThreads / kBlockCols}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_launch_bounds, 1, 1>)),
+    tile_row<1, 1>("shared", {"Loads the pixels that a block needs once, into shared memory.", Step::kReuse}, Blocks{{{kBlockCols, kSharedBlockRows}}}, bytes_of_tile<1, 1, 1, kSharedBlockRows>, ADO_RUN(run_tiles<gaussian_blur_shared<false>, 1, 1>)),
+    tile_row<1, 1>("read_only", {"Loads the image through the read-only data path.", Step::kOther}, Blocks{{{kBlockCols, kSharedBlockRows}}}, bytes_of_tile<1, 1, 1, kSharedBlockRows>, ADO_RUN(run_tiles<gaussian_blur_shared<true>, 1, 1>)),
+    tile_row<1, 1>("separable", {"Sums seven taps along the rows, then seven down the columns, instead of 49 products.", Step::kOperations}, Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<1, 1, 1>, ADO_RUN(run_tiles<gaussian_blur_separable, 1, 1>)),
+    tile_row<1, 2>("two_pixels", {"Each thread computes two pixels of a column and loads pixels in pairs.", Step::kWider, Step::kReuse}, Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<1, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<int, 1, 2, 2>, 1, 2>), why_separable_is_faster),
+    tile_row<2, 2>("wide_shared", {"Each thread computes 2x2 pixels, with 8-byte accesses to shared memory.", Step::kWider, Step::kReuse}, Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<2, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<int, 2, 2, 2>, 2, 2>), why_separable_is_faster),
+    tile_row<2, 2>("float_taps", {"Computes in float32, which is exact below 2**24 and has fused multiply-add.", Step::kOperations, Step::kFma}, Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<2, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<float, 2, 2, 2>, 2, 2>), why_separable_is_faster, flops_of_float_taps),
+    tile_row<kDotAcross, kDotDown>("dot_product", {"Loads four pixels at a time and sums them with dot products, all in registers.", Step::kWider, Step::kReuse, Step::kOperations}, Blocks{{{kBlockCols, kDotBlockRows}}}, [](const GaussianBlur& p) {
            return bytes_by_tiles(p, 3 * kDotAcross * (kDotDown + 2 * kRadius),
                                  kDotAcross * kDotDown);
          }, ADO_RUN(run_tiles<gaussian_blur_dot_product, kDotAcross, kDotDown>), why_float_taps_is_faster),
     {.name = "sliding_window",
      .changes =
-         "Streams rows through registers and keeps running sums; supports any border and taps.",
+         {"Streams rows through registers and keeps running sums; supports any border and taps.", Step::kReuse, Step::kOperations},
      .why_slower = why_float_taps_is_faster,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<GaussianBlur, with_shape>,
@@ -195,7 +195,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
        with_shape(p, [&]<class Shape>(Shape) { launch_window<Shape>(p, go); });
      })},
     {.name = "lane_per_row",
-     .changes = "Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
+     .changes = {"Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.", Step::kCoalescing, Step::kOperations},
      .why_not = why_not_blur_lanes,
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},

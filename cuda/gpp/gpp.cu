@@ -264,7 +264,7 @@ double total_of(const Gpp& p, const Operations& counts, int frequencies,
 }
 
 template <const OperationCounts& kCounts, const Decomposition& kDecomposition>
-constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
+constexpr Variant<Gpp> variant_of(const char* name, Change changes,
                                   void (*run)(const Gpp&, const Launch&),
                                   decltype(Variant<Gpp>::why_slower) why_slower = nullptr) {
   return {.name = name,
@@ -418,83 +418,102 @@ constexpr Variant<Gpp> kVariants[] = {
         ADO_RUN(run_in_passes<gpp_collapse3<1>, gpp_collapse3<2>>)),
     variant_of<kBandsInside, kPairs>(
         "bands_inside",
-        "One thread per (igp, ig) loops over all bands and loads wtilde and i_eps only once.",
+        {"One thread per (igp, ig) loops over all bands and loads wtilde and i_eps only once.",
+         Step::kReuse, Step::kDramReuse},
         ADO_RUN(run_in_passes<gpp_bands_inside<1>, gpp_bands_inside<2>>)),
     variant_of<kFrequencyOutside, kPairsByFrequency>(
-        "frequency_outside", "Launches the kernel once per frequency.",
+        "frequency_outside", {"Launches the kernel once per frequency.", Step::kOccupancy},
         ADO_RUN(run_by_frequency<gpp_frequency_outside>)),
     variant_of<kReciprocal, kPairsByFrequency>(
-        "reciprocal", "Multiplies by the reciprocal of the squared modulus instead of dividing.",
+        "reciprocal",
+        {"Multiplies by the reciprocal of the squared modulus instead of dividing.",
+         Step::kOperations},
         ADO_RUN(run_by_frequency<gpp_reciprocal>)),
     variant_of<kSquaredModuli, kPairsByFrequency>(
-        "squared_moduli", "Compares squared moduli, which saves the square roots.",
+        "squared_moduli",
+        {"Compares squared moduli, which saves the square roots.", Step::kOperations},
         ADO_RUN(run_by_frequency<gpp_squared_moduli>)),
     variant_of<kSimplifiedBranches, kPairsByFrequency>(
         "simplified_branches",
-        "Initialises the terms with 0, drops the last branch, and adds ssx under one condition.",
+        {"Initialises the terms with 0, drops the last branch, and adds ssx under one condition.",
+         Step::kOperations, Step::kDivergence},
         ADO_RUN(run_by_frequency<gpp_simplified_branches>)),
-    variant_of<kBlocked, kBlocksOfTriples>(
-        "blocked",
-        "Splits bands into 64 blocks and ig into 128 blocks for the caches; each thread loops over "
-        "one block.",
-        ADO_RUN([](const Gpp& p, const Launch& go) {
-          run_passes<1>(p, go, [&](const Pass<1>& pass) {
-            launch(go, gpp_blocked, inputs_of(p), pass, cache_blocks_of(p));
-          });
-        })),
-    variant_of<kBlocked, kTransposed>("swapped_indices",
-                                      "Transposes wx and aqsm first, so that bands are contiguous.",
-                                      ADO_RUN(run_transposed<gpp_swapped_indices>)),
+    variant_of<kBlocked, kBlocksOfTriples>("blocked",
+                                           {"Splits bands into 64 blocks and ig into 128 blocks "
+                                            "for the caches; each thread loops over "
+                                            "one block.",
+                                            Step::kReuse, Step::kDramReuse},
+                                           ADO_RUN([](const Gpp& p, const Launch& go) {
+                                             run_passes<1>(p, go, [&](const Pass<1>& pass) {
+                                               launch(go, gpp_blocked, inputs_of(p), pass,
+                                                      cache_blocks_of(p));
+                                             });
+                                           })),
+    variant_of<kBlocked, kTransposed>(
+        "swapped_indices",
+        {"Transposes wx and aqsm first, so that bands are contiguous.", Step::kCoalescing},
+        ADO_RUN(run_transposed<gpp_swapped_indices>)),
     variant_of<kBlocked, kTransposedLarge>(
-        "large_blocks", "Uses blocks of 512 threads, with matching launch bounds.",
+        "large_blocks",
+        {"Uses blocks of 512 threads, with matching launch bounds.", Step::kOccupancy},
         ADO_RUN(run_transposed<gpp_large_blocks>)),
     variant_of<kHoisted, kThreadPerPair>(
         "hoisted_invariants",
-        "Hoists everything that does not depend on the band out of the loop; one thread per (igp, "
-        "ig) sums real coefficients for two frequencies.",
+        {"Hoists everything that does not depend on the band out of the loop; one thread per (igp, "
+         "ig) sums real coefficients for two frequencies.",
+         Step::kOperations},
         ADO_RUN(run_in_passes<gpp_hoisted_invariants<1>, gpp_hoisted_invariants<2>>)),
     variant_of<kOneReciprocal, kThreadPerPair>(
-        "one_reciprocal", "Shares one division between both quotients.",
+        "one_reciprocal", {"Shares one division between both quotients.", Step::kOperations},
         ADO_RUN(run_in_passes<gpp_one_reciprocal<1>, gpp_one_reciprocal<2>>)),
     variant_of<kFastReciprocal, kThreadPerPair>(
-        "fast_reciprocal", "Hardware reciprocal approximation plus one cubic refinement.",
+        "fast_reciprocal",
+        {"Hardware reciprocal approximation plus one cubic refinement.", Step::kOperations},
         ADO_RUN(run_in_passes<gpp_fast_reciprocal<1>, gpp_fast_reciprocal<2>>)),
     variant_of<kSkipEmptyBands, kThreadPerPair>(
-        "skip_empty_bands", "Skips asx for bands with an occupation of 0.",
+        "skip_empty_bands", {"Skips asx for bands with an occupation of 0.", Step::kOperations},
         ADO_RUN(run_in_passes<gpp_skip_empty_bands<1>, gpp_skip_empty_bands<2>>)),
     variant_of<kBranchFree, kThreadPerPair>(
-        "branch_free", "Selects between the results of both branches instead of branching.",
+        "branch_free",
+        {"Selects between the results of both branches instead of branching.", Step::kDivergence},
         ADO_RUN(run_in_passes<gpp_branch_free<1>, gpp_branch_free<2>>)),
     variant_of<kSortedBands, kSortedPairs>(
         "sorted_bands",
-        "Sorts bands by occupation: full bands with non-negative energies skip the weight and the "
-        "cut-off test.",
+        {"Sorts bands by occupation: full bands with non-negative energies skip the weight and the "
+         "cut-off test.",
+         Step::kOperations, Step::kDivergence},
         ADO_RUN(run_sorted_bands)),
     variant_of<kFarFromPoles, kSortedWarps>(
         "sorted_by_energy",
-        "Sorts bands of the same kind by energy: groups of 16 bands that are far from all poles of "
-        "a warp skip the selection.",
+        {"Sorts bands of the same kind by energy: groups of 16 bands that are far from all poles "
+         "of "
+         "a warp skip the selection.",
+         Step::kOperations, Step::kDivergence},
         ADO_RUN(run_sorted_by_energy<gpp_sorted_by_energy<1>, gpp_sorted_by_energy<2>>)),
     variant_of<kFarFromPoles, kSortedPairs2d>(
-        "blocks_2d", "Uses blocks of 32 ig by 4 igp, whose warps share aqsn through L1.",
+        "blocks_2d",
+        {"Uses blocks of 32 ig by 4 igp, whose warps share aqsn through L1.", Step::kReuse},
         ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)),
     variant_of<kSingleLaunch, kItems>(
         "single_launch",
-        "Uses one launch per pass: does not sort, stages the operands in shared memory with "
-        "asynchronous copies, and adds the partial sums in the block that finishes last.",
+        {"Uses one launch per pass: does not sort, stages the operands in shared memory with "
+         "asynchronous copies, and adds the partial sums in the block that finishes last.",
+         Step::kInFlight, Step::kReuse, Step::kFusion},
         ADO_RUN(run_single_launch)),
     variant_of<kFarFromPoles, kTiles<1>>(
         "tiled",
-        "Gathers the sorted operands and stages them in shared memory with asynchronous copies.",
+        {"Gathers the sorted operands and stages them in shared memory with asynchronous copies.",
+         Step::kInFlight, Step::kReuse},
         ADO_RUN(run_tiles<1>),
         [](const Gpp&, const Hardware&) { return "two_rows or single_launch is faster"; }),
     variant_of<kFarFromPoles, kTiles<2>>(
-        "two_rows", "Each thread computes two igp and loads aqsn once for both.",
+        "two_rows", {"Each thread computes two igp and loads aqsn once for both.", Step::kReuse},
         ADO_RUN(run_tiles<2>), why_two_rows_is_slower),
     variant_of<kMomentSums, kSplitTiles>(
         "moments",
-        "Launches separate kernels for occupied and empty bands, and computes the coefficients of "
-        "bands far from all poles after the loop, from sums of moments.",
+        {"Launches separate kernels for occupied and empty bands, and computes the coefficients of "
+         "bands far from all poles after the loop, from sums of moments.",
+         Step::kOperations},
         ADO_RUN(run_moments), why_moments_is_slower),
 };
 

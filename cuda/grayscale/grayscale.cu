@@ -15,21 +15,22 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// In `wide`, each thread has four groups of four pixels in flight. For fewer than kFewPixels
-// pixels, it has one group, because four groups per thread would result in too few blocks. Tuned on
-// an H200.
+template <int kGroups>
+constexpr int kWidePixels = kThreads * 4 * kGroups;  // per block of `wide`
+
+// In `wide`, each thread has four groups of four pixels in flight. If that results in at most
+// kFewBlocks whole blocks per multiprocessor, it has one group, so that there are more blocks.
 constexpr int kManyGroups = 4, kFewGroups = 1;
-constexpr std::int64_t kFewPixels = 1 << 22;
+constexpr Tuned<double> kFewBlocks{.value = 7.75, .device = "H200"};
 
 // Calls `visit` with the number of groups per thread as a constant.
 template <class Visit>
-auto with_groups(std::int64_t pixels, Visit visit) {
-  return pixels < kFewPixels ? visit(std::integral_constant<int, kFewGroups>{})
-                             : visit(std::integral_constant<int, kManyGroups>{});
+auto with_groups(std::int64_t pixels, const Hardware& gpu, Visit visit) {
+  const auto blocks = static_cast<double>(pixels / kWidePixels<kManyGroups>);
+  return blocks <= kFewBlocks.on(gpu) * gpu.multiprocessors
+             ? visit(std::integral_constant<int, kFewGroups>{})
+             : visit(std::integral_constant<int, kManyGroups>{});
 }
-
-template <int kGroups>
-constexpr int kWidePixels = kThreads * 4 * kGroups;  // per block
 
 // Calls `visit` with the number of channels as a constant.
 template <class Visit>
@@ -173,7 +174,9 @@ constexpr Variant<Grayscale> kVariants[] = {
            p, [&](auto channels) { launch(go, grayscale_naive<channels>, line_of<channels>(p)); });
      })},
     {.name = "two_pixels",
-     .changes = "Each thread loads and processes two pixels at a time, with dot products of bytes.",
+     .changes =
+         {"Each thread loads and processes two pixels at a time, with dot products of bytes.",
+          Step::kWider, Step::kOperations},
      .blocks = kBlocks,
      .grid = [](const Grayscale& p,
                 Extent block) { return grid_of_pixels(p, 2 * static_cast<int>(block.x)); },
@@ -184,16 +187,17 @@ constexpr Variant<Grayscale> kVariants[] = {
      })},
     {.name = "wide",
      .changes =
-         "Each thread keeps four loads of four pixels in flight and stores four pixels at a time.",
+         {"Each thread keeps four loads of four pixels in flight and stores four pixels at a time.",
+          Step::kInFlight, Step::kWider},
      .blocks = {{{kThreads}}},
      .grid =
-         [](const Grayscale& p, Extent) {
-           return with_groups(p.out.elements(),
+         [](const Grayscale& p, Extent, const Hardware& gpu) {
+           return with_groups(p.out.elements(), gpu,
                               [&](auto groups) { return grid_of_pixels(p, kWidePixels<groups>); });
          },
      .run = ADO_RUN([](const Grayscale& p, const Launch& go) {
        with_channels(p, [&](auto channels) {
-         with_groups(p.out.elements(), [&](auto groups) {
+         with_groups(p.out.elements(), go.hardware, [&](auto groups) {
            launch(go, grayscale_wide<channels, groups>, line_of<channels>(p));
          });
        });

@@ -109,7 +109,7 @@ double instructions_of(const Polynomial& p) {
 }
 
 template <int kChains, Extent (*kGrid)(const Polynomial&, Extent)>
-constexpr Variant<Polynomial> chains_row(const char* name, const char* changes) {
+constexpr Variant<Polynomial> chains_row(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .blocks = {{{kThreads}}},
@@ -128,16 +128,21 @@ constexpr Variant<Polynomial> kVariants[] = {
     chains_row<1, few_blocks>("one_chain",
                               "One warp per scheduler and one chain of dependent FMAs per thread."),
     chains_row<2, few_blocks>("two_chains",
-                              "Each thread computes two elements at a time, with two independent "
-                              "chains."),
-    chains_row<4, few_blocks>("four_chains", "Four independent chains per thread."),
-    chains_row<8, few_blocks>("eight_chains", "Eight independent chains per thread."),
+                              {"Each thread computes two elements at a time, with two independent "
+                               "chains.",
+                               Step::kParallelism}),
+    chains_row<4, few_blocks>("four_chains",
+                              {"Four independent chains per thread.", Step::kParallelism}),
+    chains_row<8, few_blocks>("eight_chains",
+                              {"Eight independent chains per thread.", Step::kParallelism}),
     chains_row<1, all_blocks<1>>(
         "more_warps",
-        "One chain per thread, and as many resident warps as a multiprocessor supports."),
+        {"One chain per thread, and as many resident warps as a multiprocessor supports.",
+         Step::kParallelism, Step::kOccupancy}),
     chains_row<4, all_blocks<4>>(
         "warps_and_chains",
-        "Four independent chains per thread, and as many resident warps as fit."),
+        {"Four independent chains per thread, and as many resident warps as fit.",
+         Step::kParallelism}),
 };
 
 }  // namespace

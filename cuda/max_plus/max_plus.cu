@@ -71,88 +71,100 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_one_block<float>, max_plus_one_block<double>>)},
     {.name = "vector_load_small",
-     .changes = "Loads small in vectors of 16 bytes.",
+     .changes = {"Loads small in vectors of 16 bytes.", Step::kWider},
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_vector_load_small<float>, max_plus_vector_load_small<double>>)},
     {.name = "vector_load_both",
      .changes =
-         "Also loads big in vectors of 16 bytes, so that a thread computes neighbouring points.",
+         {"Also loads big in vectors of 16 bytes, so that a thread computes neighbouring points.",
+          Step::kWider},
      .why_not = why_not_vectors,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_vector_load_both<float>, max_plus_vector_load_both<double>>)},
     {.name = "one_block_bounded",
-     .changes = "Runs one_block with launch bounds for one block per multiprocessor, which allow "
-                "64 registers per thread.",
+     .changes = {"Runs one_block with launch bounds for one block per multiprocessor, which allow "
+                 "64 registers per thread.",
+                 Step::kInFlight},
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_one_block_bounded<float>, max_plus_one_block_bounded<double>>)},
     {.name = "vector_load_small_bounded",
-     .changes = "Adds vector loads of small to the launch bounds.",
+     .changes = {"Adds vector loads of small to the launch bounds.", Step::kWider},
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_vector_load_small_bounded<float>,
                         max_plus_vector_load_small_bounded<double>>)},
     {.name = "vector_load_both_bounded",
-     .changes = "Adds vector loads of big to the launch bounds.",
+     .changes = {"Adds vector loads of big to the launch bounds.", Step::kWider},
      .why_not = why_not_vectors,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(
          run<max_plus_vector_load_both_bounded<float>, max_plus_vector_load_both_bounded<double>>)},
     {.name = "two_blocks",
-     .changes = "Uses scalar loads in two blocks of 512 threads, with launch bounds that let both "
-                "run on one multiprocessor.",
+     .changes = {"Uses scalar loads in two blocks of 512 threads, with launch bounds that let both "
+                 "run on one multiprocessor.",
+                 Step::kParallelism, Step::kOccupancy},
      .blocks = {{{kTwoBlocksThreads}}},
      .grid = few_blocks<2>,
      .run = ADO_RUN(run<max_plus_two_blocks<float>, max_plus_two_blocks<double>>)},
     {.name = "whole_device",
-     .changes = "Starts one thread per point, so that all multiprocessors have work.",
+     .changes = {"Starts one thread per point, so that all multiprocessors have work.",
+                 Step::kParallelism},
      .blocks = {{{kTwoBlocksThreads}, {256}, {128}}},
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_whole_device<float>, max_plus_whole_device<double>>)},
     {.name = "scalar_batched",
-     .changes = "Loads six elements together and then uses them one after another, in a loop that "
-                "is not unrolled further.",
+     .changes = {"Loads six elements together and then uses them one after another, in a loop that "
+                 "is not unrolled further.",
+                 Step::kInFlight},
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_scalar_batched<float>, max_plus_scalar_batched<double>>)},
     {.name = "shared_batched",
-     .changes = "Keeps the prefetched elements in shared memory until they are used.",
+     .changes = {"Keeps the prefetched elements in shared memory until they are used.",
+                 Step::kOccupancy, Step::kInFlight},
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance>,
      .run = ADO_RUN(run<max_plus_shared_batched<float>, max_plus_shared_batched<double>>)},
     {.name = "scalar_rolling",
-     .changes = "Keeps the prefetched elements in registers, and loads the next element whenever "
-                "one has been used.",
+     .changes = {"Keeps the prefetched elements in registers, and loads the next element whenever "
+                 "one has been used.",
+                 Step::kInFlight},
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_scalar_rolling<float>, max_plus_scalar_rolling<double>>)},
     {.name = "shared_rolling",
-     .changes = "Keeps the prefetched elements in shared memory, and loads the next one whenever "
-                "one has been used.",
+     .changes = {"Keeps the prefetched elements in shared memory, and loads the next one whenever "
+                 "one has been used.",
+                 Step::kOccupancy, Step::kInFlight},
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance>,
      .run = ADO_RUN(run<max_plus_shared_rolling<float>, max_plus_shared_rolling<double>>)},
     {.name = "async_rolling",
-     .changes = "Copies to shared memory asynchronously, without passing through registers.",
+     .changes = {"Copies to shared memory asynchronously, without passing through registers.",
+                 Step::kInFlight},
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance>,
      .run = ADO_RUN(run<max_plus_async_rolling<float>, max_plus_async_rolling<double>>)},
     {.name = "padded",
-     .changes = "Pads each thread's slots from six to nine, so that a warp accesses all banks "
-                "without conflicts.",
+     .changes = {"Pads each thread's slots from six to nine, so that a warp accesses all banks "
+                 "without conflicts.",
+                 Step::kBankConflicts},
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance + kSlotPadding>,
      .run = ADO_RUN(run<max_plus_padded<float>, max_plus_padded<double>>)},
     {.name = "vectorised",
-     .changes = "Loads 16 bytes of each of two rows at a time, or two elements of each if rows are "
-                "not aligned.",
+     .changes =
+         {"Loads 16 bytes of each of two rows at a time, or two elements of each if rows are "
+          "not aligned.",
+          Step::kInFlight, Step::kWider},
      .blocks = {{{kColumnThreads}}},
      .grid =
          [](const MaxPlus& p, Extent) {
@@ -167,8 +179,10 @@ constexpr Variant<MaxPlus> kVariants[] = {
        });
      })},
     {.name = "split_terms",
-     .changes = "Splits the terms over more threads and blocks if the points alone do not keep the "
-                "device busy.",
+     .changes =
+         {"Splits the terms over more threads and blocks if the points alone do not keep the "
+          "device busy.",
+          Step::kParallelism},
      .why_slower = why_split_slower,
      .blocks = {{{kColumnThreads}}},
      .grid =
@@ -188,7 +202,8 @@ constexpr Variant<MaxPlus> kVariants[] = {
      })},
     {.name = "one_barrier",
      .changes =
-         "Uses smaller blocks and merges the maxima of their threads after a single barrier.",
+         {"Uses smaller blocks and merges the maxima of their threads after a single barrier.",
+          Step::kBarriers},
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},
      .grid =
@@ -207,8 +222,10 @@ constexpr Variant<MaxPlus> kVariants[] = {
        });
      })},
     {.name = "few_terms",
-     .changes = "Each thread loads several terms of its points together; a single row is loaded by "
-                "vectors even if it ends with an incomplete vector.",
+     .changes =
+         {"Each thread loads several terms of its points together; a single row is loaded by "
+          "vectors even if it ends with an incomplete vector.",
+          Step::kInFlight, Step::kWider},
      .why_slower = why_few_terms_slower,
      .blocks = {{{kFewTermsThreads}}},
      .grid = grid_of_few_terms,

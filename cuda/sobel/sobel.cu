@@ -276,7 +276,8 @@ constexpr Variant<Sobel> kVariants[] = {
      .run = ADO_RUN(run_tiles<sobel_naive, 1, 1>)},
     {.name = "shared",
      .changes =
-         "Loads the pixels that a block needs once, into shared memory; four pixels per thread.",
+         {"Loads the pixels that a block needs once, into shared memory; four pixels per thread.",
+          Step::kReuse},
      .why_slower = why_naive_is_faster,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, kSharedDown, Sobel>,
@@ -284,7 +285,8 @@ constexpr Variant<Sobel> kVariants[] = {
      .bytes = bytes_of_tile,
      .run = ADO_RUN(run_tiles<sobel_shared<int, std::uint8_t>, 1, kSharedDown>)},
     {.name = "float_fast",
-     .changes = "Computes in float32, with the hardware's approximate square root made exact.",
+     .changes = {"Computes in float32, with the hardware's approximate square root made exact.",
+                 Step::kOperations},
      .why_slower = why_naive_is_faster,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, kSharedDown, Sobel>,
@@ -293,7 +295,8 @@ constexpr Variant<Sobel> kVariants[] = {
      .run = ADO_RUN(run_tiles<sobel_shared<float, float>, 1, kSharedDown>)},
     {.name = "vectorised",
      .changes =
-         "Loads and stores four pixels at a time and computes two at a time in half precision.",
+         {"Loads and stores four pixels at a time and computes two at a time in half precision.",
+          Step::kWider, Step::kOperations},
      .why_slower = why_vectorised_is_slower,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<kPackedAcross, kPackedDown, Sobel>,
@@ -305,8 +308,10 @@ constexpr Variant<Sobel> kVariants[] = {
          },
      .run = ADO_RUN(run_tiles<sobel_vectorised, kPackedAcross, kPackedDown>)},
     {.name = "sliding_window",
-     .changes = "Streams rows through registers and keeps the values of the last two rows that the "
-                "next gradients need.",
+     .changes =
+         {"Streams rows through registers and keeps the values of the last two rows that the "
+          "next gradients need.",
+          Step::kReuse, Step::kOperations},
      .why_slower = why_window_is_slower,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<Sobel, with_shape>,
@@ -321,7 +326,8 @@ constexpr Variant<Sobel> kVariants[] = {
        });
      })},
     {.name = "lane_per_row",
-     .changes = "Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
+     .changes = {"Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
+                 Step::kCoalescing, Step::kOperations},
      .why_not = why_not_lanes<Sobel>,
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},

@@ -83,10 +83,10 @@ inline constexpr int kStagedThreads = 256;
 inline constexpr int kStagedVectors = 4;  // in flight per thread
 inline constexpr int kStagedBytes = kStagedThreads * kStagedVectors * kVectorBytes;
 
-// With fewer results, the barrier per tile costs more than the saved requests: on an H200, up to 9
-// % of the time of a kernel with one load per element. With more results, staged takes 0.96 to 1.02
-// times the time of that kernel.
-inline constexpr std::int64_t kFewestStagedResults = std::int64_t{4} << 20;
+// With fewer results, the barrier per tile costs more than the saved requests: on an H200 (2026),
+// up to 9 % of the time of a kernel with one load per element. With more results, staged takes 0.96
+// to 1.02 times the time of that kernel.
+inline constexpr Tuned<std::int64_t> kFewestStagedResults{.value = 4 << 20, .device = "H200"};
 
 // Elements per block. Their bytes fit the tile at any alignment. The number is a multiple of 32, so
 // that each block stores whole sectors of an aligned result. 0: the elements are too far apart.
@@ -217,7 +217,7 @@ double bytes_of_sectors(const typename Access::Routine& p) {
 inline constexpr Blocks kSelectionBlocks = {{{256}, {128}, {512}, {1024}}};
 
 template <class Access, class Routine = typename Access::Routine>
-constexpr Variant<Routine> sectors_row(const char* name, const char* changes) {
+constexpr Variant<Routine> sectors_row(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .ceiling = true,
@@ -237,7 +237,7 @@ constexpr Variant<Routine> sectors_row(const char* name, const char* changes) {
 }
 
 template <class Access, class Routine = typename Access::Routine>
-constexpr Variant<Routine> naive_row(const char* name, const char* changes) {
+constexpr Variant<Routine> naive_row(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .blocks = kSelectionBlocks,
@@ -254,7 +254,7 @@ constexpr Variant<Routine> naive_row(const char* name, const char* changes) {
 template <class Access, class Routine = typename Access::Routine>
 constexpr Variant<Routine> batched_row(const char* name) {
   return {.name = name,
-          .changes = "Each thread issues four loads before its first store.",
+          .changes = {"Each thread issues four loads before its first store.", Step::kInFlight},
           .why_slower =
               [](const Routine& p, const Hardware& gpu) {
                 return grid_of_results<Access, kBatch>(p, {256}).x <
@@ -274,7 +274,7 @@ constexpr Variant<Routine> batched_row(const char* name) {
 }
 
 template <class Access, class Routine = typename Access::Routine>
-constexpr Variant<Routine> staged_row(const char* name, const char* changes) {
+constexpr Variant<Routine> staged_row(const char* name, Change changes) {
   return {
       .name = name,
       .changes = changes,
@@ -282,9 +282,9 @@ constexpr Variant<Routine> staged_row(const char* name, const char* changes) {
           [](const Routine& p) {
             return staged_elements(step_bytes<Access>(p)) > 0 ? nullptr : Access::kTooFarApart;
           },
-      .why_slower = [](const Routine& p, const Hardware&) -> const char* {
+      .why_slower = [](const Routine& p, const Hardware& gpu) -> const char* {
         if (step_bytes<Access>(p) > kSectorBytes) return Access::kUnusedSectors;
-        return p.out.elements() < kFewestStagedResults ? Access::kTooFewToStage : nullptr;
+        return p.out.elements() < kFewestStagedResults.on(gpu) ? Access::kTooFewToStage : nullptr;
       },
       .blocks = {{{kStagedThreads}}},
       .grid =

@@ -35,7 +35,8 @@ constexpr Variant<StridedCopy> kVariants[] = {
     batched_row<Elements>("batched"),
     staged_row<Elements>(
         "staged",
-        "Loads whole sectors with 16-byte accesses and selects elements in shared memory."),
+        {"Loads whole sectors with 16-byte accesses and selects elements in shared memory.",
+         Step::kCoalescing, Step::kWider}),
 };
 
 }  // namespace

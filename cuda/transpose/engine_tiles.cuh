@@ -1,8 +1,8 @@
 // Transpose, engine: unaligned_rows and in_place, which load and store the tiles of `wide` at any
 // alignment.
 //
-// The shapes and limits are tuned on an H200. Percentages are relative to the throughput of
-// cudaMemcpy for the same number of bytes, L2 flushed.
+// The shapes are tuned on an H200 (2026). Percentages are relative to the throughput of cudaMemcpy
+// for the same number of bytes, L2 flushed.
 #pragma once
 
 #include "transpose/engine_copy.cuh"
@@ -44,7 +44,7 @@ struct TileShape {
 // by realigned vectors: 2-byte elements by 16-byte vectors (89 %; 8-byte vectors: 83 %), 1-byte
 // elements by 8-byte vectors (82 %; 16-byte vectors: 68 %).
 //
-// Tiles have 16 to 64 KiB. The sector at the end of an unaligned part of a row is needed again, so
+// Tiles have 16 or 32 KiB. The sector at the end of an unaligned part of a row is needed again, so
 // L1 must have enough space to keep it. With tiles that used 200 of the 256 KiB of L1, the
 // throughput was 82 % instead of 92 %.
 template <int kSize>
@@ -67,15 +67,22 @@ template <int kSize>
 using UnalignedTile = typename UnalignedTileOf<kSize>::Type;
 
 // A tile with half as many rows of a. For 1-byte elements, it is faster up to about 8191x8193 (74 %
-// instead of 72 %; 5699x4389: 69 % instead of 64 %), and if a has few rows.
+// instead of 72 %; 5699x4389: 69 % instead of 64 %), which is a number of large tiles per
+// multiprocessor, and if a has few rows.
 using SmallUnalignedTile = TileShape<1, 8, 16, 16, 1, kVectorBytes>;
+constexpr Tuned<double> kLargeTiles{.value = 23.27, .device = "H200"};
+constexpr Tuned<std::int64_t> kRowsForLargeTiles{.value = 1024, .device = "H200"};
 
 // Calls `visit` with the shape of the tiles of `unaligned_rows`.
 template <class Visit>
-auto with_unaligned_tile(const Transpose& p, Visit visit) {
+auto with_unaligned_tile(const Transpose& p, const Hardware& gpu, Visit visit) {
   return with_size(p, [&](auto size) {
-    if constexpr (size == 1)
-      if (p.a.bytes() < 96 << 20 || p.rows() < 1024) return visit(SmallUnalignedTile{});
+    if constexpr (size == 1) {
+      const auto tiles = static_cast<double>(p.a.bytes() / UnalignedTile<1>::kBytes);
+      if (tiles <= kLargeTiles.on(gpu) * gpu.multiprocessors ||
+          p.rows() < kRowsForLargeTiles.on(gpu))
+        return visit(SmallUnalignedTile{});
+    }
     return visit(UnalignedTile<size>{});
   });
 }

@@ -44,7 +44,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "narrow_blocks",
-     .changes = "Uses narrow, tall blocks, so that loads and stores share the partial sectors.",
+     .changes = {"Uses narrow, tall blocks, so that loads and stores share the partial sectors.",
+                 Step::kCoalescing},
      .why_not = why_not_elements,
      .blocks = {{{8, 32}, {4, 64}, {8, 16}, {16, 16}}},
      .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
@@ -55,7 +56,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "tiled",
-     .changes = "Transposes a tile in shared memory, so that stores are also coalesced.",
+     .changes = {"Transposes a tile in shared memory, so that stores are also coalesced.",
+                 Step::kCoalescing},
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
@@ -67,7 +69,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "padded",
-     .changes = "Pads the tile by one column to avoid bank conflicts.",
+     .changes = {"Pads the tile by one column to avoid bank conflicts.", Step::kBankConflicts},
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
@@ -79,7 +81,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "coarsened",
-     .changes = "Each thread moves several elements, so that several loads are in flight.",
+     .changes = {"Each thread moves several elements, so that several loads are in flight.",
+                 Step::kInFlight},
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, 8}, {kTile, 2}, {kTile, 4}, {kTile, 16}}},
@@ -95,7 +98,8 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "wide",
-     .changes = "Uses 16-byte accesses everywhere; transposes small elements in registers.",
+     .changes = {"Uses 16-byte accesses everywhere; transposes small elements in registers.",
+                 Step::kWider},
      .why_not = why_not_wide,
      .why_slower = why_slower_wide,
      .blocks = {{kBlock}},
@@ -110,68 +114,74 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "unaligned_rows",
-     .changes = "Keeps accesses aligned if rows are not.",
+     .changes = {"Keeps accesses aligned if rows are not.", Step::kCoalescing},
      .why_not = why_not_elements,
      .why_slower = why_slower_unaligned_rows,
      .blocks = {{kBlock}},
      .grid =
-         [](const Transpose& p, Extent) {
+         [](const Transpose& p, Extent, const Hardware& gpu) {
            return with_unaligned_tile(
-               p, [&](auto shape) { return grid_of_unaligned_tiles(p, shape); });
+               p, gpu, [&](auto shape) { return grid_of_unaligned_tiles(p, shape); });
          },
      .shared_bytes =
-         [](const Transpose& p, Extent) {
+         [](const Transpose& p, Extent, const Hardware& gpu) {
            return with_unaligned_tile(
-               p, [](auto shape) { return std::size_t{decltype(shape)::kBytes}; });
+               p, gpu, [](auto shape) { return std::size_t{decltype(shape)::kBytes}; });
          },
      // Vectors that two tiles load are counted twice.
      .bytes =
-         [](const Transpose& p) {
-           return with_unaligned_tile(p, [&](auto shape) {
+         [](const Transpose& p, const Hardware& gpu) {
+           return with_unaligned_tile(p, gpu, [&](auto shape) {
              using Shape = decltype(shape);
              return static_cast<double>(p.a.bytes()) *
                     (1 + static_cast<double>(Shape::kLoaded) / Shape::kStored);
            });
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
-       with_unaligned_tile(p, [&](auto shape) {
+       with_unaligned_tile(p, go.hardware, [&](auto shape) {
          launch(go, transpose_unaligned_rows<decltype(shape)>, input_bytes(p), output_bytes(p));
        });
      })},
     {.name = "few_columns",
-     .changes = "If a has few columns, copies whole rows to shared memory asynchronously.",
+     .changes = {"If a has few columns, copies whole rows to shared memory asynchronously.",
+                 Step::kCoalescing, Step::kInFlight},
      .why_not = why_not_few_columns,
      .why_slower = why_slower_few_columns,
      .blocks = {{kBlock}},
-     .grid = [](const Transpose& p, Extent) { return grid_of_few_columns(p); },
-     .shared_bytes = [](const Transpose& p, Extent) { return few_columns_shape(p).shared_bytes(); },
+     .grid = grid_of_few_columns,
+     .shared_bytes = [](const Transpose& p, Extent,
+                        const Hardware& gpu) { return few_columns_shape(p, gpu).shared_bytes(); },
      // Rows that two blocks load are counted twice.
      .bytes =
-         [](const Transpose& p) {
-           const StagedShape shape = few_columns_shape(p);
+         [](const Transpose& p, const Hardware& gpu) {
+           const StagedShape shape = few_columns_shape(p, gpu);
            return static_cast<double>(p.a.bytes()) *
                   (2 + static_cast<double>(shape.slack) / shape.rows);
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
          launch(go, transpose_few_columns<size>, input_bytes(p), output_bytes(p),
-                few_columns_shape(p));
+                few_columns_shape(p, go.hardware));
        });
      })},
     {.name = "few_rows",
-     .changes = "If a has few rows, copies long parts of all rows and stores whole rows of out.",
+     .changes = {"If a has few rows, copies long parts of all rows and stores whole rows of out.",
+                 Step::kCoalescing, Step::kInFlight},
      .why_not = why_not_few_rows,
      .why_slower = why_slower_few_rows,
      .blocks = {{kBlock}},
-     .grid = [](const Transpose& p, Extent) { return grid_of_few_rows(p); },
-     .shared_bytes = [](const Transpose& p, Extent) { return few_rows_shape(p).shared_bytes(); },
+     .grid = grid_of_few_rows,
+     .shared_bytes = [](const Transpose& p, Extent,
+                        const Hardware& gpu) { return few_rows_shape(p, gpu).shared_bytes(); },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
-         launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p), few_rows_shape(p));
+         launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p),
+                few_rows_shape(p, go.hardware));
        });
      })},
     {.name = "as_copy",
-     .changes = "Copies a single row or column, because its elements stay in order.",
+     .changes = {"Copies a single row or column, because its elements stay in order.",
+                 Step::kWider},
      .why_not = why_not_as_copy,
      .blocks = {{{256}, {128}, {512}, {1024}}},
      .grid = [](const Transpose& p, Extent block) { return grid_of_copy(p, block); },
@@ -185,7 +195,7 @@ constexpr Variant<Transpose> kVariants[] = {
               p.out.data, parts_of_copy(p));
      })},
     {.name = "in_place",
-     .changes = "Swaps pairs of tiles if out is a.",
+     .changes = {"Swaps pairs of tiles if out is a.", Step::kOther},
      .why_not = why_not_in_place,
      .blocks = {{kBlock}},
      .grid =

@@ -155,20 +155,22 @@ std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
 // skips.
 py::tuple choose(const Routine& routine, const py::tuple& arguments, const py::dict& options,
                  const py::object& device, const py::object& out,
-                 const std::optional<std::tuple<int, std::int64_t, std::int64_t>>& gpu) {
+                 const std::optional<Hardware>& gpu) {
   const auto problem = bind(routine, arguments, options, out);
-  Hardware hardware;
-  if (gpu)
-    hardware = {.multiprocessors = std::get<0>(*gpu),
-                .l2_bytes = std::get<1>(*gpu),
-                .shared_bytes = std::get<2>(*gpu)};
   std::vector<Skipped> skipped;
-  const AnyVariant& chosen =
-      ado::choose(*problem, device_from_python(device), gpu ? &hardware : nullptr, skipped);
+  const AnyVariant& chosen = ado::choose(*problem, device_from_python(device), gpu, skipped);
   py::list reasons;
   for (const auto& [variant, reason] : skipped)
     reasons.append(py::make_tuple(variant->name, reason));
   return py::make_tuple(chosen.name, reasons);
+}
+
+Plan plan_of(const Routine& routine, const std::string& variant, const py::tuple& arguments,
+             const py::dict& options, const std::optional<Hardware>& gpu, const py::object& block,
+             const py::object& out) {
+  const AnyVariant& named = routine.find(variant);
+  return plan(*bind(routine, arguments, options, out), named, block_from_python(block),
+              gpu.value_or(target_of(named.device).hardware));
 }
 
 void bind_parameters(py::module_& m) {
@@ -218,7 +220,8 @@ void bind_problem(py::module_& m) {
           "best",
           [](const Problem& p) {
             const auto scope = scope_of(p.placed().memory);
-            return std::string(p.routine().choose(p.placed(), p.placed().memory.kind).name);
+            const Target target = target_of(p.placed().memory.kind);
+            return std::string(p.routine().choose(p.placed(), target).name);
           },
           "The variant that a call would choose.")
       .def("results", &results_on_host, "The results, in host memory.")
@@ -312,15 +315,19 @@ void bind_routines(py::module_& m) {
              const py::dict& options) {
             const auto problem = bind(r, arguments, options, py::none());
             without_gil([&] { problem->check_values(); });
-            return cost_of(r.find(variant), *problem);
+            const AnyVariant& named = r.find(variant);
+            return cost_of(named, *problem, target_of(named.device).hardware);
           },
           py::arg("variant"), py::arg("arguments"), py::arg("options"))
       .def("choose", &choose, py::arg("arguments"), py::arg("options"),
            py::arg("device") = py::none(), py::arg("out") = py::none(), py::arg("gpu") = py::none(),
            "Return the variant that a call would run, and (variant, reason) of each later variant "
-           "that it skips. With gpu=(multiprocessors, L2 bytes, shared bytes per block), the "
-           "choice is "
-           "for that GPU.")
+           "that it skips; with gpu=, for this hardware.")
+      .def("plan", &plan_of, py::arg("variant"), py::arg("arguments"), py::arg("options"),
+           py::arg("gpu") = py::none(), py::arg("block") = py::none(), py::arg("out") = py::none(),
+           "Return the launch parameters, scratch memory and costs of a variant; with gpu=, for "
+           "this "
+           "hardware.")
       .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
            py::arg("dtype") = py::none());
   m.def(

@@ -21,10 +21,23 @@ std::vector<std::vector<unsigned>> blocks_of(const AnyVariant& variant) {
   return blocks;
 }
 
+py::dict facts_of(const Hardware& h) {
+  py::dict facts;
+  facts["compute"] = h.compute;
+  facts["multiprocessors"] = h.multiprocessors;
+  facts["threads_per_multiprocessor"] = h.threads_per_multiprocessor;
+  facts["l2_bytes"] = h.l2_bytes;
+  facts["shared_bytes"] = h.shared_bytes;
+  facts["shared_bytes_per_multiprocessor"] = h.shared_bytes_per_multiprocessor;
+  facts["core_hertz"] = h.core_hertz;
+  facts["memory_bandwidth"] = h.memory_bandwidth;
+  return facts;
+}
+
 void bind_variant_info(py::module_& m) {
   py::class_<AnyVariant>(m, "VariantInfo", "The declaration of a variant.")
       .def_property_readonly("name", [](const AnyVariant& v) { return std::string(v.name); })
-      .def_property_readonly("changes", [](const AnyVariant& v) { return std::string(v.changes); })
+      .def_property_readonly("changes", [](const AnyVariant& v) { return std::string(v.changes.text); })
       .def_property_readonly("device",
                              [](const AnyVariant& v) { return std::string(name_of(v.device)); })
       .def_property_readonly("precision",
@@ -32,11 +45,60 @@ void bind_variant_info(py::module_& m) {
       .def_readonly("ceiling", &AnyVariant::ceiling)
       .def_readonly("min_compute", &AnyVariant::min_compute)
       .def_property_readonly("blocks", &blocks_of, "The block shapes, the default first.")
+      .def_property_readonly(
+          "steps",
+          [](const AnyVariant& v) -> std::optional<std::vector<std::string>> {
+            if (v.changes.steps[0] == Step::kUnstated) return std::nullopt;
+            std::vector<std::string> names;
+            for (const Step step : v.changes.steps)
+              if (step > Step::kOther) names.emplace_back(name_of(step));
+            return names;
+          },
+          "The categories of the change; None if the variant does not state them.")
       .def_property_readonly("stages", [](const AnyVariant& v) {
         std::vector<std::pair<std::string, std::string>> stages;
         for (const Stage& stage : v.stages) stages.emplace_back(stage.routine, stage.variant);
         return stages;
       });
+}
+
+void bind_hardware(py::module_& m) {
+  py::class_<Hardware>(m, "Hardware", "The properties of a GPU that grids, costs and choices use.")
+      .def(py::init([](int compute, int multiprocessors, int threads_per_multiprocessor,
+                       std::int64_t l2_bytes, std::int64_t shared_bytes,
+                       std::int64_t shared_bytes_per_multiprocessor, double core_hertz,
+                       double memory_bandwidth) {
+             return Hardware{compute,    multiprocessors, threads_per_multiprocessor,
+                             l2_bytes,   shared_bytes,    shared_bytes_per_multiprocessor,
+                             core_hertz, memory_bandwidth};
+           }),
+           py::kw_only(), py::arg("compute") = kReferenceGpu.compute,
+           py::arg("multiprocessors") = kReferenceGpu.multiprocessors,
+           py::arg("threads_per_multiprocessor") = kReferenceGpu.threads_per_multiprocessor,
+           py::arg("l2_bytes") = kReferenceGpu.l2_bytes,
+           py::arg("shared_bytes") = kReferenceGpu.shared_bytes,
+           py::arg("shared_bytes_per_multiprocessor") =
+               kReferenceGpu.shared_bytes_per_multiprocessor,
+           py::arg("core_hertz") = kReferenceGpu.core_hertz,
+           py::arg("memory_bandwidth") = kReferenceGpu.memory_bandwidth)
+      .def("__repr__",
+           [](const Hardware& h) { return py::str("Hardware({})").format(py::repr(facts_of(h))); });
+  m.def(
+      "hardware",
+      [](std::uintptr_t stream) {
+        return facts_of(target_of(Device::kCuda, reinterpret_cast<void*>(stream)).hardware);
+      },
+      py::arg("stream") = 0,
+      "The properties of the current GPU, of the context of a stream; without a GPU, of an H200.");
+}
+
+void bind_plan(py::module_& m) {
+  py::class_<Plan>(m, "Plan", "The launch parameters and costs of a variant on given hardware.")
+      .def_property_readonly("grid", [](const Plan& p) { return lengths_of(p.launch.grid); })
+      .def_property_readonly("block", [](const Plan& p) { return lengths_of(p.launch.block); })
+      .def_property_readonly("shared_bytes", [](const Plan& p) { return p.launch.shared_bytes; })
+      .def_readonly("scratch_bytes", &Plan::scratch_bytes)
+      .def_readonly("cost", &Plan::cost);
 }
 
 void bind_kernel_info(py::module_& m) {
@@ -85,9 +147,11 @@ void bind_cost(py::module_& m) {
 }  // namespace
 
 void bind_variants(py::module_& m) {
+  bind_hardware(m);
   bind_variant_info(m);
   bind_kernel_info(m);
   bind_cost(m);
+  bind_plan(m);
 }
 
 }  // namespace ado::bindings

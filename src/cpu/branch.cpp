@@ -165,17 +165,19 @@ constexpr Variant<Branch> kVariants[] = {
      .changes = "Branches per element and computes one formula.",
      .run = naive_loops},
     {.name = "simd",
-     .changes = "Computes both formulas for a vector of elements and selects by parity, without a "
-                "branch.",
+     .changes = {"Computes both formulas for a vector of elements and selects by parity, without a "
+                 "branch.",
+                 Step::kDivergence},
      .flops = flops_of_both,
      .run = simd},
     {.name = "deinterleaved",
-     .changes = "Separates two vectors into even and odd elements, so that each element takes one "
-                "formula.",
+     .changes = {"Separates two vectors into even and odd elements, so that each element takes one "
+                 "formula.",
+                 Step::kOperations},
      .flops = flops_of_pairs,
      .run = deinterleaved<false>},
     {.name = "threaded",
-     .changes = "Distributes the elements over the threads.",
+     .changes = {"Distributes the elements over the threads.", Step::kParallelism},
      .flops = flops_of_pairs,
      .run = deinterleaved<true>},
 };

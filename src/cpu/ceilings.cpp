@@ -126,7 +126,7 @@ double flops_of(const Ceilings& p) {
 double no_bytes(const Ceilings&) { return 0; }
 
 template <class Vector, bool kFused>
-constexpr Variant<Ceilings> arithmetic(const char* name, const char* changes) {
+constexpr Variant<Ceilings> arithmetic(const char* name, Change changes) {
   return {.name = name,
           .changes = changes,
           .ceiling = true,

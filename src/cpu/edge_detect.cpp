@@ -22,15 +22,17 @@ constexpr Stages kThreaded = filter_stages("threaded", "threaded", "threaded");
 
 // The entry of a pipeline.
 template <const Stages& kStages>
-constexpr Variant<EdgeDetect> pipeline_row(const char* name, const char* changes) {
+constexpr Variant<EdgeDetect> pipeline_row(const char* name, Change changes) {
   return {
       .name = name,
       .changes = changes,
       .why_not = [](const EdgeDetect& p) { return why_not_stages(p, kStages, filters()); },
       .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
       .stages = kStages,
-      .flops = [](const EdgeDetect& p) { return flops_of_stages(p, kStages, filters()); },
-      .bytes = [](const EdgeDetect& p) { return bytes_of_stages(p, kStages, filters()); },
+      .flops = [](const EdgeDetect& p,
+                  const Hardware& h) { return flops_of_stages(p, kStages, filters(), h); },
+      .bytes = [](const EdgeDetect& p,
+                  const Hardware& h) { return bytes_of_stages(p, kStages, filters(), h); },
       .run = [](const EdgeDetect& p, const Launch& go) { run_stages(p, go, kStages, filters()); }};
 }
 
@@ -124,9 +126,12 @@ constexpr Variant<EdgeDetect> kVariants[] = {
     pipeline_row<kNaiveLoops>(
         "pipeline_naive_loops",
         "Runs the naive loops of the three filters, with two intermediate images in memory."),
-    pipeline_row<kThreaded>("pipeline_threaded", "Runs the fastest variants of the three filters."),
+    pipeline_row<kThreaded>("pipeline_threaded",
+                            {"Runs the fastest variants of the three filters.", Step::kOperations,
+                             Step::kWider, Step::kReuse, Step::kDramReuse, Step::kParallelism}),
     {.name = "fused_bands",
-     .changes = "Runs all filters in one pass; intermediate rows stay in the L1 cache.",
+     .changes = {"Runs all filters in one pass; intermediate rows stay in the L1 cache.",
+                 Step::kFusion, Step::kDramReuse},
      .flops = flops_of_windows<EdgeDetect, &EdgeDetect::rgba>,
      .run = fused},
 };

@@ -143,13 +143,14 @@ void run(const Gather& p, const Launch&) {
 constexpr Variant<Gather> kVariants[] = {
     {.name = "naive_loops", .changes = "Copies one element at a time.", .run = run<NaiveLoops>},
     {.name = "prefetch",
-     .changes = "Prefetches 64 selected elements ahead.",
+     .changes = {"Prefetches 64 selected elements ahead.", Step::kInFlight},
      .run = run<Prefetched>},
     {.name = "streaming",
-     .changes = "Stores a result larger than the cache with non-temporal stores.",
+     .changes = {"Stores a result larger than the cache with non-temporal stores.",
+                 Step::kDramReuse},
      .run = run<Streaming>},
     {.name = "threaded",
-     .changes = "Distributes the elements over the threads.",
+     .changes = {"Distributes the elements over the threads.", Step::kParallelism},
      .run = run<Threaded>},
 };
 

@@ -90,16 +90,18 @@ void threaded(const Grayscale& p, const Launch&) {
 constexpr Variant<Grayscale> kVariants[] = {
     {.name = "naive_loops", .changes = "Converts one pixel at a time.", .run = naive_loops},
     {.name = "simd",
-     .changes = "Computes one vector register of pixels at a time.",
+     .changes = {"Computes one vector register of pixels at a time.", Step::kWider},
      .run = on_one_thread<0, Stores::kExact>},
     {.name = "prefetch",
-     .changes = "Prefetches the input 8 KiB ahead.",
+     .changes = {"Prefetches the input 8 KiB ahead.", Step::kInFlight},
      .run = on_one_thread<kAhead, Stores::kExact>},
     {.name = "streaming",
-     .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
+     .changes = {"Stores the output with non-temporal stores, which do not read cache lines first.",
+                 Step::kDramReuse},
      .run = on_one_thread<kAhead, Stores::kStreaming>},
     {.name = "threaded",
-     .changes = "Splits the pixels among threads; small images are stored with ordinary stores.",
+     .changes = {"Splits the pixels among threads; small images are stored with ordinary stores.",
+                 Step::kParallelism},
      .run = threaded},
 };
 

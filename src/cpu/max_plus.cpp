@@ -386,22 +386,30 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .changes = "Computes one point after another, down the columns of big.",
      .run = naive_loops},
     {.name = "interchange",
-     .changes = "Swaps the loops: reads big along its rows and keeps the maxima so far in out.",
+     .changes = {"Swaps the loops: reads big along its rows and keeps the maxima so far in out.",
+                 Step::kCoalescing},
      .run = row_by_row<false>},
     {.name = "auto_vectorised",
-     .changes = "Tells the compiler which elements are contiguous, so that it vectorises the loop.",
+     .changes =
+         {"Tells the compiler which elements are contiguous, so that it vectorises the loop.",
+          Step::kWider},
      .run = row_by_row<true>},
     {.name = "blocked",
-     .changes = "Processes blocks of points, so that their maxima so far stay in the L2 cache.",
+     .changes = {"Processes blocks of points, so that their maxima so far stay in the L2 cache.",
+                 Step::kReuse},
      .run = blocked},
     {.name = "four_rows",
-     .changes = "Reads four rows at a time, so that the maxima so far are loaded and stored a "
-                "quarter as often.",
+     .changes = {"Reads four rows at a time, so that the maxima so far are loaded and stored a "
+                 "quarter as often.",
+                 Step::kReuse},
      .run = on_one_thread<false>},
-    {.name = "prefetch", .changes = "Prefetches each row 2 KiB ahead.", .run = on_one_thread<true>},
+    {.name = "prefetch",
+     .changes = {"Prefetches each row 2 KiB ahead.", Step::kInFlight},
+     .run = on_one_thread<true>},
     {.name = "threaded",
-     .changes = "Splits the points among threads, and also the terms if the points are few; large "
-                "outputs are stored with non-temporal stores.",
+     .changes = {"Splits the points among threads, and also the terms if the points are few; large "
+                 "outputs are stored with non-temporal stores.",
+                 Step::kParallelism},
      .scratch_bytes = partial_results,
      .run = threaded},
 };

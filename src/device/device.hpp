@@ -42,7 +42,7 @@ class DeviceScope {
 struct Properties {
   std::string name, uuid;
   int compute = 0;  // compute capability times ten
-  int multiprocessors = 0;
+  int multiprocessors = 0, threads_per_multiprocessor = 0;
   double core_hertz = 0, memory_hertz = 0;
   int memory_bus_bits = 0;
   std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes_per_multiprocessor = 0;
@@ -50,6 +50,10 @@ struct Properties {
   int driver_version = 0, runtime_version = 0;
 };
 const Properties& properties();
+
+// The hardware of work on a stream (a cudaStream_t) of the current device. Green contexts, MPS and
+// MIG leave some of the device's multiprocessors to others.
+Hardware hardware(void* stream);
 
 // Device memory, allocated and freed in the order of its stream. The stream must exist as long as
 // the memory; `stream_owner` keeps it alive.

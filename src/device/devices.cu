@@ -7,6 +7,8 @@
 #include <cuda.h>
 
 #include <cstdio>
+#include <optional>
+#include <type_traits>
 
 namespace ado::cuda {
 namespace {
@@ -103,6 +105,44 @@ namespace {
 // Used to test whether this build contains code for the device.
 __global__ void any_kernel() {}
 
+// Returns the number of multiprocessors that the context of a stream owns, or 0 if the driver does
+// not report it.
+int multiprocessors_of([[maybe_unused]] void* stream) {
+#if CUDART_VERSION >= 12050
+  struct Queries {
+    decltype(&cuStreamGetCtx_v2) context_of;
+    decltype(&cuCtxGetCurrent) current;
+    decltype(&cuCtxGetDevResource) of_context;
+    decltype(&cuGreenCtxGetDevResource) of_green_context;
+  };
+  static const std::optional<Queries> driver = []() -> std::optional<Queries> {
+    if (properties().driver_version < 12050) return std::nullopt;
+    return Queries{
+        driver_function<std::remove_pointer_t<decltype(Queries::context_of)>>("cuStreamGetCtx",
+                                                                              12050),
+        driver_function<std::remove_pointer_t<decltype(Queries::current)>>("cuCtxGetCurrent", 4000),
+        driver_function<std::remove_pointer_t<decltype(Queries::of_context)>>("cuCtxGetDevResource",
+                                                                              12040),
+        driver_function<std::remove_pointer_t<decltype(Queries::of_green_context)>>(
+            "cuGreenCtxGetDevResource", 12040)};
+  }();
+  if (!driver) return 0;
+  CUcontext context = nullptr;
+  CUgreenCtx green_context = nullptr;
+  CUdevResource resource{};
+  // Fails for the per-thread stream while a green context is current.
+  CUresult status = driver->context_of(static_cast<CUstream>(stream), &context, &green_context);
+  if (status != CUDA_SUCCESS) status = driver->current(&context);
+  if (status == CUDA_SUCCESS && green_context != nullptr)
+    status = driver->of_green_context(green_context, &resource, CU_DEV_RESOURCE_TYPE_SM);
+  else if (status == CUDA_SUCCESS && context != nullptr)
+    status = driver->of_context(context, &resource, CU_DEV_RESOURCE_TYPE_SM);
+  return status == CUDA_SUCCESS ? static_cast<int>(resource.sm.smCount) : 0;
+#else
+  return 0;
+#endif
+}
+
 Properties query_properties() {
   cudaDeviceProp prop;
   ADO_CUDA(cudaGetDeviceProperties(&prop, current_device()));
@@ -121,6 +161,7 @@ Properties query_properties() {
   p.memory_bytes = static_cast<std::int64_t>(prop.totalGlobalMem);
   p.l2_bytes = prop.l2CacheSize;
   p.shared_bytes_per_multiprocessor = static_cast<std::int64_t>(prop.sharedMemPerMultiprocessor);
+  p.threads_per_multiprocessor = prop.maxThreadsPerMultiProcessor;
   p.shared_bytes_per_block = static_cast<std::int64_t>(prop.sharedMemPerBlockOptin);
   ADO_CUDA(cudaDriverGetVersion(&p.driver_version));
   ADO_CUDA(cudaRuntimeGetVersion(&p.runtime_version));
@@ -157,6 +198,21 @@ const Properties& properties() {
   static PerDevice<Properties> cached;
   require();
   return cached.current(query_properties);
+}
+
+Hardware hardware(void* stream) {
+  constexpr double kTransfersPerCycle = 2, kBitsPerByte = 8;
+  const Properties& p = properties();
+  const int owned = multiprocessors_of(stream);
+  return {
+      .compute = p.compute,
+      .multiprocessors = owned > 0 ? owned : p.multiprocessors,
+      .threads_per_multiprocessor = p.threads_per_multiprocessor,
+      .l2_bytes = p.l2_bytes,
+      .shared_bytes = p.shared_bytes_per_block,
+      .shared_bytes_per_multiprocessor = p.shared_bytes_per_multiprocessor,
+      .core_hertz = p.core_hertz,
+      .memory_bandwidth = kTransfersPerCycle * p.memory_hertz * p.memory_bus_bits / kBitsPerByte};
 }
 
 }  // namespace ado::cuda

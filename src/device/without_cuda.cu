@@ -23,6 +23,7 @@ int device_of(const void*) { unavailable(); }
 DeviceScope::DeviceScope(int) { unavailable(); }
 DeviceScope::~DeviceScope() = default;
 const Properties& properties() { unavailable(); }
+Hardware hardware(void*) { unavailable(); }
 
 Stream stream_of(int, std::uintptr_t) { unavailable(); }
 std::uintptr_t handle_of(const Stream&) { unavailable(); }

@@ -76,7 +76,7 @@ ADO_INLINE void run_stages(const EdgeDetect& p, const Launch& go, const Stages& 
                            const FilterLadders& filters) {
   for_each_stage(p, go.scratch, stages, filters,
                  [&](const auto& variant, const auto& problem, const Array&) {
-                   Launch launch = launch_of(variant, problem, variant.blocks[0]);
+                   Launch launch = launch_of(variant, problem, variant.blocks[0], go.hardware);
                    launch.stream = go.stream;
                    launch.recorder = go.recorder;
                    variant.run(problem, launch);
@@ -85,23 +85,23 @@ ADO_INLINE void run_stages(const EdgeDetect& p, const Launch& go, const Stages& 
 
 // The sum of the FLOPs that the stages execute.
 ADO_INLINE double flops_of_stages(const EdgeDetect& p, const Stages& stages,
-                                  const FilterLadders& filters) {
+                                  const FilterLadders& filters, const Hardware& hardware) {
   double total = 0;
   for_each_stage(p, nullptr, stages, filters,
                  [&](const auto& variant, const auto& problem, const Array&) {
-                   total += variant.flops != nullptr ? variant.flops(problem) : problem.flops();
+                   total += variant.flops ? variant.flops(problem, hardware) : problem.flops();
                  });
   return total;
 }
 
 // The sum of the bytes that the stages request.
 ADO_INLINE double bytes_of_stages(const EdgeDetect& p, const Stages& stages,
-                                  const FilterLadders& filters) {
+                                  const FilterLadders& filters, const Hardware& hardware) {
   double total = 0;
   for_each_stage(p, nullptr, stages, filters,
                  [&](const auto& variant, const auto& problem, const Array& input) {
-                   total += variant.bytes != nullptr
-                                ? variant.bytes(problem)
+                   total += variant.bytes
+                                ? variant.bytes(problem, hardware)
                                 : static_cast<double>(input.bytes() + problem.out.bytes());
                  });
   return total;

@@ -155,7 +155,7 @@ class VariantOf final : public AnyVariant {
     min_compute = device == Device::kCuda ? variant.min_compute : 0;
     ceiling = variant.ceiling;
     built = variant.run != nullptr;
-    if (variant.grid != nullptr)
+    if (variant.grid)
       for (const Extent& block : variant.blocks)
         if (block.volume() != 0) blocks.push_back(block);
     for (const Stage& stage : variant.stages)
@@ -166,22 +166,22 @@ class VariantOf final : public AnyVariant {
     return variant_.why_not == nullptr ? nullptr : variant_.why_not(of(p));
   }
   const char* why_slower(const Problem& p, const Hardware& hardware) const override {
-    return variant_.why_slower == nullptr ? nullptr : variant_.why_slower(of(p), hardware);
+    return variant_.why_slower ? variant_.why_slower(of(p), hardware) : nullptr;
   }
-  Launch launch(const Problem& p, Extent block) const override {
-    return launch_of(variant_, of(p), block);
+  Launch launch(const Problem& p, Extent block, const Hardware& hardware) const override {
+    return launch_of(variant_, of(p), block, hardware);
   }
-  std::size_t scratch_bytes(const Problem& p) const override {
-    return variant_.scratch_bytes == nullptr ? 0 : variant_.scratch_bytes(of(p));
+  std::size_t scratch_bytes(const Problem& p, const Hardware& hardware) const override {
+    return variant_.scratch_bytes ? variant_.scratch_bytes(of(p), hardware) : 0;
   }
-  double executed_flops(const Problem& p) const override {
-    return variant_.flops == nullptr ? p.useful_flops() : variant_.flops(of(p));
+  double executed_flops(const Problem& p, const Hardware& hardware) const override {
+    return variant_.flops ? variant_.flops(of(p), hardware) : p.useful_flops();
   }
-  double requested_bytes(const Problem& p) const override {
-    return variant_.bytes == nullptr ? p.compulsory_bytes() : variant_.bytes(of(p));
+  double requested_bytes(const Problem& p, const Hardware& hardware) const override {
+    return variant_.bytes ? variant_.bytes(of(p), hardware) : p.compulsory_bytes();
   }
-  double executed_instructions(const Problem& p) const override {
-    return variant_.instructions == nullptr ? 0 : variant_.instructions(of(p));
+  double executed_instructions(const Problem& p, const Hardware& hardware) const override {
+    return variant_.instructions ? variant_.instructions(of(p), hardware) : 0;
   }
   void run(const Problem& p, const Launch& launch) const override { variant_.run(of(p), launch); }
 

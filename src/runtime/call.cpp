@@ -45,16 +45,26 @@ void require_available(const Routine& routine, const AnyVariant& variant) {
     throw Unavailable(who(routine, variant) + ": " + variant.why_unavailable());
 }
 
-// Checks that the variant can solve the problem on this machine, and returns its launch parameters.
-Launch launch_for(const Problem& problem, const AnyVariant& variant, const Block& block) {
+// Checks that the variant can solve the problem, and returns its launch parameters.
+Launch launch_on(const Hardware& hardware, const Problem& problem, const AnyVariant& variant,
+                 const Block& block) {
+  const Routine& routine = problem.routine();
+  if (const char* reason = variant.why_not(problem))
+    throw ValueError(who(routine, variant) + ": " + reason);
+  return variant.launch(problem, choose_block(routine, variant, block), hardware);
+}
+
+// Checks that the variant can run where the problem is. The device is the current one.
+Launch launch_for(const Problem& problem, const AnyVariant& variant, const Block& block,
+                  void* stream) {
   const Routine& routine = problem.routine();
   require_available(routine, variant);
   if (variant.device != problem.memory.kind)
     throw ValueError(who(routine, variant) + " runs on " + name_of(variant.device) +
                      ", but the operands are in the memory of " + name_of(problem.memory));
-  if (const char* reason = variant.why_not(problem))
-    throw ValueError(who(routine, variant) + ": " + reason);
-  return variant.launch(problem, choose_block(routine, variant, block));
+  Launch launch = launch_on(target_of(variant.device, stream).hardware, problem, variant, block);
+  launch.stream = stream;
+  return launch;
 }
 
 // Returns distinct addresses that no array has, aligned like device memory.
@@ -105,7 +115,7 @@ void start(const Problem& problem, const AnyVariant& variant, const Launch& laun
 
 // Runs a problem that has results, with scratch memory for this run.
 void run_once(const Problem& problem, const AnyVariant& variant, Launch& launch) {
-  const std::size_t bytes = variant.scratch_bytes(problem);
+  const std::size_t bytes = variant.scratch_bytes(problem, launch.hardware);
   if (variant.device == Device::kCuda) {
     const auto scratch = bytes == 0 ? nullptr : allocate(problem.memory, bytes, launch);
     return start(problem, variant, launch);
@@ -124,12 +134,12 @@ std::vector<unsigned> lengths_of(const Extent& extent) {
   return lengths;
 }
 
-Cost cost_of(const AnyVariant& variant, const Problem& problem) {
+Cost cost_of(const AnyVariant& variant, const Problem& problem, const Hardware& hardware) {
   return {.flops = problem.useful_flops(),
           .bytes = problem.compulsory_bytes(),
-          .executed_flops = variant.executed_flops(problem),
-          .requested_bytes = variant.requested_bytes(problem),
-          .executed_instructions = variant.executed_instructions(problem)};
+          .executed_flops = variant.executed_flops(problem, hardware),
+          .requested_bytes = variant.requested_bytes(problem, hardware),
+          .executed_instructions = variant.executed_instructions(problem, hardware)};
 }
 
 void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block) {
@@ -143,14 +153,13 @@ Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block
   // Checked before scope_of, because its error does not name the variant.
   if (variant.device == Device::kCuda) require_available(problem_.routine(), variant);
   const auto scope = scope_of(memory());
-  launch_ = launch_for(problem_, variant, block);
-  launch_.stream = stream;
+  launch_ = launch_for(problem_, variant, block, stream);
   provide_scratch();
 }
 
 // On the CPU, a run with little scratch memory uses the buffer of the calling thread instead.
 void Call::provide_scratch() {
-  const std::size_t bytes = variant_.scratch_bytes(problem_);
+  const std::size_t bytes = variant_.scratch_bytes(problem_, launch_.hardware);
   if (bytes <= scratch_bytes_ || empty_) return;
   if (variant_.device == Device::kCpu && bytes <= HostScratch::kBufferBytes) return;
   scratch_ = allocate(memory(), bytes, launch_);
@@ -204,24 +213,38 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
     handle = order.handle;
   }
   const Problem& placed = problem.placed();
-  const bool chosen = variant == nullptr;  // choose() has checked that the variant can run
-  if (chosen) variant = &routine.choose(placed, device.kind);
-  Launch launch = chosen ? variant->launch(placed, choose_block(routine, *variant, block))
-                         : launch_for(placed, *variant, block);
-  launch.stream = handle;
+  Launch launch;
+  if (variant == nullptr) {  // choose() checks that the variant can run
+    const Target target = target_of(device.kind, handle);
+    variant = &routine.choose(placed, target);
+    launch = variant->launch(placed, choose_block(routine, *variant, block), target.hardware);
+    launch.stream = handle;
+  } else {
+    launch = launch_for(placed, *variant, block, handle);
+  }
   if (placed.result_elements() != 0) run_once(placed, *variant, launch);
   problem.fetch();
 }
 
 const AnyVariant& choose(const Problem& problem, const std::optional<DeviceId>& device,
-                         const Hardware* hardware, std::vector<Skipped>& skipped) {
+                         const std::optional<Hardware>& gpu, std::vector<Skipped>& skipped) {
   const Routine& routine = problem.routine();
   const DeviceId where = problem.resolve_device(nullptr, device);
-  if (where.kind == Device::kCpu) return routine.choose(problem, where.kind, hardware, &skipped);
+  if (where.kind == Device::kCpu) return routine.choose(problem, {}, &skipped);
+  const std::unique_ptr<Problem> dummy = without_memory(problem);
+  if (gpu) return routine.choose(*dummy, {where.kind, *gpu, true}, &skipped);
   std::optional<cuda::DeviceScope> scope;
-  if (hardware == nullptr && cuda::why_unavailable().empty())
-    scope.emplace(resolve_gpu(where).ordinal);
-  return routine.choose(*without_memory(problem), where.kind, hardware, &skipped);
+  if (cuda::why_unavailable().empty()) scope.emplace(resolve_gpu(where).ordinal);
+  return routine.choose(*dummy, target_of(where.kind), &skipped);
+}
+
+Plan plan(const Problem& problem, const AnyVariant& variant, const Block& block,
+          const Hardware& hardware) {
+  const std::unique_ptr<Problem> dummy = without_memory(problem);
+  const Problem& placed = variant.device == Device::kCpu ? problem : *dummy;
+  return {.launch = launch_on(hardware, placed, variant, block),
+          .scratch_bytes = variant.scratch_bytes(placed, hardware),
+          .cost = cost_of(variant, placed, hardware)};
 }
 
 std::vector<cuda::Kernel> record_kernels(const Problem& problem, const AnyVariant& variant,
@@ -231,7 +254,7 @@ std::vector<cuda::Kernel> record_kernels(const Problem& problem, const AnyVarian
   require_available(problem.routine(), variant);
   const cuda::DeviceScope scope(resolve_gpu(problem.memory).ordinal);
   const std::unique_ptr<Problem> dummy = without_memory(problem);
-  Launch launch = launch_for(*dummy, variant, block);
+  Launch launch = launch_for(*dummy, variant, block, nullptr);
   launch.scratch = dummy_address(0);
   return record(variant, *dummy, launch);
 }

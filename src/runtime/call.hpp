@@ -21,7 +21,7 @@ struct Cost {
   double executed_flops = 0, requested_bytes = 0;
   double executed_instructions = 0;  // per lane, for the executed FLOPs; 0: not counted
 };
-Cost cost_of(const AnyVariant& variant, const Problem& problem);
+Cost cost_of(const AnyVariant& variant, const Problem& problem, const Hardware& hardware);
 
 // A block shape as users pass it: one to three lengths.
 using Block = std::optional<std::vector<std::int64_t>>;
@@ -54,7 +54,7 @@ class Call {
   const AnyVariant& variant() const { return variant_; }
   const Launch& launch() const { return launch_; }
   const DeviceId& memory() const { return problem_.memory; }
-  Cost cost() const { return cost_of(variant_, problem_); }
+  Cost cost() const { return cost_of(variant_, problem_, launch_.hardware); }
 
  private:
   void provide_scratch();
@@ -75,13 +75,24 @@ std::optional<cuda::DeviceScope> scope_of(const DeviceId& device);
 
 // Returns the variant that run() would select, and the later variants that it skips
 // (Routine::choose). If a GPU would process host operands, the choice is made for their copies in
-// device memory.
+// device memory. With `gpu`, the choice is for that hardware.
 const AnyVariant& choose(const Problem& problem, const std::optional<DeviceId>& device,
-                         const Hardware* hardware, std::vector<Skipped>& skipped);
+                         const std::optional<Hardware>& gpu, std::vector<Skipped>& skipped);
 
 // Sets the default block shape of a variant for the rest of the process. Throws ValueError if the
 // variant does not have this shape.
 void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
+
+// The launch parameters and costs of a variant on given hardware, for operands of these shapes.
+// This machine needs no GPU. Throws ValueError if the variant cannot solve the problem with this
+// block.
+struct Plan {
+  Launch launch;
+  std::size_t scratch_bytes = 0;
+  Cost cost;
+};
+Plan plan(const Problem& problem, const AnyVariant& variant, const Block& block,
+          const Hardware& hardware);
 
 // A dry run: returns the kernels that a variant would launch on operands of these shapes. The
 // operands are neither read nor written.

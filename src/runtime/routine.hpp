@@ -37,6 +37,20 @@ struct OptionInfo {
   OptionValue default_value;
 };
 
+// Where a call runs.
+struct Target {
+  Device device = Device::kCpu;
+  Hardware hardware = {};
+  bool assumed = false;  // another machine's hardware; this machine needs no GPU
+};
+// The target of work on a stream of the current device. Without a usable GPU, costs and launches of
+// CUDA variants are those for kReferenceGpu.
+Target target_of(Device device, void* stream = nullptr);
+// An H200, on which most measured constants were found.
+extern const Hardware kReferenceGpu;
+
+const char* name_of(Step step);  // as in Python
+
 // A type-erased variant. Its functions accept problems of its own routine only.
 class AnyVariant {
  public:
@@ -46,7 +60,7 @@ class AnyVariant {
   virtual ~AnyVariant() = default;
 
   const char* name = nullptr;
-  const char* changes = nullptr;
+  Change changes = nullptr;
   const char* precision = "exact";
   Device device = Device::kCpu;
   int min_compute = 0;  // compute capability times ten; 0 on the CPU
@@ -56,6 +70,7 @@ class AnyVariant {
   mutable std::atomic<std::size_t> default_block = 0;  // an index into blocks; users can change it
   std::vector<Stage> stages;
 
+  bool available_on(const Target& target) const;
   bool available() const;  // true if why_unavailable() is empty; formats no text
   // Empty if the variant can run on this machine. For a CUDA variant, the call starts the driver.
   std::string why_unavailable() const;
@@ -63,11 +78,12 @@ class AnyVariant {
   virtual const char* why_not(const Problem& problem) const = 0;  // nullptr if it can solve it
   // The reason why another variant is faster, or nullptr.
   virtual const char* why_slower(const Problem& problem, const Hardware& hardware) const = 0;
-  virtual Launch launch(const Problem& problem, Extent block) const = 0;
-  virtual std::size_t scratch_bytes(const Problem& problem) const = 0;
-  virtual double executed_flops(const Problem& problem) const = 0;
-  virtual double requested_bytes(const Problem& problem) const = 0;
-  virtual double executed_instructions(const Problem& problem) const = 0;  // 0: not counted
+  virtual Launch launch(const Problem& problem, Extent block, const Hardware& hardware) const = 0;
+  virtual std::size_t scratch_bytes(const Problem& problem, const Hardware& hardware) const = 0;
+  virtual double executed_flops(const Problem& problem, const Hardware& hardware) const = 0;
+  virtual double requested_bytes(const Problem& problem, const Hardware& hardware) const = 0;
+  // 0: not counted
+  virtual double executed_instructions(const Problem& problem, const Hardware& hardware) const = 0;
   virtual void run(const Problem& problem, const Launch& launch) const = 0;
 };
 
@@ -113,11 +129,9 @@ class Routine {
   const AnyVariant& find(std::string_view variant) const;  // throws NameError
   // Returns the variant that a call runs by default: the last variant of the device's ladder that
   // is available, is not a ceiling, can solve the problem and is not known to be slower than
-  // another variant. Throws Unavailable or ValueError if there is none. With `hardware`, it is the
-  // variant for that GPU, and this machine does not need a GPU. `skipped` receives the later
-  // variants, the last one first.
-  const AnyVariant& choose(const Problem& problem, Device device,
-                           const Hardware* hardware = nullptr,
+  // another variant. Throws Unavailable or ValueError if there is none. `skipped` receives the
+  // later variants, the last one first.
+  const AnyVariant& choose(const Problem& problem, const Target& target,
                            std::vector<Skipped>* skipped = nullptr) const;
 
   std::unique_ptr<Problem> new_problem() const { return make_problem_(*this); }

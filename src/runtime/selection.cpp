@@ -18,15 +18,6 @@ std::string OperandInfo::type_text() const {
 
 namespace {
 
-// Properties of the current GPU, or zeros if there is none or the choice does not depend on them.
-Hardware hardware_of(Device device) {
-  if (device == Device::kCpu || !cuda::why_unavailable().empty()) return {};
-  const cuda::Properties& gpu = cuda::properties();
-  return {.multiprocessors = gpu.multiprocessors,
-          .l2_bytes = gpu.l2_bytes,
-          .shared_bytes = gpu.shared_bytes_per_block};
-}
-
 // Returns the reason why the default skips an available variant, or nullptr.
 const char* why_skipped(const AnyVariant& variant, const Problem& problem,
                         const Hardware& hardware) {
@@ -35,6 +26,44 @@ const char* why_skipped(const AnyVariant& variant, const Problem& problem,
 }
 
 }  // namespace
+
+const char* name_of(Step step) {
+  static constexpr const char* kNames[] = {"",
+                                           "other",
+                                           "coalesce accesses",
+                                           "avoid bank conflicts",
+                                           "more work in parallel",
+                                           "raise occupancy",
+                                           "more loads in flight",
+                                           "wider accesses",
+                                           "reuse in registers or shared memory",
+                                           "fewer or cheaper operations",
+                                           "fused multiply-add",
+                                           "avoid divergence",
+                                           "avoid spills",
+                                           "fewer barriers",
+                                           "less DRAM traffic",
+                                           "fuse or overlap kernels"};
+  return kNames[static_cast<std::size_t>(step)];
+}
+
+const Hardware kReferenceGpu{.compute = 90,
+                             .multiprocessors = 132,
+                             .threads_per_multiprocessor = 2048,
+                             .l2_bytes = 60 << 20,
+                             .shared_bytes = 227 << 10,
+                             .shared_bytes_per_multiprocessor = 228 << 10,
+                             .core_hertz = 1.98e9,
+                             .memory_bandwidth = 2 * 3.201e9 * 6016 / 8};
+
+Target target_of(Device device, void* stream) {
+  if (device == Device::kCpu) return {};
+  return {device, cuda::why_unavailable().empty() ? cuda::hardware(stream) : kReferenceGpu};
+}
+
+bool AnyVariant::available_on(const Target& target) const {
+  return target.assumed ? target.hardware.compute >= min_compute : available();
+}
 
 bool AnyVariant::available() const {
   return device == Device::kCpu ||
@@ -76,22 +105,22 @@ const AnyVariant& Routine::find(std::string_view variant) const {
   throw NameError(name + " has no variant '" + unknown + "'" + suggest(unknown, names));
 }
 
-const AnyVariant& Routine::choose(const Problem& problem, Device device, const Hardware* hardware,
+const AnyVariant& Routine::choose(const Problem& problem, const Target& target,
                                   std::vector<Skipped>* skipped) const {
-  const Hardware current = hardware != nullptr ? *hardware : hardware_of(device);
   const AnyVariant* unavailable = nullptr;
   bool unsolvable = false;
-  for (const auto& variant : std::views::reverse(ladder(device))) {
+  for (const auto& variant : std::views::reverse(ladder(target.device))) {
     if (variant->ceiling) continue;
     const char* reason = nullptr;
-    const bool available = hardware != nullptr || variant->available();
-    if (available && (reason = why_skipped(*variant, problem, current)) == nullptr) return *variant;
+    const bool available = variant->available_on(target);
+    if (available && (reason = why_skipped(*variant, problem, target.hardware)) == nullptr)
+      return *variant;
     unavailable = available ? nullptr : variant.get();
     unsolvable = available;
     if (skipped != nullptr)
       skipped->push_back({variant.get(), available ? reason : variant->why_unavailable()});
   }
-  const std::string on_device = name_of(device);
+  const std::string on_device = name_of(target.device);
   if (unsolvable)
     throw ValueError(name + ": no variant on " + on_device + " can solve this problem");
   throw Unavailable(

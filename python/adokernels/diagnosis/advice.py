@@ -30,7 +30,7 @@ from adokernels.diagnosis.evidence import (
     KernelFacts,
 )
 from adokernels.diagnosis.limiter import limiter
-from adokernels.diagnosis.steps import Step
+from adokernels.records.limiter import Step
 from adokernels.records.limiter import Kind, Limiter, Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement

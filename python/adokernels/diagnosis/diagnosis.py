@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import limiter
-from adokernels.diagnosis.steps import MetricChange, Step, change, changed_by
-from adokernels.records.limiter import Limiter
+from adokernels.diagnosis.targets import MetricChange, change
+from adokernels.model.registry import routines
+from adokernels.records.limiter import Limiter, Step
 from adokernels.records.measurement import Measurement
 from adokernels.records.record import Entries
 from adokernels.records.shown import ShownAsTables
@@ -27,7 +28,7 @@ class Outcome:
     variant
         The next variant.
     changes
-        The categories of its changes, or None if they are not recorded.
+        The categories of its changes, or None if it does not state them.
     ratio, interval
         Ratio of the times before and after, and its 99.9 % confidence interval.
     metric
@@ -161,11 +162,19 @@ def _done(advices: tuple[Advice, ...]) -> bool:
 
 def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:
     _, ratio, interval = after.compare(m)
-    changes = changed_by(after.routine, after.variant)
+    steps = _stated_steps(after)
     return Outcome(
         variant=after.variant,
-        changes=None if changes is None else frozenset(changes),
+        changes=None if steps is None else frozenset(map(Step, steps)),
         ratio=ratio,
         interval=interval,
         metric=change(advices[0].step, m.profile, after.profile) if advices else None,
     )
+
+
+def _stated_steps(m: Measurement) -> tuple[str, ...] | None:
+    """The categories of its changes; records of earlier versions do not have them."""
+    ladder = routines.get(m.routine)
+    if m.steps is not None or ladder is None:
+        return m.steps
+    return next((v.steps for v in ladder if v.name == m.variant), None)

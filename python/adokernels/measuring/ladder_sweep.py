@@ -199,6 +199,7 @@ def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) ->
         "variant": variant.name,
         **{field: getattr(call.cost, field) for field in _COSTS},
         "changes": variant.changes,
+        "steps": variant.steps,
         "ceiling": variant.ceiling,
         "stages": variant.stages,
         "block": call.block,

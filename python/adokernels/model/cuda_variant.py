@@ -304,6 +304,7 @@ def cuda_variant(
     compiler_options: Sequence[str] = (),
     file: str = "kernel.cu",
     changes: str = "",
+    steps: Sequence[str] | None = None,
     flops: float | Callable[..., float] | None = None,
     bytes: float | Callable[..., float] | None = None,
     refuses: Callable[..., str | None] | None = None,
@@ -349,7 +350,7 @@ def cuda_variant(
         The name of the source in messages and profiles.
     changes
         The difference from the previous variant, in one sentence.
-    flops, bytes, refuses
+    steps, flops, bytes, refuses
         See :func:`adokernels.variant`.
 
     Raises
@@ -381,6 +382,7 @@ def cuda_variant(
         compiler_options=tuple(compiler_options),
         file=file,
         changes=changes,
+        steps=None if steps is None else tuple(steps),
         flops=flops,
         bytes=bytes,
         refuses=refuses,

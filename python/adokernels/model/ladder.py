@@ -35,6 +35,8 @@ class Variant(ABC):
         ``"cpu"`` or ``"cuda"``.
     changes : str
         The difference from the previous variant, in one sentence.
+    steps : tuple of str, or None
+        The categories of this change, for example ``"coalesce accesses"``; None if not stated.
     precision : str
         ``"exact"``, or how the result is rounded.
     ceiling : bool
@@ -49,6 +51,7 @@ class Variant(ABC):
     name: str
     device: str
     changes: str
+    steps: tuple[str, ...] | None
     precision: str
     ceiling: bool
     blocks: tuple[Block, ...] = ()
@@ -429,15 +432,14 @@ def choose(
     options: Mapping[str, Any],
     device: str | None = None,
     out: Any = None,
-    gpu: tuple[int, int, int] | None = None,
+    gpu: _core.Hardware | None = None,
 ) -> Choice:
     """Choose the variant that a call runs, for this machine or for a given GPU.
 
     For a built-in ladder, also with own variants, it is a built-in variant, which the core chooses.
     For an own ladder, it is the last variant that can run here and can solve the problem.
 
-    `gpu` has the number of multiprocessors, the L2 capacity in bytes and the maximum shared memory
-    per block in bytes of a GPU. With it, no GPU is needed. An own ladder needs `device`.
+    With `gpu`, the choice is for that hardware, and no GPU is needed. An own ladder needs `device`.
 
     Raises
     ------

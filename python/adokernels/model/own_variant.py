@@ -14,6 +14,7 @@ from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.libraries import as_library, require_library
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
+from adokernels.records.limiter import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,7 @@ class OwnVariant(Variant):
     name: str
     device: str = "cpu"
     changes: str = ""
+    steps: tuple[str, ...] | None = None
     owner: Ladder | None = None
     flops: float | Callable[..., float] | None = None
     bytes: float | Callable[..., float] | None = None
@@ -55,6 +57,13 @@ class OwnVariant(Variant):
             raise TypeError(f"name must be a non-empty str, got {self.name!r}")
         if self.device not in ("cpu", "cuda"):
             raise ValueError(f"device must be 'cpu' or 'cuda', got {self.device!r}")
+        if isinstance(self.steps, str):
+            raise TypeError(f"steps must be a sequence of categories, got {self.steps!r}")
+        known = [str(step) for step in Step if step is not Step.DONE]
+        for step in self.steps or ():
+            if step not in known:
+                hint = _core.suggest(str(step), known)
+                raise ValueError(f"{self.name} has no step category {step!r}{hint}")
 
     @property
     def ladder(self) -> Ladder:
@@ -287,6 +296,10 @@ def variant(
     changes
         The difference from the previous variant, in one sentence. Default: the first line of the
         function's docstring.
+    steps
+        The categories of this change, of those that ``ado.diagnose`` proposes, for example
+        ``["coalesce accesses"]``. The error for another category lists all. Default: None, not
+        stated.
     device : {"cpu", "cuda"}
         The device on which it computes.
     arrays

@@ -40,6 +40,7 @@ class BuiltInVariant(Variant, _core.Callable):
     def __init__(self, routine: Routine, info: _core.VariantInfo) -> None:
         self.routine = routine
         self.name, self.device, self.changes = info.name, info.device, info.changes
+        self.steps = None if info.steps is None else tuple(info.steps)
         self.precision, self.ceiling, self.stages = info.precision, info.ceiling, tuple(info.stages)
         self.blocks = tuple(tuple(b) for b in info.blocks)
 

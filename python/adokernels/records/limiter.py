@@ -1,4 +1,4 @@
-"""The record of a limiter, with its evidence."""
+"""The record of a limiter, with its evidence; the categories of optimisation steps."""
 
 from __future__ import annotations
 
@@ -47,6 +47,26 @@ class Kind(StrEnum):
     LATENCY = "latency"
     PARALLELISM = "too little work"
     UNKNOWN = "unknown"
+
+
+class Step(StrEnum):
+    """Category of an optimisation step."""
+
+    COALESCING = "coalesce accesses"
+    BANK_CONFLICTS = "avoid bank conflicts"
+    PARALLELISM = "more work in parallel"
+    OCCUPANCY = "raise occupancy"
+    IN_FLIGHT = "more loads in flight"
+    WIDER = "wider accesses"
+    REUSE = "reuse in registers or shared memory"
+    OPERATIONS = "fewer or cheaper operations"
+    FMA = "fused multiply-add"
+    DIVERGENCE = "avoid divergence"
+    SPILLS = "avoid spills"
+    BARRIERS = "fewer barriers"
+    DRAM_REUSE = "less DRAM traffic"
+    FUSION = "fuse or overlap kernels"
+    DONE = "done"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

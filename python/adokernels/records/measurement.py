@@ -48,6 +48,8 @@ class Measurement(StoredRecord):
     ----------
     routine, variant, changes, device, ceiling
         The variant that was measured; for a callable, its name.
+    steps
+        The categories of its changes, or None if it does not state them.
     stages
         The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
     problem
@@ -102,6 +104,7 @@ class Measurement(StoredRecord):
     requested_bytes: Amount
     executed_instructions: Amount = 0.0
     changes: str = ""
+    steps: tuple[str, ...] | None = None
     ceiling: bool = False
     stages: tuple[tuple[str, str], ...] = ()
     clocks: Amounts = field(default_factory=lambda: np.empty(0))

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from adokernels.diagnosis.cards import Card, CardEvidence, Cards, Validity, cards
 from adokernels.diagnosis.diagnosis import Diagnosis, Finding
-from adokernels.diagnosis.steps import Step
+from adokernels.records.limiter import Step
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, percent, quantity, ratio
 

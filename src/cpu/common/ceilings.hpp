@@ -78,8 +78,7 @@ double no_flops(const Routine&) {
 // The variant `stream_read`: reads the bytes of `kOperand` once. `why_not` must decline an operand
 // that is not packed.
 template <class Routine, Array Routine::*kOperand>
-constexpr Variant<Routine> stream_read_row(const char* changes,
-                                           const char* (*why_not)(const Routine&)) {
+constexpr Variant<Routine> stream_read_row(Change changes, const char* (*why_not)(const Routine&)) {
   return {.name = "stream_read",
           .changes = changes,
           .ceiling = true,

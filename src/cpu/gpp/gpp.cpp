@@ -532,7 +532,7 @@ double requested(const Gpp& p) {
 // A variant. requested<kTogether, kBands> computes the bytes of its loads.
 template <const OperationCounts& kCounts, int kTogether, int64_t kBands,
           std::size_t (*kScratchBytes)(const Gpp&) = nullptr>
-constexpr Variant<Gpp> row(const char* name, const char* changes,
+constexpr Variant<Gpp> row(const char* name, Change changes,
                            void (*run)(const Gpp&, const Launch&)) {
   return {.name = name,
           .changes = changes,
@@ -548,39 +548,49 @@ constexpr Variant<Gpp> kVariants[] = {
                           "Evaluates the formulas in complex arithmetic, in nested loops.",
                           unless_empty<naive_loops>),
     row<kPublished, 1, 1, bytes_of_row_totals>(
-        "threaded", "Distributes the rows (igp) over the threads.", unless_empty<threaded>),
+        "threaded", {"Distributes the rows (igp) over the threads.", Step::kParallelism},
+        unless_empty<threaded>),
     row<kPublished, 1, 0, bytes_of_row_sums>(
         "bands_innermost",
-        "Makes the loop over bands the innermost loop, so that wtilde and i_eps are loaded once.",
+        {"Makes the loop over bands the innermost loop, so that wtilde and i_eps are loaded once.",
+         Step::kReuse},
         unless_empty<bands_innermost<Cutoff::kModuli>>),
     row<kPublished, 1, 0, bytes_of_row_sums>(
-        "no_square_roots", "Compares squared moduli, which saves the square roots.",
+        "no_square_roots",
+        {"Compares squared moduli, which saves the square roots.", Step::kOperations},
         unless_empty<bands_innermost<Cutoff::kSquares>>),
     row<kHoisted, 1, 0, bytes_of_row_sums>(
         "hoisted",
-        "Hoists everything that does not depend on the band, so that the loop sums real "
-        "factors.",
+        {"Hoists everything that does not depend on the band, so that the loop sums real "
+         "factors.",
+         Step::kOperations},
         unless_empty<in_place<double, Division::kSeparate>>),
     row<kSharedDivision, 1, 0, bytes_of_row_sums>(
         "shared_division",
-        "Shares one division between both quotients unless the pole is near the real axis.",
+        {"Shares one division between both quotients unless the pole is near the real axis.",
+         Step::kOperations},
         unless_empty<in_place<double, Division::kShared>>),
     row<kSharedDivision, 1, 0, bytes_of_row_sums>(
-        "simd", "Vectorises along ig; lanes select between the branches.",
+        "simd",
+        {"Vectorises along ig; lanes select between the branches.", Step::kWider,
+         Step::kDivergence},
         unless_empty<in_place<V, Division::kShared>>),
     row<kSharedDivision, 1, kBlockBands, packed_bytes<kBlockRows>>(
         "packed",
-        "Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
+        {"Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
+         Step::kReuse, Step::kCoalescing},
         unless_empty<in_blocks<false, 1>>),
     row<kTwoFrequencies, 2, kBlockBands, packed_bytes<kBlockRows>>(
         "two_frequencies",
-        "Computes two frequencies per pass, which share the loads and products of the "
-        "matrix elements.",
+        {"Computes two frequencies per pass, which share the loads and products of the "
+         "matrix elements.",
+         Step::kReuse, Step::kOperations},
         unless_empty<in_blocks<false, 2>>),
     row<kSortedByOccupation, 2, kBlockBands, packed_bytes<kBlockRows>>(
         "sorted_by_occupation",
-        "Sorts bands by occupation: empty bands skip asx; full bands with non-negative energies "
-        "skip the weight and the cut-off test.",
+        {"Sorts bands by occupation: empty bands skip asx; full bands with non-negative energies "
+         "skip the weight and the cut-off test.",
+         Step::kOperations, Step::kDivergence},
         unless_empty<in_blocks<true, 2>>),
 };
 

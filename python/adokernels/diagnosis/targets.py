@@ -1,59 +1,14 @@
-"""Categories of optimisation steps, their target metrics, and the changes of each variant.
-
-The table `changes.json` is the reference for the score of the advice. It was derived only from the
-`changes` sentences of the variants of the CUDA ladders, before any advice was computed. A step has
-several categories if its sentence names several changes; "why" explains the categories.
-"""
+"""The metric that each category of optimisation steps should change."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import resources
 
+from adokernels.records.limiter import Step
 from adokernels.records.profile import Profile
-from adokernels.text import StrEnum, number, percent, quantity
-
-
-class Step(StrEnum):
-    """Category of an optimisation step."""
-
-    COALESCING = "coalesce accesses"
-    BANK_CONFLICTS = "avoid bank conflicts"
-    PARALLELISM = "more work in parallel"
-    OCCUPANCY = "raise occupancy"
-    IN_FLIGHT = "more loads in flight"
-    WIDER = "wider accesses"
-    REUSE = "reuse in registers or shared memory"
-    OPERATIONS = "fewer or cheaper operations"
-    FMA = "fused multiply-add"
-    DIVERGENCE = "avoid divergence"
-    SPILLS = "avoid spills"
-    BARRIERS = "fewer barriers"
-    DRAM_REUSE = "less DRAM traffic"
-    FUSION = "fuse or overlap kernels"
-    DONE = "done"
-
-
-def _read() -> dict[str, dict[str, set[Step]]]:
-    file = resources.files("adokernels.diagnosis").joinpath("changes.json")
-    document = json.loads(file.read_text(encoding="utf-8"))
-    return {
-        routine: {name: set(map(Step, entry["steps"])) for name, entry in variants.items()}
-        for routine, variants in document.items()
-    }
-
-
-#: Categories by routine and variant, relative to the variant before it. The first variant of a
-#: ladder changes nothing. An empty set means that no category fits.
-CHANGES = _read()
-
-
-def changed_by(routine: str, variant: str) -> set[Step] | None:
-    """Return the categories of a variant, or None if the table does not contain it."""
-    return CHANGES.get(routine, {}).get(variant)
+from adokernels.text import number, percent, quantity
 
 
 #: Minimum relative change for an improved metric.
