@@ -1,7 +1,5 @@
-// Gather on the GPU: out[i] = x[index[i]].
-//
-// Read gather_naive, then gather_batched. The ceiling, gather_in_order, moves the same bytes if the
-// index is sorted. There is no engine: the default is batched, or naive for a small result.
+// Gather on the GPU: out[i] = x[index[i]]. The steps are naive and batched, and in_order is their
+// ceiling. There is no engine: the default is batched, or naive for a small result.
 //
 // The indices determine how many sectors the loads of x touch: the same number as a copy if the
 // index is sorted, one per element if it is random. `ado.sectors` counts them. The requested bytes
@@ -14,6 +12,9 @@
 
 namespace ado::cuda {
 namespace {
+
+constexpr int kGatherBatch = 4;  // elements per thread of `batched`
+constexpr int kGathered = 4;     // neighbouring elements per thread of `in_order`
 
 // Calls `visit` with the element size in bytes as a constant, and a zero of the index type.
 template <class Visit>
@@ -46,13 +47,6 @@ template <class T, class Index>
 GatherOperands<T, Index> operands_of(const Gather& p) {
   return {p.x.as<const T>(), p.length(), p.index.as<const Index>(), p.out.as<T>(), p.count()};
 }
-
-#endif
-
-inline constexpr int kGatherBatch = 4;  // elements per thread of `batched`
-inline constexpr int kGathered = 4;     // neighbouring elements per thread of `in_order`
-
-#ifdef __CUDACC__
 
 // The load of an element cannot start before its index has arrived, so a thread waits for memory
 // twice. A warp with random indices touches 32 sectors of 32 bytes, and uses one element per

@@ -16,8 +16,7 @@ constexpr const char* kNotInPlace =
     "`in_place`";
 const char* why_not_elements(const Transpose& p) { return p.in_place() ? kNotInPlace : nullptr; }
 
-// The limits are crossover points, measured with L2 flushed. One value per element size: 1, 2, 4, 8
-// and 16 bytes.
+// Crossover points, measured with L2 flushed: one per element size of 1, 2, 4, 8 and 16 bytes.
 using PerSize = std::array<int, 5>;
 int of_size(const Transpose& p, const PerSize& limits) {
   return with_size(p, [&](auto size) { return limits[std::countr_zero(unsigned{size})]; });
@@ -47,7 +46,6 @@ bool aligned_for_wide(const Transpose& p) {
 
 constexpr const char* kSmallReason =
     "a is small, so the small tiles of `coarsened` keep more multiprocessors busy";
-
 constexpr const char* kThinReason =
     "a has so few rows or columns that large tiles are mostly outside the matrix";
 

@@ -26,6 +26,10 @@ struct StagedShape {
   std::size_t shared_bytes() const {
     return static_cast<std::size_t>(rows + slack) * pitch + 2 * kStagedVector;
   }
+  bool fits(const Hardware& gpu) const {  // 64 KiB per block fit each GPU
+    return shared_bytes() <= std::size_t{64} << 10 ||
+           shared_bytes() <= static_cast<std::size_t>(gpu.shared_bytes);
+  }
 };
 
 #ifdef __CUDACC__
@@ -304,10 +308,6 @@ std::int64_t part_of_rows(std::int64_t bytes, std::int64_t count, std::int64_t s
   return std::max(std::min(part, most), kPartBytes);
 }
 
-std::size_t shared_limit(const Hardware& gpu) {
-  return static_cast<std::size_t>(std::max(gpu.shared_bytes, std::int64_t{64 << 10}));
-}
-
 constexpr Tuned<int> kColumnsStaged{.value = 12 << 10, .device = "H200"};  // bytes per block
 constexpr Tuned<int> kColumnsBlocks{.value = 4, .device = "H200"};         // per multiprocessor
 constexpr Tuned<int> kRowsStaged{.value = 16 << 10, .device = "H200"};
@@ -325,8 +325,8 @@ StagedShape few_columns_shape(const Transpose& p, const Hardware& gpu) {
                     .bytes = static_cast<int>(bytes),
                     .slack = rows_aligned(p.out, kSectorBytes) ? 0 : kSectorBytes / size,
                     .pitch = static_cast<int>(bytes) + (pads ? kStagedVector : 0)};
-  // Parts of rows of out remain multiples of a sector. This limits GPUs with 64 KiB per block.
-  while (shape.shared_bytes() > shared_limit(gpu)) shape.rows -= kSectorBytes / size;
+  // Parts remain whole sectors. Costs are also computed for matrices that why_not rejects.
+  while (p.cols() <= kFew && !shape.fits(gpu)) shape.rows -= kSectorBytes / size;
   return shape;
 }
 
@@ -348,7 +348,7 @@ StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
   while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
   shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));
   if (shape.pitch % (2 * kStagedVector) == 0) shape.pitch += kStagedVector;
-  while (shape.shared_bytes() > shared_limit(gpu)) {
+  while (p.rows() <= kFew && !shape.fits(gpu)) {
     shape.bytes -= kSectorBytes;
     shape.pitch -= kSectorBytes;
   }

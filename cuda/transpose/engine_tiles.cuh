@@ -15,9 +15,9 @@ namespace {
 // out. A thread has kInFlight micro-tiles in flight, times the vectors per lane of a row of a.
 //
 // kAlign = 0: all rows start at multiples of kWidth. Otherwise, a vector of several elements is
-// realigned from two aligned vectors. The part of a row of out that a tile stores
-// starts early, at the last multiple of kAlign at or before its nominal start. So only the two ends
-// of a row of out can be incomplete sectors:
+// realigned from two aligned vectors. The part of a row of out that a tile stores starts early, at
+// the last multiple of kAlign at or before its nominal start. So only the two ends of a row of out
+// can be incomplete sectors:
 //
 //   sectors   |       |       |       |       |       |       |
 //   nominal      [    tile 0    ][    tile 1    ][  tile 2  ]
@@ -47,29 +47,10 @@ struct TileShape {
 // Tiles have 16 or 32 KiB. The sector at the end of an unaligned part of a row is needed again, so
 // L1 must have enough space to keep it. With tiles that used 200 of the 256 KiB of L1, the
 // throughput was 82 % instead of 92 %.
-template <int kSize>
-struct UnalignedTileOf {
-  using Type = TileShape<kSize, kSize, 512 / kSize, 32, 4, kSectorBytes>;
-};
-template <>
-struct UnalignedTileOf<4> {
-  using Type = TileShape<4, 4, 64, 64, 4, kSectorBytes>;
-};
-template <>
-struct UnalignedTileOf<2> {
-  using Type = TileShape<2, kVectorBytes, 16, 16, 1, kSectorBytes>;
-};
-template <>
-struct UnalignedTileOf<1> {
-  using Type = TileShape<1, 8, 16, 32, 2, kVectorBytes>;
-};
-template <int kSize>
-using UnalignedTile = typename UnalignedTileOf<kSize>::Type;
-
-// A tile with half as many rows of a. For 1-byte elements, it is faster up to about 8191x8193 (74 %
-// instead of 72 %; 5699x4389: 69 % instead of 64 %), which is a number of large tiles per
-// multiprocessor, and if a has few rows.
-using SmallUnalignedTile = TileShape<1, 8, 16, 16, 1, kVectorBytes>;
+//
+// For 1-byte elements, a tile with half as many rows of a is faster if a has few rows, and up to
+// about 8191x8193 (74 % instead of 72 %; 5699x4389: 69 % instead of 64 %), which is a number of
+// large tiles per multiprocessor.
 constexpr Tuned<double> kLargeTiles{.value = 23.27, .device = "H200"};
 constexpr Tuned<std::int64_t> kRowsForLargeTiles{.value = 1024, .device = "H200"};
 
@@ -78,12 +59,19 @@ template <class Visit>
 auto with_unaligned_tile(const Transpose& p, const Hardware& gpu, Visit visit) {
   return with_size(p, [&](auto size) {
     if constexpr (size == 1) {
-      const auto tiles = static_cast<double>(p.a.bytes() / UnalignedTile<1>::kBytes);
-      if (tiles <= kLargeTiles.on(gpu) * gpu.multiprocessors ||
-          p.rows() < kRowsForLargeTiles.on(gpu))
-        return visit(SmallUnalignedTile{});
+      using Large = TileShape<1, 8, 16, 32, 2, kVectorBytes>;
+      const auto tiles = static_cast<double>(p.a.bytes() / Large::kBytes);
+      const bool many = tiles > kLargeTiles.on(gpu) * gpu.multiprocessors;
+      return many && p.rows() >= kRowsForLargeTiles.on(gpu)
+                 ? visit(Large{})
+                 : visit(TileShape<1, 8, 16, 16, 1, kVectorBytes>{});
+    } else if constexpr (size == 2) {
+      return visit(TileShape<2, kVectorBytes, 16, 16, 1, kSectorBytes>{});
+    } else if constexpr (size == 4) {
+      return visit(TileShape<4, 4, 64, 64, 4, kSectorBytes>{});
+    } else {
+      return visit(TileShape<size, size, 512 / size, 32, 4, kSectorBytes>{});
     }
-    return visit(UnalignedTile<size>{});
   });
 }
 

@@ -89,26 +89,16 @@ struct StreamCopy {
   }
 };
 
-struct Simd {
+template <bool kStream, bool kPrefetch>
+struct OnOneThread {
   template <int kSize>
   static void run(const Matrices& m) {
-    transpose_share<kSize, false>(m, false, 0, 1);
+    transpose_share<kSize, kPrefetch>(m, kStream && worth_streaming<kSize>(m), 0, 1);
   }
 };
-
-struct Streaming {
-  template <int kSize>
-  static void run(const Matrices& m) {
-    transpose_share<kSize, false>(m, worth_streaming<kSize>(m), 0, 1);
-  }
-};
-
-struct Prefetched {
-  template <int kSize>
-  static void run(const Matrices& m) {
-    transpose_share<kSize, true>(m, worth_streaming<kSize>(m), 0, 1);
-  }
-};
+using Simd = OnOneThread<false, false>;
+using Streaming = OnOneThread<true, false>;
+using Prefetched = OnOneThread<true, true>;
 
 struct Threaded {
   template <int kSize>
