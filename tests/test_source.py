@@ -75,9 +75,12 @@ def test_a_source_contains_what_the_kernels_use_and_nothing_of_other_variants():
         *("tiled", "transpose_tiled", "kTile", "Matrix")
     ]
     wide = names_in(ado.transpose["wide"].source)
-    assert {"transpose_wide", "load_tile", "store_tile", "slot", "WideTile", "TileShape"} <= {*wide}
-    assert wide.count("transpose_tile") == 1
-    assert not {"transpose_unaligned_rows", "UnalignedTile"} & {*wide}
+    assert {"transpose_wide", "transpose_in_registers", "WideTile"} <= {*wide}
+    assert not {"transpose_unaligned_rows", "load_tile", "TileShape"} & {*wide}
+    unaligned = names_in(ado.transpose["unaligned_rows"].source)
+    assert {"load_tile", "store_tile", "slot", "TileShape"} <= {*unaligned}
+    assert unaligned.count("load_tile") == 1
+    assert not {"transpose_in_place", "InPlaceTile"} & {*unaligned}
     shapes = names_in(ado.edge_detect["fused"].source)
     assert {"sliding_window", "GaussianStage", "SobelStage", "FusedShape"} <= {*shapes}
     assert "operator/" in names_in(ado.gpp["collapse3"].source)
@@ -202,7 +205,7 @@ def test_a_changed_file_is_rejected(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=message):
         ado.transpose["tiled"].diff("padded")
     assert "element_steps.cuh" in before
-    assert ado.transpose["copy"].source.text  # needs other files only
+    assert ado.transpose["as_copy"].source.text  # needs other files only
 
 
 STEPS = """// A file.

@@ -1,5 +1,5 @@
-// Gather on the GPU: out[i] = x[index[i]]. The variants range from one index per thread to vectors
-// of indices.
+// Gather on the GPU: out[i] = x[index[i]]. The steps are naive and batched, and in_order is their
+// ceiling. There is no engine: the default is batched, or naive for a small result.
 //
 // The indices determine how many sectors the loads of x touch: the same number as a copy if the
 // index is sorted, one per element if it is random. `ado.sectors` counts them. The requested bytes
@@ -11,8 +11,10 @@
 #include "common/vector.cuh"
 
 namespace ado::cuda {
+namespace {
 
-// Gather: the operands as kernel parameters, and the dispatch on their types.
+constexpr int kGatherBatch = 4;  // elements per thread of `batched`
+constexpr int kGathered = 4;     // neighbouring elements per thread of `in_order`
 
 // Calls `visit` with the element size in bytes as a constant, and a zero of the index type.
 template <class Visit>
@@ -46,19 +48,9 @@ GatherOperands<T, Index> operands_of(const Gather& p) {
   return {p.x.as<const T>(), p.length(), p.index.as<const Index>(), p.out.as<T>(), p.count()};
 }
 
-#endif
-
-// One index per load: naive and batched.
-//
 // The load of an element cannot start before its index has arrived, so a thread waits for memory
 // twice. A warp with random indices touches 32 sectors of 32 bytes, and uses one element per
 // sector.
-
-// Elements per thread of `batched`.
-inline constexpr int kGatherBatch = 4;
-
-#ifdef __CUDACC__
-
 template <class T, class Index>
 __global__ void gather_naive(GatherOperands<T, Index> p) {
   const std::int64_t i = thread_x();
@@ -68,6 +60,10 @@ __global__ void gather_naive(GatherOperands<T, Index> p) {
 // All indices of a thread are loaded before its first element, and all elements before its first
 // store. The elements of a thread are one block apart, so that loads of indices and stores are
 // coalesced.
+//
+// Vectors of indices per load, and evict-first hints for indices and results, are not faster (H200,
+// 2026; random and sorted indices of 1.5 Ki to 64 Mi elements: 0.99 to 1.08 times the time). The
+// loads of x are the limiter.
 template <class T, class Index>
 __global__ void gather_batched(GatherOperands<T, Index> p) {
   const int threads = static_cast<int>(blockDim.x);
@@ -88,76 +84,14 @@ __global__ void gather_batched(GatherOperands<T, Index> p) {
   }
 }
 
-#endif
-
-// 16 bytes of indices per load: vector_index and evict_first, and the ceiling in_order.
-
-// Each thread gathers kGathered neighbouring elements.
-inline constexpr int kGathered = 4;
-
-#ifdef __CUDACC__
-
-// The elements of a thread are stored together, in vectors of at most 16 bytes.
-template <class T>
-using StoredVector =
-    Vector<T, (kGathered * sizeof(T) > kVectorBytes ? kVectorLength<T> : kGathered)>;
-
-// The indices of a thread: one vector of four int32, or two of two int64.
-template <class Index>
-using IndexVector = WideVector<Index>;
-
-// kReadOnce: indices and results are used once. The loads and stores have an evict-first hint
-// (.cs), so that x stays in L2.
-template <bool kReadOnce, class T>
-__device__ T load_once(const T* from) {
-  if constexpr (kReadOnce)
-    return __builtin_bit_cast(T, __ldcs(reinterpret_cast<const uint4*>(from)));
-  else
-    return *from;
-}
-template <bool kReadOnce, class V>
-__device__ void store_once(V* to, V value) {
-  if constexpr (!kReadOnce)
-    *to = value;
-  else if constexpr (sizeof(V) == 16)
-    __stcs(reinterpret_cast<uint4*>(to), __builtin_bit_cast(uint4, value));
-  else if constexpr (sizeof(V) == 8)
-    __stcs(reinterpret_cast<uint2*>(to), __builtin_bit_cast(uint2, value));
-  else
-    __stcs(reinterpret_cast<unsigned*>(to), __builtin_bit_cast(unsigned, value));
-}
-
-template <bool kReadOnce, class T, class Index>
-__global__ void gather_vectors(GatherOperands<T, Index> p) {
-  using Indices = IndexVector<Index>;
-  using Stored = StoredVector<T>;
-  constexpr int kIndices = kGathered / kVectorLength<Index>;
-  constexpr int kLength = sizeof(Stored) / sizeof(T), kStores = kGathered / kLength;
-  const std::int64_t first = thread_x() * kGathered;
-  if (first + kGathered <= p.count) {
-    Indices index[kIndices];
-    Stored element[kStores];
-#pragma unroll
-    for (int i = 0; i < kIndices; ++i)
-      index[i] = load_once<kReadOnce>(reinterpret_cast<const Indices*>(p.index + first) + i);
-#pragma unroll
-    for (int i = 0; i < kGathered; ++i)
-      element[i / kLength].at[i % kLength] =
-          *p.at(index[i / kVectorLength<Index>].at[i % kVectorLength<Index>]);
-#pragma unroll
-    for (int i = 0; i < kStores; ++i)
-      store_once<kReadOnce>(reinterpret_cast<Stored*>(p.out + first) + i, element[i]);
-  } else {
-    for (std::int64_t i = first; i < p.count; ++i) p.out[i] = *p.at(p.index[i]);
-  }
-}
-
 // The ceiling: reads element i of x (modulo the length of x) instead of the selected element, and
-// also loads the index. `vectors`: number of whole groups of kGathered elements in x.
+// also loads the index, all with accesses of up to 16 bytes. `vectors`: number of whole groups of
+// kGathered elements in x.
 template <class T, class Index>
 __global__ void gather_in_order(GatherOperands<T, Index> p, std::int64_t vectors) {
-  using Indices = IndexVector<Index>;
-  using Stored = StoredVector<T>;
+  // Vectors of at most 16 bytes: four int32 indices or two int64 indices, and the elements.
+  using Indices = WideVector<Index>;
+  using Stored = Vector<T, (kGathered * sizeof(T) > kVectorBytes ? kVectorLength<T> : kGathered)>;
   constexpr int kIndices = kGathered / kVectorLength<Index>;
   constexpr int kStores = kGathered * sizeof(T) / sizeof(Stored);
   const std::int64_t thread = thread_x();
@@ -181,8 +115,6 @@ __global__ void gather_in_order(GatherOperands<T, Index> p, std::int64_t vectors
 
 #endif
 
-namespace {
-
 Extent grid_of_elements(const Gather& p, std::int64_t per_block) {
   return grid_of(ceil_div(p.count(), per_block), 1);
 }
@@ -197,28 +129,14 @@ const char* why_slower_batched(const Gather& p, const Hardware& gpu) {
              : nullptr;
 }
 
-// On an H200, with random and with sorted indices of 1.5 Ki to 64 Mi elements, vector_index and
-// evict_first take 0.99 to 1.08 times the time of batched: the loads of x are the limiter.
-const char* why_slower_vectors(const Gather&, const Hardware&) {
-  return "the loads of x are the limiter, so batched is at least as fast";
-}
-
-const char* why_not_vectors(const Gather& p) {
+const char* why_not_in_order(const Gather& p) {
+  if (!starts_at_vector(p.x.data)) return "x is not aligned to 16 bytes";
+  if (p.length() < kGathered) return "x has fewer than 4 elements";
   if (!starts_at_vector(p.index.data)) return "index is not aligned to 16 bytes";
   return starts_at_vector(p.out.data) ? nullptr : "out is not aligned to 16 bytes";
 }
 
-const char* why_not_in_order(const Gather& p) {
-  if (!starts_at_vector(p.x.data)) return "x is not aligned to 16 bytes";
-  if (p.length() < kGathered) return "x has fewer than 4 elements";
-  return why_not_vectors(p);
-}
-
 constexpr Blocks kBlocks = {{{256}, {128}, {512}, {1024}}};
-
-Extent grid_of_vectors(const Gather& p, Extent block) {
-  return grid_of_elements(p, std::int64_t{block.x} * kGathered);
-}
 
 constexpr Variant<Gather> kVariants[] = {
     {.name = "in_order",
@@ -226,7 +144,8 @@ constexpr Variant<Gather> kVariants[] = {
      .ceiling = true,
      .why_not = why_not_in_order,
      .blocks = kBlocks,
-     .grid = grid_of_vectors,
+     .grid = [](const Gather& p,
+                Extent block) { return grid_of_elements(p, std::int64_t{block.x} * kGathered); },
      .bytes = bytes_of_elements,
      .run = ADO_RUN([](const Gather& p, const Launch& go) {
        with_types(p, [&]<class Index>(auto size, Index) {
@@ -257,35 +176,6 @@ constexpr Variant<Gather> kVariants[] = {
        with_types(p, [&]<class Index>(auto size, Index) {
          using T = Element<size>;
          launch(go, gather_batched<T, Index>, operands_of<T, Index>(p));
-       });
-     })},
-    {.name = "vector_index",
-     .changes = {"Loads indices with 16-byte accesses and stores neighbouring elements as vectors.",
-                 Step::kWider},
-     .why_not = why_not_vectors,
-     .why_slower = why_slower_vectors,
-     .blocks = kBlocks,
-     .grid = grid_of_vectors,
-     .bytes = bytes_of_elements,
-     .run = ADO_RUN([](const Gather& p, const Launch& go) {
-       with_types(p, [&]<class Index>(auto size, Index) {
-         using T = Element<size>;
-         launch(go, gather_vectors<false, T, Index>, operands_of<T, Index>(p));
-       });
-     })},
-    {.name = "evict_first",
-     .changes =
-         {"Accesses indices and results with an evict-first hint, so that L2 keeps more of x.",
-          Step::kDramReuse},
-     .why_not = why_not_vectors,
-     .why_slower = why_slower_vectors,
-     .blocks = kBlocks,
-     .grid = grid_of_vectors,
-     .bytes = bytes_of_elements,
-     .run = ADO_RUN([](const Gather& p, const Launch& go) {
-       with_types(p, [&]<class Index>(auto size, Index) {
-         using T = Element<size>;
-         launch(go, gather_vectors<true, T, Index>, operands_of<T, Index>(p));
        });
      })},
 };

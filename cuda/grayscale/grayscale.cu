@@ -1,11 +1,8 @@
-// Grayscale on the GPU: out = the luminance of each pixel. The variants range from 1-byte loads to
-// 16-byte loads.
+// Grayscale on the GPU: out = the luminance of each pixel. The steps naive, two_pixels and wide
+// range from 1-byte loads to 16-byte loads. There is no engine: the default is wide.
 //
 // The kernels read three or four bytes and write one byte per pixel, so they are memory-bound.
 // Arrays are packed, so the pixels of all images of a batch form one contiguous row.
-//
-// Percentages in the comments are relative to cudaMemcpy's speed for the same number of bytes, for
-// 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/grayscale.hpp"
 
 #include "image/packed_pixels.cuh"
@@ -15,21 +12,22 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// In `wide`, each thread has four groups of four pixels in flight. For fewer than kFewPixels
-// pixels, it has one group, because four groups per thread would result in too few blocks. Tuned on
-// an H200.
+template <int kGroups>
+constexpr int kWidePixels = kThreads * 4 * kGroups;  // per block of `wide`
+
+// In `wide`, each thread has four groups of four pixels in flight. If that results in at most
+// kFewBlocks whole blocks per multiprocessor, it has one group, so that there are more blocks.
 constexpr int kManyGroups = 4, kFewGroups = 1;
-constexpr std::int64_t kFewPixels = 1 << 22;
+constexpr Tuned<double> kFewBlocks{.value = 7.75, .device = "H200"};
 
 // Calls `visit` with the number of groups per thread as a constant.
 template <class Visit>
-auto with_groups(std::int64_t pixels, Visit visit) {
-  return pixels < kFewPixels ? visit(std::integral_constant<int, kFewGroups>{})
-                             : visit(std::integral_constant<int, kManyGroups>{});
+auto with_groups(std::int64_t pixels, const Hardware& gpu, Visit visit) {
+  const auto blocks = static_cast<double>(pixels / kWidePixels<kManyGroups>);
+  return blocks <= kFewBlocks.on(gpu) * gpu.multiprocessors
+             ? visit(std::integral_constant<int, kFewGroups>{})
+             : visit(std::integral_constant<int, kManyGroups>{});
 }
-
-template <int kGroups>
-constexpr int kWidePixels = kThreads * 4 * kGroups;  // per block
 
 // Calls `visit` with the number of channels as a constant.
 template <class Visit>
@@ -70,7 +68,7 @@ __device__ bool aligned(const void* at, int bytes) {
 }
 
 // One thread per pixel. The work per block is so small that the GPU cannot launch blocks as fast as
-// they finish. Blocks of 128 threads take 1.8 times as long as blocks of 256 (25 % and 45 %).
+// they finish. Blocks of 128 threads take 1.8 times as long as blocks of 256 (H200, 2026).
 template <int kChannels>
 __global__ void grayscale_naive(Line<kChannels> line) {
   const std::int64_t pixel = block_x() * blockDim.x + threadIdx.x;
@@ -107,9 +105,8 @@ __global__ void grayscale_two_pixels(Line<kChannels> line) {
 
 // Four pixels per load of 16 bytes; their luminances are stored as one 32-bit word. With three
 // channels, three loads of 4 bytes. One group of four pixels per thread has too few loads in flight
-// (98 %, and 92 % with three channels). With two or more groups, the kernel is at least as fast as
-// a copy (101 to 105 %, because it writes less than it reads). The groups of a thread are one block
-// apart, so that the accesses of a warp are coalesced:
+// (98 % of cudaMemcpy's throughput, 92 % with three channels; H200, 2026). The groups of a thread
+// are one block apart, so that the accesses of a warp are coalesced:
 //
 //   group of four pixels   |  0    1   ...  255 | 256  257  ...  511 | 512 ...
 //   thread                 |  0    1   ...  255 |  0    1   ...  255 |  0  ...
@@ -190,13 +187,13 @@ constexpr Variant<Grayscale> kVariants[] = {
           Step::kInFlight, Step::kWider},
      .blocks = {{{kThreads}}},
      .grid =
-         [](const Grayscale& p, Extent) {
-           return with_groups(p.out.elements(),
+         [](const Grayscale& p, Extent, const Hardware& gpu) {
+           return with_groups(p.out.elements(), gpu,
                               [&](auto groups) { return grid_of_pixels(p, kWidePixels<groups>); });
          },
      .run = ADO_RUN([](const Grayscale& p, const Launch& go) {
        with_channels(p, [&](auto channels) {
-         with_groups(p.out.elements(), [&](auto groups) {
+         with_groups(p.out.elements(), go.hardware, [&](auto groups) {
            launch(go, grayscale_wide<channels, groups>, line_of<channels>(p));
          });
        });

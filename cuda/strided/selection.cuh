@@ -83,10 +83,10 @@ inline constexpr int kStagedThreads = 256;
 inline constexpr int kStagedVectors = 4;  // in flight per thread
 inline constexpr int kStagedBytes = kStagedThreads * kStagedVectors * kVectorBytes;
 
-// With fewer results, the barrier per tile costs more than the saved requests: on an H200, up to 9
-// % of the time of a kernel with one load per element. With more results, staged takes 0.96 to 1.02
-// times the time of that kernel.
-inline constexpr std::int64_t kFewestStagedResults = std::int64_t{4} << 20;
+// With fewer results, the barrier per tile costs more than the saved requests: on an H200 (2026),
+// up to 9 % of the time of a kernel with one load per element. With more results, staged takes 0.96
+// to 1.02 times the time of that kernel.
+inline constexpr Tuned<std::int64_t> kFewestStagedResults{.value = 4 << 20, .device = "H200"};
 
 // Elements per block. Their bytes fit the tile at any alignment. The number is a multiple of 32, so
 // that each block stores whole sectors of an aligned result. 0: the elements are too far apart.
@@ -282,9 +282,9 @@ constexpr Variant<Routine> staged_row(const char* name, Change changes) {
           [](const Routine& p) {
             return staged_elements(step_bytes<Access>(p)) > 0 ? nullptr : Access::kTooFarApart;
           },
-      .why_slower = [](const Routine& p, const Hardware&) -> const char* {
+      .why_slower = [](const Routine& p, const Hardware& gpu) -> const char* {
         if (step_bytes<Access>(p) > kSectorBytes) return Access::kUnusedSectors;
-        return p.out.elements() < kFewestStagedResults ? Access::kTooFewToStage : nullptr;
+        return p.out.elements() < kFewestStagedResults.on(gpu) ? Access::kTooFewToStage : nullptr;
       },
       .blocks = {{{kStagedThreads}}},
       .grid =

@@ -45,6 +45,14 @@ Matrix<T> matrix(const Array& m) {
 using Bytes = Matrix<std::byte>;
 using ConstBytes = Matrix<const std::byte>;
 
+ConstBytes input_bytes(const Transpose& p) {
+  return {p.a.data, p.rows(), p.cols() * p.a.type.size, p.a.stride[0]};
+}
+
+Bytes output_bytes(const Transpose& p) {
+  return {p.out.data, p.cols(), p.rows() * p.out.type.size, p.out.stride[0]};
+}
+
 __device__ int offset_within(const std::byte* address, int bytes) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % bytes);
 }

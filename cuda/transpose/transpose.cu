@@ -6,119 +6,18 @@
 // direct transpose either loads or stores across the rows. The variants avoid that with a tile in
 // shared memory, then use fewer and wider accesses, and then handle unaligned rows.
 //
-// The files in reading order: element_steps.cuh, vector_steps.cuh, thin_steps.cuh and copy.cuh.
-// This file contains the list of variants.
-#include "transpose/copy.cuh"           // the ceiling, and as_copy
-#include "transpose/element_steps.cuh"  // naive, tiled, padded, coarsened
-#include "transpose/thin_steps.cuh"     // few_columns, few_rows
-#include "transpose/vector_steps.cuh"   // wide, unaligned_rows, in_place
+// Read the steps in this order, beside the slides "Matrix Transpose":
+//
+//   1. element_steps.cuh   naive, narrow_blocks, tiled, padded, coarsened; and the ceiling, copy
+//   2. wide_step.cuh       wide
+//
+// The engine of the default call contains no further steps: engine_tiles.cuh (unaligned_rows,
+// in_place), engine_thin.cuh (few_columns, few_rows) and engine_copy.cuh (as_copy) are for matrices
+// of other layouts and shapes, and engine_choice.cuh chooses among the variants.
+#include "transpose/engine_choice.cuh"
 
 namespace ado::cuda {
 namespace {
-
-constexpr const char* kNotInPlace =
-    "out is a, so blocks would overwrite elements that other blocks have not read yet; use "
-    "`in_place`";
-const char* why_not_elements(const Transpose& p) { return p.in_place() ? kNotInPlace : nullptr; }
-
-// The limits below are crossover points measured on an H200, L2 flushed.
-
-// Tiles of `coarsened` per multiprocessor.
-double element_tiles(const Transpose& p, const Hardware& gpu) {
-  return static_cast<double>(grid_over(p, kTile, kTile).volume()) /
-         std::max(gpu.multiprocessors, 1);
-}
-
-// Variants with a tile in shared memory need a barrier between load and store.
-constexpr std::int64_t kTiny = 32768;  // elements
-const char* why_slower_tile(const Transpose& p, const Hardware&) {
-  return p.a.elements() <= kTiny ? "a is small and latency dominates, so `narrow_blocks`, which "
-                                   "has no barrier, is faster"
-                                 : nullptr;
-}
-
-bool aligned_for_wide(const Transpose& p) {
-  return rows_aligned(p.a, kVectorBytes) && rows_aligned(p.out, kVectorBytes);
-}
-
-constexpr const char* kSmallReason =
-    "a is small, so the small tiles of `coarsened` keep more multiprocessors busy";
-
-constexpr const char* kThinReason =
-    "a has so few rows or columns that large tiles are mostly outside the matrix";
-
-const char* why_not_wide(const Transpose& p) {
-  if (p.in_place()) return kNotInPlace;
-  return aligned_for_wide(p) ? nullptr : "rows are not aligned to 16 bytes";
-}
-
-const char* why_slower_wide(const Transpose& p, const Hardware& gpu) {
-  if (element_tiles(p, gpu) < (p.a.type.size == 1 ? 24 : 12)) return kSmallReason;
-  if (p.a.type.size == 8 && std::min(p.rows(), p.cols()) <= 96) return kThinReason;
-  return p.a.type.size == 16 && p.cols() <= 48 ? kThinReason : nullptr;
-}
-
-const char* why_slower_unaligned_rows(const Transpose& p, const Hardware& gpu) {
-  if (rows_aligned(p.a, kVectorBytes) && rows_aligned(p.out, kSectorBytes))
-    return "rows of a are aligned to 16 bytes and rows of out to 32 bytes, so `wide` already uses "
-           "whole vectors and sectors";
-  const int size = p.a.type.size;
-  const double crossover = size == 1 ? 24 : size == 2 ? 28 : size == 4 ? 20 : 10;
-  if (element_tiles(p, gpu) < crossover) return kSmallReason;
-  return size == 16 && p.cols() <= 48 ? kThinReason : nullptr;
-}
-
-// Returns why another variant is faster for a matrix with long rows (of a or out) of `length`
-// elements and short rows of `bytes` bytes.
-const char* why_slower_few(const Transpose& p, const Hardware& gpu, std::int64_t length,
-                           std::int64_t bytes) {
-  const int size = p.a.type.size;
-  const double parts = static_cast<double>(length * size) / kPartBytes;
-  if (element_tiles(p, gpu) < 8 || parts < 1.5 * gpu.multiprocessors) return kSmallReason;
-  const bool wide = aligned_for_wide(p);
-  const std::int64_t limit = size == 1   ? (wide ? 192 : 257)
-                             : size == 2 ? (wide ? 192 : 352)
-                             : size == 4 ? (wide ? 256 : 512)
-                             : size == 8 ? 512
-                                         : 256;
-  return bytes < limit ? nullptr : "short rows are long enough for the tiles of other variants";
-}
-
-const char* why_not_few_columns(const Transpose& p) {
-  if (p.in_place()) return kNotInPlace;
-  if (p.cols() > kFew) return "a has more than 256 columns";
-  return p.a.packed() ? nullptr : "rows of a are padded, so whole rows are not contiguous";
-}
-
-const char* why_slower_few_columns(const Transpose& p, const Hardware& gpu) {
-  return why_slower_few(p, gpu, p.rows(), p.cols() * p.a.type.size);
-}
-
-const char* why_not_few_rows(const Transpose& p) {
-  if (p.in_place()) return kNotInPlace;
-  if (p.rows() > kFew) return "a has more than 256 rows";
-  return p.out.packed() ? nullptr : "rows of out are padded, so whole rows are not contiguous";
-}
-
-const char* why_slower_few_rows(const Transpose& p, const Hardware& gpu) {
-  return why_slower_few(p, gpu, p.cols(), p.rows() * p.a.type.size);
-}
-
-const char* why_not_as_copy(const Transpose& p) {
-  if (p.in_place()) return kNotInPlace;
-  if (p.rows() != 1 && p.cols() != 1) return "a has more than one row and more than one column";
-  if (!p.a.packed() || !p.out.packed()) return "elements are not contiguous";
-  return nullptr;
-}
-
-const char* why_not_in_place(const Transpose& p) { return p.in_place() ? nullptr : "out is not a"; }
-
-const char* why_not_copy(const Transpose& p) {
-  if (!p.a.packed() || !p.out.packed()) return "rows are padded, so the bytes are not contiguous";
-  if (!starts_at_vector(p.a.data) || !starts_at_vector(p.out.data))
-    return "the arrays are not aligned to 16 bytes";
-  return nullptr;
-}
 
 Extent grid_of_element_tiles(const Transpose& p, Extent) { return grid_over(p, kTile, kTile); }
 
@@ -204,17 +103,14 @@ constexpr Variant<Transpose> kVariants[] = {
      .why_not = why_not_wide,
      .why_slower = why_slower_wide,
      .blocks = {{kBlock}},
-     .grid =
-         [](const Transpose& p, Extent) {
-           return with_size(p, [&](auto size) { return grid_of_tiles(p, WideTile<size>{}); });
-         },
+     .grid = [](const Transpose& p, Extent) { return grid_of_wide_tiles(p); },
      .shared_bytes =
          [](const Transpose& p, Extent) {
            return with_size(p, [](auto size) { return std::size_t{WideTile<size>::kBytes}; });
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
-         launch(go, transpose_wide<WideTile<size>>, input_bytes(p), output_bytes(p));
+         launch(go, transpose_wide<size>, input_bytes(p), output_bytes(p));
        });
      })},
     {.name = "unaligned_rows",
@@ -223,25 +119,26 @@ constexpr Variant<Transpose> kVariants[] = {
      .why_slower = why_slower_unaligned_rows,
      .blocks = {{kBlock}},
      .grid =
-         [](const Transpose& p, Extent) {
-           return with_unaligned_tile(p, [&](auto shape) { return grid_of_tiles(p, shape); });
+         [](const Transpose& p, Extent, const Hardware& gpu) {
+           return with_unaligned_tile(
+               p, gpu, [&](auto shape) { return grid_of_unaligned_tiles(p, shape); });
          },
      .shared_bytes =
-         [](const Transpose& p, Extent) {
+         [](const Transpose& p, Extent, const Hardware& gpu) {
            return with_unaligned_tile(
-               p, [](auto shape) { return std::size_t{decltype(shape)::kBytes}; });
+               p, gpu, [](auto shape) { return std::size_t{decltype(shape)::kBytes}; });
          },
      // Vectors that two tiles load are counted twice.
      .bytes =
-         [](const Transpose& p) {
-           return with_unaligned_tile(p, [&](auto shape) {
+         [](const Transpose& p, const Hardware& gpu) {
+           return with_unaligned_tile(p, gpu, [&](auto shape) {
              using Shape = decltype(shape);
              return static_cast<double>(p.a.bytes()) *
                     (1 + static_cast<double>(Shape::kLoaded) / Shape::kStored);
            });
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
-       with_unaligned_tile(p, [&](auto shape) {
+       with_unaligned_tile(p, go.hardware, [&](auto shape) {
          launch(go, transpose_unaligned_rows<decltype(shape)>, input_bytes(p), output_bytes(p));
        });
      })},
@@ -251,19 +148,20 @@ constexpr Variant<Transpose> kVariants[] = {
      .why_not = why_not_few_columns,
      .why_slower = why_slower_few_columns,
      .blocks = {{kBlock}},
-     .grid = [](const Transpose& p, Extent) { return grid_of_few_columns(p); },
-     .shared_bytes = [](const Transpose& p, Extent) { return few_columns_shape(p).shared_bytes(); },
+     .grid = grid_of_few_columns,
+     .shared_bytes = [](const Transpose& p, Extent,
+                        const Hardware& gpu) { return few_columns_shape(p, gpu).shared_bytes(); },
      // Rows that two blocks load are counted twice.
      .bytes =
-         [](const Transpose& p) {
-           const StagedShape shape = few_columns_shape(p);
+         [](const Transpose& p, const Hardware& gpu) {
+           const StagedShape shape = few_columns_shape(p, gpu);
            return static_cast<double>(p.a.bytes()) *
                   (2 + static_cast<double>(shape.slack) / shape.rows);
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
          launch(go, transpose_few_columns<size>, input_bytes(p), output_bytes(p),
-                few_columns_shape(p));
+                few_columns_shape(p, go.hardware));
        });
      })},
     {.name = "few_rows",
@@ -272,11 +170,13 @@ constexpr Variant<Transpose> kVariants[] = {
      .why_not = why_not_few_rows,
      .why_slower = why_slower_few_rows,
      .blocks = {{kBlock}},
-     .grid = [](const Transpose& p, Extent) { return grid_of_few_rows(p); },
-     .shared_bytes = [](const Transpose& p, Extent) { return few_rows_shape(p).shared_bytes(); },
+     .grid = grid_of_few_rows,
+     .shared_bytes = [](const Transpose& p, Extent,
+                        const Hardware& gpu) { return few_rows_shape(p, gpu).shared_bytes(); },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
-         launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p), few_rows_shape(p));
+         launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p),
+                few_rows_shape(p, go.hardware));
        });
      })},
     {.name = "as_copy",

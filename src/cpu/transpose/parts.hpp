@@ -1,4 +1,5 @@
-// Transposes parts of matrices in registers, directly from memory to memory.
+// Transpose, engine: parts of matrices in registers, directly from memory to memory. average_matvec
+// also uses it.
 #pragma once
 
 #include "core/streaming.hpp"

@@ -1,8 +1,12 @@
 // Transpose on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+//
+// Read the steps in this order: NaiveLoops and Blocked below; then simd, streaming, prefetch and
+// threaded, which are transpose_share in tiles.hpp with registers.hpp. The engine, `direct` in
+// engine_direct.hpp with parts.hpp, is for small and thin matrices.
 #include "routines/transpose.hpp"
 
 #include "cpu/common/ceilings.hpp"
-#include "cpu/transpose/direct.hpp"
+#include "cpu/transpose/engine_direct.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -25,25 +29,19 @@ void run(const Transpose& p, const Launch&) {
   }
 }
 
-// ---- element by element ----
-
 struct NaiveLoops {
   template <int kSize>
   static void run(const Matrices& m) {
     const int64_t nanoseconds = 10 + touch_nanoseconds(m.out_row);
-    const int64_t elements = Checkpoints::kBetween / nanoseconds + 1;
     Checkpoints checkpoints;
     for (int64_t row = 0; row < m.rows; ++row) {
-      const auto piece = [&](int64_t begin, int64_t end) {
-        if (m.in_place) {
-          for (int64_t col = begin; col < end; ++col)
-            swap_elements<kSize>(m.to(row, col), m.to(col, row));
-        } else {
-          for (int64_t col = begin; col < end; ++col)
-            copy_element<kSize>(m.to(row, col), m.from(row, col));
-        }
-      };
-      checkpoints.in_pieces_of(elements, nanoseconds, m.in_place ? row + 1 : 0, m.cols, piece);
+      for (int64_t col = m.in_place ? row + 1 : 0; col < m.cols; ++col) {
+        checkpoints.add(nanoseconds);
+        if (m.in_place)
+          swap_elements<kSize>(m.to(row, col), m.to(col, row));
+        else
+          copy_element<kSize>(m.to(row, col), m.from(row, col));
+      }
     }
   }
 };
@@ -72,8 +70,6 @@ struct Blocked {
   }
 };
 
-// ---- the steps ----
-
 // Outputs of at least this size are stored with non-temporal stores. a and out of 8 MiB each fill
 // half of an L3 of 32 MiB, and a larger output would be evicted before it is read. In repeated
 // calls on one thread (Zen 5, float32), ordinary stores are 10 % faster at 8 MiB, equal at 11 MiB,
@@ -93,26 +89,16 @@ struct StreamCopy {
   }
 };
 
-struct Simd {
+template <bool kStream, bool kPrefetch>
+struct OnOneThread {
   template <int kSize>
   static void run(const Matrices& m) {
-    transpose_share<kSize, false>(m, false, 0, 1);
+    transpose_share<kSize, kPrefetch>(m, kStream && worth_streaming<kSize>(m), 0, 1);
   }
 };
-
-struct Streaming {
-  template <int kSize>
-  static void run(const Matrices& m) {
-    transpose_share<kSize, false>(m, worth_streaming<kSize>(m), 0, 1);
-  }
-};
-
-struct Prefetched {
-  template <int kSize>
-  static void run(const Matrices& m) {
-    transpose_share<kSize, true>(m, worth_streaming<kSize>(m), 0, 1);
-  }
-};
+using Simd = OnOneThread<false, false>;
+using Streaming = OnOneThread<true, false>;
+using Prefetched = OnOneThread<true, true>;
 
 struct Threaded {
   template <int kSize>

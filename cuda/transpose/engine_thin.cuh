@@ -1,4 +1,4 @@
-// Transpose of matrices with few columns or rows: the kernels few_columns and few_rows. A part of a
+// Transpose, engine: few_columns and few_rows, for matrices with few columns or rows. A part of a
 // is copied to a tile in shared memory byte for byte, and elements are gathered from the tile.
 //
 //   a in global memory --8 bytes, asynchronously--> shared memory
@@ -11,8 +11,7 @@
 #pragma once
 
 #include "common/async_copy.cuh"
-#include "transpose/registers.cuh"
-#include "transpose/tile_shape.cuh"
+#include "transpose/wide_step.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -20,12 +19,16 @@ namespace {
 constexpr int kStagedVector = 8;  // bytes per asynchronous copy
 
 // The part of a that a thread block stages: `rows` rows of `bytes` bytes, and `slack` rows before
-// them (tile_shape.cuh). Rows are `pitch` bytes apart in shared memory. Each row is copied by
+// them (TileShape). Rows are `pitch` bytes apart in shared memory. Each row is copied by
 // `lanes` threads.
 struct StagedShape {
   int rows = 0, bytes = 0, slack = 0, pitch = 0, lanes = 0;
   std::size_t shared_bytes() const {
     return static_cast<std::size_t>(rows + slack) * pitch + 2 * kStagedVector;
+  }
+  bool fits(const Hardware& gpu) const {  // 64 KiB per block fit each GPU
+    return shared_bytes() <= std::size_t{64} << 10 ||
+           shared_bytes() <= static_cast<std::size_t>(gpu.shared_bytes);
   }
 };
 
@@ -297,48 +300,64 @@ constexpr std::int64_t kPartBytes = 256;
 
 // Returns the number of bytes of each of `count` long rows that a thread block processes, so that
 // it processes about `staged` bytes in total. If possible, rows of `bytes` bytes are divided into
-// at least `parts` parts, so that all multiprocessors have blocks.
+// at least `parts` parts, so that all multiprocessors have several blocks.
 std::int64_t part_of_rows(std::int64_t bytes, std::int64_t count, std::int64_t staged,
                           std::int64_t parts) {
   const std::int64_t part = ceil_div(staged / count, kPartBytes) * kPartBytes;
-  return std::max(std::min(part, bytes / parts / kPartBytes * kPartBytes), kPartBytes);
+  const std::int64_t most = bytes / std::max(parts, std::int64_t{1}) / kPartBytes * kPartBytes;
+  return std::max(std::min(part, most), kPartBytes);
 }
 
+constexpr Tuned<int> kColumnsStaged{.value = 12 << 10, .device = "H200"};  // bytes per block
+constexpr Tuned<int> kColumnsBlocks{.value = 4, .device = "H200"};         // per multiprocessor
+constexpr Tuned<int> kRowsStaged{.value = 16 << 10, .device = "H200"};
+constexpr Tuned<int> kRowsBlocks{.value = 2, .device = "H200"};
+
 // Pads the rows of the tile by one vector if all rows would otherwise start in the same few banks.
-StagedShape few_columns_shape(const Transpose& p) {
+StagedShape few_columns_shape(const Transpose& p, const Hardware& gpu) {
   if (p.cols() == 0) return {.rows = 1};
   const int size = p.a.type.size;
   const std::int64_t bytes = p.cols() * size;
   const bool pads = bytes % (2 * kStagedVector) == 0 && starts_at_vector(p.a.data, kStagedVector);
-  return {.rows = static_cast<int>(part_of_rows(p.rows() * size, p.cols(), 12 << 10, 528)) / size,
-          .bytes = static_cast<int>(bytes),
-          .slack = rows_aligned(p.out, kSectorBytes) ? 0 : kSectorBytes / size,
-          .pitch = static_cast<int>(bytes) + (pads ? kStagedVector : 0)};
+  const std::int64_t part = part_of_rows(p.rows() * size, p.cols(), kColumnsStaged.on(gpu),
+                                         kColumnsBlocks.on(gpu) * gpu.multiprocessors);
+  StagedShape shape{.rows = static_cast<int>(part) / size,
+                    .bytes = static_cast<int>(bytes),
+                    .slack = rows_aligned(p.out, kSectorBytes) ? 0 : kSectorBytes / size,
+                    .pitch = static_cast<int>(bytes) + (pads ? kStagedVector : 0)};
+  // Parts remain whole sectors. Costs are also computed for matrices that why_not rejects.
+  while (p.cols() <= kFew && !shape.fits(gpu)) shape.rows -= kSectorBytes / size;
+  return shape;
 }
 
-Extent grid_of_few_columns(const Transpose& p) {
+Extent grid_of_few_columns(const Transpose& p, Extent, const Hardware& gpu) {
   if (p.cols() == 0) return {};
-  return grid_of(ceil_div(p.rows(), few_columns_shape(p).rows), 1);
+  return grid_of(ceil_div(p.rows(), few_columns_shape(p, gpu).rows), 1);
 }
 
 // The block processes one sector less than `part` bytes per row, because a row may start within a
 // vector. Neighbouring rows of the tile then share no vector. The pitch is congruent to the stride
 // of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements of a
 // column are in different banks.
-StagedShape few_rows_shape(const Transpose& p) {
+StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
   if (p.rows() == 0) return {.bytes = 1};
   const int size = p.a.type.size;
-  const auto part = static_cast<int>(part_of_rows(p.cols() * size, p.rows(), 16 << 10, 264));
+  const auto part = static_cast<int>(part_of_rows(p.cols() * size, p.rows(), kRowsStaged.on(gpu),
+                                                  kRowsBlocks.on(gpu) * gpu.multiprocessors));
   StagedShape shape{.rows = static_cast<int>(p.rows()), .bytes = part - kSectorBytes, .lanes = 32};
   while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
   shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));
   if (shape.pitch % (2 * kStagedVector) == 0) shape.pitch += kStagedVector;
+  while (p.rows() <= kFew && !shape.fits(gpu)) {
+    shape.bytes -= kSectorBytes;
+    shape.pitch -= kSectorBytes;
+  }
   return shape;
 }
 
-Extent grid_of_few_rows(const Transpose& p) {
+Extent grid_of_few_rows(const Transpose& p, Extent, const Hardware& gpu) {
   if (p.rows() == 0) return {};
-  return grid_of(ceil_div(p.cols() * p.a.type.size, few_rows_shape(p).bytes), 1);
+  return grid_of(ceil_div(p.cols() * p.a.type.size, few_rows_shape(p, gpu).bytes), 1);
 }
 
 }  // namespace

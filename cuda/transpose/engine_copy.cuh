@@ -1,31 +1,11 @@
-// Transpose: the ceiling (a copy of the same number of bytes), and as_copy, which transposes a
-// single row or column by copying it.
+// Transpose, engine: vectors of unaligned rows, and as_copy, which transposes a single row or
+// column by copying it.
 #pragma once
 
 #include "transpose/matrix.cuh"
-#include "transpose/registers.cuh"
 
 namespace ado::cuda {
 namespace {
-
-#ifdef __CUDACC__
-
-// One 16-byte vector per thread is the fastest of the versions tried: 4.28 TB/s for 2 GiB on an
-// H200, where cudaMemcpy reaches 4.27 TB/s. The resident blocks then span the least memory, which
-// keeps DRAM pages open. Slower versions: 2, 4 or 8 vectors per thread (3 to 6 %), the bulk copy
-// engine (0.5 to 4 %, in a persistent ring 8 %), and loads that bypass L1 (3 %). Prefetch and
-// evict-first hints made no difference.
-__global__ void transpose_copy(const std::byte* a, std::byte* out, std::int64_t bytes) {
-  const std::int64_t first =
-      (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kVectorBytes;
-  if (first + kVectorBytes <= bytes) {
-    *reinterpret_cast<uint4*>(out + first) = *reinterpret_cast<const uint4*>(a + first);
-  } else {
-    for (std::int64_t i = first; i < bytes; ++i) out[i] = a[i];
-  }
-}
-
-#endif
 
 // The bytes of out: `before` bytes, whole aligned vectors, and the remaining bytes.
 struct CopyParts {
@@ -71,6 +51,36 @@ bool same_alignment(const Transpose& p) {
 }
 
 #ifdef __CUDACC__
+
+// The vector that starts `offset` bytes after `first` and ends in `second`:
+//
+//   aligned to    kWidth         kWidth         kWidth
+//                 |    first     |    second    |
+//                 |----->[    result    ]       |
+//                  offset
+//
+// Selects whole words by the bits of the offset (2 words, 1 word), then shifts by the remaining
+// bytes.
+template <int kWords>
+__device__ Vector<unsigned, kWords> realign(Vector<unsigned, kWords> first,
+                                            Vector<unsigned, kWords> second, unsigned offset) {
+  unsigned word[2 * kWords];
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) {
+    word[w] = first.at[w];
+    word[kWords + w] = second.at[w];
+  }
+#pragma unroll
+  for (int step = kWords / 2; step > 0; step /= 2)
+#pragma unroll
+    for (int w = 0; w < 2 * kWords - step; ++w)
+      word[w] = offset & (4 * step) ? word[w + step] : word[w];
+  Vector<unsigned, kWords> result;
+#pragma unroll
+  for (int w = 0; w < kWords; ++w)
+    result.at[w] = __funnelshift_r(word[w], word[w + 1], 8 * (offset % 4));
+  return result;
+}
 
 // Transposes a matrix with one row or one column, whose elements stay in order. Each of the bytes
 // before the first vector and after the last one has a separate thread. A loop over these bytes

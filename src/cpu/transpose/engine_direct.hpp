@@ -1,4 +1,4 @@
-// Transposes small and thin matrices without the buffer of a tile.
+// Transpose, engine: small and thin matrices, without the buffer of a tile.
 #pragma once
 
 #include "cpu/transpose/parts.hpp"

@@ -1,14 +1,123 @@
-// Transpose by vectors: the kernels wide, unaligned_rows and in_place.
+// Transpose, engine: unaligned_rows and in_place, which load and store the tiles of `wide` at any
+// alignment.
 //
-//   a in global memory --16 bytes--> registers --transposed, 16 bytes--> shared memory
-//   shared memory --16 bytes--> registers --16 bytes--> out in global memory
+// The shapes are tuned on an H200 (2026). Percentages are relative to the throughput of cudaMemcpy
+// for the same number of bytes, L2 flushed.
 #pragma once
 
-#include "transpose/registers.cuh"
-#include "transpose/tile_shape.cuh"
+#include "transpose/engine_copy.cuh"
+#include "transpose/wide_step.cuh"
 
 namespace ado::cuda {
 namespace {
+
+// Describes a tile: kAcross vectors of kWidth bytes along the rows of a, kLoaded along the rows of
+// out. A thread has kInFlight micro-tiles in flight, times the vectors per lane of a row of a.
+//
+// kAlign = 0: all rows start at multiples of kWidth. Otherwise, a vector of several elements is
+// realigned from two aligned vectors. The part of a row of out that a tile stores starts early, at
+// the last multiple of kAlign at or before its nominal start. So only the two ends of a row of out
+// can be incomplete sectors:
+//
+//   sectors   |       |       |       |       |       |       |
+//   nominal      [    tile 0    ][    tile 1    ][  tile 2  ]
+//   stored       [  tile 0   ][    tile 1    ][   tile 2    ]
+//   early                     <->   less than kAlign bytes, the same for all tiles of the row
+//
+// The early elements belong to the previous tile, so each tile loads kSlack more vectors than it
+// stores: the kAlign bytes before its nominal start.
+template <int kSize_, int kWidth_, int kAcross_, int kLoaded_, int kInFlight_, int kAlign_ = 0>
+struct TileShape {
+  static constexpr int kSize = kSize_, kWidth = kWidth_, kAcross = kAcross_, kLoaded = kLoaded_;
+  static constexpr int kInFlight = kInFlight_, kAlign = kAlign_;
+  static constexpr int kSide = kWidth / kSize;  // elements per vector, side of a micro-tile
+  static constexpr int kSlack = kAlign / kWidth, kStored = kLoaded - kSlack;
+  static constexpr int kTileRows = kStored * kSide, kTileCols = kAcross * kSide;  // of a
+  static constexpr int kVectors = kAcross * kSide * kLoaded;
+  static constexpr int kBytes = kVectors * kWidth;  // of shared memory
+  static constexpr bool kRealigns = kAlign > 0 && kSize < kWidth;
+  static constexpr int kMargin = kRealigns ? 1 : 0;  // rows around it that aligned loads may touch
+};
+
+// If rows are unaligned, a vector of several elements needs two loads and a shift. Elements of 4
+// bytes and more are therefore moved one by one, still in whole sectors. Smaller elements are moved
+// by realigned vectors: 2-byte elements by 16-byte vectors (89 %; 8-byte vectors: 83 %), 1-byte
+// elements by 8-byte vectors (82 %; 16-byte vectors: 68 %).
+//
+// Tiles have 16 or 32 KiB. The sector at the end of an unaligned part of a row is needed again, so
+// L1 must have enough space to keep it. With tiles that used 200 of the 256 KiB of L1, the
+// throughput was 82 % instead of 92 %.
+//
+// For 1-byte elements, a tile with half as many rows of a is faster if a has few rows, and up to
+// about 8191x8193 (74 % instead of 72 %; 5699x4389: 69 % instead of 64 %), which is a number of
+// large tiles per multiprocessor.
+constexpr Tuned<double> kLargeTiles{.value = 23.27, .device = "H200"};
+constexpr Tuned<std::int64_t> kRowsForLargeTiles{.value = 1024, .device = "H200"};
+
+// Calls `visit` with the shape of the tiles of `unaligned_rows`.
+template <class Visit>
+auto with_unaligned_tile(const Transpose& p, const Hardware& gpu, Visit visit) {
+  return with_size(p, [&](auto size) {
+    if constexpr (size == 1) {
+      using Large = TileShape<1, 8, 16, 32, 2, kVectorBytes>;
+      const auto tiles = static_cast<double>(p.a.bytes() / Large::kBytes);
+      const bool many = tiles > kLargeTiles.on(gpu) * gpu.multiprocessors;
+      return many && p.rows() >= kRowsForLargeTiles.on(gpu)
+                 ? visit(Large{})
+                 : visit(TileShape<1, 8, 16, 16, 1, kVectorBytes>{});
+    } else if constexpr (size == 2) {
+      return visit(TileShape<2, kVectorBytes, 16, 16, 1, kSectorBytes>{});
+    } else if constexpr (size == 4) {
+      return visit(TileShape<4, 4, 64, 64, 4, kSectorBytes>{});
+    } else {
+      return visit(TileShape<size, size, 512 / size, 32, 4, kSectorBytes>{});
+    }
+  });
+}
+
+// In place, tiles are square and are stored from their nominal start, because another block owns
+// the elements before it. Unaligned elements of 1 and 2 bytes are then stored one by one.
+template <int kSize, int kAlign>
+using InPlaceTile =
+    std::conditional_t<(kSize >= 4),
+                       TileShape<kSize, kSize, 256 / kSize, 256 / kSize, kSize == 16 ? 1 : 4>,
+                       TileShape<kSize, 8, 16, 16, 1, kAlign>>;
+
+// Calls `visit` with the shape of the tiles that `in_place` swaps.
+template <class Visit>
+auto with_in_place_tile(const Transpose& p, Visit visit) {
+  return with_size(p, [&](auto size) {
+    return rows_aligned(p.out, 8) ? visit(InPlaceTile<size, 0>{})
+                                  : visit(InPlaceTile<size, size>{});
+  });
+}
+
+// Neighbours in x store neighbouring parts of the same rows of out, as in `wide`.
+template <class Shape>
+Extent grid_of_unaligned_tiles(const Transpose& p, Shape) {
+  if (p.rows() == 0) return {};
+  constexpr std::int64_t early = Shape::kAlign / Shape::kSize - 1;
+  return grid_of(ceil_div(p.rows() + early, Shape::kTileRows),
+                 ceil_div(p.cols(), Shape::kTileCols));
+}
+
+// A grid that covers the triangle of tiles on and above the diagonal: n + 1 by n / 2 blocks for n x
+// n tiles, with n rounded up to an even number. Block (x, y) with x > y has a tile in row y from
+// the top. The other blocks (marked *) have a tile in row y from the bottom, because their tile in
+// row y from the top would be below the diagonal. For n = 4, the block of each tile:
+//
+//              col 0    col 1    col 2    col 3
+//   row 0      (1,0)    (2,0)    (3,0)    (4,0)
+//   row 1               (2,1)    (3,1)    (4,1)
+//   row 2                        (1,1)*   (0,1)*
+//   row 3                                 (0,0)*
+template <class Shape>
+Extent grid_of_triangle(const Transpose& p, Shape) {
+  static_assert(Shape::kTileRows == Shape::kTileCols && Shape::kSlack == 0);
+  if (p.rows() == 0) return {};
+  const std::int64_t tiles = ceil_div(p.rows(), Shape::kTileRows), even = tiles + tiles % 2;
+  return grid_of(even + 1, even / 2);
+}
 
 #ifdef __CUDACC__
 
@@ -20,18 +129,8 @@ __device__ T load_as(const std::byte* from) {
   return *reinterpret_cast<const T*>(from);
 }
 
-// The position of a vector in shared memory. A tile has kTileCols lines, one per row of out, of
-// kLoaded vectors each. Lanes that write vector `group` of neighbouring micro-tile columns must
-// access different banks, and so must lanes that read along a line. An XOR of the position with the
-// column achieves both. Unlike padding, it takes no space. Example: 16-byte vectors, so eight
-// vectors span the banks (the table shows which vector is stored at each position):
-//
-//   position    0  1  2  3  4  5  6  7
-//   column 0    0  1  2  3  4  5  6  7
-//   column 1    1  0  3  2  5  4  7  6
-//   column 2    2  3  0  1  6  7  4  5
-//   column 3    3  2  1  0  7  6  5  4
-//   ...                                     vector 0 of each column has a different position
+// The position of a vector in shared memory, swizzled as in `wide`. A tile has kTileCols lines, one
+// per row of out, of kLoaded vectors each.
 template <class Shape>
 __device__ int slot(int column, int i, int group) {
   constexpr int kPositions = 128 / Shape::kWidth;  // that span the banks
@@ -39,11 +138,9 @@ __device__ int slot(int column, int i, int group) {
   return (column * Shape::kSide + i) * Shape::kLoaded + (group ^ column % kPositions);
 }
 
-// Versions of the loads. kInside: the tile is well inside the matrix and needs no bounds checks. In
-// a single version, the predicated code for the other tiles would slow these tiles down and use
-// more registers. kClamped: the tile has rows outside the matrix. The nearest row is loaded instead
-// of each of them and is not stored, so that all loads can be in flight. kChecked: each vector is
-// checked.
+// Versions of the loads, for the reason that `wide` has several. kInside: the tile is well inside
+// the matrix. kClamped: the tile has rows outside the matrix. The nearest row is loaded instead of
+// each of them and is not stored. kChecked: each vector is checked.
 enum class Bounds { kInside, kClamped, kChecked };
 
 // Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.
@@ -126,7 +223,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
 }
 
 // Stores the tile to the rows of `out` from first_row on, except rows before `first_stored`. In
-// each row, the tile starts at byte `start`, rounded down to a multiple of kAlign (tile_shape.cuh).
+// each row, the tile starts at byte `start`, rounded down to a multiple of kAlign (TileShape).
 // Only bytes [first_byte, last_byte) of the row are written.
 template <class Shape, bool kWhole>
 __device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t first_stored,
@@ -174,16 +271,29 @@ __device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t first
   }
 }
 
-// Transposes the tile of the calling thread block. If possible, the last tile of a row of tiles is
-// shifted left until it is inside the matrix, so that it contains no incomplete vectors. Another
-// block stores the columns before first_col.
+// Whole sectors for unaligned rows: stores start early, at a sector boundary, and small elements
+// are loaded by aligned vectors.
+//
+// The register limit keeps more blocks resident: for 8191x8193 2-byte elements on an H200, 89 % of
+// the throughput of the copy instead of 83 %. With a limit of four blocks, the compiler would use
+// 48 registers instead of 32 for 4-byte elements.
+template <int kSize>
+constexpr int kUnalignedBlocks = kSize == 1   ? 4
+                                 : kSize == 2 ? 3
+                                 : kSize == 4 ? 8
+                                              : 6;
+
+// The last tile of a row of tiles is shifted left as in `wide`, if its vectors are realigned.
 template <class Shape>
-__device__ void transpose_tile(ConstBytes a, Bytes out, VectorOf<Shape>* tile) {
+__global__ void __launch_bounds__(kThreads, blocks_held(kUnalignedBlocks<Shape::kSize>, kThreads))
+    transpose_unaligned_rows(ConstBytes a, Bytes out) {
+  static_assert(Shape::kAlign > 0 && Shape::kRealigns == (Shape::kSide > 1));
+  extern __shared__ __align__(16) std::byte shared[];
+  auto* const tile = reinterpret_cast<VectorOf<Shape>*>(shared);
   const std::int64_t first_col = block_y() * Shape::kTileCols;
   if (first_col >= out.rows) return;                          // the grid is rounded up
   const std::int64_t last_col = out.rows - Shape::kTileCols;  // of a tile inside the matrix
-  const bool movable = Shape::kSide > 1 && last_col >= 0 &&
-                       (Shape::kRealigns || last_col * Shape::kSize % Shape::kWidth == 0);
+  const bool movable = Shape::kRealigns && last_col >= 0;
   const std::int64_t col = movable ? min(first_col, last_col) : first_col;
   const std::int64_t row = block_x() * Shape::kTileRows;
   const std::int64_t first_row = row - Shape::kSlack * Shape::kSide,
@@ -203,35 +313,6 @@ __device__ void transpose_tile(ConstBytes a, Bytes out, VectorOf<Shape>* tile) {
     store_tile<Shape, true>(out, col, first_col, row * Shape::kSize, 0, out.cols, tile);
   else
     store_tile<Shape, false>(out, col, first_col, row * Shape::kSize, 0, out.cols, tile);
-}
-
-// 16 bytes per access: fewer instructions move more bytes, and small elements are transposed in
-// registers.
-template <class Shape>
-__global__ void __launch_bounds__(kThreads) transpose_wide(ConstBytes a, Bytes out) {
-  static_assert(Shape::kAlign == 0);
-  extern __shared__ __align__(16) std::byte shared[];
-  transpose_tile<Shape>(a, out, reinterpret_cast<VectorOf<Shape>*>(shared));
-}
-
-// Whole sectors for unaligned rows: stores start early, at a sector boundary, and small elements
-// are loaded by aligned vectors.
-//
-// The register limit keeps more blocks resident: for 8191x8193 2-byte elements on an H200, 89 % of
-// the throughput of the copy instead of 83 %. With a limit of four blocks, the compiler would use
-// 48 registers instead of 32 for 4-byte elements.
-template <int kSize>
-constexpr int kUnalignedBlocks = kSize == 1   ? 4
-                                 : kSize == 2 ? 3
-                                 : kSize == 4 ? 8
-                                              : 6;
-
-template <class Shape>
-__global__ void __launch_bounds__(kThreads, blocks_held(kUnalignedBlocks<Shape::kSize>, kThreads))
-    transpose_unaligned_rows(ConstBytes a, Bytes out) {
-  static_assert(Shape::kAlign > 0);
-  extern __shared__ __align__(16) std::byte shared[];
-  transpose_tile<Shape>(a, out, reinterpret_cast<VectorOf<Shape>*>(shared));
 }
 
 // Swaps tile (row, col) with tile (col, row). One block processes both tiles, so no block
@@ -266,14 +347,6 @@ __global__ void __launch_bounds__(kThreads) transpose_in_place(Bytes m) {
     swap_tiles<Shape, true>(m, row, col, tiles);
   else
     swap_tiles<Shape, false>(m, row, col, tiles);
-}
-
-ConstBytes input_bytes(const Transpose& p) {
-  return {p.a.data, p.rows(), p.cols() * p.a.type.size, p.a.stride[0]};
-}
-
-Bytes output_bytes(const Transpose& p) {
-  return {p.out.data, p.cols(), p.rows() * p.out.type.size, p.out.stride[0]};
 }
 
 #endif
