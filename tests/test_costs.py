@@ -112,7 +112,7 @@ def of_wide_row(offset, samples, per_vector, lanes_per_row, warps):
 
 
 def sharing(row_bytes):
-    """Lanes per row, and warps per row; 0 lanes for short rows (row_averages.cuh)."""
+    """Lanes per row, and warps per row; 0 lanes for short rows (engine_row_averages.cuh)."""
     limits = {2048: 32, 448: 8, 160: 4, 100: 2, 24: 1}
     lanes = next((lanes for above, lanes in limits.items() if row_bytes > above), 0)
     warps = 1
@@ -135,7 +135,7 @@ def of_wide_averages(sets, length, samples, dtype):
 
 
 def of_tiles(tiles, rows, sets, chunk_bytes, length, dtype):
-    """FLOPs of tiles of the product (product_tile.cuh)."""
+    """FLOPs of tiles of the product (engine_product_tile.cuh)."""
     size = int(dtype[1])
     chunk = chunk_bytes // size
     teams = 256 // (rows // 4 * (sets // (16 // size)))

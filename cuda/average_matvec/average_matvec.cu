@@ -11,18 +11,19 @@
 //
 // Engine, in reading order. The first three files continue the ladder for large problems:
 //
-//   row_averages.cuh  averages of rows of any length, with wide loads
-//   product_tile.cuh  a tile of the matrix product; averages and product in two launches
-//   overlapped.cuh    the product while the vectors are still being read
-//   averaging.cuh     few or short rows: selects the kernel, splits long rows across blocks
-//   row_product.cuh   few sets: reads the matrix once; dependent_launch.cuh: its launch
-//   small_sets.cuh    small problems, for which launch overhead dominates: one launch
-//   costs.cuh         executed FLOPs and requested bytes
+//   engine_row_averages.cuh  averages of rows of any length, with wide loads
+//   engine_product_tile.cuh  a tile of the matrix product; wide_average: two launches
+//   engine_overlapped.cuh    the product while the vectors are still being read
+//   engine_averaging.cuh     split_average_then_gemm: selects the kernel, splits long rows
+//   engine_row_product.cuh   few sets: reads the matrix once per group of sets
+//   engine_dependent_launch.cuh  launches that overlap the end of the previous kernel
+//   engine_small_sets.cuh    small problems, for which launch overhead dominates: one launch
+//   engine_costs.cuh         executed FLOPs and requested bytes
 #include "routines/average_matvec.hpp"
 
 #include <climits>
 
-#include "average_matvec/engine/costs.cuh"
+#include "average_matvec/engine_costs.cuh"
 #include "common/cublas.cuh"
 
 namespace ado::cuda {
@@ -63,8 +64,8 @@ void multiply_with_library(const AverageMatvec& p, const Launch& go, const T* av
 
 #endif
 
-// One block per item, up to the largest possible grid. With more items, each block processes
-// several.
+// One block per item, up to the largest possible grid. With more items, each block of the steps
+// processes several.
 Extent blocks_for(std::int64_t items) {
   return {static_cast<unsigned>(items < INT_MAX ? items : INT_MAX)};
 }
@@ -95,9 +96,9 @@ Extent grid_of_row_product(const AverageMatvec& p, Extent, const Hardware& gpu) 
                         : averaging.blocks);
 }
 
-// Returns true if `overlapped` is faster than separate kernels for the averages and the product: by
-// up to 8 % for N = L = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores,
-// and the product accounts for at most 2 % of the time.
+// Returns true if `overlapped` is faster than separate averages and cuBLAS: by up to 8 % for N = L
+// = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores, and the product
+// accounts for at most 2 % of the time.
 bool read_hides_product(const AverageMatvec& p, const Hardware& gpu) {
   constexpr Tuned<std::int64_t> kMinSets{32, "H200"}, kMinSamples{500, "H200"},
       kMaxElementsPerSample{2, "H200"}, kMinBytes{64 << 20, "H200"};
@@ -111,9 +112,10 @@ const char* why_library_slower(const AverageMatvec& p, const Hardware& gpu) {
   return read_hides_product(p, gpu) ? "reading the vectors can hide the product" : nullptr;
 }
 
-// The largest L for which `row_product` is faster than cuBLAS, for up to sets[i] sets. With few
-// sets, the product is memory-bound, so the limit is larger. With many sets, `row_product` is
-// faster only up to the L at which cuBLAS uses most multiprocessors.
+// The largest L for which `row_product` is faster than cuBLAS, for up to sets[i] sets, as measured:
+// the limits do not decrease evenly, because cuBLAS selects its kernels by shape and alignment.
+// With few sets, the product is memory-bound, so the limit is larger. With many sets, `row_product`
+// is faster only up to the L at which cuBLAS uses most multiprocessors.
 struct Crossovers {
   std::array<std::int64_t, 8> sets, aligned, unaligned;  // rows of the matrix start at a vector
 };
@@ -280,9 +282,10 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                  [&]<class T>(T) { multiply_with_library<T>(p, go, launch_averaging<T>(go, p)); });
      })},
     {.name = "row_product",
-     .changes = {"Reads the matrix once to compute the product for few sets, and starts this read "
-                 "before the averages are complete.",
-                 Step::kDramReuse, Step::kFusion},
+     .changes =
+         {"Reads the matrix once per group of sets, for few sets, and starts this read before "
+          "the averages are complete.",
+          Step::kDramReuse, Step::kFusion},
      .min_compute = 90,
      .why_slower = why_row_product_slower,
      .blocks = kAveraging,

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "average_matvec/engine/dependent_launch.cuh"
-#include "average_matvec/engine/row_averages.cuh"
+#include "average_matvec/engine_dependent_launch.cuh"
+#include "average_matvec/engine_row_averages.cuh"
 
 namespace ado::cuda {
 
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kAveragingThreads)
   if (threadIdx.x == 0) averages[blockIdx.x] = sum / samples;
 }
 
-// Averages of rows that are not split (row_averages.cuh).
+// Averages of rows that are not split (engine_row_averages.cuh).
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
     average_matvec_row_average(SampleRows<T> rows, T* averages) {

@@ -8,10 +8,10 @@
 
 #include <cmath>
 
-#include "average_matvec/engine/averaging.cuh"
-#include "average_matvec/engine/overlapped.cuh"
-#include "average_matvec/engine/row_product.cuh"
-#include "average_matvec/engine/small_sets.cuh"
+#include "average_matvec/engine_averaging.cuh"
+#include "average_matvec/engine_overlapped.cuh"
+#include "average_matvec/engine_row_product.cuh"
+#include "average_matvec/engine_small_sets.cuh"
 #include "average_matvec/steps.cuh"
 
 namespace ado::cuda {

@@ -3,7 +3,7 @@
 //
 // A dependent kernel starts when all blocks of the previous kernel have called allow_next_kernel()
 // or exited, so its launch and its first loads overlap the end of the previous kernel. It must call
-// wait_for_previous_kernel() before it reads the results of that kernel. The first averaging kernel
+// wait_for_previous_kernel() before it reads the results of that kernel. The first kernel of a call
 // is launched normally, so all earlier work in the stream has completed before it starts.
 #pragma once
 

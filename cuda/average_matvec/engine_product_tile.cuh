@@ -2,7 +2,7 @@
 // the two kernels of wide_average, which computes the averages and then the product.
 #pragma once
 
-#include "average_matvec/engine/row_averages.cuh"
+#include "average_matvec/engine_row_averages.cuh"
 #include "common/async_copy.cuh"
 
 namespace ado::cuda {
@@ -294,7 +294,7 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
 }
 
 // 16 bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on
-// the row length (row_averages.cuh).
+// the row length (engine_row_averages.cuh).
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
     average_matvec_wide_average(SampleRows<T> rows, T* averages) {
@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
                           [&](std::int64_t row, T average) { averages[row] = average; });
 }
 
-// One block per tile of the product (product_tile.cuh).
+// One block per tile of the product.
 template <class Tile, class T>
 __global__ void __launch_bounds__(kAveragingThreads, 2)
     average_matvec_product(ProductOperands<T> p) {

@@ -1,4 +1,5 @@
-// The product for few sets. The kernel reads the matrix once, and is bounded by DRAM bandwidth.
+// The product for few sets. The kernel reads the matrix once per group of up to kSets sets, and is
+// bounded by DRAM bandwidth if one group has all sets.
 //
 // A warp multiplies kWarpRows rows of the matrix by the averages of kSets sets. Its lanes load
 // adjacent columns, so the loads are coalesced without shared memory. The averages of a chunk of
@@ -17,8 +18,8 @@
 
 #include <algorithm>
 
-#include "average_matvec/engine/dependent_launch.cuh"
-#include "average_matvec/engine/product_tile.cuh"
+#include "average_matvec/engine_dependent_launch.cuh"
+#include "average_matvec/engine_product_tile.cuh"
 
 namespace ado::cuda {
 
@@ -303,7 +304,9 @@ __global__ void __launch_bounds__(kProductThreads, kProductBlocks)
   synchronise_cluster();  // no block may exit while others read its shared memory
 }
 
-// out = matrix * averages^T, launched as dependent on the kernel that computes the averages.
+// out = matrix * averages^T, launched as dependent on the kernel that computes the averages. If the
+// vectors are the averages, no kernel computes them, and an earlier kernel of the stream may still
+// write the matrix.
 template <class T>
 void launch_row_product(const Launch& go, const AverageMatvec& p, const T* averages) {
   with_row_product(
@@ -312,8 +315,9 @@ void launch_row_product(const Launch& go, const AverageMatvec& p, const T* avera
           Launch product = go;
           product.grid = {static_cast<unsigned>(blocks_of(plan))};
           product.shared_bytes = plan.shared_bytes;
-          launch_with({.dependent = true, .cluster = plan.cluster}, product,
-                      average_matvec_row_product<T, length, sets>, product_of(p, averages), plan);
+          launch_with({.dependent = averages != p.vectors.as<const T>(), .cluster = plan.cluster},
+                      product, average_matvec_row_product<T, length, sets>, product_of(p, averages),
+                      plan);
         }
       });
 }

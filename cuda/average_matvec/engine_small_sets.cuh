@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "average_matvec/engine/row_averages.cuh"
+#include "average_matvec/engine_row_averages.cuh"
 #include "common/async_copy.cuh"
 
 namespace ado::cuda {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "gpp/single_launch.cuh"
-#include "gpp/split_tiles.cuh"
+#include "gpp/engine_single_launch.cuh"
+#include "gpp/engine_split_tiles.cuh"
 
 namespace ado::cuda::gpp {
 

@@ -7,10 +7,10 @@
 //   published_steps.cuh  each step of the post and the paper, with its place in both
 //   hoisting.cuh         the steps after the paper: fewer operations per band
 //
-// Engine, for the speed of the default call: sorting.cuh (bands by kind and energy),
-// single_launch.cuh (small problems), tiling.cuh, moments.cuh and split_tiles.cuh (large problems).
-// timing.cuh predicts the times by which a call chooses among them; costs.cuh has the grids, loads
-// and operations.
+// Engine, for the speed of the default call: engine_sorting.cuh (bands by kind and energy),
+// engine_single_launch.cuh (small problems), engine_tiling.cuh, engine_moments.cuh and
+// engine_split_tiles.cuh (large problems). engine_timing.cuh predicts the times by which a call
+// chooses among them; costs.cuh has the grids, loads and operations.
 #include "gpp/costs.cuh"
 
 namespace ado::cuda {

@@ -10,7 +10,7 @@
 // If there are several rows and they are not aligned, a thread computes several single points.
 #pragma once
 
-#include "max_plus/engine/columns.cuh"
+#include "max_plus/engine_columns.cuh"
 
 namespace ado::cuda {
 

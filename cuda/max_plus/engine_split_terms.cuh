@@ -19,7 +19,7 @@
 
 #include <algorithm>
 
-#include "max_plus/engine/columns.cuh"
+#include "max_plus/engine_columns.cuh"
 
 namespace ado::cuda {
 

@@ -5,19 +5,20 @@
 // accesses.
 //
 // Steps: read one_block.cuh beside the post on memory access tuning, then prefetch.cuh beside the
-// post on prefetching. The list at the end of this file has one entry per variant.
+// post on prefetching; its variants are not faster than whole_device. The list at the end of this
+// file has one entry per variant.
 //
 // Engine, in reading order:
 //
-//   columns.cuh      wide loads on the whole device, for rows of any alignment
-//   split_terms.cuh  problems with too few points for the whole device, and the same for few points
-//                    with smaller blocks and one barrier
-//   few_terms.cuh    problems with few terms, which are as memory-bound as a copy
+//   engine_columns.cuh      vectorised: wide loads on the whole device, for rows of any alignment
+//   engine_split_terms.cuh  split_terms, for too few points for the whole device; one_barrier, with
+//                           smaller blocks and a single barrier
+//   engine_few_terms.cuh    few_terms, for at most 16 terms
 #include "routines/max_plus.hpp"
 
 #include "common/read_ceiling.cuh"
-#include "max_plus/engine/few_terms.cuh"
-#include "max_plus/engine/split_terms.cuh"
+#include "max_plus/engine_few_terms.cuh"
+#include "max_plus/engine_split_terms.cuh"
 #include "max_plus/prefetch.cuh"
 
 namespace ado::cuda {
@@ -103,9 +104,10 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .run = ADO_RUN(
          run<max_plus_vector_load_both_bounded<float>, max_plus_vector_load_both_bounded<double>>)},
     {.name = "two_blocks",
-     .changes = {"Uses scalar loads in two blocks of 512 threads, with launch bounds that let both "
-                 "run on one multiprocessor.",
-                 Step::kParallelism, Step::kOccupancy},
+     .changes =
+         {"Uses scalar loads in two blocks of 512 threads, with launch bounds for two blocks per "
+          "multiprocessor.",
+          Step::kParallelism, Step::kOccupancy},
      .blocks = {{{kTwoBlocksThreads}}},
      .grid = few_blocks<2>,
      .run = ADO_RUN(run<max_plus_two_blocks<float>, max_plus_two_blocks<double>>)},

@@ -1,8 +1,9 @@
 // The kernels of "Boosting Application Performance with GPU Memory Access Tuning", in its order.
 //
-// The post measures a single multiprocessor, so its kernels launch one or two blocks. There are
-// three loops. Kernels with the same loop differ only in their launch bounds, and so in the number
-// of registers that the compiler may use for loads in flight.
+// The post simplifies its application to one block, so its kernels launch one or two blocks. There
+// are three loops, and whole_device has the scalar loop with one thread per point. Kernels with the
+// same loop differ only in their launch bounds, and so in the number of registers that the compiler
+// may use for loads in flight.
 #pragma once
 
 #include "common/grid.cuh"
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(kOneBlockThreads)
   max_plus_vector_loads_of_both(p);
 }
 
-// --- Third step of the post: launch bounds ---
+// --- Second and third step of the post: registers and launch bounds ---
 //
 // With a bound of 1024 threads alone, up to 64 registers per thread are possible. For float64 on
 // sm_90, the compiler uses only 32 to 44 of them, so loads wait until previously loaded values have

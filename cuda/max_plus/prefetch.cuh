@@ -1,9 +1,10 @@
 // The kernels of "Boosting Application Performance with GPU Memory Prefetching", in its order: six
 // ways to load elements of big before they are needed, with one point per thread.
 //
-// A thread loads big[k + kPrefetchDistance] at about the time at which it uses big[k]. Until its
-// use, the element is in a register or in a slot of shared memory. Slots are private to a thread,
-// so threads need no synchronisation.
+// The batched kernels load kPrefetchDistance elements and then use them. The rolling kernels load
+// big[k + kPrefetchDistance] at about the time at which they use big[k]. Until its use, the element
+// is in a register or in a slot of shared memory. Slots are private to a thread, so threads need no
+// synchronisation.
 //
 // On an H200, with enough warps to hide the latency, none of the six is faster than whole_device.
 #pragma once

@@ -25,7 +25,7 @@
 // frequencies instead of 20.
 #pragma once
 
-#include "gpp/sorting.cuh"
+#include "gpp/engine_sorting.cuh"
 
 namespace ado::cuda::gpp {
 

@@ -20,7 +20,7 @@
 
 #include "common/async_copy.cuh"
 #include "gpp/hoisting.cuh"
-#include "gpp/timing.cuh"
+#include "gpp/engine_timing.cuh"
 
 namespace ado::cuda::gpp {
 

@@ -24,8 +24,8 @@
 
 #include "common/async_copy.cuh"
 #include "common/vector.cuh"
-#include "gpp/sorting.cuh"
-#include "gpp/timing.cuh"
+#include "gpp/engine_sorting.cuh"
+#include "gpp/engine_timing.cuh"
 
 namespace ado::cuda::gpp {
 
