@@ -942,3 +942,33 @@ class TestSeveralGpus:
     def test_missing_devices(self):
         with pytest.raises(ado.Unavailable, match="device cuda:99 does not exist; this process"):
             ado.transpose(self.values, device="cuda:99")
+
+
+EARLY = r"""
+extern "C" __global__ void copy_late(const float* from, float* to, int n, long long cycles) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+  const long long start = clock64();
+  while (clock64() - start < cycles) {
+  }
+  for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
+}
+"""
+
+
+def test_dependent_kernels_wait_for_kernels_of_other_libraries():
+    """A kernel before the call allows its successor to start, and writes the operands later."""
+    cupy = library_named("cupy").library
+    kernel = cupy.RawKernel(EARLY, "copy_late")
+    for samples in (1, 3):  # with one sample, no kernel of the call computes averages
+        operands = ado.average_matvec.task.random_operands((4, 512, samples), np.float32)
+        vectors, matrix = map(cupy.asarray, operands)
+        expected = ado.average_matvec(*operands, device="cpu")
+        for variant in [v for v in ado.average_matvec if v.device == "cuda" and v.available]:
+            late = cupy.zeros_like(matrix)
+            if ado.average_matvec.problem(vectors, late).why_not(variant.name):
+                continue
+            kernel((1,), (256,), (matrix, late, np.int32(matrix.size), np.int64(2_000_000)))
+            found = cupy.asnumpy(cupy.asarray(variant(vectors, late)))
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=variant.name)

@@ -77,7 +77,7 @@ def test_choice_of_sorting_follows_the_hardware():
 
 @functools.cache
 def cases():
-    """Return operands on both sides of the conditions of engine_moments.cuh, for 1 to 3 frequencies."""
+    """Operands on both sides of the conditions of engine_moments.cuh, for 1 to 3 frequencies."""
     rng = np.random.default_rng(SEED)
     found = []
     for frequencies in (1, 2, 3):
