@@ -965,10 +965,14 @@ def test_dependent_kernels_wait_for_kernels_of_other_libraries():
         operands = ado.average_matvec.task.random_operands((4, 512, samples), np.float32)
         vectors, matrix = map(cupy.asarray, operands)
         expected = ado.average_matvec(*operands, device="cpu")
-        for variant in [v for v in ado.average_matvec if v.device == "cuda" and v.available]:
+        for variant in ado.average_matvec:
+            if variant.device == "cpu" or variant.ceiling or not variant.available:
+                continue
             late = cupy.zeros_like(matrix)
             if ado.average_matvec.problem(vectors, late).why_not(variant.name):
                 continue
-            kernel((1,), (256,), (matrix, late, np.int32(matrix.size), np.int64(2_000_000)))
-            found = cupy.asnumpy(cupy.asarray(variant(vectors, late)))
+            cupy.cuda.Device().synchronize()
+            with cupy.cuda.Stream(non_blocking=True):
+                kernel((1,), (256,), (matrix, late, np.int32(matrix.size), np.int64(2_000_000)))
+                found = cupy.asnumpy(cupy.asarray(variant(vectors, late)))
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=variant.name)
