@@ -183,7 +183,7 @@ class StridedCopy(_Routine[_StridedCopyVariant]):
 strided_copy: StridedCopy
 
 _GatherVariant = Literal["naive_loops", "prefetch", "streaming", "threaded", "in_order", "naive",
-    "batched", "vector_index", "evict_first"]
+    "batched"]
 class Gather(_Routine[_GatherVariant]):
     @overload  # type: ignore[override]
     def __call__(self, x: NDArray[_Element], index: NDArray[np.int32 | np.int64],
