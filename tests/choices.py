@@ -26,7 +26,15 @@ def h200_choice(routine: ado.Routine, *args: Any, out: Any = None, **options: An
     return choose(routine, args, options, "cuda", out, H200).variant
 
 
-def plan_on(multiprocessors: int, routine: ado.Routine, variant: str, *args: Any) -> Any:
-    """Return the launch parameters and costs of a variant on a part of an H200."""
+def plan_on(
+    gpu: _core.Hardware | int,
+    routine: ado.Routine,
+    variant: str,
+    *args: Any,
+    block: Any = None,
+    **options: Any,
+) -> Any:
+    """Return the launch parameters and costs of a variant on a GPU or a part of an H200."""
     core = next(core for core in _core.routines() if core.name == routine.name)
-    return core.plan(variant, args, {}, gpu=_core.Hardware(multiprocessors=multiprocessors))
+    hardware = _core.Hardware(multiprocessors=gpu) if isinstance(gpu, int) else gpu
+    return core.plan(variant, args, options, gpu=hardware, block=block)

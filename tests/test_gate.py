@@ -48,7 +48,8 @@ def test_a_wheel_is_as_fast_as_itself(rng):
     verdicts = [gate.verdict(rounds(rng, 1)) for _ in range(500)]
     assert set(verdicts) <= {"same", "unclear"}
     assert verdicts.count("same") > 450
-    assert not any(gate.verdict(rounds(rng, 1, noise=0.1)).isupper() for _ in range(500))
+    # The level allows one wrong verdict in 1000; more than five in 500 are unlikely (1e-5).
+    assert sum(gate.verdict(rounds(rng, 1, noise=0.1)).isupper() for _ in range(500)) <= 5
 
 
 def test_a_change_of_two_percent_is_found(rng):
