@@ -1,7 +1,7 @@
 // Averages of the rows of a packed matrix, for rows of any length and alignment.
 //
-// The number of lanes per row is chosen so that their loads in flight cover the row about once.
-// Very long rows are shared by several warps of a block:
+// The number of lanes grows with the row length, so that most rows take one or two batches of
+// loads. Very long rows are shared by several warps of a block:
 //
 //   row length     up to 24 bytes  one lane averages several rows, element by element
 //                  up to 100       1 lane per row

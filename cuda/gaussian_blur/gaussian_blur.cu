@@ -75,16 +75,17 @@ constexpr Variant<GaussianBlur> kVariants[] = {
                    {{{kBlockCols, 2}}}, bytes_of_naive,
                    ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
     tile_row<1, 1>("occupancy",
-                   {"Runs the same kernel in larger blocks, so that more warps are resident per "
-                    "multiprocessor.",
+                   {"Runs the same kernel in larger blocks, which is meant to keep more warps "
+                    "resident per multiprocessor.",
                     Step::kOccupancy},
                    {{{kBlockCols, 4}, {kBlockCols, 8}, {8, 16}}}, bytes_of_naive,
                    ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
-    tile_row<1, 1>(
-        "launch_bounds",
-        {"Limits registers so that ten blocks fit on a multiprocessor.", Step::kOccupancy},
-        {{{kBlockCols, kBoundedThreads / kBlockCols}}}, bytes_of_naive,
-        ADO_RUN(run_tiles<gaussian_blur_launch_bounds, 1, 1>)),
+    tile_row<1, 1>("launch_bounds",
+                   {"Adds launch bounds, which are meant to limit registers so that ten blocks fit "
+                    "on a multiprocessor.",
+                    Step::kOccupancy},
+                   {{{kBlockCols, kBoundedThreads / kBlockCols}}}, bytes_of_naive,
+                   ADO_RUN(run_tiles<gaussian_blur_launch_bounds, 1, 1>)),
     tile_row<1, 1>("shared",
                    {"Loads the pixels that a block needs once, into shared memory.", Step::kReuse},
                    kSharedBlocks, bytes_of_tile<1, 1, 1, kSharedBlockRows>,

@@ -23,7 +23,8 @@ constexpr int kBoundedThreads = 128, kBoundedBlocks = 10;
 constexpr int kSharedBlockRows = 4, kTwoPassBlockRows = 8;
 
 // Columns that are loaded on either side of a tile if threads load kLoaded pixels at a time: the
-// radius, rounded up to a multiple of kLoaded, so that the first column is aligned.
+// radius, rounded up to a multiple of kLoaded, so that the first column is aligned. The formula is
+// valid for kLoaded of 1 and 2.
 template <int kLoaded>
 constexpr int kMargin = kRadius + kRadius % kLoaded;
 

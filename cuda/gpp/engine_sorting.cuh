@@ -1,5 +1,5 @@
-// Engine: the variants of gpp that process the bands in sorted order, and the sorting of all
-// others.
+// Engine: sorts the bands, for all variants of the engine except single_launch; and the first
+// variants that process sorted bands.
 //
 // Bands are sorted by kind (occupation), because a loop over bands of one kind needs only the
 // arithmetic of that kind. Within a kind, bands are sorted by energy, because bands with similar

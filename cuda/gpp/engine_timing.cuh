@@ -4,8 +4,8 @@
 //
 // The constants were fitted for cold calls with gpp_operands, in which 3 % of the terms take the
 // second branch. For 170 random shapes from (8, 8, 64, 1) to si214 (benchmarks/random_shapes.py,
-// H200, 2026), the chosen variant is at most 3 % slower than the fastest one for 162
-// of them, and at most 9 % slower for the others.
+// H200, 2026), the chosen variant is at most 3 % slower than the fastest one for 162 of them, and
+// at most 9 % slower for the others.
 #pragma once
 
 #include "core/variant.hpp"
@@ -36,7 +36,7 @@ struct PassTime {
   double tail;
 };
 
-// What a variant launches, and how it divides the pairs and the bands among blocks.
+// The launches of a variant, and its division of pairs and bands among blocks.
 struct TiledWork {
   int launches_per_call, launches_per_pass, operand_copies;  // copies: reads and writes of aqsn
   std::int64_t pairs, bands_of_block;                        // pairs of whole tiles

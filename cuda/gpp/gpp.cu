@@ -37,14 +37,14 @@ constexpr Variant<Gpp> kVariants[] = {
     // The post and the paper (published_steps.cuh).
     with_costs<kCollapse3, kTriples>(
         {.name = "collapse3",
-         .changes = {"One thread per item of the collapsed triple loop, with complex divisions and "
-                     "square roots."},
+         .changes = {"Collapses the three loops and distributes their items over the threads, with "
+                     "complex divisions and square roots."},
          .run = ADO_RUN(run_in_passes<gpp_collapse3<1>, gpp_collapse3<2>>)}),
     with_costs<kBandsInside, kPairs>(
         {.name = "bands_inside",
-         .changes =
-             {"One thread per (igp, ig) loops over all bands and loads wtilde and i_eps only once.",
-              Step::kReuse, Step::kDramReuse},
+         .changes = {"Each thread loops over all bands of an (igp, ig) and loads wtilde and i_eps "
+                     "only once.",
+                     Step::kReuse, Step::kDramReuse},
          .run = ADO_RUN(run_in_passes<gpp_bands_inside<1>, gpp_bands_inside<2>>)}),
     with_costs<kFrequencyOutside, kPairs>(
         {.name = "frequency_outside",
@@ -134,8 +134,8 @@ constexpr Variant<Gpp> kVariants[] = {
          .run = ADO_RUN(run_single_launch)}),
     with_costs<kFarFromPoles, kTiles<1>>(
         {.name = "tiled",
-         .changes = {"Gathers the sorted operands and stages them in shared memory with "
-                     "asynchronous copies.",
+         .changes = {"Continues blocks_2d: gathers the sorted operands and stages them in shared "
+                     "memory with asynchronous copies.",
                      Step::kInFlight, Step::kReuse},
          .why_slower = [](const Gpp&) { return "two_rows or single_launch is faster"; },
          .run = ADO_RUN(run_tiles<1>)}),
@@ -154,6 +154,7 @@ constexpr Variant<Gpp> kVariants[] = {
          .run = ADO_RUN(run_moments)}),
 };
 
+// The second ladder, gpp_tiles, is for adokernels.distributed.
 constexpr Variant<GppTiles> kTilesVariants[] = {
     {.name = "moments",
      .changes = "The last variant of gpp, with one sum per tile of rows.",

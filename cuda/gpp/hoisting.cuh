@@ -4,8 +4,10 @@
 //   hoisted_invariants    sums four real coefficients times m
 //   one_reciprocal        one division for both quotients
 //   fast_reciprocal       the hardware's approximation and one refinement instead of a division
-//   skip_empty_bands      no screened exchange for bands with an occupation of 0
+//   skip_empty_bands      no screened exchange for empty bands
 //   branch_free           selection instead of branches
+//
+// A full band has an occupation of 1 and no negative energies, an empty band an occupation of 0.
 //
 // With w = a + ib, d = a - x, q = a + x, u = 1 / (d^2 + b^2) and v = 1 / (q^2 + b^2):
 //
@@ -16,10 +18,10 @@
 // "Far from the pole" means the first branch of the formulas, "near the pole" the second.
 //
 // Far from the pole, ssx / (I w / 2) = 2w / (x^2 - w^2) = 1 / (x - w) - 1 / (x + w). Near the pole,
-// ssx / (I w / 2) = -2w delw / (4 w (delw + 1/2)), with delw inserted. So with m = conj(aqsm) aqsn,
-// it is enough to sum four real coefficients times m. The factors w, I and ib are applied after the
-// loop. The two tests of the first branch become one, 1/u > limit. The cut-off |ssx| > sexcut |I|
-// compares 1 / (u v) with |w|^4 far from the pole, and 1/v with |w|^2 / 4 near the pole.
+// ssx / (I w / 2) = -2w delw / (4 w^2 (delw + 1/2)), with delw inserted. So with m = conj(aqsm)
+// aqsn, it is enough to sum four real coefficients times m. The factors w, I and ib are applied
+// after the loop. The two tests of the first branch become one, 1/u > limit. The cut-off |ssx| >
+// sexcut |I| compares 1 / (u v) with |w|^4 far from the pole, and 1/v with |w|^2 / 4 near the pole.
 #pragma once
 
 #include "gpp/published_steps.cuh"

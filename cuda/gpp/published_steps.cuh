@@ -3,7 +3,7 @@
 // order.
 //
 //   variant               post          paper   change
-//   collapse3             baseline      gpp0    one thread per iteration of the three loops
+//   collapse3             baseline      gpp0    one loop over all items instead of three loops
 //   bands_inside          step 1        gpp4    the loop over bands inside a thread
 //   frequency_outside     step 2        gpp5    one launch per frequency
 //   reciprocal            step 3        gpp1    reciprocals instead of complex divisions
@@ -302,10 +302,10 @@ __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, 
   }
 }
 
-// blocked: cache blocking as in the paper's code. It is slower here. The loop over (band block,
-// igp, column block) is distributed over the threads. Each thread processes every blocks.bands-th
-// band and every blocks.columns-th ig. If kTransposed, wx and aqsm are indexed [frequency][band]
-// and [igp][band].
+// blocked: cache blocking as in the paper's code. It takes 187 ms instead of 167 ms (H200, si214).
+// The loop over (band block, igp, column block) is distributed over the threads. Each thread
+// processes every blocks.bands-th band and every blocks.columns-th ig. If kTransposed, wx and aqsm
+// are indexed [frequency][band] and [igp][band].
 template <bool kTransposed>
 __device__ void add_blocks(const Inputs& p, const Pass<1>& pass, CacheBlocks blocks) {
   ThreadSums<1> sums;

@@ -81,7 +81,7 @@ enum class Place {
 template <Place kPlace>
 using AtPlace = std::integral_constant<Place, kPlace>;
 
-// What the kernel must know of an image at compile time.
+// The properties of an image that the kernel needs at compile time.
 struct SlidingWindow {
   int channels = 1;      // 1: gray. 3 or 4: rows are converted to gray, and two filters follow
   int words;             // words of four packed pixels per lane

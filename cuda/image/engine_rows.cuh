@@ -485,7 +485,7 @@ class RowStore {
         first_in_row_(walk.first_in_row),
         at_edge_(walk.first_in_row || walk.end < 2 * kPixels) {}
 
-  // Stores the next row, which is the row-th of the band. A negative row is not stored.
+  // Stores the next row if `stores` is true, and advances to the row after it.
   template <Place kPlace>
   __device__ void operator()(AtPlace<kPlace>, const PackedPixels<kWords>& pixels, bool stores) {
     if constexpr (Shape::kAlignedOut) {

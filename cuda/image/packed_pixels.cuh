@@ -41,7 +41,8 @@ struct PixelsAround {
   }
 };
 
-// Shuffles the four pixels on either side from the neighbouring lanes.
+// Shuffles the four pixels on either side from the neighbouring lanes, for rows that are computed
+// in registers: colour images. For gray images, lanes read these pixels from shared memory.
 template <int kWords>
 __device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& own) {
   PixelsAround<kWords> all;

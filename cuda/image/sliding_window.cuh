@@ -23,7 +23,9 @@
 //     read now      in flight     in flight     copy starts: row i-1, which was here, has been read
 //
 // A warp does not process a whole image but a band of a few dozen rows, so that there are enough
-// warps. It also reads the rows above and below the band that its results need.
+// warps. It also reads the kRadius rows above and below the band: row 0 of the loop is kRadius rows
+// before the band. Odd bands move up the image; the default taps are symmetric. For gray images,
+// lanes read the pixels on either side of their columns from the ring, too.
 #pragma once
 
 #include "image/engine_rows.cuh"
@@ -44,9 +46,10 @@ namespace ado::cuda {
 //
 // No sum exceeds 255 * 256, so two pixels share a register.
 //
-// Convolving [1 1 1 1] with itself would save two additions per two pixels but keep nine rows
-// instead of six. With 16 pixels per lane, nine rows do not fit into registers (159 us instead of
-// 144 for 16384 x 16384 pixels, H200, 2026). With eight pixels per lane, both take 147 us.
+// [1 2 3 4 3 2 1] is also the convolution of [1 1 1 1] with itself. Using [1 1 1 1] twice would
+// save two additions per two pixels but keep nine rows instead of six. With 16 pixels per lane,
+// nine rows do not fit into registers (159 us instead of 144 for 16384 x 16384 pixels, H200, 2026).
+// With eight pixels per lane, both take 147 us.
 template <int kWords>
 class GaussianStage {
  public:
@@ -90,7 +93,7 @@ class GaussianStage {
   unsigned row_[kPairs] = {}, two_[kPairs] = {}, three_[2][kPairs] = {}, five_[2][kPairs] = {};
 };
 
-// The loop over the rows of a band. `Stage` is what happens to a row: push(step, row) takes the
+// The loop over the rows of a band. `Stage` processes the rows: push(step, row) takes the
 // next row of pixels and returns the result for the row kRadius before it. The row may also be
 // pushed through two filters (edge_detect.cu). `step` is the iteration within the unrolled loop,
 // from which stages compute constant positions in their rings of two or four rows.

@@ -43,7 +43,7 @@ auto with_thread_points(const MaxPlus& p, const Hardware& gpu, Visit visit) {
   });
 }
 
-// Number of threads: one per vector, and one per point after the last whole vector.
+// Number of vectors, plus points after the last whole vector. A thread processes kVectors of them.
 template <class Points>
 std::int64_t threads_of_points(std::int64_t points) {
   return points / Points::kLength + points % Points::kLength;

@@ -54,8 +54,8 @@ inline TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
   return with_split_batch(p, [&]<class Batch>(auto, Batch) {
     const std::int64_t row_threads = ceil_div(p.points(), Batch::kPoints);
     const std::int64_t busy = busy_blocks(gpu);
-    // Narrow the teams, in whole warps, until the device is busy or the teams would have too few
-    // rows.
+    // Halve the teams, to no less than a warp, until the device is busy or the teams would have too
+    // few rows.
     std::int64_t lanes = kColumnThreads;
     while (lanes > 32 && ceil_div(row_threads, lanes) < busy &&
            2 * kColumnThreads / lanes * Batch::kRows <= p.terms())

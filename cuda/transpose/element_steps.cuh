@@ -15,8 +15,9 @@ constexpr int kTile = 32;  // side of the square tile, in elements
 // One thread per element.
 //
 // The 32 lanes of a warp read neighbouring elements of one row, which is coalesced. They write to
-// 32 rows, which costs one sector of 32 bytes per element. Narrow, tall blocks (`narrow_blocks`)
-// split the inefficiency between loads and stores.
+// 32 rows, which costs one sector of 32 bytes per element. `narrow_blocks` runs this kernel in
+// narrow, tall blocks. With 8 x 32 threads and aligned 4-byte elements, a warp loads four whole
+// sectors and stores half of each of eight sectors.
 template <class T>
 __global__ void transpose_naive(Matrix<const T> a, Matrix<T> out) {
   const std::int64_t row = block_y() * blockDim.y + threadIdx.y;
@@ -40,9 +41,9 @@ __global__ void __launch_bounds__(kTile* kTile) transpose_tiled(Matrix<const T> 
   if (out.contains(first_col + y, first_row + x)) out(first_col + y, first_row + x) = tile[x][y];
 }
 
-// Padding: in `tiled`, the 32 words that a warp reads from a column of the tile are 32 words apart,
-// so all are in the same one of the 32 banks and are read one after another. With rows of 33 words,
-// they are in 32 different banks and are read together.
+// Padding: in `tiled`, a warp reads a column of the tile. For 4-byte elements, its 32 words are 32
+// words apart, so all are in the same one of the 32 banks and are read one after another. With rows
+// of 33 words, they are in 32 different banks and are read together.
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile) transpose_padded(Matrix<const T> a, Matrix<T> out) {
   __shared__ T tile[kTile][kTile + 1];

@@ -49,8 +49,8 @@ struct TileShape {
 // throughput was 82 % instead of 92 %.
 //
 // For 1-byte elements, a tile with half as many rows of a is faster if a has few rows, and up to
-// about 8191x8193 (74 % instead of 72 %; 5699x4389: 69 % instead of 64 %), which is a number of
-// large tiles per multiprocessor.
+// about 8191x8193 (74 % instead of 72 %; 5699x4389: 69 % instead of 64 %). kLargeTiles is the
+// corresponding limit, in large tiles per multiprocessor.
 constexpr Tuned<double> kLargeTiles{.value = 23.27, .device = "H200"};
 constexpr Tuned<std::int64_t> kRowsForLargeTiles{.value = 1024, .device = "H200"};
 

@@ -6,7 +6,8 @@
 // direct transpose either loads or stores across the rows. The variants avoid that with a tile in
 // shared memory, then use fewer and wider accesses, and then handle unaligned rows.
 //
-// Read the steps in this order, beside the slides "Matrix Transpose":
+// Read the steps in this order, beside the slides "Matrix Transpose" and the post
+// "An Efficient Matrix Transpose in CUDA C/C++" (M. Harris, NVIDIA, 2013):
 //
 //   1. element_steps.cuh   naive, narrow_blocks, tiled, padded, coarsened; and the ceiling, copy
 //   2. wide_step.cuh       wide
@@ -44,8 +45,9 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "narrow_blocks",
-     .changes = {"Uses narrow, tall blocks, so that loads and stores share the partial sectors.",
-                 Step::kCoalescing},
+     .changes =
+         {"Runs naive's kernel in narrow, tall blocks, so that stores fill more of each sector.",
+          Step::kCoalescing},
      .why_not = why_not_elements,
      .blocks = {{{8, 32}, {4, 64}, {8, 16}, {16, 16}}},
      .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
@@ -98,7 +100,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "wide",
-     .changes = {"Uses 16-byte accesses everywhere; transposes small elements in registers.",
+     .changes = {"Uses 16-byte accesses except at edges; transposes small elements in registers.",
                  Step::kWider},
      .why_not = why_not_wide,
      .why_slower = why_slower_wide,

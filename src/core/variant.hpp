@@ -34,7 +34,7 @@ using Blocks = std::array<Extent, 6>;
 // these properties. All are 0 on the CPU.
 struct Hardware {
   int compute = 0;          // compute capability times ten
-  int multiprocessors = 0;  // that the current context owns; a green context owns a part of the GPU
+  int multiprocessors = 0;  // of the current context; a green context owns a part of the GPU
   int threads_per_multiprocessor = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t shared_bytes = 0;  // maximum per block; 0: unknown
@@ -48,9 +48,9 @@ struct Hardware {
 template <class T>
 struct Tuned {
   T value;
-  const char* device;   // on which it was found
-  T elsewhere = value;  // for a device with another compute capability
-  int compute = 90;     // of the device on which it was found
+  const char* device;   // on which the value was found
+  T elsewhere = value;  // for devices with another compute capability
+  int compute = 90;     // compute capability of `device`, times ten
   constexpr T on(const Hardware& gpu) const { return gpu.compute == compute ? value : elsewhere; }
 };
 
@@ -112,7 +112,7 @@ enum class Step : std::uint8_t {
   kDramReuse,
   kFusion,
 };
-// What a variant changes: one sentence, and the categories of the change.
+// The change that a variant makes: one sentence, and the categories of the change.
 struct Change {
   static constexpr std::size_t kMaxSteps = 7;
   const char* text;

@@ -84,8 +84,8 @@ const AnyVariant& choose(const Problem& problem, const std::optional<DeviceId>& 
 void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
 
 // The launch parameters and costs of a variant on given hardware, for operands of these shapes.
-// This machine needs no GPU. Throws ValueError if the variant cannot solve the problem with this
-// block.
+// This machine does not need a GPU. Throws ValueError if the variant cannot solve the problem with
+// this block.
 struct Plan {
   Launch launch;
   std::size_t scratch_bytes = 0;

@@ -37,14 +37,14 @@ struct OptionInfo {
   OptionValue default_value;
 };
 
-// Where a call runs.
+// The processor on which a call runs.
 struct Target {
   Device device = Device::kCpu;
   Hardware hardware = {};
-  bool assumed = false;  // another machine's hardware; this machine needs no GPU
+  bool assumed = false;  // another machine's hardware; this machine does not need a GPU
 };
 // The target of work on a stream of the current device. Without a usable GPU, costs and launches of
-// CUDA variants are those for kReferenceGpu.
+// CUDA variants are computed for kReferenceGpu.
 Target target_of(Device device, void* stream = nullptr);
 // An H200, on which most measured constants were found.
 extern const Hardware kReferenceGpu;
