@@ -19,8 +19,8 @@
 #include <atomic>
 
 #include "common/async_copy.cuh"
-#include "gpp/hoisting.cuh"
 #include "gpp/engine_timing.cuh"
+#include "gpp/hoisting.cuh"
 
 namespace ado::cuda::gpp {
 

@@ -1,5 +1,5 @@
-// Engine: moments, the last variant of gpp. Tiles as in engine_tiling.cuh, with separate launches for
-// occupied and for empty bands and the arithmetic of engine_moments.cuh.
+// Engine: moments, the last variant of gpp. Tiles as in engine_tiling.cuh, with separate launches
+// for occupied and for empty bands and the arithmetic of engine_moments.cuh.
 //
 // A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
 // arithmetic is as slow as two_rows (H200, 2026), although it executes 10 % fewer FP64

@@ -37,7 +37,8 @@ py::dict facts_of(const Hardware& h) {
 void bind_variant_info(py::module_& m) {
   py::class_<AnyVariant>(m, "VariantInfo", "The declaration of a variant.")
       .def_property_readonly("name", [](const AnyVariant& v) { return std::string(v.name); })
-      .def_property_readonly("changes", [](const AnyVariant& v) { return std::string(v.changes.text); })
+      .def_property_readonly("changes",
+                             [](const AnyVariant& v) { return std::string(v.changes.text); })
       .def_property_readonly("device",
                              [](const AnyVariant& v) { return std::string(name_of(v.device)); })
       .def_property_readonly("precision",

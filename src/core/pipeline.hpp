@@ -36,8 +36,7 @@ ADO_INLINE void check_stage(const Variant<Pipeline>& pipeline, const Stage& stag
   const Variant<Routine>* variant = find_variant(ladder, stage.variant);
   if (variant == nullptr) fail("does not exist");
   if (variant->ceiling) fail("is a ceiling");
-  if (variant->scratch_bytes)
-    fail("needs scratch memory, which pipelines do not provide");
+  if (variant->scratch_bytes) fail("needs scratch memory, which pipelines do not provide");
   if (variant->min_compute > pipeline.min_compute) fail("needs a newer device than the pipeline");
 }
 
