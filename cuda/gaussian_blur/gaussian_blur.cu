@@ -5,7 +5,7 @@
 //
 //   tiles.cuh                  naive to float_taps: the kernels of the GTC 2015 talk and its code
 //   dot_product.cuh            four pixels per dot product, in registers
-//   image/packed_pixels.cuh    what a lane of the sliding window holds
+//   image/packed_pixels.cuh    the pixels that a lane of the sliding window holds
 //   image/sliding_window.cuh   the answer to the talk's last row, "Your next idea!!!"
 //
 // A reader of the steps can skip the engine: engine.cuh (any taps, and the default variant of a

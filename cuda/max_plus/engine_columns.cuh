@@ -3,8 +3,8 @@
 //
 // Without stores, nearly every block size and batch reads at 99 % of the ceiling. The stores of out
 // add 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
-// and writes. Slower than this kernel are smaller blocks, which store less at a time (1 %), loads
-// marked evict-first (3 %), and bulk copies into a ring in shared memory (7 %). Storing out with
+// and writes. Smaller blocks, which store less at a time (1 %), loads marked evict-first (3 %), and
+// bulk copies into a ring in shared memory (7 %) are slower than this kernel. Storing out with
 // evict-last appears faster only because the next kernel writes the lines back. (64 terms of 4 Mi
 // points in float64, H200.)
 #pragma once

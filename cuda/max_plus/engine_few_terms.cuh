@@ -25,8 +25,8 @@ struct ThreadPoints {
 };
 
 // Calls `visit` with a zero of the element type and with the points per thread. In small problems,
-// each thread has one point. In unaligned rows, a thread has as many single points as a vector has
-// elements, or half as many if there are at least kTermsPerThread terms.
+// each thread has one point. In unaligned rows, a thread has kLength single points, the number of
+// elements per vector, or kLength / 2 if there are at least kTermsPerThread terms.
 template <class Visit>
 auto with_thread_points(const MaxPlus& p, const Hardware& gpu, Visit visit) {
   constexpr Tuned<double> kPointsPerMultiprocessor{3971.875, "H200"};  // 2^19 points

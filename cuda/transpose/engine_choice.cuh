@@ -1,5 +1,5 @@
 // Transpose, engine: why a variant cannot solve a problem, and why another variant is faster. The
-// default is the last variant without such a reason.
+// default is the last variant that has neither reason.
 #pragma once
 
 #include <bit>

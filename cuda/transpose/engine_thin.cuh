@@ -336,9 +336,9 @@ Extent grid_of_few_columns(const Transpose& p, Extent, const Hardware& gpu) {
 }
 
 // The block processes one sector less than `part` bytes per row, because a row may start within a
-// vector. Neighbouring rows of the tile then share no vector. The pitch is congruent to the stride
-// of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements of a
-// column are in different banks.
+// vector. Neighbouring rows of the tile then do not share a vector. The pitch is congruent to the
+// stride of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements
+// of a column are in different banks.
 StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
   if (p.rows() == 0) return {.bytes = 1};
   const int size = p.a.type.size;
