@@ -93,7 +93,7 @@ struct Launch {
 };
 
 // The categories of the changes that optimisation steps make. Python:
-// adokernels.diagnosis.steps.Step.
+// adokernels.records.limiter.Step.
 enum class Step : std::uint8_t {
   kUnstated,  // the first variant of a ladder changes nothing
   kOther,     // none of the categories below

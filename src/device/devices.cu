@@ -151,7 +151,7 @@ int query_multiprocessors(const ContextQueries& driver, CUstream stream, CUconte
 }
 
 // Returns the number of multiprocessors that the context of a stream owns, or 0 if the driver does
-// not report it. The queries take more than a microsecond, so each thread keeps the last answer
+// not report it. To save queries in short calls, each thread keeps the last answer
 // and the driver's identifiers of its context and stream, which the driver does not reuse.
 int multiprocessors_of(void* handle) {
   const auto& driver = context_queries();
