@@ -9,13 +9,31 @@ chip does not support are omitted. Quantities that need such a metric are omitte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Values = Mapping[str, float]
 
+# NVIDIA's thresholds (Nsight Compute 2025.3: SOLBottleneck and the other rules).
+#: The unit with the largest share of its peak is the limiter from this share. Below it, the
+#: limiter is latency, or too little work if the grid has less than one wave.
+LIMITING = 0.6
+#: From this share, the unit is so busy that only less work for it makes the kernel faster.
+BOUND = 0.8
+#: Two units whose shares differ by less than this are balanced.
+BALANCED = 0.1
+#: Bank conflicts and floating-point instructions other than FMAs are significant from this share.
+NOTABLE = 0.1
+#: A stall reason is significant from this share of the cycles between two instructions of a warp.
+STALL = 0.3
+#: Divergence is significant below this number of active lanes per instruction.
+LANES = 24
+
 #: Bytes of a sector, the unit of transfer between L1, L2 and DRAM.
 SECTOR = 32
+#: Sectors of the largest request: 16 bytes per lane of a warp.
+LARGEST_REQUEST = 16
 #: Bytes per wavefront that the data banks of L1 and shared memory deliver.
 WAVEFRONT = 128
 WARP = 32
@@ -88,6 +106,7 @@ MEMORY_BREAKDOWN = {
     },
     "DRAM": {"DRAM cycles": "dram__cycles_active", "DRAM bytes": "dram__bytes"},
 }
+LEVELS = {"compute": COMPUTE_BREAKDOWN, **MEMORY_BREAKDOWN}
 
 _OF_PEAK = ".avg.pct_of_peak_sustained_elapsed"
 _ACTIVE = ".avg.pct_of_peak_sustained_active"
@@ -101,6 +120,38 @@ def of_peak(metric: str) -> str:
     if metric == "dram__bytes":
         return "dram__bytes.sum.pct_of_peak_sustained_elapsed"
     return metric + _OF_PEAK
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A hardware unit and its utilisation over the kernel's time, as a share of its peak."""
+
+    name: str
+    level: str  # "compute" or a memory level
+    share: float
+
+
+def units_of(values: Values) -> tuple[Unit, ...]:
+    """The collected units of compute and of all memory levels, the busiest first.
+
+    This is the only definition of the share of a level: the share of its busiest unit. The largest
+    shares of compute and of memory are the two figures of Nsight Compute's speed of light.
+    """
+    known = (
+        Unit(name, level, values[of_peak(metric)] / 100)
+        for level, parts in LEVELS.items()
+        for name, metric in parts.items()
+        if math.isfinite(values.get(of_peak(metric), math.nan))
+    )
+    return tuple(sorted(known, key=lambda unit: -unit.share))
+
+
+def mix_limit(fma_share: float) -> float:
+    """The largest share of the FMA peak if this fraction of the instructions are FMAs, on a GPU.
+
+    One pipe executes all floating-point instructions. An FMA counts two FLOPs, the others one.
+    """
+    return (1 + fma_share) / 2
 
 
 @dataclass(frozen=True)
@@ -163,14 +214,26 @@ def _fma_share(v: Values) -> float:
 
 
 def _ideal(op: str) -> _Formula:
-    """Minimum number of sectors for the requested bytes, at most the counted number.
+    """Minimum number of sectors for the requested bytes, from exact counts.
 
     A word that several lanes access counts once. Asynchronous copies to shared memory (LDGSTS) are
-    loads.
+    loads. The counters of sectors may be up to 3 % too low, so they do not limit the ideal.
     """
     names = [f"sm__sass_data_bytes_mem_global_op_{op}.sum"]
     names += ["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] if op == "ld" else []
-    return lambda v: min(_sum(*names)(v) / SECTOR, v[_GLOBAL.format("sectors", op)])
+    requests = _GLOBAL.format("requests", op)
+    return lambda v: min(_sum(*names)(v) / SECTOR, LARGEST_REQUEST * v[requests])
+
+
+def _busiest(level: str) -> _Formula:
+    """The share of the busiest unit of a level; KeyError if none was collected."""
+    first = of_peak(next(iter(LEVELS[level].values())))
+
+    def share(v: Values) -> float:
+        shares = [unit.share for unit in units_of(v) if unit.level == level]
+        return shares[0] if shares else v[first] / 100
+
+    return share
 
 
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
@@ -219,9 +282,11 @@ _SECTIONS: dict[str, _Rows] = {
     "speed of light": [
         ("compute_sol", "compute", "%", _percent("sm__throughput" + _OF_PEAK)),
         ("memory_sol", "memory", "%", _percent("gpu__compute_memory_throughput" + _OF_PEAK)),
-        ("l1_sol", "L1", "%", _percent("l1tex__throughput" + _ACTIVE)),
-        ("l2_sol", "L2", "%", _percent("lts__throughput" + _OF_PEAK)),
-        ("dram_sol", "DRAM", "%", _percent("gpu__dram_throughput" + _OF_PEAK)),
+        *((f"{level.lower()}_sol", level, "%", _busiest(level)) for level in MEMORY_BREAKDOWN),
+    ],
+    "throughputs of Nsight Compute": [
+        ("l1_active", "L1, in its active cycles", "%", _percent("l1tex__throughput" + _ACTIVE)),
+        ("l2_all", "L2, all its units", "%", _percent("lts__throughput" + _OF_PEAK)),
     ],
     "bytes": [
         ("l1_bytes", "L1", "B", _metric("l1tex__t_bytes.sum")),
