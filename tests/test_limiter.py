@@ -13,11 +13,12 @@ from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.evidence import bandwidth_of_dram
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import TARGETS, change
+from adokernels.records.definitions import STALLS
 from adokernels.records.kernels import Kernel
 from adokernels.records.limiter import Kind, Provenance, Step
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import METRIC_SETS, STALLS, of_peak
+from adokernels.records.metrics import METRIC_SETS, of_peak
 from adokernels.records.profile import KernelProfile, Profile
 from adokernels.text import ratio
 

@@ -13,8 +13,9 @@ from matplotlib.patches import FancyArrow, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
 from adokernels.charts.counted import Counted, counted, limit_of, subject
+from adokernels.records.definitions import NOTABLE
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import MEMORY_BREAKDOWN, NOTABLE, SECTOR
+from adokernels.records.metrics import MEMORY_BREAKDOWN, SECTOR
 from adokernels.records.profile import Profile
 from adokernels.text import count, percent, quantity
 

@@ -14,8 +14,9 @@ from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry
 from adokernels.charts.counted import counted, draw_rows, draw_title, limit_of
+from adokernels.records.definitions import BOUND, LIMITING
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import BOUND, LIMITING, MEMORY_BREAKDOWN
+from adokernels.records.metrics import MEMORY_BREAKDOWN
 from adokernels.records.profile import KernelProfile
 from adokernels.records.sweep import Sweep, steps
 from adokernels.text import percent

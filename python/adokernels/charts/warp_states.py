@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import CHARACTER, FADED, Canvas, ink_on
 from adokernels.charts.counted import counted, draw_rows, draw_title
+from adokernels.records.definitions import BOUND, STALLS
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import BOUND, STALLS
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 from adokernels.text import number, percent

@@ -25,10 +25,10 @@ from adokernels.diagnosis.evidence import (
     KernelFacts,
 )
 from adokernels.diagnosis.limiter import limiter
+from adokernels.records.definitions import BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.text import number, percent, quantity, ratio
 
 #: Sectors of a cache line.

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from adokernels import _core
 from adokernels.diagnosis import evidence
-from adokernels.records import metrics
+from adokernels.records import definitions
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
 from adokernels.records.profile import KernelProfile
@@ -279,7 +279,7 @@ def _read() -> Cards:
 
 
 #: The thresholds of NVIDIA and of this package, by name.
-_THRESHOLDS = vars(metrics) | vars(evidence)
+_THRESHOLDS = vars(definitions) | vars(evidence)
 
 
 def _indicator(*, threshold: str | float, **fields: Any) -> Indicator:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from adokernels.records.definitions import LIMITING, STALLS
 from adokernels.records.forms import number_in
 from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Evidence, Provenance
@@ -19,10 +20,8 @@ from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import (
     LARGEST_REQUEST,
-    LIMITING,
     MEMORY_BREAKDOWN,
     SECTOR,
-    STALLS,
     WARP,
     Unit,
     mix_limit,

@@ -22,21 +22,12 @@ from adokernels.diagnosis.evidence import (
     ceiling_named,
     highest_of_dram,
 )
+from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import (
-    BALANCED,
-    BOUND,
-    LANES,
-    LEVELS,
-    LIMITING,
-    NOTABLE,
-    STALL,
-    Unit,
-    mix_limit,
-)
+from adokernels.records.metrics import LEVELS, Unit, mix_limit
 from adokernels.text import NO_LIMIT, number, percent
 
 _COUNTED = Provenance.COUNTED

@@ -13,22 +13,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-Values = Mapping[str, float]
+from adokernels.records.definitions import QUANTITY_DEFINITIONS, QUANTITY_THRESHOLDS, STALLS
 
-# NVIDIA's thresholds (Nsight Compute 2025.3: SOLBottleneck and the other rules).
-#: The unit with the largest share of its peak is the limiter from this share. Below it, the
-#: limiter is latency, or too little work if the grid has less than one wave.
-LIMITING = 0.6
-#: From this share, the unit is so busy that only less work for it makes the kernel faster.
-BOUND = 0.8
-#: Two units whose shares differ by less than this are balanced.
-BALANCED = 0.1
-#: Bank conflicts and floating-point instructions other than FMAs are significant from this share.
-NOTABLE = 0.1
-#: A stall reason is significant from this share of the cycles between two instructions of a warp.
-STALL = 0.3
-#: Divergence is significant below this number of active lanes per instruction.
-LANES = 24
+Values = Mapping[str, float]
 
 #: Bytes of a sector, the unit of transfer between L1, L2 and DRAM.
 SECTOR = 32
@@ -37,14 +24,6 @@ LARGEST_REQUEST = 16
 #: Bytes per wavefront that the data banks of L1 and shared memory deliver.
 WAVEFRONT = 128
 WARP = 32
-
-#: Warp states by their names in Nsight Compute: stall reasons, and "selected" (the warp issues).
-STALLS = (
-    *("long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle"),
-    *("math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "barrier", "membar"),
-    *("branch_resolving", "no_instruction", "imc_miss", "drain", "sleeping", "misc", "gmma"),
-    "selected",
-)
 
 #: Metric of the utilisation of each pipe, relative to the cycles in which an SM is active.
 PIPES = {
@@ -131,19 +110,18 @@ class Unit:
     share: float
 
 
-def units_of(values: Values) -> tuple[Unit, ...]:
-    """The collected units of compute and of all memory levels, the busiest first.
+def units_of(values: Values, levels: Mapping[str, Mapping[str, str]] = LEVELS) -> tuple[Unit, ...]:
+    """The collected units of compute and of the memory levels, the busiest first.
 
     This is the only definition of the share of a level: the share of its busiest unit. The largest
     shares of compute and of memory are the two figures of Nsight Compute's speed of light.
     """
     known = (
-        Unit(name, level, values[of_peak(metric)] / 100)
-        for level, parts in LEVELS.items()
+        Unit(name, level, values.get(of_peak(metric), math.nan) / 100)
+        for level, parts in levels.items()
         for name, metric in parts.items()
-        if math.isfinite(values.get(of_peak(metric), math.nan))
     )
-    return tuple(sorted(known, key=lambda unit: -unit.share))
+    return tuple(sorted((u for u in known if math.isfinite(u.share)), key=lambda u: -u.share))
 
 
 def mix_limit(fma_share: float) -> float:
@@ -163,6 +141,23 @@ class Quantity:
     unit: str  # "s", "B", "Hz", "%" (a fraction, shown as a percentage), or empty
     section: str  # in tables
     formula: Callable[[Values], float]  # of the metrics' values; KeyError if one is missing
+
+    @property
+    def definition(self) -> str:
+        """What it is, in words."""
+        return QUANTITY_DEFINITIONS[self.key]
+
+    @property
+    def threshold(self) -> str:
+        """NVIDIA's threshold with its rule; empty without one."""
+        return QUANTITY_THRESHOLDS.get(self.key, "")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of Nsight Compute from which it is computed."""
+        asked = _Asked()
+        self.formula(asked)
+        return tuple(asked)
 
     def of(self, values: Values) -> float | None:
         """Compute the quantity; return None if a metric is missing or nothing was counted."""
@@ -227,11 +222,12 @@ def _ideal(op: str) -> _Formula:
 
 def _busiest(level: str) -> _Formula:
     """The share of the busiest unit of a level; KeyError if none was collected."""
-    first = of_peak(next(iter(LEVELS[level].values())))
 
     def share(v: Values) -> float:
-        shares = [unit.share for unit in units_of(v) if unit.level == level]
-        return shares[0] if shares else v[first] / 100
+        units = units_of(v, {level: LEVELS[level]})
+        if not units:
+            raise KeyError(level)
+        return units[0].share
 
     return share
 
@@ -364,14 +360,14 @@ class _Asked(dict[str, float]):
         self[name] = 1.0
         return 1.0
 
+    def get(self, name: str, default: object = None) -> float:
+        return self[name]
+
 
 def default_metrics() -> tuple[str, ...]:
     """The metrics of the default set: all quantities and the breakdown of the speed of light."""
-    asked = _Asked()
-    for quantity in QUANTITIES:
-        quantity.formula(asked)
-    breakdown = [COMPUTE_BREAKDOWN, *MEMORY_BREAKDOWN.values()]
-    parts = [of_peak(metric) for group in breakdown for metric in group.values()]
+    asked = (metric for quantity in QUANTITIES for metric in quantity.metrics)
+    parts = [of_peak(metric) for group in LEVELS.values() for metric in group.values()]
     weights = ["smsp__inst_issued.sum"]
     return tuple(dict.fromkeys([*asked, *parts, *weights]))
 

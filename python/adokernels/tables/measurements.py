@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels.records.changes import SweepComparison
+from adokernels.records.definitions import LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import BY_KEY, LIMITING, QUANTITIES, Quantity
+from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import Profile, ProfileComparison
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
