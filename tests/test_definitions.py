@@ -145,7 +145,7 @@ def test_an_ideal_is_exact():
             )
             if ideal and requests:
                 assert SECTOR * ideal == int(SECTOR * ideal)
-                assert ideal <= LARGEST_REQUEST * requests
+                assert requests <= ideal <= LARGEST_REQUEST * requests
                 checked += 1
     assert checked > 500
     narrow = stored("transpose-int64-8192.json")["narrow_blocks"].profile.longest

@@ -582,7 +582,7 @@ def test_the_mix_of_instructions_has_a_roof():
     assert start == pytest.approx(max(ax.get_xlim()[0], height / H200["L2 read"].measured))
     assert end == ax.get_xlim()[1]
     words = [text.get_text() for text in ax.texts]
-    assert "FP64 with 58 % FMA 26.4 TFLOP/s" in words
+    assert "FP64 mix limit, 58 % FMA 26.4 TFLOP/s" in words
     assert "limit of the instruction mix of fused" in legend_words(ax)
     assert (ax.get_xlim(), ax.get_ylim()) == (bare.get_xlim(), bare.get_ylim())
     assert not dotted(bare)

@@ -168,7 +168,7 @@ def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
         return track
     mix = dataclasses.replace(
         fused,
-        name=f"{precision} with {percent(share)} FMA",
+        name=f"{precision} mix limit, {percent(share)} FMA",
         value=mix_limit(share) * fused.value,
         theoretical=None,
         style={"lw": 1.0, "ls": ":"},

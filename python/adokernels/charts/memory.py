@@ -14,6 +14,7 @@ from matplotlib.patches import FancyArrow, Rectangle
 from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
 from adokernels.charts.counted import Counted, counted, limit_of, subject
 from adokernels.records.definitions import NOTABLE
+from adokernels.records.limiter import Kind
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import MEMORY_BREAKDOWN, SECTOR
 from adokernels.records.profile import Profile
@@ -255,11 +256,11 @@ def _conflicts(profile: Profile) -> _Lines:
 
 
 def _finding(columns: Counted) -> str:
-    """Format the limiter and the busiest memory level of each measurement."""
+    """Format the limiter of each measurement, and the busiest level if no level is the limiter."""
     parts = []
     for m, profile in columns:
-        memory = (unit for unit in profile.longest.units if unit.level in MEMORY_BREAKDOWN)
-        if busiest := next(memory, None):
-            level = f"busiest level {busiest.level} at {percent(busiest.share)} of peak"
-            parts.append(f"{m.variant}: {limit_of(m)}, {level}")
+        level = next((u for u in profile.longest.units if u.level in MEMORY_BREAKDOWN), None)
+        parts.append(f"{m.variant}: {limit_of(m)}")
+        if level and m.limiter.kind not in (Kind.SHARED, *MEMORY_BREAKDOWN):
+            parts[-1] += f", busiest level {level.level} {percent(level.share)}"
     return "; ".join(parts)

@@ -184,7 +184,7 @@ class KernelFacts:
 
     @cached_property
     def loads_per_byte(self) -> float | None:
-        """Requested bytes of global loads per byte read from DRAM; too high if not counted."""
+        """Bytes of the ideal sectors of loads per byte read from DRAM; too high if not counted."""
         ideal, read = self._ideal("load"), self.get("dram_read_bytes")
         return None if ideal is None or not read else SECTOR * ideal / read
 

@@ -71,8 +71,8 @@ def _of_accesses(name: str) -> dict[str, str]:
     return {
         f"{name}_requests": f"{name} instructions of warps to global memory",
         f"{name}_sectors": f"sectors of 32 bytes that these {name}s access in L1",
-        f"ideal_{name}_sectors": "requested bytes divided by 32, an exact count; a word that"
-        " several lanes access counts once",
+        f"ideal_{name}_sectors": "requested bytes in sectors of 32 bytes, from exact counts,"
+        " and at least one sector per request; a word that several lanes access counts once",
         f"{name}_sectors_per_request": f"sectors divided by requests of {name}s; the ideal is the"
         " ideal number of sectors divided by the same requests",
     }

@@ -209,7 +209,7 @@ def _fma_share(v: Values) -> float:
 
 
 def _ideal(op: str) -> _Formula:
-    """Minimum number of sectors for the requested bytes, from exact counts.
+    """Minimum number of sectors for the requested bytes, at least one per request; exact counts.
 
     A word that several lanes access counts once. Asynchronous copies to shared memory (LDGSTS) are
     loads. The counters of sectors may be up to 3 % too low, so they do not limit the ideal.
@@ -217,7 +217,7 @@ def _ideal(op: str) -> _Formula:
     names = [f"sm__sass_data_bytes_mem_global_op_{op}.sum"]
     names += ["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] if op == "ld" else []
     requests = _GLOBAL.format("requests", op)
-    return lambda v: min(_sum(*names)(v) / SECTOR, LARGEST_REQUEST * v[requests])
+    return lambda v: min(max(_sum(*names)(v) / SECTOR, v[requests]), LARGEST_REQUEST * v[requests])
 
 
 def _busiest(level: str) -> _Formula:
