@@ -23,6 +23,7 @@ from adokernels.charts.roofs import Roof, Wall, bandwidth_roofs, flat_roof
 from adokernels.charts.series import Host, Series, hosts_of
 from adokernels.charts.tracks import REQUESTED, Layer, Track
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import mix_limit
 from adokernels.text import number, percent
 
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
@@ -167,8 +168,8 @@ def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
         return track
     mix = dataclasses.replace(
         fused,
-        name=f"{precision} with {percent(share)} FMA",
-        value=(1 + share) / 2 * fused.value,
+        name=f"{precision} mix limit, {percent(share)} FMA",
+        value=mix_limit(share) * fused.value,
         theoretical=None,
         style={"lw": 1.0, "ls": ":"},
     )

@@ -65,11 +65,11 @@ def roofline(
 
     ``"roofline"``: FLOPs per second versus arithmetic intensity, with logarithmic axes. With
     counters, a variant has one point per memory level. All points have the height of its
-    performance. The intensity is FLOPs per byte transferred at that level. The level whose point is
-    closest to its own roof limits the variant. If points of two levels coincide, the upper level
-    has no reuse. Without counters, hollow markers show executed FLOPs per requested byte. A dotted
-    roof shows the limit of the fastest variant's mix of FMAs and other instructions, if they are
-    counted.
+    performance. The intensity is FLOPs per byte transferred at that level. The title names the
+    nearest roof and the share of it that the variant reaches; ``m.limiter`` tells whether this roof
+    or latency limits the variant. If points of two levels coincide, the upper level has no reuse.
+    Without counters, hollow markers show executed FLOPs per requested byte. A dotted roof shows the
+    limit of the fastest variant's mix of FMAs and other instructions, if they are counted.
 
     ``"bandwidth"``: compulsory bytes / time, one bar per variant, with the bandwidth ceilings.
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels.records.changes import SweepComparison
+from adokernels.records.definitions import LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
@@ -44,9 +45,13 @@ _LIMITER = 10
 def sweep_table(sweep: Sweep) -> Table:
     """Build the step table of a ladder; columns without a known value are omitted."""
     measured = (*sweep, *sweep.peers)
-    intervals = ({"interval": interval_cell(m)} for m in measured)
-    records = [r | i for r, i in zip(sweep.records(), intervals, strict=True)]
-    columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
+    own = (
+        {"interval": interval_cell(m), "share_of_limit": sweep.share_of_limit(m)} for m in measured
+    )
+    records = [r | cells for r, cells in zip(sweep.records(), own, strict=True)]
+    columns = [
+        c for c in _sweep_columns(records, sweep.limit) if any(record[c.key] for record in records)
+    ]
     left = [c.header for c in columns if c.left]
     table = new_table(sweep.title, ["variant", *(c.header for c in columns)], left=left)
     for record in records:
@@ -59,9 +64,9 @@ def sweep_table(sweep: Sweep) -> Table:
     flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
     notes = interval_notes(sweep)
     notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
-    if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
-        words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
-        notes.append(words)
+    if any((record["share_of_limit"] or 0) > NO_LIMIT for record in records):
+        why = "caches hold the data" if sweep.limit == "roof" else "FMAs do not compute all FLOPs"
+        notes.append(f"no limit: above {percent(NO_LIMIT)} of the {sweep.limit}, because {why}")
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     table.caption = "\n".join(notes)
     return table
@@ -85,18 +90,17 @@ def interval_notes(sweep: Sweep) -> list[str]:
 
 
 def scan_table(scan: Scan) -> Table:
-    """One row per problem: time and share of the roof of each variant and peer."""
+    """One row per problem: time and share of the nearest limit of each variant and peer."""
     headers = ["problem", "compulsory\nbytes", *scan.names]
-    table = new_table(f"{scan.title}: time and share of the roof", headers)
+    table = new_table(f"{scan.title}: time and share of the nearest limit", headers)
     for found in scan:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
         first = next(iter(by_name.values()))
         shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
         times = dict.fromkeys(scan.names, "")
         for name, m in by_name.items():
-            share = found.share_of_roof(m)
-            of_roof = "" if share is None else f", {share_of_limit(share)}"
-            times[name] = f"{quantity(m.seconds, 's')}{of_roof}"
+            nearest = found.nearest_limit(m)
+            times[name] = f"{quantity(m.seconds, 's')}{f', {nearest}' if nearest else ''}"
         table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
     return table
 
@@ -174,7 +178,10 @@ def resources_table(*variants: Resources) -> Table:
 
 
 def counter_table(sweep: Sweep) -> Table:
-    """List the limiter and main counters of each variant and peer; n/a if not counted."""
+    """List the limiter and main counters of each variant and peer; n/a if not counted.
+
+    The shares of peak are the quantities from which the limiter is derived.
+    """
     units = [f"{name}\n[%]" for name in ("compute", "memory", "L1", "L2", "DRAM")]
     headers = ["variant", "limiter", *units, "DRAM bytes /\ncompulsory", "sectors\nper load"]
     headers += ["sectors\nper store", "issue\nslots", "achieved\noccupancy", "most frequent stall"]
@@ -183,13 +190,13 @@ def counter_table(sweep: Sweep) -> Table:
     table = new_table(title, headers, left=left, widths={1: _LIMITER})
     counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
     for m, profile in counted:
-        values = profile.quantities
+        values, longest = profile.quantities, profile.longest
         shares = ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")
         excess = values["dram_bytes"] / m.bytes if m.bytes and "dram_bytes" in values else None
         cells = [
             m.variant,
             m.limiter.kind,
-            *(_known(values.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
+            *(_known(longest.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
             _known(excess, number),
             _known(values.get("load_sectors_per_request"), number),
             _known(values.get("store_sectors_per_request"), number),
@@ -199,8 +206,11 @@ def counter_table(sweep: Sweep) -> Table:
         ]
         table.add_row(*cells, style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
-    basis = "Throughputs of L1, L2 and DRAM as in Nsight Compute; for L1, in its active cycles."
-    table.caption = " ".join([*notes, basis])
+    basis = "Shares of peak: of the busiest unit, over the time of the longest kernel. The largest"
+    basis += (
+        f" is the limiter if it is at least {percent(LIMITING)}; otherwise latency, or too little"
+    )
+    table.caption = " ".join([*notes, f"{basis} work (less than one wave of blocks)."])
     return table
 
 
@@ -317,7 +327,7 @@ class _Column:
     left: bool = False
 
 
-def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
+def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Column]:
     def column(name: str, key: str, unit: str) -> _Column:
         """Use one prefix for the whole column, so that its numbers are easy to compare."""
         known = [record[key] for record in records if record[key]]
@@ -335,7 +345,7 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
         _Column("speed-up\n(step)", "step_speedup", ratio),
         _Column("step is", "verdict", verdict_cell, left=True),
         column("useful", "bytes_per_second", "B/s"),
-        _Column("of\nroof", "share_of_roof", share_of_limit),
+        _Column("\n".join(f"of {limit}".split()), "share_of_limit", share_of_limit),
         column("executed", "flops_per_second", "FLOP/s"),
         _Column("AI\n[FLOP/B]", "intensity", number),
         column("clock", "clock", "Hz"),
