@@ -133,7 +133,8 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether this step
         exceeds the noise. ``confidence`` is the level of the interval from ``ci_low`` to
         ``ci_high``. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes)
-        and of arithmetic (executed FLOPs). A value that does not apply is None.
+        and of arithmetic (executed FLOPs). The errors are described in :class:`Measurement`. A
+        value that does not apply is None.
         """
         before = self.step_pairs()
         records = [_record(self, m, before.get(m)) for m in self]
@@ -198,6 +199,8 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "share_of_roof": sweep.share_of_roof(m),
         "clock": m.clock,
         "error": m.error,
+        "error_ulp": m.error_ulp,
+        "error_relative": m.error_relative,
         "unchecked": "unchecked" in m.flags,
         "changes": m.changes,
     }
