@@ -130,9 +130,8 @@ def element_errors(got: NDArray[Any], want: NDArray[Any], unit: Any = None) -> N
     """The error of each element, as :func:`difference` defines it; 0 only for the same bytes."""
     if got.dtype.kind in "iu":
         unsigned = f"u{got.dtype.itemsize}"  # the difference of signed integers can overflow
-        return np.subtract(
-            np.maximum(got, want).view(unsigned), np.minimum(got, want).view(unsigned)
-        )
+        most, least = np.maximum(got, want), np.minimum(got, want)
+        return np.asarray(most.view(unsigned) - least.view(unsigned))
     other_bytes = _bytes_of(got) != _bytes_of(want)
     differs = other_bytes.reshape(*got.shape, got.dtype.itemsize).any(axis=-1)
     if got.dtype.kind not in "fc":
@@ -215,8 +214,9 @@ def _detail(got: Any, want: Any, allowed: float) -> str:
         return ""
     if got == want:
         return " (the same value, other bytes)"
-    error = abs(int(got) - int(want)) if want.dtype.kind in "iu" else abs(got - want)
-    return f" (error {error:.2g}, allowed {0 if allowed < _SMALLEST else allowed:.2g})"
+    if want.dtype.kind in "iu":
+        return f" (error {abs(int(got) - int(want))}, allowed {allowed:g})"
+    return f" (error {abs(got - want):.3g}, allowed {0 if allowed < _SMALLEST else allowed:.3g})"
 
 
 class Errors(NamedTuple):
