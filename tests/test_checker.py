@@ -295,7 +295,7 @@ def test_a_peer_of_a_large_problem_is_checked(rng):
     sweep = ado.sweep(ado.branch, x, variants="threaded", peers=peers, **QUICK)
     assert [m.variant for m in sweep.peers] == ["right"]
     assert "randomly chosen elements are out of tolerance" in sweep.skipped["zeros"]
-    assert sweep.peers[0].error_ulp == pytest.approx(sweep["threaded"].error_ulp, rel=0.5)
+    assert 0.5 < sweep.peers[0].error_ulp <= sweep["threaded"].error_ulp
 
 
 def test_exact_ladders_have_no_errors_in_ulp(rng):
