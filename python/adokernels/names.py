@@ -17,6 +17,7 @@ _DEFINED_IN = {
     "adokernels._core": "CudaError DeviceArray Unavailable empty_pinned synchronize to_device",
     "adokernels.process": "settings",
     "adokernels.pictures": "read_image",
+    "adokernels.charts.accuracy": "accuracy",
     "adokernels.charts.memory": "memory_chart",
     "adokernels.charts.picture": "plot",
     "adokernels.charts.roofline": "roofline",

@@ -18,6 +18,7 @@ from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.registry import routines
 from adokernels.model.routine import batch_option
+from adokernels.model.values import Errors
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
@@ -99,8 +100,15 @@ def measure_ladder(
         return Measurement(**fields, **shared, **sampler.record(reached, checked=checked))
 
     def checked_fields(name: str) -> dict[str, Any]:
-        found = {"problem": described, "error": checks.errors[name], "profile": profiles.get(name)}
-        return {**found, "variant": name}
+        found: dict[str, Any] = {
+            "problem": described,
+            "profile": profiles.get(name),
+            "variant": name,
+        }
+        if errors := checks.errors[name]:
+            names = ("error", "error_ulp", "error_relative")
+            found |= dict(zip(names, errors, strict=True))
+        return found
 
     measurements = [
         result(
@@ -138,8 +146,8 @@ class _Checks:
 
     def __init__(self, checker: Checker, display: ProgressDisplay) -> None:
         self._checker, self._display = checker, display
-        #: The error of each variant and peer in its last check, or None if it was not checked.
-        self.errors: dict[str, float | None] = {}
+        #: The largest errors of each variant and peer, or None if it was not checked.
+        self.errors: dict[str, Errors | None] = {}
         #: The reason why each of the other variants and peers has no measurement.
         self.skipped: dict[str, str] = {}
 
@@ -186,7 +194,8 @@ class _Checks:
         """Check the variants again after timing; skip those with a wrong result."""
         for name in self._display.each("checking again", calls):
             with self._skipped_if_wrong(name, " (after timing)"):
-                self.errors[name] = self._checker.after(calls[name])
+                before, after = self.errors[name], self._checker.after(calls[name])
+                self.errors[name] = before.combined(after) if before and after else None
 
 
 def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) -> dict[str, Any]:

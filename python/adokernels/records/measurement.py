@@ -77,8 +77,16 @@ class Measurement(StoredRecord):
     kernels
         The kernels launched, with their resource usage; empty on the CPU.
     error
-        Largest difference from the reference result before timing, in the task's unit, or None if
+        Largest difference from the reference result in all checks, in the task's unit, or None if
         the result was not checked.
+    error_ulp
+        Largest difference from the reference result, computed in higher precision, in ulp of the
+        result's type at the reference: the distance between neighbouring numbers there, 1 for
+        integers. None if it was not computed, and for ladders whose results must be exact.
+    error_relative
+        Largest difference from that reference, relative to the magnitude of the reference or, if
+        this is larger, to the root mean square of all its elements. None as for `error_ulp`, and
+        for integers.
     stopped
         Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
@@ -115,6 +123,8 @@ class Measurement(StoredRecord):
     grid: Grid | None = None
     kernels: tuple[Kernel, ...] = ()
     error: Amount | None = None
+    error_ulp: Amount | None = None
+    error_relative: Amount | None = None
     stopped: str = ""
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)

@@ -185,7 +185,8 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether this step
         exceeds the noise. ``confidence`` is the level of the interval from ``ci_low`` to
         ``ci_high``. ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit`` are the methods
-        of these names. A value that does not apply is None.
+        of these names. The errors are described in :class:`Measurement`. A value that does not
+        apply is None.
         """
         before = self.step_pairs()
         records = [_record(self, m, before.get(m)) for m in self]
@@ -252,6 +253,8 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "share_of_mix_limit": sweep.share_of_mix_limit(m),
         "clock": m.clock,
         "error": m.error,
+        "error_ulp": m.error_ulp,
+        "error_relative": m.error_relative,
         "unchecked": "unchecked" in m.flags,
         "changes": m.changes,
     }

@@ -49,9 +49,7 @@ def sweep_table(sweep: Sweep) -> Table:
         {"interval": interval_cell(m), "share_of_limit": sweep.share_of_limit(m)} for m in measured
     )
     records = [r | cells for r, cells in zip(sweep.records(), own, strict=True)]
-    columns = [
-        c for c in _sweep_columns(records, sweep.limit) if any(record[c.key] for record in records)
-    ]
+    columns = [c for c in _sweep_columns(records, sweep.limit) if any(map(c.applies, records))]
     left = [c.header for c in columns if c.left]
     table = new_table(sweep.title, ["variant", *(c.header for c in columns)], left=left)
     for record in records:
@@ -325,6 +323,18 @@ class _Column:
     key: str
     show: Callable[[Any], str | Text]
     left: bool = False
+    #: Whether a column of zeros is shown.
+    zeros: bool = False
+
+    def applies(self, record: Mapping[str, Any]) -> bool:
+        """Whether the record has a value to show."""
+        value = record[self.key]
+        return value is not None if self.zeros else bool(value)
+
+
+def _short(value: float) -> str:
+    """An error, of which the order of magnitude matters."""
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Column]:
@@ -335,6 +345,7 @@ def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Colum
         factor, unit = prefix(middle, unit)
         return _Column(f"{name}\n[{unit}]", key, lambda value: number(value / factor))
 
+    steps = all(record["error_relative"] is None for record in records)  # of integers
     devices = len({record["device"] for record in records}) > 1
     return [
         *([_Column("device", "device", str, left=True)] if devices else []),
@@ -349,4 +360,6 @@ def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Colum
         column("executed", "flops_per_second", "FLOP/s"),
         _Column("AI\n[FLOP/B]", "intensity", number),
         column("clock", "clock", "Hz"),
+        _Column(f"error\n[{'steps' if steps else 'ulp'}]", "error_ulp", _short, zeros=True),
+        _Column("relative\nerror", "error_relative", _short, zeros=True),
     ]
