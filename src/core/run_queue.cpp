@@ -11,6 +11,8 @@
 #include <ctime>
 #include <string>
 
+#include "core/thread_pool.hpp"
+
 namespace ado {
 namespace {
 
@@ -61,12 +63,14 @@ int open_in(int folder, const char* thread, const char* name) {
 RunQueueDelay::RunQueueDelay() {
   DIR* const folder = opendir("/proc/self/task");
   if (folder == nullptr) return;
+  const std::string name_of_pool = "(" + std::string(kNameOfPoolThreads) + ")";
   while (const dirent* const entry = readdir(folder)) {
     const pid_t id = std::atoi(entry->d_name);
     if (id == 0 || threads_.size() == kMostThreads) continue;
     const int delays = open_in(dirfd(folder), entry->d_name, "schedstat");
     const int state = open_in(dirfd(folder), entry->d_name, "stat");
-    threads_.push_back({.id = id, .delays = delays, .state = state});
+    const bool of_pool = text_of(state).find(name_of_pool) != std::string::npos;
+    threads_.push_back({.id = id, .delays = delays, .state = state, .of_pool = of_pool});
   }
   closedir(folder);
 }
@@ -83,21 +87,23 @@ void RunQueueDelay::start() {
     thread.delay = delay_of(thread.delays);
     thread.cpu_time = cpu_time_of(thread.id);
   }
+  jobs_ = jobs_of_pool();
   start_ = Clock::now();
 }
 
-// Whether a thread is ready, but has not run since the start. The delays of the system do not
-// include its delay until it runs.
-bool RunQueueDelay::is_late(const Thread& thread) const {
+bool RunQueueDelay::is_late(const Thread& thread) {
   return thread.cpu_time >= 0 && cpu_time_of(thread.id) == thread.cpu_time &&
          is_ready(thread.state);
 }
 
-double RunQueueDelay::longest() {
+double RunQueueDelay::longest() const {
   const Clock::time_point end = Clock::now();
+  const bool used_pool = jobs_of_pool() != jobs_;
   long long longest = -1;
   for (const Thread& thread : threads_) {
-    bool late = is_late(thread);
+    if (thread.of_pool && !used_pool) continue;
+    // The system adds the delay of a thread when the thread runs.
+    bool late = thread.of_pool && is_late(thread);
     while (late && Clock::now() < end + kWake) late = is_late(thread);
     const long long delay = delay_of(thread.delays);
     if (late)

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 namespace ado {
@@ -20,21 +21,25 @@ class RunQueueDelay {
   // Starts the interval. This takes about 1 us per thread.
   void start();
   // Ends the interval. Returns the longest delay of one thread, in seconds; negative if the system
-  // does not report delays. A thread that did not run at all, although it was ready, waited for the
-  // whole interval.
-  double longest();
+  // does not report delays. Threads of the pool count only if a job ran on the pool. In this case,
+  // a thread of the pool that was ready, but did not run at all, waited for the whole interval:
+  // other threads executed its part.
+  double longest() const;
 
  private:
   struct Thread {
     pid_t id;
-    int delays, state;       // files
+    int delays, state;  // files
+    bool of_pool;
     long long delay = 0;     // nanoseconds, at the start
     long long cpu_time = 0;  // nanoseconds, at the start
   };
-  bool is_late(const Thread& thread) const;
+  // Whether a thread is ready, but has not run since start().
+  static bool is_late(const Thread& thread);
 
   std::vector<Thread> threads_;
   std::chrono::steady_clock::time_point start_;
+  std::int64_t jobs_ = 0;  // of the thread pool, at the start
 };
 
 }  // namespace ado
