@@ -88,6 +88,7 @@ void RunQueueDelay::start() {
     thread.cpu_time = cpu_time_of(thread.id);
   }
   jobs_ = jobs_of_pool();
+  own_cpu_time_ = cpu_time_of(gettid());
   start_ = Clock::now();
 }
 
@@ -98,6 +99,9 @@ bool RunQueueDelay::is_late(const Thread& thread) {
 
 double RunQueueDelay::longest() const {
   const Clock::time_point end = Clock::now();
+  const pid_t own = gettid();
+  const long long used = cpu_time_of(own) - own_cpu_time_;
+  const long long elapsed = std::chrono::nanoseconds(end - start_).count();
   const bool used_pool = jobs_of_pool() != jobs_;
   long long longest = -1;
   for (const Thread& thread : threads_) {
@@ -106,10 +110,11 @@ double RunQueueDelay::longest() const {
     bool late = thread.of_pool && is_late(thread);
     while (late && Clock::now() < end + kWake) late = is_late(thread);
     const long long delay = delay_of(thread.delays);
-    if (late)
-      longest = std::max<long long>(longest, std::chrono::nanoseconds(end - start_).count());
-    else if (thread.delay >= 0 && delay >= 0)
-      longest = std::max(longest, delay - thread.delay);
+    if (thread.delay < 0 || delay < 0) continue;
+    // A thread often loses its processor when it reads these files. The calling thread did so
+    // before the start or after the end if it used the processor all the time between.
+    const long long most = thread.id == own ? std::max(elapsed - used, 0LL) : elapsed;
+    longest = std::max(longest, late ? elapsed : std::min(delay - thread.delay, most));
   }
   return longest < 0 ? -1 : 1e-9 * static_cast<double>(longest);
 }

@@ -39,7 +39,8 @@ class RunQueueDelay {
 
   std::vector<Thread> threads_;
   std::chrono::steady_clock::time_point start_;
-  std::int64_t jobs_ = 0;  // of the thread pool, at the start
+  std::int64_t jobs_ = 0;       // of the thread pool, at the start
+  long long own_cpu_time_ = 0;  // of the calling thread
 };
 
 }  // namespace ado

@@ -22,7 +22,7 @@ from adokernels import _core
 from adokernels.measuring.context import device_type
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
-from adokernels.records.contention import THROTTLED, Series, judge
+from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
 from adokernels.records.measurement import UNCHECKED, Cache
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
 from adokernels.text import percent
@@ -33,9 +33,9 @@ Sample = tuple[float, float, bool, float]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
 _CHECKED = 5  # rounds between two looks at the intervals
-# After the time limit, sampling continues until there are FEWEST_SAMPLES samples, but at most up to
-# this multiple of the limit. Regardless of the limit, it continues until there are at least
-# _MIN_SAMPLES_IF_SLOW samples.
+# After the time limit, sampling continues until there are FEWEST_SAMPLES undisturbed samples, but at
+# most up to this multiple of the limit. Regardless of the limit, it continues until there are at
+# least _MIN_SAMPLES_IF_SLOW samples.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
 # Target duration of a warm sample, far above the clock's resolution.
@@ -119,8 +119,7 @@ class Sampler:
             self.waits.append(waited)
         self.blocked &= blocked
         count = len(self.seconds)
-        needed = FEWEST_SAMPLES if self.spent <= _OVERTIME * budget else _MIN_SAMPLES_IF_SLOW
-        late = self.spent > budget and count >= needed
+        late = self.spent > budget and self._are_enough(overtime=self.spent > _OVERTIME * budget)
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
@@ -135,6 +134,17 @@ class Sampler:
                 return
         if self.exhausted:
             self.stopped = "time" if late else "count"
+
+    def _are_enough(self, *, overtime: bool) -> bool:
+        """Whether there are enough samples to stop when the time is used up."""
+        count = len(self.seconds)
+        if overtime:
+            return count >= _MIN_SAMPLES_IF_SLOW
+        # A round of two variants is undisturbed only if both samples are. If few samples are
+        # undisturbed, there will be no verdict, and more samples do not help.
+        undisturbed = 1 - self.series.waited
+        hopeless = undisturbed < FEWEST_UNDISTURBED
+        return count * (1 if hopeless else undisturbed**2) >= FEWEST_SAMPLES
 
     def done(self, budget: float) -> float:
         """The completed fraction: 1 if stopped, else the fraction of the budget that is used."""
@@ -156,7 +166,7 @@ class Sampler:
     @property
     def series(self) -> Series:
         """The samples so far."""
-        return Series(*map(np.asarray, (self.seconds, self.waits, self.clocks)))
+        return Series(np.array(self.seconds), np.array(self.waits), np.array(self.clocks))
 
     def record(self, reached: float, *, checked: bool = True) -> dict[str, Any]:
         """The fields of a Measurement that come from sampling."""

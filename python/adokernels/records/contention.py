@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from adokernels.records import statistics
 from adokernels.records.forms import number_in
 from adokernels.records.statistics import FEWEST_SAMPLES, Verdict
-from adokernels.text import percent
 
 _Samples = NDArray[np.float64]
 
@@ -28,8 +27,10 @@ THROTTLED = 0.8
 #: A verdict requires that at least this share of the samples is undisturbed. A smaller share is a
 #: selection: for example, of the samples during which other work paused.
 FEWEST_UNDISTURBED = 0.2
-#: Steps of the clock that protect the GPU. The others (idle, settings, power) are normal.
+#: Reasons of low clocks, as bits. The other reasons (idle, settings, power limit) are normal.
 _SLOWDOWNS = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
+#: Share of all processors that the hypervisor used.
+_STOLEN = 0.1
 #: Utilisation of the GPU, in percent, while this process does not use it.
 _BUSY_GPU = 5
 
@@ -117,7 +118,7 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
     n = min(len(mine), len(other))
     reason = objection(ours.facts) or objection(theirs.facts)
     if not reason and not _are_enough(*_undisturbed(ours, theirs, paired=paired)):
-        reason = _why_disturbed(ours, theirs)
+        reason = _why_disturbed(ours, theirs, paired=paired)
     if not reason and n < FEWEST_SAMPLES:
         reason = f"it requires {FEWEST_SAMPLES} samples, got {n}"
     if not reason and verdict in _OPPOSITE:
@@ -165,13 +166,16 @@ def _are_enough(*masks: NDArray[np.bool_]) -> bool:
     )
 
 
-def _why_disturbed(ours: Series, theirs: Series) -> str:
-    worse = max((ours, theirs), key=lambda side: side.waited)
-    if not worse.waited:
-        return "the clock of the GPU changed during the run"
-    others = number_in(worse.facts, "contention", "other_processes")
+def _why_disturbed(ours: Series, theirs: Series, *, paired: bool) -> str:
+    worse = min(_undisturbed(ours, theirs, paired=paired), key=np.mean)
+    what = "rounds" if paired else "samples"
+    words = f"other work disturbed {(~worse).sum()} of {len(worse)} {what}"
+    busier = max((ours, theirs), key=lambda side: side.waited)
+    if not busier.waited:
+        return f"{words} (lower clock of the GPU)"
+    others = number_in(dict(busier.facts), "contention", "other_processes")
     used = f"; other processes used {others:.1f} processors" if others else ""
-    return f"{percent(worse.waited)} of the samples waited for a processor{used}"
+    return f"{words} (threads waited for a processor{used})"
 
 
 def objection(facts: Mapping[str, Any]) -> str:
@@ -189,12 +193,12 @@ def objection(facts: Mapping[str, Any]) -> str:
     if not isinstance(found, Mapping):
         return ""
     others, steal, processors, threads, utilization = (
-        number_in(found if name in found else facts, name) or 0.0
+        number_in(dict(found if name in found else facts), name) or 0.0
         for name in ("other_processes", "steal", "processors", "threads", "gpu_utilization")
     )
-    if steal > WAITED * processors:
+    if threads and steal > _STOLEN * processors:
         return f"the hypervisor used {steal:.1f} of {processors:.0f} processors"
-    if threads and not found.get("waits") and others + threads > processors + 0.5:
+    if processors and not found.get("waits") and others + threads > processors + 0.5:
         free = max(processors - others, 0)
         return f"other processes left {free:.1f} processors to {threads:.0f} threads"
     if utilization > _BUSY_GPU:

@@ -111,20 +111,18 @@ class Comparison(_Ratio):
         elif self.verdict is Verdict.FASTER:
             words = f"{ours} is {self.ratio:.3g} times as fast as {theirs}"
         elif self.verdict is Verdict.SAME:
-            limit = _rounded_up(self.difference)
-            words = f"{ours} takes the same time as {theirs}: the difference is below {limit}"
+            words = f"{ours} takes the same time as {theirs}"
         elif self.reason:
             words = f"No verdict on {ours} and {theirs}, because {self.reason}"
-        elif self.difference <= _SMALL:
-            limit = _rounded_up(self.difference)
-            words = f"The difference between {ours} and {theirs} is smaller than {limit}"
+        elif self.limit:
+            words = f"The difference between {ours} and {theirs} is {self.limit}"
         else:
             words = f"It is unclear whether {ours} or {theirs} is faster"
         digits = 4 if self.verdict is Verdict.SAME else 3
         limits = f"{low:.{digits}g} to {high:.{digits}g}"
         if self.confidence is None:
             return f"{words} (only {self.samples} samples; range of the ratio: {limits})."
-        resolution = f"resolution: {_rounded_up(self.resolution)}"
+        resolution = f"resolution: {rounded_up(self.resolution)}"
         return f"{words} (99.9 % interval of the ratio: {limits}; {resolution})."
 
     @property
@@ -133,13 +131,15 @@ class Comparison(_Ratio):
         return 0.999 if self.samples >= FEWEST_SAMPLES else None
 
     @property
-    def difference(self) -> float:
-        """The largest difference of the times that the interval permits, as a fraction."""
+    def limit(self) -> str:
+        """For example ``"smaller than 1.7 %"``, if that is all that is known, else empty."""
         low, high = self.interval
-        return max(high - 1, 1 / low - 1)
+        difference = max(high - 1, 1 / low - 1)
+        unclear = self.verdict is Verdict.UNCLEAR and not self.reason
+        return f"smaller than {rounded_up(difference)}" if unclear and difference <= _SMALL else ""
 
 
-def _rounded_up(share: float) -> str:
+def rounded_up(share: float) -> str:
     """A percentage with two digits, rounded up because it is an upper limit: ``"1.8 %"``."""
     if not 0 < share < math.inf:
         return f"{100 * share:g} %"
