@@ -7,6 +7,7 @@ means that the busy processes ran for a fifth of the run only.
 import dataclasses
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from charting import Lab
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.measuring import context
 from adokernels.measuring.context import Contention
 from adokernels.measuring.sampling import Sampler
 from adokernels.records.contention import Series, judge, objection
@@ -288,3 +290,18 @@ class TestSystem:
         assert found["waits"] is True
         assert found["other_processes"] >= 0
         assert found["processors"] >= _core.cores()
+
+    @pytest.mark.parametrize(("listed", "busy"), [("", 0), ("{own}\n", 0), ("{own}\n77\n", 60)])
+    def test_other_processes_on_the_gpu_are_observed(self, listed, busy, monkeypatch):
+        def answer(uuid, query):
+            if "compute-apps" in query:
+                return listed.format(own=os.getpid())
+            return "60 %\n" if "utilization" in query else "45, 80.00 W\n"
+
+        monkeypatch.setattr(context, "_nvidia_smi", answer)
+        monkeypatch.setattr(context.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(context._core, "cuda_properties", lambda device: {"uuid": "0" * 32})
+        found = Contention("cuda").facts(waits=False)
+        assert (found["gpu_processes"], found["gpu_utilization"]) == (int(busy > 0), busy)
+        assert found["nvidia_smi_before"] == {"temperature.gpu": "45", "power.draw": "80.00 W"}
+        assert objection({"contention": found}) == ("another process used the GPU" if busy else "")

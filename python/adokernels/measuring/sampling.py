@@ -33,8 +33,8 @@ Sample = tuple[float, float, bool, float]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
 _CHECKED = 5  # rounds between two looks at the intervals
-# After the time limit, sampling continues until there are FEWEST_SAMPLES undisturbed samples, but at
-# most up to this multiple of the limit. Regardless of the limit, it continues until there are at
+# After the time limit, sampling continues until there are FEWEST_SAMPLES undisturbed samples, but
+# at most up to this multiple of the limit. Regardless of the limit, it continues until there are at
 # least _MIN_SAMPLES_IF_SLOW samples.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
