@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +54,9 @@ bool is_ready(int file) {
   return name != std::string::npos && text.compare(name, 3, ") R") == 0;
 }
 
+// glibc has gettid() from version 2.30.
+pid_t own_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
 int open_in(int folder, const char* thread, const char* name) {
   const std::string path = std::string(thread) + "/" + name;
   return openat(folder, path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -88,7 +92,7 @@ void RunQueueDelay::start() {
     thread.cpu_time = cpu_time_of(thread.id);
   }
   jobs_ = jobs_of_pool();
-  own_cpu_time_ = cpu_time_of(gettid());
+  own_cpu_time_ = cpu_time_of(own_id());
   start_ = Clock::now();
 }
 
@@ -99,7 +103,7 @@ bool RunQueueDelay::is_late(const Thread& thread) {
 
 double RunQueueDelay::longest() const {
   const Clock::time_point end = Clock::now();
-  const pid_t own = gettid();
+  const pid_t own = own_id();
   const long long used = cpu_time_of(own) - own_cpu_time_;
   const long long elapsed = std::chrono::nanoseconds(end - start_).count();
   const bool used_pool = jobs_of_pool() != jobs_;

@@ -97,7 +97,7 @@ def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
     shares = dict.fromkeys(rounded_up(f) for f in sorted(c.resolution for c in known.values()))
     if shares:
         words = " to ".join(dict.fromkeys([*shares][i] for i in (0, -1)))
-        notes.append(f"resolution: differences below {words} cannot be seen")
+        notes.append(f"resolution: differences below {words} are not found reliably")
     return notes
 
 
