@@ -11,6 +11,7 @@ from charting import Lab
 import adokernels as ado
 from adokernels import _core
 from adokernels.cli.program import main
+from adokernels.measuring import sampling
 from adokernels.measuring.tuning import Tuning
 from adokernels.model.compiler import why_no_compiler
 from adokernels.model.cuda_variant import packed_argument
@@ -245,6 +246,19 @@ def test_objects_that_cannot_be_tuned_are_rejected():
 
 
 # --- Comparisons ----------------------------------------------------------------------------------
+
+
+def test_six_samples_give_no_verdict_on_speed(monkeypatch, rng):
+    """The verdict on the results stands."""
+    monkeypatch.setattr(sampling, "_MIN_SAMPLES_IF_SLOW", 6)
+    how = {"against": ["simd"], "ceilings": False, "progress": False, "seconds": 1e-9}
+    result = ado.check(lambda a: a.T.copy(), ado.transpose, rng.random((60, 70)), **how)
+    assert result
+    assert [len(m.samples) for m in result.sweep] == [6, 6]
+    (comparison,) = result.comparisons.values()
+    assert comparison.verdict == "unclear"
+    assert "is correct" in repr(result)
+    assert "because it requires 11 samples, got 6" in repr(result)
 
 
 def test_a_comparison_is_a_sentence():

@@ -206,7 +206,7 @@ def test_variants_are_sampled_in_changing_order():
 
         def take(repeats, name=name):
             order.append(name)
-            return 1.0, 0.0, True
+            return 1.0, 0.0, True, -1.0
 
         samplers[name] = Sampler(take=take, device="cpu", spent=0.0)
         samplers[name].warm_up = lambda warm: None
@@ -221,7 +221,7 @@ def test_variants_are_sampled_in_changing_order():
 
 def sampler_of(times):
     times = iter(times)
-    return Sampler(take=lambda repeats: (next(times), 0.0, True), device="cpu")
+    return Sampler(take=lambda repeats: (next(times), 0.0, True, -1.0), device="cpu")
 
 
 def test_sampling_goes_on_while_it_is_noisy(rng):
@@ -241,7 +241,7 @@ def test_sampling_stops_when_the_time_is_up():
 
 
 def test_warm_samples_are_long_enough_to_time():
-    quick = Sampler(take=lambda repeats: (1e-5, 0.0, True), device="cpu")
+    quick = Sampler(take=lambda repeats: (1e-5, 0.0, True, -1.0), device="cpu")
     quick.warm_up(warm=True)
     assert quick.calls == 100
     quick.warm_up(warm=False)
@@ -342,9 +342,9 @@ def test_names_that_clash_or_do_not_exist():
 
 
 def test_converged_samplers_stay_active_until_all_have_converged(rng):
-    steady = Sampler(take=lambda repeats: (1.0, 0.0, True), device="cpu")
+    steady = Sampler(take=lambda repeats: (1.0, 0.0, True, -1.0), device="cpu")
     noise = rng.uniform(1, 3, 5000)
-    noisy = Sampler(take=lambda repeats: (noise[len(noisy.seconds)], 0.0, True), device="cpu")
+    noisy = Sampler(take=lambda repeats: (noise[len(noisy.seconds)], 0.0, True, -1.0), device="cpu")
     how = {"warm": False, "precision": 0.05, "budget": 10.0, "display": SILENT}
     sample_interleaved([steady, noisy], **how)
     assert steady.stopped == noisy.stopped == "converged"

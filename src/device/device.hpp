@@ -152,6 +152,7 @@ struct Sample {
   double seconds = 0;   // per call
   double hertz = 0;     // mean SM clock while it ran; 0: unknown
   bool blocked = true;  // the host's launch overhead was hidden behind a blocking kernel
+  double waited = -1;   // on the CPU: host::Sample::waited
 };
 
 // Runs `work` `repeats` times between two events on `stream`, a cudaStream_t of the current device.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from adokernels import _core
-from adokernels.measuring.context import context
+from adokernels.measuring.context import Contention, context
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
@@ -70,9 +70,14 @@ def measure_ladder(
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
     profiles: dict[str, Profile] = {}
     interrupted = False
+    contention = Contention(device_id)
+    used_by_others: dict[str, Any] = {}
     try:
         problem.load(problem.values)
-        settings.sample(samplers, device, display)
+        try:
+            settings.sample(samplers, device, display)
+        finally:
+            used_by_others = contention.facts(waits=any(s.waits for s in samplers))
         problem.forget()  # the memory may have changed since the first check
         checks.repeat(calls)
         if metrics:
@@ -94,7 +99,7 @@ def measure_ladder(
 
     reached, session, described = clock_reached(samplers), uuid.uuid4().hex, inputs_of(problem)
     shared: dict[str, Any] = {"device": device, "cache": settings.cache, "session": session}
-    shared["context"] = context(device_id)
+    shared["context"] = context(device_id) | {"contention": used_by_others}
 
     def result(sampler: Sampler, fields: dict[str, Any], *, checked: bool = True) -> Measurement:
         return Measurement(**fields, **shared, **sampler.record(reached, checked=checked))

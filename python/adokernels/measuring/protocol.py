@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from adokernels import _core
-from adokernels.measuring.context import context
+from adokernels.measuring.context import Contention, context
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import bound_call, require_counters
@@ -104,8 +104,10 @@ def measure(
     where = device or "cpu"
     handle = 0 if where == "cpu" else stream_handle(stream, where)
     sampler = Sampler.of_function(work, where, cold=settings.cold, stream=handle)
+    contention = Contention(where)
     with displayed(False) as silent:
         settings.sample([sampler], sampler.device, silent)
+    used_by_others = contention.facts(waits=bool(sampler.waits))
     useful, compulsory = float(flops or 0), float(bytes or 0)
     return Measurement(
         routine="callable",
@@ -117,7 +119,7 @@ def measure(
         bytes=compulsory,
         executed_flops=useful,
         requested_bytes=compulsory,
-        context=context(where),
+        context=context(where) | {"contention": used_by_others},
         **sampler.record(clock_reached([sampler])),
     )
 

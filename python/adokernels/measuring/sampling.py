@@ -22,23 +22,29 @@ from adokernels import _core
 from adokernels.measuring.context import device_type
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
+from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
 from adokernels.records.measurement import UNCHECKED, Cache
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
+from adokernels.text import percent
 
-#: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
-Sample = tuple[float, float, bool]
+#: Seconds per call, mean SM clock in Hz (0 if unknown), whether launch overhead was hidden, and the
+#: longest time per call that a thread waited for a processor (negative if unknown).
+Sample = tuple[float, float, bool, float]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
-# After the time limit, sampling continues until there are FEWEST_SAMPLES samples, but at most up to
-# this multiple of the limit. Regardless of the limit, it continues until there are at least
-# _MIN_SAMPLES_IF_SLOW samples.
+_CHECKED = 5  # rounds between two looks at the intervals
+# After the time limit, sampling continues until there are FEWEST_SAMPLES undisturbed samples, but
+# at most up to this multiple of the limit. Regardless of the limit, it continues until there are at
+# least _MIN_SAMPLES_IF_SLOW samples.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
 # Target duration of a warm sample, far above the clock's resolution.
 _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
 _MAX_CALLS = 256  # per warm sample; the driver's queue holds about 1000 launches
-# Samples below this fraction of the clock that the run has reached count as throttled.
-_THROTTLED = 0.8
+# The share of throttled or disturbed samples above which a measurement is flagged.
+_FLAGGED = 0.1
+# The comparison of two variants is precise enough if one is faster by more than this fraction.
+_CLEARLY_FASTER = 0.1
 # CUDA events have a resolution of half a microsecond, which shows in samples shorter than this.
 _COARSE_SECONDS = 20e-6
 
@@ -57,6 +63,7 @@ class Sampler:
     calls: int = 1  # per sample
     seconds: list[float] = field(default_factory=list)  # per call, of each sample
     clocks: list[float] = field(default_factory=list)  # SM clock in Hz of each sample
+    waits: list[float] = field(default_factory=list)  # for a processor, in seconds per call
     blocked: bool = True  # whether the launch overhead of every sample was hidden
     spent: float = 0.0  # seconds spent on sampling, including the eviction of caches
     stopped: str = ""  # why no more samples are needed; empty while more are needed
@@ -103,25 +110,41 @@ class Sampler:
         if self.before:
             self.before()
         start = time.perf_counter()
-        seconds, clock, blocked = self.take(self.calls)
+        seconds, clock, blocked, waited = self.take(self.calls)
         self.spent += time.perf_counter() - start
         self.seconds.append(seconds)
         if clock:
             self.clocks.append(clock)
+        if waited >= 0:
+            self.waits.append(waited)
         self.blocked &= blocked
         count = len(self.seconds)
-        needed = FEWEST_SAMPLES if self.spent <= _OVERTIME * budget else _MIN_SAMPLES_IF_SLOW
-        late = self.spent > budget and count >= needed
+        late = self.spent > budget and self._are_enough(overtime=self.spent > _OVERTIME * budget)
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
-        if count >= _MIN_SAMPLES and count % 5 == 0:
-            low, high = median_interval(self.seconds)
-            if (high - low) / 2 / float(np.median(self.seconds)) <= precision:
+        if count >= _MIN_SAMPLES and count % _CHECKED == 0:
+            usable = self.series.usable
+            low, high = median_interval(usable)
+            if (
+                len(usable) >= _MIN_SAMPLES
+                and (high - low) / 2 / float(np.median(usable)) <= precision
+            ):
                 self.stopped = "converged"
                 return
         if self.exhausted:
             self.stopped = "time" if late else "count"
+
+    def _are_enough(self, *, overtime: bool) -> bool:
+        """Whether there are enough samples to stop when the time is used up."""
+        count = len(self.seconds)
+        if overtime:
+            return count >= _MIN_SAMPLES_IF_SLOW
+        # A round of two variants is undisturbed only if both samples are. If few samples are
+        # undisturbed, there will be no verdict, and more samples do not help.
+        undisturbed = 1 - self.series.waited
+        hopeless = undisturbed < FEWEST_UNDISTURBED
+        return count * (1 if hopeless else undisturbed**2) >= FEWEST_SAMPLES
 
     def done(self, budget: float) -> float:
         """The completed fraction: 1 if stopped, else the fraction of the budget that is used."""
@@ -134,15 +157,23 @@ class Sampler:
             flags.append("launch overhead included")
         if self.device == "cuda" and float(np.median(self.seconds)) * self.calls < _COARSE_SECONDS:
             flags.append("near the clock's resolution")
-        if self.clocks and np.mean(np.asarray(self.clocks) < _THROTTLED * reached) > 0.1:
+        if self.clocks and np.mean(np.asarray(self.clocks) < THROTTLED * reached) > _FLAGGED:
             flags.append("throttled")
+        if self.seconds and (share := self.series.waited) > _FLAGGED:
+            flags.append(f"disturbed: {percent(share)} of the samples waited for a processor")
         return tuple(flags)
+
+    @property
+    def series(self) -> Series:
+        """The samples so far."""
+        return Series(np.array(self.seconds), np.array(self.waits), np.array(self.clocks))
 
     def record(self, reached: float, *, checked: bool = True) -> dict[str, Any]:
         """The fields of a Measurement that come from sampling."""
         return {
             "samples": np.asarray(self.seconds),
             "clocks": np.asarray(self.clocks),
+            "waits": np.asarray(self.waits),
             "calls_per_sample": self.calls,
             "stopped": self.stopped or "interrupted",
             "flags": self.flags(reached, checked=checked),
@@ -164,13 +195,14 @@ def sample_interleaved(
 ) -> None:
     """Take one sample of every sampler per round, in random order, until all have stopped.
 
-    A sampler is sampled until all samplers have converged or its time is used up, because the speed
-    of the others depends on the code that runs before them, and ratios are computed per round.
+    A sampler is sampled until all samplers and the ratios of their times have converged, or its
+    time is used up, because the speed of the others depends on the code that runs before them, and
+    ratios are computed per round. A disturbed sample stays in the record and does not count.
     """
     for sampler in display.each("warming up", samplers, lambda s: s.name):
         sampler.warm_up(warm=warm)
     display.begin_timing(len(samplers), budget * len(samplers))
-    while not all(sampler.stopped for sampler in samplers):
+    while not _are_done(samplers, precision):
         active = [sampler for sampler in samplers if not sampler.exhausted]
         random.shuffle(active)
         for sampler in active:
@@ -178,6 +210,35 @@ def sample_interleaved(
                 done = [each.done(budget) for each in samplers]
                 display.show(sampler.name, sum(part == 1 for part in done), sum(done))
             sampler.sample(precision=precision, budget=budget)
+
+
+def _are_done(samplers: Sequence[Sampler], precision: float) -> bool:
+    """Whether no sampler needs a further round."""
+    if not all(sampler.stopped for sampler in samplers):
+        return False
+    if all(sampler.exhausted for sampler in samplers):
+        return True
+    count = max(len(sampler.seconds) for sampler in samplers)
+    return count % _CHECKED == 0 and all(
+        _is_precise(ours, theirs, precision)
+        for i, ours in enumerate(samplers[1:])
+        for theirs in {id(s): s for s in (samplers[0], samplers[i])}.values()
+        if not (ours.exhausted or theirs.exhausted)
+    )
+
+
+def _is_precise(ours: Sampler, theirs: Sampler, precision: float) -> bool:
+    """Whether the ratio of two variants is precise enough for a verdict.
+
+    Half of its 99.9 % interval must be below `precision`, or one variant clearly faster. The end of
+    sampling thus does not depend on which of two similar variants has been faster so far: this
+    would increase the number of wrong verdicts.
+    """
+    found = judge(ours.series, theirs.series, paired=True)
+    low, high = found.interval
+    if low > 1 + _CLEARLY_FASTER or high < 1 - _CLEARLY_FASTER:
+        return True
+    return (high - low) / 2 / found.ratio <= precision
 
 
 @dataclass(frozen=True)

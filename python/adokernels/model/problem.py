@@ -413,8 +413,8 @@ class Call(ABC):
         """A function that is called before each sample, outside of the timed interval."""
         return None
 
-    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool]:
-        """Take one sample: seconds per call, SM clock in Hz, whether launch overhead was hidden."""
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
+        """Take one sample: see :data:`adokernels.measuring.sampling.Sample`."""
         return _core.sample(self.timed, self.problem.device_id, cold, repeats, 0)
 
     def kernels(self) -> Sequence[_core.KernelInfo]:

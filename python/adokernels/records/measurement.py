@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from adokernels.names import find
-from adokernels.records import statistics
+from adokernels.records import contention, statistics
 from adokernels.records.forms import (
     NOT_STORED,
     Amount,
@@ -61,6 +61,10 @@ class Measurement(StoredRecord):
         Seconds per call, one number per sample, in the order taken.
     clocks
         Mean SM clock during each sample, in Hz; empty if unknown.
+    waits
+        The longest time that a thread waited for a processor during each sample, in seconds per
+        call; empty if unknown. A sample is disturbed if it exceeds 5 % of its time. The median and
+        its interval are those of the undisturbed samples, unless too few samples are undisturbed.
     session
         Measurements with the same session were interleaved; their samples are paired by round.
     calls_per_sample
@@ -91,7 +95,7 @@ class Measurement(StoredRecord):
         Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
-        resolution"``, ``"unchecked"``.
+        resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``.
     context
         Machine, software and settings.
     machine
@@ -116,6 +120,7 @@ class Measurement(StoredRecord):
     ceiling: bool = False
     stages: tuple[tuple[str, str], ...] = ()
     clocks: Amounts = field(default_factory=lambda: np.empty(0))
+    waits: Amounts = field(default_factory=lambda: np.empty(0))
     session: str = ""
     calls_per_sample: Size = 1
     profile: Profile | None = None
@@ -138,17 +143,17 @@ class Measurement(StoredRecord):
     @property
     def seconds(self) -> float:
         """Median time of one call."""
-        return float(np.median(self.samples))
+        return float(np.median(self._series.usable))
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % confidence interval of the median, in seconds; see ``confidence``."""
-        return statistics.median_interval(self.samples)
+        return statistics.median_interval(self._series.usable)
 
     @property
     def confidence(self) -> float | None:
         """0.95, or None with fewer than 11 samples, because ``interval`` is then their range."""
-        return 0.95 if len(self.samples) >= statistics.FEWEST_SAMPLES else None
+        return 0.95 if len(self._series.usable) >= statistics.FEWEST_SAMPLES else None
 
     @property
     def noise(self) -> float:
@@ -263,7 +268,7 @@ class Measurement(StoredRecord):
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = self._is_paired(other)
-        found = statistics.compare(self.samples, other.samples, paired=paired)
+        found = contention.judge(self._series, other._series, paired=paired)
         names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
         machines = [m.machine_title for m in (self, other)]
         if all(machines) and machines[0] != machines[1]:
@@ -273,8 +278,16 @@ class Measurement(StoredRecord):
                     "pass across_machines=True to compare different machines"
                 )
             names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
-        samples = min(len(self.samples), len(other.samples))
-        return Comparison(*found, ours=names[0], theirs=names[1], samples=samples)
+        return Comparison(
+            found.verdict,
+            found.ratio,
+            found.interval,
+            ours=names[0],
+            theirs=names[1],
+            samples=found.samples,
+            reason=found.reason,
+            resolution=found.resolution,
+        )
 
     def speedup_over(self, other: Measurement) -> float:
         """The ratio of times; above 1 if this measurement is faster.
@@ -283,7 +296,12 @@ class Measurement(StoredRecord):
         medians.
         """
         paired = self._is_paired(other)
-        return statistics.ratio_of_times(self.samples, other.samples, paired=paired)
+        rounds = contention.usable_rounds(self._series, other._series, paired=paired)
+        return statistics.ratio_of_times(*rounds, paired=paired)
+
+    @property
+    def _series(self) -> contention.Series:
+        return contention.Series(self.samples, self.waits, self.clocks, self.context)
 
     def _is_paired(self, other: Measurement) -> bool:
         return bool(self.session) and self.session == other.session

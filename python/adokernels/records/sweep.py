@@ -183,10 +183,11 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
         ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
         are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether this step
-        exceeds the noise. ``confidence`` is the level of the interval from ``ci_low`` to
-        ``ci_high``. ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit`` are the methods
-        of these names. The errors are described in :class:`Measurement`. A value that does not
-        apply is None.
+        exceeds the noise, ``withheld`` why there is no verdict, and ``resolution`` the smallest
+        difference that the run could have seen. ``confidence`` is the level of the interval from
+        ``ci_low`` to ``ci_high``. ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit``
+        are the methods of these names. The errors are described in :class:`Measurement`. A value
+        that does not apply is None.
         """
         before = self.step_pairs()
         records = [_record(self, m, before.get(m)) for m in self]
@@ -230,7 +231,7 @@ def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]
 def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
     first = None if m.ceiling else next(iter(sweep.variants), None)
     same = first and (first.problem, first.cache) == (m.problem, m.cache)
-    verdict, step = m.compare(before)[:2] if before else (None, None)
+    step = m.compare(before) if before else None
     return {
         "variant": m.variant,
         "device": m.device,
@@ -243,8 +244,10 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "noise": m.noise,
         "samples": len(m.samples),
         "speedup": m.speedup_over(first) if first and same else None,
-        "step_speedup": step,
-        "verdict": verdict.value if verdict else None,
+        "step_speedup": step.ratio if step else None,
+        "verdict": step.verdict.value if step else None,
+        "withheld": step.reason or None if step else None,
+        "resolution": step.resolution if step and step.confidence else None,
         "bytes_per_second": m.bytes_per_second,
         "flops_per_second": m.flops_per_second,
         "intensity": m.intensity if m.executed_flops else 0.0,

@@ -18,6 +18,7 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import Profile, ProfileComparison
 from adokernels.records.scan import Scan
+from adokernels.records.statistics import Comparison, rounded_up
 from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, ITALIC, new_table
 from adokernels.text import (
@@ -65,6 +66,7 @@ def sweep_table(sweep: Sweep) -> Table:
     if any((record["share_of_limit"] or 0) > NO_LIMIT for record in records):
         why = "caches hold the data" if sweep.limit == "roof" else "FMAs do not compute all FLOPs"
         notes.append(f"no limit: above {percent(NO_LIMIT)} of the {sweep.limit}, because {why}")
+    notes += verdict_notes({m.variant: m.compare(b) for m, b in sweep.step_pairs().items()})
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     table.caption = "\n".join(notes)
     return table
@@ -85,6 +87,21 @@ def interval_notes(sweep: Sweep) -> list[str]:
     notes = [f"interrupted: {missing}"] if sweep.interrupted else []
     few = any(m.confidence is None for m in (*sweep, *sweep.peers))
     return [*notes, *([FEW_SAMPLES] if few else [])]
+
+
+def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
+    """Notes for withheld verdicts, small differences, and the smallest difference to be seen."""
+    known = {name: found for name, found in comparisons.items() if found.confidence}
+    withheld: dict[str, list[str]] = {}
+    for name, found in known.items():
+        withheld.setdefault(found.reason, []).append(name)
+    notes = [f"no verdict on {', '.join(of)}: {why}" for why, of in withheld.items() if why]
+    notes += [f"{name}: the difference is {f.limit}" for name, f in known.items() if f.limit]
+    shares = dict.fromkeys(rounded_up(f) for f in sorted(c.resolution for c in known.values()))
+    if shares:
+        words = " to ".join(dict.fromkeys([*shares][i] for i in (0, -1)))
+        notes.append(f"resolution: differences below {words} are not found reliably")
+    return notes
 
 
 def scan_table(scan: Scan) -> Table:
@@ -127,6 +144,7 @@ def changes_table(changes: SweepComparison) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
+    notes += verdict_notes({change.variant: change.comparison for change in changes})
     table.caption = "\n".join(notes)
     return table
 
