@@ -120,7 +120,8 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
 
     def share_of_roof(self, m: Measurement) -> float | None:
         """The share of the nearer limit, bandwidth or arithmetic, or None if neither is known."""
-        peak = self.machine.peak(m.problem.precision) if self.machine else None
+        rate = m.flops_per_second
+        peak = self.machine.peak(m.problem.precision, rate) if self.machine else None
         shares = [m.bytes_per_second / self.roof] if self.roof else []
         shares += [m.flops_per_second / peak] if peak else []
         return max(shares, default=None)
