@@ -298,7 +298,8 @@ def machine_table(machine: Machine) -> Table:
     ceilings = (*machine.ceilings, *([issue] if issue else []))
     known = any(c.theoretical for c in ceilings)
     headers = ["ceiling", "measured", *(["theoretical", "share", "basis"] if known else [])]
-    table = new_table(machine.title, headers, left=["basis"])
+    widest = max(len(c.name) for c in ceilings)
+    table = new_table(machine.title, headers, left=["basis"], widths={0: widest})
     for c in ceilings:
         unit = units.get(c.kind, "OP/s" if c.level == "INT8 tensor" else "FLOP/s")
         theory = quantity(c.theoretical, unit) if c.theoretical else ""
