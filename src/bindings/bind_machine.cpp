@@ -61,6 +61,7 @@ py::dict cuda_properties(const std::string& device) {
   py::dict d;
   d["name"] = p.name;
   d["uuid"] = p.uuid;
+  d["pci_bus_id"] = p.pci_bus_id;
   d["compute"] = p.compute;
   const Hardware owned = cuda::hardware(nullptr);
   d["multiprocessors"] = owned.multiprocessors;

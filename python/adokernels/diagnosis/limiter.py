@@ -185,11 +185,12 @@ def _rates(facts: Facts) -> list[_Rate]:
         text = f"the compulsory bytes alone are {percent(share)} of the measured {name} bandwidth"
         found.append(_Rate(Kind.DRAM, "DRAM", share, text))
     m, machine = facts.m, facts.machine
-    peak = machine.peak(m.problem.precision) if machine else None
+    peak = machine.fastest(m.problem.precision, m.flops_per_second) if machine else None
     if peak and m.executed_flops:
-        share, precision = m.flops_per_second / peak, m.problem.precision or "floating-point"
+        share = m.flops_per_second / peak.measured
+        precision = peak.level if peak.kind == "tensor" else m.problem.precision or "floating-point"
         text = f"the executed FLOPs are {percent(share)} of the measured {precision} peak"
-        if m.device != "cpu" and m.fma_share is not None:
+        if m.device != "cpu" and m.fma_share is not None and peak.kind != "tensor":
             share /= mix_limit(m.fma_share)
             text += f", {percent(share)} of the peak with {percent(m.fma_share)} FMAs"
         found.append(_Rate(Kind.COMPUTE, f"{precision} arithmetic", share, text))

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_ROOF = "roof"
+_ROOF, _PEAK = "roof", "FMA peak"
 
 
 class NearestLimit(NamedTuple):
-    """The share of a limit, and its name: ``"roof"`` or ``"FMA peak"``."""
+    """The share of a limit, and its name: ``"roof"``, ``"FMA peak"`` or ``"FP64 tensor peak"``."""
 
     share: float
     name: str
@@ -162,16 +162,26 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         return share / mix_limit(fused)
 
     def nearest_limit(self, m: Measurement) -> NearestLimit | None:
-        """The larger of `share_of_roof` and `share_of_peak`, with its name; None without both."""
-        shares = ((self.share_of_roof(m), _ROOF), (self.share_of_peak(m), "FMA peak"))
+        """The larger of `share_of_roof` and `share_of_peak`, with its name; None without both.
+
+        A variant that exceeds the FMA peak uses tensor cores, and their peak is its limit.
+        """
+        shares = [(self.share_of_roof(m), _ROOF), (self.share_of_peak(m), _PEAK)]
+        rate, precision = m.flops_per_second, m.problem.precision
+        fastest = self.machine.fastest(precision, rate) if self.machine else None
+        if fastest and fastest.kind == "tensor" and m not in self.peers:
+            shares[1] = (rate / fastest.measured, f"{fastest.level} peak")
         known = [NearestLimit(share, name) for share, name in shares if share is not None]
         return max(known, default=None)
 
     @property
     def limit(self) -> str:
-        """The limit of the ladder's column of shares: the nearest one of its fastest variant."""
+        """The limit of the ladder's column of shares: ``"roof"``, or ``"FMA peak"`` if it is nearer.
+
+        The fastest variant decides.
+        """
         nearest = self.nearest_limit(self.fastest) if self.variants else None
-        return nearest.name if nearest else _ROOF
+        return _PEAK if nearest and nearest.name != _ROOF else _ROOF
 
     def share_of_limit(self, m: Measurement) -> float | None:
         """`share_of_roof` or `share_of_peak`, whichever `limit` names for the whole ladder."""

@@ -319,20 +319,35 @@ def hotspot_table(sweep: Sweep) -> Table:
 
 def machine_table(machine: Machine) -> Table:
     """Build the table of a machine's ceilings; theoretical figures are shown if there are any."""
-    units = {"bandwidth": "B/s", "compute": "FLOP/s", "instructions": "inst/s"}
+    units = {"bandwidth": "B/s", "link": "B/s", "instructions": "inst/s"}
     issue = machine.issue_rate
     ceilings = (*machine.ceilings, *([issue] if issue else []))
     known = any(c.theoretical for c in ceilings)
     headers = ["ceiling", "measured", *(["theoretical", "share", "basis"] if known else [])]
-    table = new_table(machine.title, headers, left=["basis"])
+    widest = max(len(c.name) for c in ceilings)
+    table = new_table(machine.title, headers, left=["basis"], widths={0: widest})
     for c in ceilings:
-        theory = quantity(c.theoretical, units[c.kind]) if c.theoretical else ""
+        unit = units.get(c.kind, "OP/s" if c.level == "INT8 tensor" else "FLOP/s")
+        theory = quantity(c.theoretical, unit) if c.theoretical else ""
         share = percent(c.measured / c.theoretical) if c.theoretical else ""
-        cells = (c.name, quantity(c.measured, units[c.kind]), theory, share, c.basis)
+        cells = (c.name, quantity(c.measured, unit), theory, share, c.basis)
         table.add_row(*cells[: len(headers)])
     if known:
         table.columns[-1].no_wrap = False
+    table.caption = "\n".join(_refusals(machine))
     return table
+
+
+def _refusals(machine: Machine) -> list[str]:
+    """Sentences on ceilings that were refused, one per reason, and on doubtful ones."""
+    names: dict[str, list[str]] = {}
+    for name, reason in machine.refused.items():
+        names.setdefault(reason, []).append(name)
+    kept = {c.name for c in machine.ceilings}
+    return [
+        f"{'Doubtful' if kept.intersection(ours) else 'Refused'}: {', '.join(ours)}: {reason}."
+        for reason, ours in names.items()
+    ]
 
 
 @dataclass(frozen=True)
