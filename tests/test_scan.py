@@ -273,6 +273,14 @@ def test_a_wrong_result_of_a_call_is_an_error(cpu_as_gpu, monkeypatch):
         ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
 
 
+def test_a_kernel_that_is_skipped_is_an_error(cpu_as_gpu, monkeypatch):
+    skipped = {"simd": "wrong result: 1 element"}
+    sweep = ado.records.Sweep(routine="transpose", measurements=(), skipped=skipped)
+    monkeypatch.setattr(scanning, "sweep", lambda *_, **__: sweep)
+    with pytest.raises(ValueError, match="transpose, simd: wrong result: 1 element"):
+        ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
+
+
 @pytest.mark.parametrize("interrupted_call", [3, 4])
 def test_ctrl_c_keeps_whole_problems(cpu_as_gpu, monkeypatch, interrupted_call):
     original, calls = scanning._offload, []

@@ -131,6 +131,7 @@ def scan(
                 operands = routine.task.random_operands(lengths, dtype)
                 found = measured(operands, display)
                 if copies and not found.interrupted:
+                    _require_none_skipped(found)
                     settings = Settings(cache, precision, seconds)
                     offloads.append(_offload(routine, operands, options, device, settings, display))
                 if not copies or not found.interrupted:
@@ -176,12 +177,16 @@ def _offload(
     }
     with display.measurement(f"{routine.name} with copies, {settings.cache}"):
         found = measure_ladder(routine, problem, {}, settings, display, calls)
-    for name, reason in found.skipped.items():
-        raise ValueError(f"{routine.name}, {name}: {reason}")
+    _require_none_skipped(found)
     cpu, gpu = (replace(m, routine=routine.name) for m in found.peers)
     uploaded = sum(a.nbytes for a in problem.host_arguments if is_array(a))
     downloaded = sum(math.prod(r.shape) * r.dtype.itemsize for r in problem.result_types)
     return Offload(cpu=cpu, gpu=gpu, uploaded=uploaded, downloaded=downloaded)
+
+
+def _require_none_skipped(found: Sweep) -> None:
+    for name, reason in found.skipped.items():
+        raise ValueError(f"{found.routine}, {name}: {reason}")
 
 
 def default_shapes(
