@@ -70,7 +70,7 @@ _RETURNED = {
     "adokernels.records.measurement": "Measurement",
     "adokernels.records.profile": "KernelProfile Profile",
     "adokernels.records.sass": "KernelSass Sass",
-    "adokernels.records.scan": "Scan",
+    "adokernels.records.scan": "BreakEven Offload Scan",
     "adokernels.records.statistics": "Comparison Verdict",
     "adokernels.records.sweep": "Sweep",
 }
@@ -79,6 +79,7 @@ _RETURNED = {
 _USED_FROM_BELOW = {
     "limiter": "adokernels.diagnosis.limiter",
     "lazy_call": "adokernels.large.dask_arrays",
+    "pays_off": "adokernels.measuring.paying_off",
     "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",
     "to_text": "adokernels.tables.rendering",

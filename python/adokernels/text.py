@@ -45,6 +45,15 @@ def quantity(value: float, unit: str, digits: int = DIGITS) -> str:
     return f"{number(value / factor, digits)} {name}"
 
 
+def binary_size(size: float) -> str:
+    """Write a number of bytes with a binary prefix: ``"256 KiB"``."""
+    units = ["TiB", "GiB", "MiB", "KiB", "B"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop()
+    return f"{float(f'{size:.3g}'):g} {units[-1]}"
+
+
 #: Counts below this value have all digits; larger counts have a decimal prefix.
 _LARGEST_WHOLE = 100_000
 

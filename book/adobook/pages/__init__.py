@@ -8,7 +8,7 @@ from pathlib import Path
 
 import adokernels as ado
 from adobook.pages import cards, diagnosis, documents, glossary, results, shapes
-from adobook.pages.stored import ROOT, sweeps
+from adobook.pages.stored import ROOT, scans, sweeps
 from adobook.text import write_table
 
 
@@ -23,7 +23,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "cards.md", cards.text(stored)
     yield docs / "glossary.md", glossary.text()
     yield docs / "documents.md", documents.text(stored)
-    for name, text in results.pages(stored).items():
+    for name, text in results.pages(stored, scans()).items():
         yield docs / "results" / name, text
 
 

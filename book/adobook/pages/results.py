@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import adokernels as ado
+from adobook.pages import break_even
 from adobook.pages.stored import contexts_of, day, fill_template, origin
 from adobook.published import read_toml
 from adobook.text import write_rich_table, write_table
@@ -52,15 +53,20 @@ PAGES = tuple(Page(**page) for page in _SETTINGS["pages"])
 HEADLINES: Mapping[str, str] = _SETTINGS["headlines"]
 
 
-def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
+def pages(
+    sweeps: Mapping[str, ado.records.Sweep], scans: Mapping[str, ado.records.Scan]
+) -> dict[str, str]:
     """Return the pages in Markdown, by file name. ValueError: a stored sweep is on no page."""
     shown = {name for page in PAGES for name in page.names(sweeps)}
     if missing := sorted(set(sweeps) - shown):
         raise ValueError(f"book/adobook/pages/results.toml: no page shows {', '.join(missing)}")
     index = fill_template(
-        "results.md", pages="\n\n".join(_part_of_index(page, sweeps) for page in PAGES)
+        "results.md",
+        break_even=break_even.link(scans),
+        pages="\n\n".join(_part_of_index(page, sweeps) for page in PAGES),
     )
-    return {"index.md": index} | {page.file: _page(page, sweeps) for page in PAGES}
+    found = {"index.md": index} | {page.file: _page(page, sweeps) for page in PAGES}
+    return found | ({"break_even.md": break_even.text(scans)} if scans else {})
 
 
 def best_results(sweeps: Mapping[str, ado.records.Sweep]) -> str:

@@ -91,6 +91,8 @@ def add_commands(commands: Commands) -> None:
         metavar="SHAPE",
         help="lengths of each problem; default: from 4 KiB to 256 MiB",
     )
+    sentence = "find the size from which a GPU pays off for arrays in host memory"
+    scan.add_argument("--copies", action="store_true", help=sentence)
 
     check = commands.add(
         "check",
@@ -207,7 +209,7 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
     routine = ado.routines[options.routine]
-    settings = _measured(options) | options_of(options, routine)
+    settings = _measured(options) | options_of(options, routine) | {"copies": options.copies}
     found = ado.scan(routine, shapes=options.shapes, dtype=options.dtype, **settings)
     console.print(found)
     write_files(found, options, console)

@@ -185,12 +185,16 @@ def _remove_old_files(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _cache_path(device: str, facts: dict[str, Any]) -> Path:
+def cache_folder() -> Path:
+    """The folder of stored ceilings and scans."""
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        folder = Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
+        return Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
     except RuntimeError:  # the user has no home directory, as in some containers
-        folder = Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
+        return Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
+
+
+def _cache_path(device: str, facts: dict[str, Any]) -> Path:
     identity = [device_type(device), SCHEMA, facts["adokernels"], facts["device_name"]]
     if device == "cpu":
         identity += [facts["threads"], facts["isa"], _core.caches()]
@@ -199,7 +203,7 @@ def _cache_path(device: str, facts: dict[str, Any]) -> Path:
         identity += [gpu["uuid"], gpu["driver_version"], gpu["multiprocessors"]]
     identity.append([(case.variant, case.level, case.bytes) for case in _cases(device)])
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    return folder / f"machine-{device_type(device)}-{digest}.json"
+    return cache_folder() / f"machine-{device_type(device)}-{digest}.json"
 
 
 def _all_measured(device: str, cases: Iterable[_Case]) -> dict[str, Ceiling | str]:

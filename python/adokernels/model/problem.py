@@ -25,6 +25,7 @@ from adokernels.model.values import (
     narrowed,
     same_bytes,
 )
+from adokernels.names import find
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 
@@ -133,12 +134,15 @@ class Choice:
     skipped : dict of str to str
         Later variants of the ladder, starting with the last, and why each is skipped: it cannot
         run here, it cannot solve the problem, or another variant is faster for the problem.
+    problem : Inputs or None
+        The operands and options, if all operands are NumPy arrays.
     """
 
     routine: str
     variant: str
     device: str
     skipped: dict[str, str]
+    problem: Inputs | None = None
 
     @property
     def reason(self) -> str:
@@ -148,8 +152,19 @@ class Choice:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
         return f"It is the last variant of the ladder that is not skipped ({reasons})."
 
+    @property
+    def pays_off(self) -> str:
+        """Whether a GPU pays off for these NumPy arrays, copies included, in a sentence.
+
+        It is measured if :func:`adokernels.scan` has stored it with ``copies=True``, else modelled
+        from stored ceilings. It is empty without a GPU, and for arrays of other libraries.
+        """
+        sentence: str = find("pays_off")(self)
+        return sentence
+
     def __repr__(self) -> str:
-        return f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
+        words = f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
+        return " ".join(filter(None, [words, self.pays_off]))
 
 
 class Runnable(Protocol):

@@ -27,6 +27,8 @@ from adokernels.records.profile import KernelProfile as KernelProfile
 from adokernels.records.profile import Profile as Profile
 from adokernels.records.sass import KernelSass as KernelSass
 from adokernels.records.sass import Sass as Sass
+from adokernels.records.scan import BreakEven as BreakEven
+from adokernels.records.scan import Offload as Offload
 from adokernels.records.scan import Scan as Scan
 from adokernels.records.statistics import Comparison as Comparison
 from adokernels.records.statistics import Verdict as Verdict

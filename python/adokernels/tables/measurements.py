@@ -17,12 +17,13 @@ from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import Profile, ProfileComparison
-from adokernels.records.scan import Scan
+from adokernels.records.scan import Scan, link_seconds
 from adokernels.records.statistics import Comparison, rounded_up
 from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, ITALIC, new_table
 from adokernels.text import (
     NO_LIMIT,
+    binary_size,
     bounds,
     count,
     number,
@@ -105,19 +106,55 @@ def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
 
 
 def scan_table(scan: Scan) -> Table:
-    """One row per problem: time and share of the nearest limit of each variant and peer."""
+    """One row per problem: time and share of the nearest limit of each variant and peer.
+
+    With offloads: times of the three default calls, and the time of the copies at the link's roof.
+    """
+    if scan.offloads:
+        return _offload_table(scan)
     headers = ["problem", "compulsory\nbytes", *scan.names]
     table = new_table(f"{scan.title}: time and share of the nearest limit", headers)
     for found in scan:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
         first = next(iter(by_name.values()))
-        shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
+        shapes = _shapes(first)
         times = dict.fromkeys(scan.names, "")
         for name, m in by_name.items():
             nearest = found.nearest_limit(m)
             times[name] = f"{quantity(m.seconds, 's')}{f', {nearest}' if nearest else ''}"
         table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
     return table
+
+
+def _offload_table(scan: Scan) -> Table:
+    headers = [
+        "problem",
+        "compulsory\nbytes",
+        "CPU",
+        "GPU with\ncopies",
+        "with copies,\nthe GPU is",
+    ]
+    headers += ["speed-up", "kernel\nalone", "copies at the\nlink's roof"]
+    table = new_table(f"{scan.title}: calls with NumPy arrays", headers, left=headers[4:5])
+    for found, kernel, o in zip(scan, scan.kernels, scan.offloads, strict=True):
+        verdict, gain, _ = o.gpu.compare(o.cpu)
+        copies = link_seconds(found.machine, o.uploaded, o.downloaded)
+        table.add_row(
+            _shapes(kernel),
+            binary_size(kernel.bytes),
+            quantity(o.cpu.seconds, "s"),
+            quantity(o.gpu.seconds, "s"),
+            verdict_cell(verdict.value),
+            ratio(gain),
+            quantity(kernel.seconds, "s"),
+            quantity(copies, "s") if copies else "",
+        )
+    table.caption = scan.finding
+    return table
+
+
+def _shapes(m: Measurement) -> str:
+    return "; ".join(" x ".join(map(str, o.shape)) for o in m.problem.operands)
 
 
 def changes_table(changes: SweepComparison) -> Table:
