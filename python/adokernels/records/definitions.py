@@ -214,8 +214,8 @@ TERMS = (
     Term(
         "nearest limit",
         "%",
-        "the larger one of the shares of the roof and of the FMA peak, with the name of the limit; the"
-        " peak of tensor cores replaces an FMA peak that the variant exceeds",
+        "the larger one of the shares of the roof and of the FMA peak, with the name of the limit;"
+        " the peak of tensor cores replaces an FMA peak that the variant exceeds",
         "of roof, of FMA peak",
     ),
     Term(

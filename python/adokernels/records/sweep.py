@@ -176,9 +176,9 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
 
     @property
     def limit(self) -> str:
-        """The limit of the ladder's column of shares: ``"roof"``, or ``"FMA peak"`` if it is nearer.
+        """The limit of the ladder's column of shares: ``"roof"`` or ``"FMA peak"``.
 
-        The fastest variant decides.
+        It is the nearer one for the fastest variant.
         """
         nearest = self.nearest_limit(self.fastest) if self.variants else None
         return _PEAK if nearest and nearest.name != _ROOF else _ROOF
