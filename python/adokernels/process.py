@@ -1,6 +1,11 @@
-"""Settings of the process: the default device, the instruction set and the number of threads."""
+"""Settings of the process: the default device, the instruction set and the number of threads.
+
+Also whether its streams are terminals.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from adokernels import _core
 
@@ -71,3 +76,14 @@ class Settings:
 
 #: The settings of this process.
 settings = Settings()
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream such as `sys.stdout` is a terminal.
+
+    It may be None, as in a program without a console, closed, or an object without `isatty`.
+    """
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
