@@ -104,6 +104,8 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _ELLIPSIS = "..."
 #: Maximum number of characters of a text in HTML.
 _LONGEST_HTML = 10_000
+#: Maximum number of characters of the description of an error.
+_LONGEST_FAILURE = 10_000
 
 
 def printable(text: str, most: int, *, lines: bool = False) -> str:
@@ -116,6 +118,18 @@ def printable(text: str, most: int, *, lines: bool = False) -> str:
         text = f"{text[: most - half - len(_ELLIPSIS)]}{_ELLIPSIS}{text[-half:]}"
     parts = text.split("\n") if lines else [text]
     return _UNPRINTABLE.sub(_REPLACEMENT, "\n".join(_SPACES.sub(" ", part) for part in parts))
+
+
+def failure(error: BaseException) -> str:
+    """Describe an error of the user's code: ``"it fails with TypeError: must be a str"``.
+
+    The text is short enough for a record, and the error need not have one.
+    """
+    try:
+        text = str(error)
+    except Exception as second:  # __str__ is the user's code, too
+        text = f"(its text cannot be read: {type(second).__name__})"
+    return printable(f"it fails with {type(error).__name__}: {text}", _LONGEST_FAILURE, lines=True)
 
 
 def escaped(text: str) -> str:

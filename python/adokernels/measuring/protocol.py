@@ -73,7 +73,8 @@ def measure(
     Raises
     ------
     ValueError
-        If the variant's result is wrong, or it cannot solve the problem.
+        If the variant's result is wrong, it raises an exception, or it cannot solve the problem.
+        Exceptions of a callable are raised unchanged.
     Unavailable
         If the variant cannot run here.
     """
@@ -107,6 +108,8 @@ def measure(
     contention = Contention(where)
     with displayed(False) as silent:
         settings.sample([sampler], sampler.device, silent)
+    if sampler.error:
+        raise sampler.error
     used_by_others = contention.facts(waits=bool(sampler.waits))
     useful, compulsory = float(flops or 0), float(bytes or 0)
     return Measurement(
@@ -187,12 +190,14 @@ def sweep(
     -------
     Sweep
         Variants that decline the problem, are unavailable or compute a wrong result are not timed;
-        ``skipped`` gives the reasons. The stages of pipelines are also timed, each separately, and
-        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
-        attribute ``interrupted`` is true.
+        ``skipped`` gives the reasons, also of variants and peers that raise an exception. The
+        stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
+        the sweep contains the measurements until then, and its attribute ``interrupted`` is true.
 
     Raises
     ------
+    CudaError
+        If the GPU fails while a variant runs.
     KeyboardInterrupt
         If Ctrl-C is pressed before the first sample of a variant, or a second time.
     MemoryError

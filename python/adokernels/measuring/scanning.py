@@ -101,7 +101,8 @@ def scan(
     arrays. The upload overwrites the L2 cache of the GPU.
     """
     if not isinstance(routine, Routine):
-        raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
+        found = type(routine).__name__
+        raise TypeError(f"routine must be a routine such as ado.transpose, got a {found}")
     check_options(routine, (), options, scan)
     if copies:
         device = _gpu_of(device)
@@ -142,7 +143,8 @@ def scan(
             interrupted = True
         if interrupted and not sweeps:
             raise KeyboardInterrupt
-    order = sorted(range(len(sweeps)), key=lambda i: next(iter(sweeps[i])).bytes)
+    # A sweep has no measurement if all of its variants were skipped.
+    order = sorted(range(len(sweeps)), key=lambda i: max((m.bytes for m in sweeps[i]), default=0))
     result = Scan(
         routine=routine.name,
         sweeps=tuple(sweeps[i] for i in order),

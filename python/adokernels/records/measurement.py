@@ -95,7 +95,8 @@ class Measurement(StoredRecord):
         Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
-        resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``.
+        resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``,
+        ``"no counters: "`` and the error while they were collected.
     context
         Machine, software and settings.
     machine
