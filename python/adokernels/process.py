@@ -5,9 +5,10 @@ Also whether its streams are terminals.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from adokernels import _core
+from adokernels.text import require
 
 
 class Settings:
@@ -32,6 +33,7 @@ class Settings:
 
     @device.setter
     def device(self, name: str) -> None:
+        require(str, "a str", device=name)
         _core.set_device(name)
 
     @property
@@ -47,6 +49,7 @@ class Settings:
 
     @isa.setter
     def isa(self, name: str) -> None:
+        require(str, "a str", isa=name)
         _core.set_isa(name)
 
     @property
@@ -62,6 +65,7 @@ class Settings:
 
     @threads.setter
     def threads(self, count: int) -> None:
+        require(SupportsIndex, "an integer", threads=count)
         _core.set_max_threads(count)
 
     def __setattr__(self, name: str, value: object) -> None:

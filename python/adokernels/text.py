@@ -9,6 +9,7 @@ import enum
 import html
 import math
 import re
+from typing import Any
 
 _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -118,6 +119,13 @@ def printable(text: str, most: int, *, lines: bool = False) -> str:
         text = f"{text[: most - half - len(_ELLIPSIS)]}{_ELLIPSIS}{text[-half:]}"
     parts = text.split("\n") if lines else [text]
     return _UNPRINTABLE.sub(_REPLACEMENT, "\n".join(_SPACES.sub(" ", part) for part in parts))
+
+
+def require(kind: Any, words: str, **values: object) -> None:
+    """Raise TypeError if arguments do not have a type: ``require(str, "a str", label=label)``."""
+    for name, value in values.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {words}, got {type(value).__name__}")
 
 
 def failure(error: BaseException) -> str:

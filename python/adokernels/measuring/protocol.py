@@ -22,6 +22,7 @@ from adokernels.model.problem import Block
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
+from adokernels.text import require
 
 
 def measure(
@@ -80,6 +81,7 @@ def measure(
     """
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
+    require((str, type(None)), "a str", device=device)
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -216,6 +218,10 @@ def sweep(
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
     check_options(routine, args, options, sweep)
+    require(Iterable, "an iterable of variants", extra=extra)
+    require((Iterable, type(None)), "names of variants", variants=variants)
+    require((Mapping, type(None)), "a mapping from names of variants to blocks", blocks=blocks)
+    require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
     settings = Settings(cache, precision, seconds)

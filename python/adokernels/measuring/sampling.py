@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from adokernels.model.problem import Call
 from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
 from adokernels.records.measurement import UNCHECKED, Cache
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
-from adokernels.text import failure, percent
+from adokernels.text import failure, percent, require
 
 #: Seconds per call, mean SM clock in Hz (0 if unknown), whether launch overhead was hidden, and the
 #: longest time per call that a thread waited for a processor (negative if unknown).
@@ -281,6 +282,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.cache not in ("cold", "warm"):
             raise ValueError(f"cache must be 'cold' or 'warm', got {self.cache!r}")
+        require(Real, "a number", seconds=self.seconds)
         require_finite(seconds=self.seconds, precision=self.precision)
 
     @property
@@ -303,5 +305,6 @@ class Settings:
 def require_finite(**limits: float | None) -> None:
     """Reject limits that are negative or not finite."""
     for name, value in limits.items():
+        require((Real, type(None)), "a number", **{name: value})
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

@@ -13,6 +13,7 @@ from adokernels.records.record import Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
+from adokernels.text import require
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class Tuning(StoredRecord, ShownAsTables):
         KeyError
             If the ladder does not have the variant, or if there is no such routine.
         """
+        require((Setting, type(None)), "a setting", setting=setting)
         chosen = setting or self.best
         own = ladder or self.ladder
         if own is None:
