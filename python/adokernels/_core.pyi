@@ -270,6 +270,7 @@ class Cost:
     """
     FLOPs and bytes of one variant on one problem.
     """
+    def __getstate__(self) -> typing.Annotated[list[float], "FixedSize(5)"]: ...
     def __init__(
         self,
         *,
@@ -279,6 +280,12 @@ class Cost:
         requested_bytes: typing.SupportsFloat | typing.SupportsIndex,
     ) -> None: ...
     def __repr__(self) -> str: ...
+    def __setstate__(
+        self,
+        arg0: typing.Annotated[
+            collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], "FixedSize(5)"
+        ],
+    ) -> None: ...
     @property
     def bytes(self) -> float:
         """

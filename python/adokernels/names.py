@@ -53,7 +53,6 @@ _RETURNED = {
     "adokernels._core": "Cost",
     "adokernels.diagnosis.cards": "Card",
     "adokernels.diagnosis.diagnosis": "Diagnosis",
-    "adokernels.measuring.tuning": "Setting Tuning",
     "adokernels.model.problem": "Choice",
     "adokernels.model.source": "Source Diff",
     "adokernels.model.tasks.gpp": "GppOperands",
@@ -73,6 +72,7 @@ _RETURNED = {
     "adokernels.records.scan": "BreakEven Offload Scan",
     "adokernels.records.statistics": "Comparison Verdict",
     "adokernels.records.sweep": "Sweep",
+    "adokernels.records.tuning": "Setting Tuning",
 }
 #: Names that are not public. Methods of lower packages use them: records to explain and show
 #: themselves, ladders to measure and to accept arrays of other libraries.

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry, log_ticks
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import number, prefix, quantity
+from adokernels.text import number, prefix, quantity, require
 
 _FIELDS = {"ulp": "error_ulp", "relative": "error_relative"}
 #: Error of a correctly rounded result, in ulp, and the smallest error above which it is not drawn.
@@ -59,6 +59,7 @@ def accuracy(
     """
     if kind not in _FIELDS:
         raise ValueError(f"kind must be 'ulp' or 'relative', got {kind!r}")
+    require(Sweep, "a sweep", sweep=sweep)
     rows = (*sweep.variants, *sweep.peers)
     known = {m: error for m in rows if (error := getattr(m, _FIELDS[kind])) is not None}
     if not any(known.values()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
@@ -11,14 +11,18 @@ from adokernels.charts.canvas import Canvas
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
-from adokernels.text import percent
+from adokernels.text import percent, require
 
 Counted = list[tuple[Measurement, Profile]]
 
 
 def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
     """Select the measurements with counters, with their profiles; ValueError if there are none."""
+    words = "a sweep, a measurement, or several measurements"
+    require(Iterable, words, what=(what,) if isinstance(what, Measurement) else what)
     measurements = (what,) if isinstance(what, Measurement) else tuple(what)
+    for m in measurements:
+        require(Measurement, words, what=m)
     found = [(m, m.profile) for m in measurements if m.profile]
     if not found:
         raise ValueError(

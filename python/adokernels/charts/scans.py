@@ -26,6 +26,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 def draw_scan(scan: Scan, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
     """Draw one line per variant and peer, and a vertical line per cache."""
+    if not scan.names:
+        raise ValueError("scan must contain at least one measurement, got none")
     if scan.offloads:
         if kind not in (None, "time"):
             raise ValueError(f"kind must be 'time' for a scan with copies, got {kind!r}")

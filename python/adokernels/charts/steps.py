@@ -15,7 +15,7 @@ from adokernels.charts.canvas import LITERAL, Canvas, entry, log_ticks
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import number, percent, prefix, quantity, ratio, share_of_limit
+from adokernels.text import number, percent, prefix, quantity, ratio, require, share_of_limit
 
 _VARIANT, _PEER = "#0072B2", "#E69F00"
 _DOT: dict[str, Any] = {"marker": "o", "color": _VARIANT}
@@ -66,6 +66,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     ValueError
         If the sweep has no measurements.
     """
+    require(Sweep, "a sweep", sweep=sweep)
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")

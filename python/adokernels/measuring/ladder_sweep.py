@@ -24,6 +24,7 @@ from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
+from adokernels.text import failure
 
 #: Fields of the cost of a call that a Measurement also has.
 _COSTS = ["flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions"]
@@ -78,23 +79,25 @@ def measure_ladder(
             settings.sample(samplers, device, display)
         finally:
             used_by_others = contention.facts(waits=any(s.waits for s in samplers))
+            checks.skip_failed(samplers)
         problem.forget()  # the memory may have changed since the first check
-        checks.repeat(calls)
+        checks.repeat({name: c for name, c in calls.items() if name not in checks.skipped})
         if metrics:
             problem.load(problem.values)
             counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
             for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
                 label = variants[name].label if name in variants else name
-                profile = collect(counted[name], label, metrics, settings.cache, device_id)
-                if profile.kernels:
-                    profiles[name] = profile
+                with (of_variants | of_peers)[name].warned_of_errors("no counters"):
+                    profile = collect(counted[name], label, metrics, settings.cache, device_id)
+                    if profile.kernels:
+                        profiles[name] = profile
     except KeyboardInterrupt:
         interrupted = True
         if not any(sampler.seconds for sampler in of_variants.values()):
             raise
     for name, sampler in (of_variants | of_peers).items():
         if not sampler.seconds:
-            checks.skipped[name] = "interrupted"
+            checks.skipped.setdefault(name, "interrupted")
     calls = {name: call for name, call in calls.items() if name not in checks.skipped}
 
     reached, session, described = clock_reached(samplers), uuid.uuid4().hex, inputs_of(problem)
@@ -132,7 +135,7 @@ def measure_ladder(
         stages=tuple(
             result(sampler, _of_variant(*stage) | {"problem": inputs_of(stage.call.problem)})
             for stage, sampler in zip(stages, of_stages, strict=True)
-            if sampler.seconds
+            if sampler.seconds and sampler.name not in checks.skipped
         ),
         peers=tuple(
             result(
@@ -141,7 +144,7 @@ def measure_ladder(
                 checked=checks.errors[name] is not None,
             )
             for name, sampler in of_peers.items()
-            if sampler.seconds
+            if name not in checks.skipped
         ),
     )
 
@@ -162,6 +165,12 @@ class _Checks:
             yield
         except ValueError as error:
             self.skipped[name] = f"{error}{when}"
+
+    def skip_failed(self, samplers: Sequence[Sampler]) -> None:
+        """Skip the variants, peers and stages that raised an exception during timing."""
+        for sampler in samplers:
+            if sampler.error:
+                self.skipped[sampler.name] = f"{failure(sampler.error)} (during timing)"
 
     def prepared(
         self, ladder: Ladder, problem: Problem, runs: Mapping[str, Run]
@@ -189,7 +198,13 @@ class _Checks:
         """Run the peers, and return those that return a correct result or no result."""
         right = {}
         for name in self._display.each("checking", works):
-            returned = works[name]()
+            try:
+                returned = works[name]()
+            except _core.CudaError:
+                raise
+            except Exception as error:  # any error of the user's code
+                self.skipped[name] = f"{failure(error)} (during the check)"
+                continue
             with self._skipped_if_wrong(name):
                 self.errors[name] = None if returned is None else self._checker.peer(returned)
                 right[name] = works[name]

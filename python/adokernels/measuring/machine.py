@@ -30,6 +30,7 @@ from adokernels.records.loading import read_record
 from adokernels.records.machine import ROOF, Ceiling, Machine, contradictions
 from adokernels.records.record import SCHEMA
 from adokernels.records.statistics import median_interval
+from adokernels.text import require
 
 #: Maximum and minimum number of samples per ceiling. After this time in seconds, sampling ends as
 #: soon as the minimum is reached.
@@ -129,6 +130,7 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     ``~/.cache/adokernels``: one per device, thread count, instruction set, version and list of
     ceilings.
     """
+    require((str, type(None)), "a str", device=device)
     where = _core.resolve_device(device or _core.device())
     with displayed(False) as silent:
         return measured_machine(where, silent, refresh=refresh)

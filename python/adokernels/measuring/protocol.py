@@ -22,6 +22,7 @@ from adokernels.model.problem import Block
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
+from adokernels.text import require
 
 
 def measure(
@@ -73,12 +74,14 @@ def measure(
     Raises
     ------
     ValueError
-        If the variant's result is wrong, or it cannot solve the problem.
+        If the variant's result is wrong, it raises an exception, or it cannot solve the problem.
+        Exceptions of a callable are raised unchanged.
     Unavailable
         If the variant cannot run here.
     """
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
+    require((str, type(None)), "a str", device=device)
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -107,6 +110,8 @@ def measure(
     contention = Contention(where)
     with displayed(False) as silent:
         settings.sample([sampler], sampler.device, silent)
+    if sampler.error:
+        raise sampler.error
     used_by_others = contention.facts(waits=bool(sampler.waits))
     useful, compulsory = float(flops or 0), float(bytes or 0)
     return Measurement(
@@ -187,12 +192,14 @@ def sweep(
     -------
     Sweep
         Variants that decline the problem, are unavailable or compute a wrong result are not timed;
-        ``skipped`` gives the reasons. The stages of pipelines are also timed, each separately, and
-        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
-        attribute ``interrupted`` is true.
+        ``skipped`` gives the reasons, also of variants and peers that raise an exception. The
+        stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
+        the sweep contains the measurements until then, and its attribute ``interrupted`` is true.
 
     Raises
     ------
+    CudaError
+        If the GPU fails while a variant runs.
     KeyboardInterrupt
         If Ctrl-C is pressed before the first sample of a variant, or a second time.
     MemoryError
@@ -211,6 +218,10 @@ def sweep(
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
     check_options(routine, args, options, sweep)
+    require(Iterable, "an iterable of variants", extra=extra)
+    require((Iterable, type(None)), "names of variants", variants=variants)
+    require((Mapping, type(None)), "a mapping from names of variants to blocks", blocks=blocks)
+    require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
     settings = Settings(cache, precision, seconds)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from adokernels.model.problem import Call
 from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
 from adokernels.records.measurement import UNCHECKED, Cache
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
-from adokernels.text import percent
+from adokernels.text import failure, percent, require
 
 #: Seconds per call, mean SM clock in Hz (0 if unknown), whether launch overhead was hidden, and the
 #: longest time per call that a thread waited for a processor (negative if unknown).
@@ -68,6 +70,8 @@ class Sampler:
     spent: float = 0.0  # seconds spent on sampling, including the eviction of caches
     stopped: str = ""  # why no more samples are needed; empty while more are needed
     exhausted: bool = False  # whether no more samples are allowed
+    error: Exception | None = None  # raised by the function; it is not sampled any more
+    warnings: list[str] = field(default_factory=list)  # flags that do not come from samples
 
     @classmethod
     def of_call(cls, call: Call, *, cold: bool, name: str = "") -> Sampler:
@@ -90,6 +94,29 @@ class Sampler:
             return _core.sample(work, device, cold, repeats, stream)
 
         return cls(take, device_type(device), name)
+
+    @contextmanager
+    def stopped_by_errors(self) -> Iterator[None]:
+        """Stop sampling if the function raises, so that the samples of the others are kept.
+
+        CudaError is raised, because no other function could use the GPU after most of them.
+        """
+        try:
+            yield
+        except _core.CudaError:
+            raise
+        except Exception as error:  # any error of the user's code
+            self.error, self.stopped, self.exhausted = error, "failed", True
+
+    @contextmanager
+    def warned_of_errors(self, words: str) -> Iterator[None]:
+        """Flag the measurement, which remains valid, if something else with the function fails."""
+        try:
+            yield
+        except _core.CudaError:
+            raise
+        except Exception as error:  # any error of the user's code
+            self.warnings.append(f"{words}: {failure(error)}")
 
     def warm_up(self, *, warm: bool) -> None:
         """Run until code is loaded and clocks have risen; choose the number of calls per sample."""
@@ -152,7 +179,7 @@ class Sampler:
 
     def flags(self, reached: float, *, checked: bool = True) -> tuple[str, ...]:
         """Warnings about the result; `reached` is the clock that the run reached."""
-        flags = [] if checked else [UNCHECKED]
+        flags = [*self.warnings, *([] if checked else [UNCHECKED])]
         if not self.blocked:
             flags.append("launch overhead included")
         if self.device == "cuda" and float(np.median(self.seconds)) * self.calls < _COARSE_SECONDS:
@@ -197,10 +224,12 @@ def sample_interleaved(
 
     A sampler is sampled until all samplers and the ratios of their times have converged, or its
     time is used up, because the speed of the others depends on the code that runs before them, and
-    ratios are computed per round. A disturbed sample stays in the record and does not count.
+    ratios are computed per round. A disturbed sample stays in the record and does not count. A
+    sampler whose function raises an exception is not sampled any more; it keeps the exception.
     """
     for sampler in display.each("warming up", samplers, lambda s: s.name):
-        sampler.warm_up(warm=warm)
+        with sampler.stopped_by_errors():
+            sampler.warm_up(warm=warm)
     display.begin_timing(len(samplers), budget * len(samplers))
     while not _are_done(samplers, precision):
         active = [sampler for sampler in samplers if not sampler.exhausted]
@@ -209,7 +238,8 @@ def sample_interleaved(
             if display.is_due():
                 done = [each.done(budget) for each in samplers]
                 display.show(sampler.name, sum(part == 1 for part in done), sum(done))
-            sampler.sample(precision=precision, budget=budget)
+            with sampler.stopped_by_errors():
+                sampler.sample(precision=precision, budget=budget)
 
 
 def _are_done(samplers: Sequence[Sampler], precision: float) -> bool:
@@ -252,6 +282,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.cache not in ("cold", "warm"):
             raise ValueError(f"cache must be 'cold' or 'warm', got {self.cache!r}")
+        require(Real, "a number", seconds=self.seconds)
         require_finite(seconds=self.seconds, precision=self.precision)
 
     @property
@@ -274,5 +305,6 @@ class Settings:
 def require_finite(**limits: float | None) -> None:
     """Reject limits that are negative or not finite."""
     for name, value in limits.items():
+        require((Real, type(None)), "a number", **{name: value})
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

@@ -23,6 +23,7 @@ from adokernels.model.values import is_array
 from adokernels.records.measurement import Cache
 from adokernels.records.scan import Offload, Scan
 from adokernels.records.sweep import Sweep
+from adokernels.text import require
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.
@@ -101,13 +102,19 @@ def scan(
     arrays. The upload overwrites the L2 cache of the GPU.
     """
     if not isinstance(routine, Routine):
-        raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
+        found = type(routine).__name__
+        raise TypeError(f"routine must be a routine such as ado.transpose, got a {found}")
     check_options(routine, (), options, scan)
+    require((Iterable, type(None)), "a sequence of lengths per problem", shapes=shapes)
+    require((Iterable, type(None)), "names of variants", variants=variants)
+    require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     if copies:
         device = _gpu_of(device)
         if variants is not None or peers:
             raise ValueError("copies=True times default calls; omit variants and peers")
     asked = default_shapes(routine, dtype, options) if shapes is None else shapes
+    for shape in (asked := list(asked)):
+        require(Iterable, "lengths of each problem", shapes=shape)
     chosen = [tuple(shape) for shape in asked]
     if not chosen:
         raise ValueError("shapes must contain at least one problem, got none")
@@ -142,7 +149,8 @@ def scan(
             interrupted = True
         if interrupted and not sweeps:
             raise KeyboardInterrupt
-    order = sorted(range(len(sweeps)), key=lambda i: next(iter(sweeps[i])).bytes)
+    # A sweep has no measurement if all of its variants were skipped.
+    order = sorted(range(len(sweeps)), key=lambda i: max((m.bytes for m in sweeps[i]), default=0))
     result = Scan(
         routine=routine.name,
         sweeps=tuple(sweeps[i] for i in order),

@@ -26,6 +26,7 @@ from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
 from adokernels.model.problem import Values
 from adokernels.model.values import exchanged, is_array, rotated
+from adokernels.text import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,9 +144,7 @@ class Checker:
         except MemoryError:
             raise
         except Exception as error:  # any error of the user's code
-            text = str(error)
-            if not _is_wrong(error):
-                text = f"it fails with {type(error).__name__}: {text}"
+            text = str(error) if _is_wrong(error) else failure(error)
             raise ValueError(f"{text} ({problem})") from error
 
     def _run(self, call: Call, values: Values, views: bool) -> Errors | None:

@@ -16,6 +16,7 @@ from adokernels.model.source import Source, diff_of
 from adokernels.model.values import host_operands
 from adokernels.records.inputs import Inputs
 from adokernels.records.shown import ShownAsTables
+from adokernels.text import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -195,6 +196,7 @@ class Variant(ABC):
         KeyError
             If the ladder has no variant with this name.
         """
+        require((Variant, str), "a variant or its name", other=other)
         after = self.ladder[other] if isinstance(other, str) else other
         return diff_of(self.source, after.source)
 
@@ -270,6 +272,7 @@ class Ladder(ShownAsTables, ABC):
             If the devices of operands, variant and `device` disagree, or if a call with these
             operands would raise a ValueError.
         """
+        require((str, type(None)), "a str", device=device)
         check_options(self, args, options, Ladder.problem)
         refuse_dask_arrays("problem", args, options)
         core, on_device = self.task.core, any(map(is_on_device, [*args, *options.values()]))

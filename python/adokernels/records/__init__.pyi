@@ -3,8 +3,6 @@
 from adokernels._core import Cost as Cost
 from adokernels.diagnosis.cards import Card as Card
 from adokernels.diagnosis.diagnosis import Diagnosis as Diagnosis
-from adokernels.measuring.tuning import Setting as Setting
-from adokernels.measuring.tuning import Tuning as Tuning
 from adokernels.model.problem import Choice as Choice
 from adokernels.model.source import Source as Source
 from adokernels.model.source import Diff as Diff
@@ -33,3 +31,5 @@ from adokernels.records.scan import Scan as Scan
 from adokernels.records.statistics import Comparison as Comparison
 from adokernels.records.statistics import Verdict as Verdict
 from adokernels.records.sweep import Sweep as Sweep
+from adokernels.records.tuning import Setting as Setting
+from adokernels.records.tuning import Tuning as Tuning

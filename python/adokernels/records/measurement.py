@@ -31,7 +31,7 @@ from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.records.profile import Profile
 from adokernels.records.record import StoredRecord
 from adokernels.records.statistics import Comparison
-from adokernels.text import DIGITS, number, percent, prefix, printable, quantity
+from adokernels.text import DIGITS, number, percent, prefix, printable, quantity, require
 
 Cache = Literal["cold", "warm"]
 #: Flag of a peer whose result was not compared with the reference result.
@@ -95,7 +95,8 @@ class Measurement(StoredRecord):
         Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
-        resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``.
+        resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``,
+        ``"no counters: "`` and the error while they were collected.
     context
         Machine, software and settings.
     machine
@@ -263,6 +264,7 @@ class Measurement(StoredRecord):
             If one is cold and the other warm or if the problems differ, because these are different
             quantities; if the machines differ and `across_machines` is false.
         """
+        require(Measurement, "a measurement", other=other)
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
         if self.problem != other.problem:
@@ -295,6 +297,7 @@ class Measurement(StoredRecord):
         It is the median of the ratios per round if the two were interleaved, else the ratio of the
         medians.
         """
+        require(Measurement, "a measurement", other=other)
         paired = self._is_paired(other)
         rounds = contention.usable_rounds(self._series, other._series, paired=paired)
         return statistics.ratio_of_times(*rounds, paired=paired)

@@ -28,7 +28,16 @@ from adokernels.storage import replace_file
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.rendering import FADED, new_table, to_html
-from adokernels.text import escaped, number, percent, printable, quantity, ratio, share_of_limit
+from adokernels.text import (
+    escaped,
+    number,
+    percent,
+    printable,
+    quantity,
+    ratio,
+    require,
+    share_of_limit,
+)
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]
@@ -89,6 +98,10 @@ def write_report(
     OSError
         If a picture cannot be read or the file cannot be written; an existing file is unchanged.
     """
+    require(str, "a str", title=title)
+    require(Iterable, "a sequence of sweeps", sweeps=sweeps)
+    for sweep in sweeps:
+        require(Sweep, "sweeps", sweeps=sweep)
     name = escaped(title)
     facts = _context(sweeps) if context is None else context
     anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from adokernels.measuring.tuning import Tuning
 from adokernels.model.ladder import Ladder
 from adokernels.model.routine import Routine
+from adokernels.records.tuning import Tuning
 from adokernels.tables.measurements import (
     interval_cell,
     interval_notes,
@@ -36,7 +36,9 @@ def ladder_table(ladder: Ladder) -> Table:
 def tuning_table(tuning: Tuning) -> Table:
     """One row per setting: its time, and the comparison with the default."""
     headers = ["setting", "time", "95 % CI", "samples", "against the\ndefault", "it is"]
-    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers, left=["it is"])
+    table = new_table(
+        f"{tuning.routine}[{tuning.variant}]: {tuning.sweep.title}", headers, left=["it is"]
+    )
     default = tuning.default
     others = [m for m in tuning.sweep if m is not default]
     comparisons = {m.variant: m.compare(default) for m in others} if default else {}

@@ -114,8 +114,12 @@ def scan_table(scan: Scan) -> Table:
         return _offload_table(scan)
     headers = ["problem", "compulsory\nbytes", *scan.names]
     table = new_table(f"{scan.title}: time and share of the nearest limit", headers)
+    skipped: dict[str, None] = {}
     for found in scan:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
+        skipped |= dict.fromkeys(f"skipped {name}: {why}" for name, why in found.skipped.items())
+        if not by_name:
+            continue
         first = next(iter(by_name.values()))
         shapes = _shapes(first)
         times = dict.fromkeys(scan.names, "")
@@ -123,6 +127,7 @@ def scan_table(scan: Scan) -> Table:
             nearest = found.nearest_limit(m)
             times[name] = f"{quantity(m.seconds, 's')}{f', {nearest}' if nearest else ''}"
         table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
+    table.caption = "\n".join(skipped)
     return table
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from adokernels.model.task import SanitizerCases, SpotCheck, Task
 from adokernels.model.values import narrowed
+from adokernels.text import require
 
 #: Names of the lengths that make up a size.
 GPP_LENGTHS = ("nbands", "ngpown", "ncouls", "nfreqs")
@@ -172,6 +173,7 @@ def gpp_operands(
         if size not in GPP_SIZES:
             raise ValueError(f"size must be {', '.join(GPP_SIZES)} or a tuple, got {size!r}")
         size = GPP_SIZES[size]
+    require(Iterable, "a name or a tuple", size=size)
     lengths = tuple(map(operator.index, size))
     if len(lengths) != len(GPP_LENGTHS) or min(lengths) < 0:
         raise ValueError(f"size must be ({', '.join(GPP_LENGTHS)}), each at least 0, got {lengths}")
