@@ -69,7 +69,7 @@ def flushes_of_gpu() -> dict[str, Callable[[], None]]:
     """Write or read a buffer on the default stream."""
     import cupy
 
-    buffer = cupy.zeros(FLUSHED * ado.device_properties()["l2_bytes"] // 4, cupy.float32)
+    buffer = cupy.zeros(FLUSHED * _core.cuda_properties()["l2_bytes"] // 4, cupy.float32)
     return {"overwritten": lambda: buffer.data.memset(0, buffer.nbytes), "read": buffer.sum}
 
 

@@ -89,6 +89,25 @@ def test_different_machines_are_compared_only_on_request(pair):
     assert "on NVIDIA H200" in sentence
 
 
+def test_caches_made_cold_in_different_ways_are_different_quantities(pair):
+    after = pair[1]["naive"]
+    before = dataclasses.replace(after, flush="read")
+    with pytest.raises(ValueError, match="caches were read with ones whose caches were overwritten"):
+        before.compare(after)
+
+
+def test_records_of_earlier_versions_state_how_caches_became_cold(pair):
+    m = pair[1]["naive"]
+    assert (m.device, m.cache, m.flush) == ("cuda", "cold", "overwritten")
+    assert dataclasses.replace(m, device="cpu", flush="").flush == "read"
+    assert dataclasses.replace(m, cache="warm", flush="").flush == ""
+
+
+def test_caches_of_new_measurements_are_overwritten():
+    sweep = ado.grayscale.sweep(np.zeros((8, 8, 3), np.uint8), device="cpu", max_seconds=0.05)
+    assert {m.flush for m in sweep} == {"overwritten"}
+
+
 def test_other_threads_are_another_machine():
     sweep = run_again(make_gpp(CPU), machine="EPYC")
     few, many = (

@@ -65,7 +65,8 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
 
   // The flush leaves L2 full of dirty lines. The sample includes the time to write them back, and
   // leaves about the same number of dirty lines. This is the steady state of a long run. With a
-  // clean L2 at the start, the write-back of the sample's own dirty lines would not be timed.
+  // clean L2 at the start, the write-back of the sample's own dirty lines would not be timed, and
+  // times deviate twice as far from a constant plus bytes/bandwidth (docs/methods.md).
   if (cold) {
     reset_persisting_l2();
     ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));

@@ -64,11 +64,11 @@ std::vector<Cache> read_caches() {
   return found;
 }
 
-// Reads a buffer of twice the last-level cache, with the number of threads that a ladder uses.
-// Dirty lines are thus written back before the sample. With dirty lines left in the caches, a
-// streaming copy of 2 x 64 MiB appeared three times slower than it is (Zen 5).
+// Overwrites one byte per line of a buffer of twice the last-level cache, with the number of threads
+// that a ladder uses. The caches are then full of dirty lines, and a sample pays for the write-back
+// of as many lines as it leaves behind. docs/methods.md compares this with reading the buffer.
 void flush_caches() {
-  static const std::vector<char> buffer(2 * static_cast<std::size_t>(last_level_cache_bytes()), 1);
+  static std::vector<char> buffer(2 * static_cast<std::size_t>(last_level_cache_bytes()), 1);
   run_parts(
       max_threads(),
       [](const void*, int part, int parts) {
@@ -77,7 +77,7 @@ void flush_caches() {
         const std::size_t end = bytes * static_cast<std::size_t>(part + 1) / of;
         for (std::size_t byte = bytes * static_cast<std::size_t>(part) / of; byte < end;
              byte += kLine)
-          static_cast<void>(*static_cast<const volatile char*>(&buffer[byte]));
+          *static_cast<volatile char*>(&buffer[byte]) = 1;
       },
       nullptr);
 }

@@ -102,6 +102,7 @@ def measure_ladder(
 
     reached, session, described = clock_reached(samplers), uuid.uuid4().hex, inputs_of(problem)
     shared: dict[str, Any] = {"device": device, "cache": settings.cache, "session": session}
+    shared["flush"] = settings.flush
     shared["context"] = context(device_id) | {"contention": used_by_others}
 
     def result(sampler: Sampler, fields: dict[str, Any], *, checked: bool = True) -> Measurement:

@@ -120,6 +120,7 @@ def measure(
         device=sampler.device,
         problem=Inputs.of(map(_operand_of, args)),
         cache=cache,
+        flush=settings.flush,
         flops=useful,
         bytes=compulsory,
         executed_flops=useful,

@@ -25,7 +25,7 @@ from adokernels.measuring.context import device_type
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
 from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
-from adokernels.records.measurement import UNCHECKED, Cache
+from adokernels.records.measurement import UNCHECKED, Cache, Flush
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
 from adokernels.text import failure, percent, require
 
@@ -289,6 +289,11 @@ class Settings:
     def cold(self) -> bool:
         """Whether caches are overwritten before each sample."""
         return self.cache == "cold"
+
+    @property
+    def flush(self) -> Flush:
+        """How samples flush the caches; see :class:`Measurement`."""
+        return "overwritten" if self.cold else ""
 
     def sample(self, samplers: Sequence[Sampler], device: str, display: ProgressDisplay) -> None:
         """Sample interleaved until all medians have converged or the time is used up."""

@@ -42,7 +42,7 @@ class CheckResult(StoredRecord):
         if self.sweep is None:
             return {}
         mine = self.sweep[self.variant]
-        comparable = (m for m in self.sweep if (m.cache, m.problem) == (mine.cache, mine.problem))
+        comparable = (m for m in self.sweep if m.is_like(mine))
         return {m.variant: mine.compare(m) for m in comparable if m is not mine}
 
     def _contradiction(self) -> str:

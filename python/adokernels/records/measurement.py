@@ -34,6 +34,7 @@ from adokernels.records.statistics import Comparison
 from adokernels.text import DIGITS, number, percent, prefix, printable, quantity, require
 
 Cache = Literal["cold", "warm"]
+Flush = Literal["overwritten", "read", ""]
 #: Flag of a peer whose result was not compared with the reference result.
 UNCHECKED = "unchecked"
 #: Maximum number of characters of the description of a measurement.
@@ -57,6 +58,10 @@ class Measurement(StoredRecord):
     cache
         ``"cold"``: the operands were evicted from the caches before each sample. ``"warm"``: calls
         ran back to back. The two are different quantities.
+    flush
+        How the caches were made cold: ``"overwritten"``, which leaves dirty lines that a sample
+        writes back, or ``"read"``, which leaves clean lines; empty if warm. Files of earlier
+        versions do not state it: caches of CPUs were read, and those of GPUs overwritten.
     samples
         Seconds per call, one number per sample, in the order taken.
     clocks
@@ -116,6 +121,7 @@ class Measurement(StoredRecord):
     executed_flops: Amount
     requested_bytes: Amount
     executed_instructions: Amount = 0.0
+    flush: Flush = ""
     changes: str = ""
     steps: tuple[str, ...] | None = None
     ceiling: bool = False
@@ -135,6 +141,11 @@ class Measurement(StoredRecord):
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)
     machine: Machine | None = field(default=None, metadata=NOT_STORED)
+
+    def __post_init__(self) -> None:
+        """Complete records of earlier versions."""
+        if self.cache == "cold" and not self.flush:
+            object.__setattr__(self, "flush", "read" if self.device == "cpu" else "overwritten")
 
     @property
     def shown_as(self) -> str:
@@ -242,6 +253,11 @@ class Measurement(StoredRecord):
         threads = number_in(self.context, "threads")
         return f"{name}, {threads:.0f} threads" if name and threads else name
 
+    def is_like(self, other: Measurement) -> bool:
+        """Whether both measured the same problem with the same state of the caches."""
+        ours, theirs = ((m.problem, m.cache, m.flush) for m in (self, other))
+        return ours == theirs
+
     def compare(self, other: Measurement, *, across_machines: bool = False) -> Comparison:
         """Compare with `other`: verdict, ratio of times, and its 99.9 % interval.
 
@@ -261,12 +277,18 @@ class Measurement(StoredRecord):
         Raises
         ------
         ValueError
-            If one is cold and the other warm or if the problems differ, because these are different
-            quantities; if the machines differ and `across_machines` is false.
+            If one is cold and the other warm, if caches were made cold in different ways, or if the
+            problems differ, because these are different quantities; if the machines differ and
+            `across_machines` is false.
         """
         require(Measurement, "a measurement", other=other)
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
+        if self.flush != other.flush:
+            raise ValueError(
+                f"cannot compare cold measurements whose caches were {self.flush} with ones whose "
+                f"caches were {other.flush}: measure both with one version"
+            )
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = self._is_paired(other)

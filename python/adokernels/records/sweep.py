@@ -234,13 +234,13 @@ def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]
     return {
         m: before
         for before, m in itertools.pairwise(variants)
-        if (m.routine, m.problem, m.cache) == (before.routine, before.problem, before.cache)
+        if m.routine == before.routine and m.is_like(before)
     }
 
 
 def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
     first = None if m.ceiling else next(iter(sweep.variants), None)
-    same = first and (first.problem, first.cache) == (m.problem, m.cache)
+    same = first and first.is_like(m)
     step = m.compare(before) if before else None
     return {
         "variant": m.variant,
