@@ -170,7 +170,7 @@ def test_invalid_number_of_threads(number):
     with pytest.raises(AssertionError, match=f"ValueError: ADOKERNELS_NUM_THREADS={number}"):
         run_python(code, ADOKERNELS_NUM_THREADS=number)
     with pytest.raises(
-        ValueError, match="number of threads must be at least 1 and at most .*, got 0"
+        ValueError, match=r"number of threads must be at least 1 and at most .*, got 0"
     ):
         _core.set_max_threads(0)
 

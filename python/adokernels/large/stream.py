@@ -70,7 +70,8 @@ def out_of_core(
         The image, batch of images or matrix, as for a call of the routine.
     sink : ndarray, optional
         The result is stored here. Default: a new array. It must not share memory with `source`,
-        not even through two maps of a file. The disk space of a memory-mapped file is reserved first.
+        not even through two maps of a file. The disk space of a memory-mapped file is reserved
+        first.
     memory : int or str, default "8 GiB"
         Bytes of device memory for three blocks and their results, for example ``"512 MiB"``.
         Variants that store intermediate results need additional memory.
