@@ -21,11 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import source_index
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from PIL import Image
 
 import adokernels as ado
 from adobook import pages
-from adobook.pages import stored
+from adobook.pages import break_even, stored
 from adokernels import _core
 from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC, RECORDS
@@ -174,25 +175,33 @@ def option_annotation(option: _core.OptionType) -> str:
 
 
 def draw_charts() -> None:
-    """Draw the chart of each stored sweep next to it, unless it is up to date.
+    """Draw the charts of stored records next to them, unless they are up to date.
 
     A chart is up to date if its PNG contains the hash of the measurements and the drawing code. The
     other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
-    code = sorted(Path(inspect.getfile(picture)).parent.glob("*.py"))
     for name, sweep in stored.sweeps().items():
         path = stored.DATA / f"{name}.json"
-        parts = (path, *code)
-        source = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
-        chart = path.with_suffix(".png")
-        if chart.exists():
-            with Image.open(chart) as drawn:
-                if drawn.info.get(SOURCE_KEY) == source:
-                    continue
-        figure = picture(sweep).figure
-        figure.savefig(chart, metadata={SOURCE_KEY: source})
-        plt.close(figure)
-        print(f"drew {chart.name}")
+        _draw(path.with_suffix(".png"), [path], lambda sweep=sweep: picture(sweep).figure)
+    if scans := stored.scans():
+        folder = stored.DATA / "break_even"
+        paths = [folder / f"{name}.json" for name in scans]
+        paths.append(Path(inspect.getfile(break_even)))
+        _draw(folder / "break_even.png", paths, lambda: break_even.draw(scans))
+
+
+def _draw(chart: Path, parts: list[Path], draw: Callable[[], Figure]) -> None:
+    code = sorted(Path(inspect.getfile(picture)).parent.glob("*.py"))
+    texts = (part.read_bytes() for part in (*parts, *code))
+    source = hashlib.sha256(b"\0".join(texts)).hexdigest()
+    if chart.exists():
+        with Image.open(chart) as drawn:
+            if drawn.info.get(SOURCE_KEY) == source:
+                return
+    figure = draw()
+    figure.savefig(chart, metadata={SOURCE_KEY: source})
+    plt.close(figure)
+    print(f"drew {chart.name}")
 
 
 def texts() -> Iterator[tuple[Path, str]]:

@@ -14,6 +14,7 @@ from beside_peers import COMPILER, Peers
 
 import adokernels as ado
 from adokernels.model.libraries import on_host
+from adokernels.model.problem import Values
 from adokernels.model.tasks import TASKS
 from adokernels.model.tasks.gpp import GppTerms
 
@@ -289,13 +290,10 @@ def gpp_formulas(operands: Sequence[Array], library: Any) -> tuple[Array, Array]
 def gpp(name: str, *operands: Array) -> Peers:
     """Check and return a peer: comparisons do not check the results for large problems."""
     library = __import__(name)
-    arrays, task = tuple(map(library.asarray, operands)), TASKS["gpp"]
-    assert task.error_unit
-    assert task.sparsified
-    on_cpu = tuple(map(on_host, operands))
-    sparse = task.sparsified(*on_cpu) or on_cpu
-    result = gpp_formulas(tuple(map(library.asarray, sparse)), library)
-    task.check(tuple(map(on_host, result)), task.expected(*sparse), task.error_unit(*sparse))
+    arrays = tuple(map(library.asarray, operands))
+    values = Values(TASKS["gpp"], tuple(map(on_host, operands)), {})
+    results = (gpp_formulas(list(map(library.asarray, v.operands)), library) for v in values.runs)
+    values.check(*(tuple(map(on_host, result)) for result in results))
     return {name: lambda: gpp_formulas(arrays, library)}
 
 

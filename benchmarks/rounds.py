@@ -78,7 +78,7 @@ def on_cuda(work: Any) -> Take:
         sampler = Sampler.of_function(work, "cuda", cold=True)
 
     def take() -> tuple[float, bool]:
-        seconds, _, hidden = sampler.take(1)
+        seconds, _, hidden, _ = sampler.take(1)
         return seconds, hidden
 
     take()  # loads the code

@@ -20,6 +20,7 @@ from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
 from adokernels.records.profile import KernelProfile, Profile
+from adokernels.records.scan import Offload, Scan
 from adokernels.records.sweep import Sweep
 
 SIZES = [(6.4, 4.8), (10.0, 6.0)]
@@ -312,3 +313,34 @@ def legend_words(ax):
     legends = ax.findobj(Legend)
     texts = [text for legend in legends for text in (legend.get_title(), *legend.get_texts())]
     return [text.get_text().replace("\n", " ") for text in texts]
+
+
+def make_offloads(rates=(9e9, 11e9), *, cpu=(3e-6, 40e9), latency=18e-6, linked=True):
+    """A synthetic scan with copies: a matrix of 2 KiB to 128 MiB on an invented CPU and an H200.
+
+    `rates` are the bandwidths of the copies to and from the GPU in bytes per second, `cpu` the
+    latency and the bandwidth of the CPU, and `latency` the latency of a call with copies.
+    """
+    lab, sweeps, offloads = Lab(), [], []
+    ends = ("device", "host") if linked else ()
+    links = [
+        Ceiling(kind="bandwidth", level="host link", operation=f"pageable to {end}", measured=rate)
+        for end, rate in zip(ends, rates, strict=linked)
+    ]
+    machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, *links))
+    for power in range(9):
+        side = 2 ** (5 + power)
+        half = 4.0 * side * side
+        problem = Inputs.of([("a", (side, side), "float32")])
+        common = {"routine": "transpose", "problem": problem, "cache": "warm", "flops": 0}
+        common |= {"bytes": 2 * half, "executed_flops": 0, "requested_bytes": 2 * half}
+        common["session"] = str(side)
+        kernel = 2.5e-6 + 2 * half / 4.1e12
+        copied = latency + half / (0.8 * rates[0]) + half / (0.8 * rates[1]) + kernel
+        on_gpu = lab.measure(kernel, variant="wide", device="cuda", **common | {"session": ""})
+        sweeps.append(Sweep(routine="transpose", measurements=(on_gpu,), machine=machine))
+        calls = {"call on cpu": cpu[0] + 2 * half / cpu[1], "call on cuda": copied}
+        found = (lab.measure(t, variant=n, device="cpu", **common) for n, t in calls.items())
+        pair = dict(zip(("cpu", "gpu"), found, strict=True))
+        offloads.append(Offload(**pair, uploaded=half, downloaded=half))
+    return Scan(routine="transpose", sweeps=tuple(sweeps), offloads=tuple(offloads))

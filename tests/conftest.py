@@ -203,7 +203,7 @@ def check(routine, operands, expected, variant=None, **options):
     result = routine(*operands, out=out, **how)
     assert result is out
     same = out.tobytes() == expected.tobytes()
-    assert same, f"{how}, {operands[0].shape}: {tasks.first_difference(out, expected)}"
+    assert same, f"{how}, {operands[0].shape}: {tasks.worst_elements(out, expected)}"
     assert (whole[:guard] == POISON).all()
     assert (whole[guard + out.nbytes :] == POISON).all()
     return True

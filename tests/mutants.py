@@ -86,6 +86,21 @@ def hotspots_document():
     }
 
 
+def tuning_document():
+    """Two settings of a variant, of which one was measured, and one fails."""
+    sweep = sweep_document()
+    m = sweep["measurements"][-1] | {"variant": "32 x 8, TILE=32", "stages": []}
+    sweep |= {"measurements": [m], "peers": [], "stages": []}
+    return {
+        **{"schema": 2, "kind": "tuning", "routine": sweep["routine"], "variant": "tiled"},
+        "settings": {
+            m["variant"]: {"block": [32, 8], "parameters": {"TILE": 32}},
+            "32 x 16": {"block": [32, 16]},
+        },
+        "sweep": {name: sweep[name] for name in sweep if name not in ("schema", "kind")},
+    }
+
+
 def documents():
     """A valid document of each kind, by name."""
     sweep = sweep_document()
@@ -106,6 +121,7 @@ def documents():
             **{"schema": 2, "kind": "scan", "routine": sweep["routine"]},
             "sweeps": [{name: sweep[name] for name in sweep if name not in ("schema", "kind")}],
         },
+        "tuning": tuning_document(),
         "sass": read("notebooks/data/course/transpose-int64-8192-naive-sass.json"),
     }
 
@@ -172,10 +188,14 @@ def renamed(value):
     fixed = ("kind", "cache", "device", "level", "operation", "proposed", "alternatives")
     fixed += ("operands",)
     if isinstance(value, dict):
-        return {
+        changed = {
             name: item if name in fixed or is_limited(name, item) else renamed(item)
             for name, item in value.items()
         }
+        if "settings" in changed:  # measurements refer to their names
+            settings = changed["settings"].items()
+            changed["settings"] = {f"{name}{HOSTILE}": item for name, item in settings}
+        return changed
     if isinstance(value, list):
         return [renamed(item) for item in value]
     return f"{value}{HOSTILE}" if isinstance(value, str) else value

@@ -63,7 +63,7 @@ def test_bound_rejects_each_wrong_coefficient(odd):
 
     TASK.check(formula(None), right, 2 * unit)  # pow and sum round differently
     for k in range(odd, 65 if odd else 129):
-        with pytest.raises(ValueError, match="2 of 2 elements differ"):
+        with pytest.raises(ValueError, match="2 of 2 elements are out of tolerance"):
             TASK.check(formula(k), right, unit * 100)
 
 

@@ -1,5 +1,6 @@
 """ado.check, ``adokernels check`` and ado.tune: tests that need no GPU."""
 
+import copy
 import ctypes
 import dataclasses
 import json
@@ -11,7 +12,7 @@ from charting import Lab
 import adokernels as ado
 from adokernels import _core
 from adokernels.cli.program import main
-from adokernels.measuring.tuning import Tuning
+from adokernels.measuring import sampling
 from adokernels.model.compiler import why_no_compiler
 from adokernels.model.cuda_variant import packed_argument
 from adokernels.records.sweep import Sweep
@@ -194,7 +195,7 @@ def test_each_combination_of_parameters_is_a_setting():
         variant.with_default((32, 8), {"TILE": 7})
 
 
-def test_tuning_finds_the_best_setting_and_makes_it_the_default():
+def test_tuning_finds_the_best_setting_and_makes_it_the_default(tmp_path):
     variant = tiled(block=[(32, 8), (32, 16)], parameters={"TILE": (32, 64)})
     ladder = ado.ladder("copy", reference=lambda a: a)
     ladder.add(variant)
@@ -211,7 +212,9 @@ def test_tuning_finds_the_best_setting_and_makes_it_the_default():
         lab.measure(1e-3 * seconds, variant=name, **COPY)
         for name, seconds in zip(settings, times, strict=True)
     ]
-    tuning = Tuning(ladder["tiled"], settings, Sweep(routine="copy", measurements=tuple(measured)))
+    measurements = Sweep(routine="copy", measurements=tuple(measured))
+    names = {"routine": "copy", "variant": "tiled"}
+    tuning = ado.records.Tuning(**names, settings=settings, sweep=measurements, ladder=ladder)
     assert str(tuning.best) == "32 x 8, TILE=64"
     assert "32 x 8, TILE=32" in repr(tuning)
     assert "best: 32 x 8, TILE=64" in repr(tuning)
@@ -219,6 +222,45 @@ def test_tuning_finds_the_best_setting_and_makes_it_the_default():
     assert ladder["tiled"].default_parameters == {"TILE": 64}
     tuning.use(settings["32 x 16, TILE=32"])
     assert ladder["tiled"].blocks[0] == (32, 16)
+
+    tuning.save(tmp_path / "t.json")
+    stored = ado.load(tmp_path / "t.json")
+    assert stored == tuning
+    assert list(stored.settings) == list(settings)
+    assert repr(stored) == repr(tuning)
+    for copied in (stored, copy.copy(tuning), copy.deepcopy(tuning)):
+        with pytest.raises(KeyError, match="'copy' is not a routine: pass the ladder with ladder="):
+            copied.use()
+        copied.use(ladder=ladder)
+        assert ladder["tiled"].default_parameters == {"TILE": 64}
+        tuning.use(settings["32 x 16, TILE=32"])
+
+
+def test_a_stored_tuning_of_a_routine_is_used():
+    name, blocks = next((v.name, v.blocks) for v in ado.transpose if len(v.blocks) > 1)
+    settings = {str(s): s for s in map(ado.records.Setting, blocks)}
+    m = Lab().measure(1e-3, variant=str(ado.records.Setting(blocks[1])), **COPY)
+    sweep = Sweep(routine="transpose", measurements=(m,))
+    tuning = ado.records.Tuning(routine="transpose", variant=name, settings=settings, sweep=sweep)
+    try:
+        tuning.use()
+        assert ado.transpose[name].blocks[0] == blocks[1]
+    finally:
+        ado.transpose.set_default(name, blocks[0], {})
+
+
+def test_a_tuning_has_one_problem_and_a_setting_per_measurement():
+    lab, problem = Lab(), {"problem": ado.records.Inputs.of([("a", (3,), "int8")])}
+    one, other = (lab.measure(1e-3, variant="8", **COPY | more) for more in ({}, problem))
+    settings = {"8": ado.records.Setting((8,)), "9": ado.records.Setting((9,))}
+    fields = {"routine": "copy", "variant": "tiled", "settings": settings}
+    for measurements in ((one, dataclasses.replace(other, variant="9")), (other,)):
+        sweep = Sweep(routine="copy", measurements=measurements)
+        record = ado.records.Tuning(**fields, sweep=sweep).to_dict()
+        if len(measurements) == 1:
+            del record["settings"]["8"]
+        with pytest.raises(ValueError, match="sweep must only contain measurements of settings"):
+            ado.records.Tuning.from_dict(record)
 
 
 def test_built_in_blocks_have_a_default_for_the_session():
@@ -245,6 +287,19 @@ def test_objects_that_cannot_be_tuned_are_rejected():
 
 
 # --- Comparisons ----------------------------------------------------------------------------------
+
+
+def test_six_samples_give_no_verdict_on_speed(monkeypatch, rng):
+    """The verdict on the results stands."""
+    monkeypatch.setattr(sampling, "_MIN_SAMPLES_IF_SLOW", 6)
+    how = {"against": ["simd"], "ceilings": False, "progress": False, "seconds": 1e-9}
+    result = ado.check(lambda a: a.T.copy(), ado.transpose, rng.random((60, 70)), **how)
+    assert result
+    assert [len(m.samples) for m in result.sweep] == [6, 6]
+    (comparison,) = result.comparisons.values()
+    assert comparison.verdict == "unclear"
+    assert "is correct" in repr(result)
+    assert "because it requires 11 samples, got 6" in repr(result)
 
 
 def test_a_comparison_is_a_sentence():

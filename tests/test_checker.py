@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,7 @@ def problem(rng):
         (before_the_operand, r"it writes outside of an array \(4000 B before its first element\)"),
         (after_the_operand, r"it writes outside of an array \(3001 B after its last element\)"),
         (changes_the_operand, "it changes the operand a"),
-        (leaves_a_hole, r"1 of 2310 elements differ, the first at \(5, 1\)"),
+        (leaves_a_hole, r"1 of 2310 elements is out of tolerance: the worst at \[5, 1\] is nan"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -91,17 +92,17 @@ def test_a_built_in_variant_is_rejected_before_timing(problem, mischief, reason)
     with pytest.raises(ValueError, match=f"wrong result: {reason}"):
         checker.before(Misbehaving(problem, mischief))
     # Other variants find the memory as it was.
-    assert checker.before(problem.prepare("simd")) == 0
-    assert checker.after(problem.prepare("simd")) == 0
+    assert checker.before(problem.prepare("simd")).in_unit == 0
+    assert checker.after(problem.prepare("simd")).in_unit == 0
 
 
 @pytest.mark.parametrize("mischief", [is_stale, is_wrong_after_timing])
 def test_a_built_in_variant_is_rejected_after_timing(problem, mischief):
     checker, call = Checker(ado.transpose, problem), Misbehaving(problem, mischief)
-    assert checker.before(call) == 0
+    assert checker.before(call).in_unit == 0
     with pytest.raises(ValueError, match="wrong result: "):
         checker.after(call)
-    assert checker.after(problem.prepare("simd")) == 0
+    assert checker.after(problem.prepare("simd")).in_unit == 0
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -201,6 +202,109 @@ def test_too_little_memory_is_reported(monkeypatch, rng):
         ado.transpose.problem(a, device="cpu").prepare("simd")
     with pytest.raises(MemoryError, match="checks of transpose need 320000 B of host memory"):
         Checker(ado.transpose, ado.transpose.problem(a, device="cpu"))
+
+
+# --- Variants that are wrong only on the large problem that is timed ------------------------------
+
+#: Larger than the problems whose whole result is checked.
+LARGE = 1 << 20
+
+
+def zeros_if_dense(x, right):
+    return right * 0 if x.all() else right
+
+
+def right_where_the_operand_is_zero(x, right):
+    return np.where(x == 0, right, 0)
+
+
+def every_tenth_element_is_wrong(x, right):
+    right[::10] *= 1.001
+    return right
+
+
+def wrong_at_the_end(x, right):
+    right[-1] = 0
+    return right
+
+
+@pytest.mark.parametrize("name", ["branch", "instruction_parallelism"])
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        zeros_if_dense,
+        right_where_the_operand_is_zero,
+        every_tenth_element_is_wrong,
+        wrong_at_the_end,
+    ],
+)
+def test_a_cheat_on_large_dense_arrays_is_rejected(name, cheat, rng):
+    routine, sizes = ado.routines[name], []
+
+    def own(x):
+        sizes.append(x.size)
+        right = routine(x, device="cpu")
+        return right if x.size < LARGE else cheat(x, right)
+
+    x = rng.uniform(-1, 1, LARGE).astype(np.float32)
+    result = ado.check(own, routine, x, timed=False)
+    assert sizes[-1] == LARGE
+    assert not result.correct
+    assert re.search(r"\d+ of \d{6} randomly chosen elements (is|are) out of", result.reason)
+
+
+@pytest.mark.parametrize("name", ["branch", "instruction_parallelism"])
+def test_large_dense_arrays_are_checked_before_and_after_timing(name, rng):
+    """A variant that is right in the first check only is rejected by the second one."""
+    routine, dense = ado.routines[name], []
+
+    def own(x):
+        if x.size < LARGE:
+            return routine(x, device="cpu")
+        dense.append(np.count_nonzero(x))
+        return routine(x, device="cpu") * (len(dense) == 1)
+
+    x = rng.uniform(0.5, 1, LARGE).astype(np.float32)
+    assert not ado.check(own, routine, x, timed=False)
+    assert dense == [LARGE] * 2
+    sweep = ado.sweep(routine, x, variants="simd", **QUICK)
+    assert not sweep.skipped
+    assert 0 < sweep["simd"].error <= 1
+    assert 0.5 < sweep["simd"].error_ulp < 257
+
+
+def test_one_wrong_element_of_65536_is_found(rng):
+    """Up to 524,288 elements, all are checked."""
+    place = int(rng.integers(1 << 16))
+
+    def own(x):
+        right = ado.branch(x, device="cpu")
+        if x.size == 1 << 16:
+            right[place] *= 1.001
+        return right
+
+    x = rng.uniform(-1, 1, 1 << 16).astype(np.float32)
+    result = ado.check(own, ado.branch, x, timed=False)
+    assert f"1 of 65536 elements is out of tolerance: the worst at [{place}]" in result.reason
+
+
+def test_a_peer_of_a_large_problem_is_checked(rng):
+    x = rng.uniform(-1, 1, LARGE).astype(np.float32)
+    right = ado.branch(x, device="cpu")
+    peers = {"right": lambda: right, "zeros": lambda: 0 * right}
+    sweep = ado.sweep(ado.branch, x, variants="threaded", peers=peers, **QUICK)
+    assert [m.variant for m in sweep.peers] == ["right"]
+    assert "randomly chosen elements are out of tolerance" in sweep.skipped["zeros"]
+    assert 0.5 < sweep.peers[0].error_ulp <= sweep["threaded"].error_ulp
+
+
+def test_exact_ladders_have_no_errors_in_ulp(rng):
+    sweep = ado.sweep(ado.transpose, rng.random((40, 50)), **QUICK)
+    assert {(m.error, m.error_ulp, m.error_relative) for m in sweep.variants} == {(0, None, None)}
+    image = rng.integers(0, 256, (40, 50, 4), np.uint8)
+    sweep = ado.sweep(ado.grayscale, image, **QUICK)
+    assert {m.error_ulp for m in sweep.variants} <= {0, 1}  # in steps
+    assert {m.error_relative for m in sweep.variants} == {None}
 
 
 def test_one_set_of_concepts():

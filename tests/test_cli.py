@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from charting import make_gpp, make_transpose
+from charting import make_gpp, make_offloads, make_transpose
 from conftest import run_python
 
 import adokernels as ado
@@ -147,6 +147,15 @@ def test_scan_stores_and_draws_what_it_prints(capsys, tmp_path):
     assert {m.variant for s in scan for m in s} == {"simd"}
     assert {m.cache for s in scan for m in s} == {"warm"}
     assert plot.read_bytes().startswith(b"<?xml")
+
+
+def test_scan_with_copies_prints_the_break_even_size(capsys, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(ado, "scan", lambda _, **given: asked.update(given) or make_offloads())
+    status, out, _ = run(capsys, "scan", "transpose", "--copies")
+    assert status == 0
+    assert asked["copies"] is True
+    assert "With copies, the GPU is not faster than the CPU up to 512 MiB" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

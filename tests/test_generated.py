@@ -1,16 +1,18 @@
 """Generated files are up to date; facts that two files state agree."""
 
+import dataclasses
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from charting import make_offloads
 from scripts import load_script
 
 import adokernels as ado
 from adobook import pages
-from adobook.pages import results, stored
+from adobook.pages import break_even, results, stored
 
 ROOT = Path(__file__).parent.parent
 
@@ -48,10 +50,56 @@ def test_a_marker_that_cannot_be_filled_is_an_error(text, message):
 def test_a_page_shows_every_stored_sweep(monkeypatch):
     sweeps = stored.sweeps()
     for name in sweeps:
-        assert sum(f"\n## {name}\n" in text for text in results.pages(sweeps).values()) == 1
+        assert sum(f"\n## {name}\n" in text for text in results.pages(sweeps, {}).values()) == 1
     monkeypatch.setattr(results, "PAGES", results.PAGES[1:])
     with pytest.raises(ValueError, match="no page shows transpose-float32-8192"):
-        results.pages(sweeps)
+        results.pages(sweeps, {})
+
+
+def test_break_even_sizes_have_a_page_and_a_chart(generate, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(stored, "DATA", tmp_path)
+    assert not stored.scans()
+    assert "break_even" not in results.pages({}, {})["index.md"]
+    folder = tmp_path / "break_even"
+    folder.mkdir()
+    rates = {"transpose": (2e-6, 3.2e9), "sobel": (3e-6, 40e9), "gather": (1e-3, 1e9)}
+    for name, cpu in rates.items():
+        dataclasses.replace(make_offloads(cpu=cpu), routine=name).save(folder / f"{name}.json")
+    scans = stored.scans()
+    assert set(scans) == set(rates)
+    found = results.pages({}, scans)
+    assert "(break_even.md)" in found["index.md"]
+    lines = found["break_even.md"].splitlines()
+    rows = {name: next(line for line in lines if f"[{name}]" in line) for name in rates}
+    assert "(32 KiB to 128 KiB) | 8 KiB or less" in rows["transpose"]
+    assert "none up to 512 MiB | 8 KiB or less" in rows["sobel"]
+    assert "| 8 KiB or less | 8 KiB or less" in rows["gather"]
+    generate.draw_charts()
+    assert "drew break_even.png" in capsys.readouterr().out
+    generate.draw_charts()
+    assert not capsys.readouterr().out
+    assert "for 2 of 3 routines" in break_even.draw(scans).axes[0].get_title(loc="left")
+
+
+def test_the_script_continues_with_the_routines_that_are_missing(tmp_path, monkeypatch, capsys):
+    script = load_script("benchmarks/break_even.py")
+    assert all(5 <= len(script.shapes_of(r)) <= 10 for r in ado.routines.values())
+    measured = []
+
+    def measure(routine, seconds, limit):
+        measured.append(routine.name)
+        if routine.name == "gpp":
+            raise KeyboardInterrupt
+        return dataclasses.replace(make_offloads(), routine=routine.name)
+
+    monkeypatch.setattr(script, "measure", measure)
+    monkeypatch.setattr(ado, "machine", lambda device: None)
+    monkeypatch.setattr(sys, "argv", ["break_even.py", str(tmp_path), "sobel", "gpp", "transpose"])
+    script.main()
+    script.main()
+    assert measured == ["sobel", "gpp", "transpose", "gpp"]
+    assert {p.name for p in tmp_path.iterdir()} == {"sobel.json", "transpose.json"}
+    assert "no problem in 60 s" in capsys.readouterr().out
 
 
 def test_the_origin_is_stated():

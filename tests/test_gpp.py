@@ -1,6 +1,5 @@
 """gpp against higher precision and exact fractions: every variant, every branch, every size."""
 
-import dataclasses
 import functools
 from fractions import Fraction
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 import adokernels as ado
 from adokernels import _core
 from adokernels.model import tasks
-from adokernels.model.checker import Checker
+from adokernels.model.problem import Values
 from adokernels.model.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppOperands, GppTerms
 
 SEED = run_seed()
@@ -107,14 +106,14 @@ def test_nothing_to_add_up_is_zero(variant, shape):
 
 @functools.cache
 def large(shape):
-    """Too many terms for the reference: most are zero, but no variant exploits this."""
-    thin = tasks.gpp.sparsified(*ado.gpp_operands(shape, SEED))
-    return case_of(GppOperands(*thin))
+    """Too many terms for the whole reference."""
+    return Values(tasks.TASKS["gpp"], ado.gpp_operands(shape, SEED), {})
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_large(variant):
-    check(large((67, 401, 1101, 1)), variant)
+    values = large((67, 401, 1101, 1))
+    values.check(*(run(GppOperands(*each.operands), variant) for each in values.runs))
 
 
 @functools.cache
@@ -787,69 +786,112 @@ def test_problems_are_what_they_say():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A reference that sparsifies problems of more than a few thousand terms."""
+    """A reference that checks problems of more than a few thousand terms by linearity."""
     monkeypatch.setattr(tasks.gpp, "_MAX_TERMS", 5000)
 
 
+def without_the_last_rows(operands, results):
+    wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ = operands
+    return ado.gpp(wtilde[:-2], i_eps[:-2], aqsn, aqsm[:, :-2].copy(), wx, vcoul[:-2], occ)
+
+
+def without_the_last_corner(operands, results):
+    aqsm = operands[3].copy()
+    aqsm[-1, -1] = 0
+    return ado.gpp(*operands[:3], aqsm, *operands[4:])
+
+
+#: Wrong results for dense operands, made from the operands and the right results.
+CHEATS = {
+    "zeros": lambda operands, results: tuple(0 * r for r in results),
+    "a constant": lambda operands, results: tuple(0 * r + 0.1 for r in results),
+    "an offset": lambda operands, results: tuple(r + 1e-9 for r in results),
+    "another factor": lambda operands, results: tuple(r * (1 + 1e-10) for r in results),
+    "exchanged": lambda operands, results: results[::-1],
+    "single precision": lambda operands, results: tuple(
+        r.astype(np.complex64).astype(np.complex128) for r in results
+    ),
+    "incomplete": without_the_last_rows,
+    "without a corner": without_the_last_corner,
+}
+
+
 @pytest.mark.usefixtures("impatient")
-class TestSparsified:
-    def test_shapes_and_corners_are_kept(self):
+class TestSpotCheck:
+    def test_operands_of_both_calls_are_dense(self):
         problem = ado.gpp_operands("test", SEED)
-        thin = GppOperands(*tasks.gpp.sparsified(*problem))
-        for name, before, after in zip(problem._fields, problem, thin, strict=True):
-            assert before.shape == after.shape
-            assert before.dtype == after.dtype
+        spot = tasks.gpp.spot_check(*problem)
+        assert 0.5 <= spot.factor < 1
+        for name, before, after in zip(problem._fields, problem, spot.counterpart, strict=True):
             assert (before is after) == (name != "aqsm")
-        kept = thin.aqsm != 0
+        kept = GppOperands(*spot.counterpart).aqsm == problem.aqsm
         assert kept[[0, 0, -1, -1], [0, -1, 0, -1]].all()
-        assert 4 <= kept.sum() <= 4 + 5000 // 2 // (67 * 2)
-        assert (thin.aqsm[kept] == problem.aqsm[kept]).all()
-        assert tasks.gpp.sparsified(*ado.gpp_operands((3, 4, 5, 2), SEED)) is None
+        assert 32 <= kept.sum() <= 2 * 32 + 4
+        other = GppOperands(*spot.counterpart).aqsm[~kept]
+        np.testing.assert_array_equal(other, -spot.factor * problem.aqsm[~kept])
+        assert tasks.gpp.spot_check(*ado.gpp_operands((3, 4, 5, 2), SEED)) is None
 
-    def test_every_variant_does_the_same_work(self):
+    def test_the_sample_is_random(self):
         problem = ado.gpp_operands("test", SEED)
-        for v in ado.gpp:
-            costs = [v.cost(*p) for p in (problem, tasks.gpp.sparsified(*problem))]
-            assert costs[0].executed_flops == costs[1].executed_flops
+        first, second = (tasks.gpp.spot_check(*problem).counterpart[3] for _ in range(2))
+        assert ((first == problem.aqsm) != (second == problem.aqsm)).any()
 
-    @pytest.mark.parametrize("variant", VARIANTS)
-    def test_sparsified_answers(self, variant):
-        check(case_of(GppOperands(*tasks.gpp.sparsified(*named("test").operands))), variant)
+    @pytest.mark.parametrize("occupied", [0, 1])
+    def test_bands_without_occupation(self, occupied):
+        problem = ado.gpp_operands("test", SEED)
+        problem = problem._replace(occ=np.arange(24.0) < occupied)
+        values = Values(tasks.TASKS["gpp"], [*problem[:-1], problem.occ.astype(float)], {})
+        assert (values._spot.unit[0] > 0).all() == bool(occupied)
+        values.check(*(run(GppOperands(*each.operands), "simd") for each in values.runs))
+
+    def test_the_unit_is_that_of_all_terms(self):
+        """It is estimated, so several samples have nearly the same."""
+        problem = ado.gpp_operands("test", SEED)
+        for _ in range(5):
+            spot = tasks.gpp.spot_check(*problem)
+            for estimate, unit in zip(spot.unit, tasks.gpp.error_unit(*problem), strict=True):
+                assert (abs(np.log(estimate / (unit * (1 + spot.factor)))) < np.log(2)).all()
+
+    def test_the_result_is_the_sum_of_both_calls(self):
+        """With the reference as the variant, the errors are its roundings."""
+        problem = ado.gpp_operands("test", SEED)
+        values = Values(tasks.TASKS["gpp"], problem, {})
+        found = values.check(*(tasks.gpp.expected(*each.operands) for each in values.runs))
+        assert found.in_unit < 0.01
+        assert found.ulp < 2
 
     def test_sweeps_use_them(self):
-        problem = ado.gpp_operands("test", SEED)
-        checker = Checker(ado.gpp, ado.gpp.problem(*problem, device="cpu"))
-        assert checker.sparsified
-        sweep = ado.sweep(ado.gpp, *problem, **QUICK)
+        sweep = ado.sweep(ado.gpp, *ado.gpp_operands("test", SEED), **QUICK)
         assert not sweep.skipped
         assert all(0 <= m.error <= 1 for m in sweep.variants)
+        assert all(0 < m.error_ulp < 100 for m in sweep.variants)
         assert {m.problem for m in sweep} == {sweep.measurements[0].problem}
 
-    def test_a_wrong_variant_is_still_caught(self, monkeypatch):
-        right = tasks.TASKS["gpp"]
-        assert right.sparsified is tasks.gpp.sparsified
+    def test_peers_are_unchecked(self):
+        """A peer does not compute the result for other operands."""
+        problem = ado.gpp_operands("test", SEED)
+        sweep = ado.sweep(ado.gpp, *problem, peers={"zeros": lambda: np.zeros(2)}, **QUICK)
+        (peer,) = sweep.peers
+        assert (peer.flags, peer.error, peer.error_ulp) == (("unchecked",), None, None)
 
-        def wrong(*operands, **options):
-            asx, ach = right.expected(*operands, **options)
-            ach[1] *= 1 + 1e-9
-            return asx, ach
+    @pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS)
+    def test_a_variant_that_is_wrong_for_dense_operands_is_caught(self, cheat):
+        def own(*operands):
+            results = ado.gpp(*operands, device="cpu")
+            large = operands[3].size * operands[2].shape[1] > 5000
+            return cheat(operands, results) if large and operands[3].all() else results
 
-        monkeypatch.setitem(tasks.TASKS, "gpp", dataclasses.replace(right, expected=wrong))
-        sweep = ado.sweep(ado.gpp, *ado.gpp_operands("test", SEED), **QUICK)
-        assert not sweep.variants
-        assert all("wrong result" in reason for reason in sweep.skipped.values())
-        with pytest.raises(ValueError, match="wrong result"):
-            ado.measure(ado.gpp.variants[0], *ado.gpp_operands("test", SEED), seconds=0)
+        result = ado.check(own, ado.gpp, *ado.gpp_operands("test", SEED), timed=False)
+        assert not result.correct
+        assert "out of tolerance" in result.reason
 
-    def test_a_variant_that_omits_a_corner_is_caught(self, monkeypatch):
-        """A result without the last pair of band and igp is wrong, even if sparsified."""
-        right = tasks.TASKS["gpp"]
+    def test_a_variant_that_is_wrong_after_the_first_check_is_caught(self):
+        calls = []
 
-        def wrong(*operands, **options):
-            aqsm = operands[3].copy()
-            aqsm[-1, -1] = 0
-            return right.expected(*operands[:3], aqsm, *operands[4:], **options)
+        def own(*operands):
+            calls.append(operands[3].shape)
+            asx, ach = ado.gpp(*operands, device="cpu")
+            return (asx, ach) if calls.count((24, 11)) <= 2 else (0 * asx, 0 * ach)
 
-        monkeypatch.setitem(tasks.TASKS, "gpp", dataclasses.replace(right, expected=wrong))
-        sweep = ado.sweep(ado.gpp, *ado.gpp_operands("test", SEED), **QUICK)
-        assert not sweep.variants
+        assert not ado.check(own, ado.gpp, *ado.gpp_operands("test", SEED), timed=False)
+        assert calls.count((24, 11)) == 4

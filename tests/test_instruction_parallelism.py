@@ -45,7 +45,7 @@ def test_bound_rejects_each_wrong_coefficient():
     x = np.array([0.98, -1.0])
     right, unit = TASK.expected(x), TASK.error_unit(x)
     for k in range(257):
-        with pytest.raises(ValueError, match="2 of 2 elements differ"):
+        with pytest.raises(ValueError, match="2 of 2 elements are out of tolerance"):
             TASK.check(right - x**k / 128, right, unit * 100)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.model import tasks
 from adokernels.model.checker import Checker, _pointers
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.values import scaled_problems
@@ -150,11 +149,17 @@ def leaves_a_hole(a, x, y, out):
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (wrong_at_the_end, r"wrong result: 1 of \d+ elements differ"),
-        (wrong_when_large, "wrong result: 1 of 257 elements differ, the first at \\(256,\\)"),
+        (wrong_at_the_end, r"wrong result: 1 of \d+ elements is out of tolerance"),
+        (
+            wrong_when_large,
+            r"wrong result: 1 of 257 elements is out of tolerance: the worst at \[256\]",
+        ),
         (wrong_type, "wrong result: float64 .*, expected float32"),
-        (remembers_by_identity, r"wrong result: \d+ of \d+ elements differ"),
-        (remembers_by_first_element, r"wrong result: \d+ of \d+ elements differ"),
+        (remembers_by_identity, r"wrong result: \d+ of \d+ elements (is|are) out of tolerance"),
+        (
+            remembers_by_first_element,
+            r"wrong result: \d+ of \d+ elements (is|are) out of tolerance",
+        ),
         (returns_an_operand, "wrong result: it changes the operand y"),
         (changes_an_operand, "wrong result: it changes the operand x"),
         (returns_a_promise, "wrong result: it returns a Thread, not an array"),
@@ -167,7 +172,7 @@ def leaves_a_hole(a, x, y, out):
             writes_before,
             r"wrong result: it writes outside of an array \(1 B before its first element",
         ),
-        (leaves_a_hole, "wrong result: 1 of 1 elements differ"),
+        (leaves_a_hole, "wrong result: 1 of 1 elements is out of tolerance"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -417,24 +422,6 @@ def test_the_default_device_is_a_type_of_device(monkeypatch, operands, device, e
     monkeypatch.setattr(_core, "resolve_device", lambda name: name)
     problem = ladder.problem(*operands)
     assert (problem.device, problem.device_id) == (expected, device)
-
-
-def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):
-    """The reference of gpp would need minutes for all terms."""
-    monkeypatch.setattr(tasks.gpp, "_MAX_TERMS", 2000)
-    operands = ado.gpp_operands((24, 5, 40, 2), seed=1)
-
-    def mine(*args):
-        return ado.gpp(*args)
-
-    def wrong(*args):
-        asx, ach = ado.gpp(*args)
-        return asx, ach * (1 + 1e-6)
-
-    extended = ado.gpp.with_variants(mine)
-    assert Checker(extended, extended.problem(*operands, device="cpu")).sparsified
-    assert ado.check(mine, ado.gpp, *operands, timed=False)
-    assert not ado.check(wrong, ado.gpp, *operands, timed=False)
 
 
 def test_own_cpu_variants_have_no_counters_and_no_hot_spots(operands):

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.measuring import machine as machine_module
-from adokernels.measuring.machine import _cases as machine_cases
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.model import tasks
@@ -24,7 +22,6 @@ from adokernels.model.task import Task
 from adokernels.records import statistics
 from adokernels.records.inputs import Inputs
 from adokernels.records.loading import problem_of
-from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.statistics import Verdict
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -179,7 +176,10 @@ def test_a_wrong_variant_is_named_and_not_timed(monkeypatch):
     assert set(sweep.skipped) == {v.name for v in ado.transpose if v.device == "cpu"} - {
         m.variant for m in sweep
     }
-    assert "the first at (0, 0)" in sweep.skipped["naive_loops"]
+    assert (
+        "1 of 3072 elements is out of tolerance: the worst at [0, 0] is"
+        in sweep.skipped["naive_loops"]
+    )
     with pytest.raises(ValueError, match="wrong result"):
         ado.measure(ado.transpose["naive_loops"], A, seconds=0.01)
 
@@ -203,7 +203,7 @@ def test_variants_are_sampled_in_changing_order():
 
         def take(repeats, name=name):
             order.append(name)
-            return 1.0, 0.0, True
+            return 1.0, 0.0, True, -1.0
 
         samplers[name] = Sampler(take=take, device="cpu", spent=0.0)
         samplers[name].warm_up = lambda warm: None
@@ -218,7 +218,7 @@ def test_variants_are_sampled_in_changing_order():
 
 def sampler_of(times):
     times = iter(times)
-    return Sampler(take=lambda repeats: (next(times), 0.0, True), device="cpu")
+    return Sampler(take=lambda repeats: (next(times), 0.0, True, -1.0), device="cpu")
 
 
 def test_sampling_goes_on_while_it_is_noisy(rng):
@@ -238,7 +238,7 @@ def test_sampling_stops_when_the_time_is_up():
 
 
 def test_warm_samples_are_long_enough_to_time():
-    quick = Sampler(take=lambda repeats: (1e-5, 0.0, True), device="cpu")
+    quick = Sampler(take=lambda repeats: (1e-5, 0.0, True, -1.0), device="cpu")
     quick.warm_up(warm=True)
     assert quick.calls == 100
     quick.warm_up(warm=False)
@@ -339,9 +339,9 @@ def test_names_that_clash_or_do_not_exist():
 
 
 def test_converged_samplers_stay_active_until_all_have_converged(rng):
-    steady = Sampler(take=lambda repeats: (1.0, 0.0, True), device="cpu")
+    steady = Sampler(take=lambda repeats: (1.0, 0.0, True, -1.0), device="cpu")
     noise = rng.uniform(1, 3, 5000)
-    noisy = Sampler(take=lambda repeats: (noise[len(noisy.seconds)], 0.0, True), device="cpu")
+    noisy = Sampler(take=lambda repeats: (noise[len(noisy.seconds)], 0.0, True, -1.0), device="cpu")
     how = {"warm": False, "precision": 0.05, "budget": 10.0, "display": SILENT}
     sample_interleaved([steady, noisy], **how)
     assert steady.stopped == noisy.stopped == "converged"
@@ -408,128 +408,13 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
     (file,) = (tmp_path / "new").iterdir()
     file.write_text("{}", encoding="utf-8")
     again = ado.machine("cpu")  # a damaged file is replaced by a new measurement
-    assert [c.name for c in again.ceilings] == [c.name for c in first.ceilings]
-    names = [c.name for c in first.ceilings]
+    assert {c.name for c in (*again.ceilings, *first.ceilings)} >= {"DRAM copy"}
+    names = [c.name for c in first.ceilings] + list(first.refused)
     assert names[:3] == ["DRAM copy", "DRAM read", "DRAM write"]
     assert {"FP64 fma", "FP64 add", "FP32 fma", "FP32 add"} <= set(names)
     assert all(c.measured > 0 for c in first.ceilings)
     with pytest.raises(KeyError, match="Valid names: DRAM copy"):
         first["DRAM swap"]
-
-
-def test_ceilings_count_what_they_do():
-    src = np.zeros(1 << 16)
-    for v in ceilings:
-        if v.device != "cpu":
-            continue
-        one, three = (v.cost(src, passes=n) for n in (1, 3))
-        if v.name == "read":
-            assert three.requested_bytes == 3 * one.requested_bytes
-            assert 0.95 * src.nbytes < one.requested_bytes <= src.nbytes  # whole vectors only
-        elif "fp" in v.name:
-            assert one.requested_bytes == 0
-            assert three.executed_flops == 3 * one.executed_flops > 0
-            fused = ceilings[v.name.replace("add", "fma")].cost(src, passes=1)
-            assert fused.executed_flops >= one.executed_flops
-
-
-def test_ceilings_of_caches_count_what_they_do():
-    src = np.zeros(1 << 16)
-    set_bytes, sweeps = 16 << 10, 16
-    bytes_per_block = {"cuda_read_l2": set_bytes, "cuda_read_l1": 2048, "cuda_read_shared": 2048}
-    for name, share in bytes_per_block.items():
-        one, three = (ceilings[name].cost(src, passes=n) for n in (1, 3))
-        blocks = src.nbytes // share
-        assert one.requested_bytes == blocks * set_bytes * sweeps
-        assert three.requested_bytes == 3 * one.requested_bytes
-        assert one.executed_flops == 0
-        too_small = ceilings.problem(src[: (1 << 11) - 1], device="cpu")
-        assert too_small.why_not(name) == "src is smaller than 16 KiB"
-        assert not ceilings.problem(src[: 1 << 11], device="cpu").why_not(name)
-
-
-H200 = {
-    "compute": 90,
-    "multiprocessors": 132,
-    "core_hertz": 1.98e9,
-    "memory_hertz": 3.201e9,
-    "memory_bus_bits": 6016,
-    "memory_bytes": 150_109_880_320,
-    "l2_bytes": 62_914_560,
-}
-
-
-def cases_of(monkeypatch, **properties):
-    monkeypatch.setattr(_core, "cuda_properties", lambda device: {**H200, **properties})
-    return {f"{case.level} {case.operation}": case for case in machine_cases("cuda")}
-
-
-def test_cases_of_a_gpu(monkeypatch):
-    cases = cases_of(monkeypatch)
-    bandwidths = [name for name, case in cases.items() if case.kind == "bandwidth"]
-    dram = ["DRAM copy", "DRAM read", "DRAM write"]
-    assert bandwidths == [*dram, "L2 read", "L1 read", "shared read"]
-    assert all(case.variant in {v.name for v in ceilings} for case in cases.values())
-    for name in ("L1 read", "shared read"):
-        assert cases[name].theoretical == pytest.approx(33.4e12, rel=2e-3)
-        assert cases[name].basis == "132 multiprocessors x 128 B x 1.98 GHz"
-    assert cases["L2 read"].theoretical is None
-    assert cases["L2 read"].bytes == H200["l2_bytes"] // 4
-
-
-def test_cases_of_other_gpus(monkeypatch):
-    turing = cases_of(monkeypatch, compute=75, multiprocessors=40, core_hertz=1.59e9)
-    assert turing["L1 read"].theoretical == 40 * 64 * 1.59e9
-    unknown = cases_of(monkeypatch, compute=999)
-    assert unknown["L1 read"].theoretical is unknown["shared read"].theoretical is None
-
-
-def gpu(fma=66.9e12, **properties):
-    ceiling = Ceiling(
-        kind="compute", level="FP32", operation="fma", measured=65.2e12, theoretical=fma
-    )
-    context = {"cuda": {**H200, **properties}}
-    return Machine(device="cuda", name="GPU", threads=0, ceilings=(ceiling,), context=context)
-
-
-def test_issue_rate():
-    peak = 132 * 4 * 1.98e9
-    rate = gpu(fma=64 * peak).issue_rate
-    assert (rate.kind, rate.name) == ("instructions", "warp issue")
-    assert rate.theoretical == peak
-    assert rate.measured == 65.2e12 / 64
-    assert "warp issue" in repr(gpu(fma=64 * peak))
-
-
-def test_issue_rate_is_unknown():
-    peak = 132 * 4 * 1.98e9
-    assert gpu(fma=32 * peak).issue_rate is None  # FMAs use half of the issue slots
-    assert gpu(fma=None).issue_rate is None
-    assert dataclasses.replace(gpu(fma=64 * peak), context={}).issue_rate is None
-    assert dataclasses.replace(gpu(fma=64 * peak), ceilings=()).issue_rate is None
-
-
-def test_stored_ceilings_of_a_gpu_are_found(tmp_path):
-    """The number of a GPU depends on the process, for example on CUDA_VISIBLE_DEVICES."""
-    dram = Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1.0)
-    facts = {"device": "cuda:0", "cuda": {"uuid": "ab"}}
-    stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,), context=facts)
-    stored.save(tmp_path / "machine.json")
-    found = machine_module._known(tmp_path / "machine.json", "cuda:1")
-    assert found == dataclasses.replace(stored, context={**facts, "device": "cuda:1"})
-    assert machine_module._known(tmp_path / "machine.json", "cpu") is None
-
-
-def test_machines_stored_before_load():
-    path = DATA / "transpose-float32-8192.json"
-    stored = json.loads(path.read_text(encoding="utf-8"))["machine"]
-    # Files of earlier releases have no ceilings of L1 and shared memory.
-    stored["ceilings"] = [c for c in stored["ceilings"] if c["level"] not in ("L1", "shared")]
-    machine = Machine.from_dict(stored)
-    assert [c.level for c in machine.of_kind("bandwidth")] == ["DRAM", "DRAM", "DRAM", "L2"]
-    assert machine.issue_rate.theoretical == pytest.approx(132 * 4 * 1.98e9)
-    assert "L2 read" in repr(machine)
-    assert "L1 read" not in repr(machine)
 
 
 def test_options_are_checked():
@@ -750,4 +635,13 @@ class TestOnTheGpu:
         for ceiling in machine.ceilings:
             assert ceiling.measured > 0
             if ceiling.theoretical:
-                assert ceiling.measured < 1.03 * ceiling.theoretical
+                assert ceiling.measured < 1.05 * ceiling.theoretical
+        assert not machine.refused
+        link = {c.operation: c.measured for c in machine.of_kind("link")}
+        assert set(link) == {
+            f"{memory} {way}"
+            for memory in ("pageable", "pinned")
+            for way in ("to device", "to host", "both ways")
+        }
+        assert link["pageable to device"] < 1.05 * link["pinned to device"]
+        assert machine.peak("FP64") < machine["FP64 tensor mma"].measured

@@ -162,10 +162,23 @@ def test_records_are_ratios_of_times_of_times_without_ceilings():
     assert last["share_of_roof"] == last["bytes_per_second"] / sweep.roof
 
 
-def test_the_share_is_of_the_nearer_roof():
+def test_each_share_has_one_meaning():
     fast = with_last(make_gpp(), 3)
-    record = fast.records()[-1]
-    assert record["share_of_roof"] == pytest.approx(record["flops_per_second"] / 33.4e12)
+    record, last = fast.records()[-1], fast.measurements[-1]
+    assert record["share_of_roof"] == record["bytes_per_second"] / fast.roof
+    assert record["share_of_peak"] == pytest.approx(record["flops_per_second"] / 33.4e12)
+    assert fast.nearest_limit(last) == (record["share_of_peak"], "FMA peak")
+    assert str(fast.nearest_limit(last)) == "77 % of FMA peak"
+    assert (fast.limit, fast.share_of_limit(last)) == ("FMA peak", record["share_of_peak"])
+    assert record["share_of_mix_limit"] is None  # the instructions are not counted
+    fused = dataclasses.replace(last, executed_instructions=last.executed_flops / 1.5)
+    assert fast.share_of_mix_limit(fused) == pytest.approx(record["share_of_peak"] / 0.75)
+    assert fast.share_of_mix_limit(dataclasses.replace(fused, device="cpu")) is None
+    moved = make_transpose()
+    assert moved.limit == "roof"
+    assert moved.share_of_peak(moved.fastest) is moved.share_of_mix_limit(moved.fastest) is None
+    assert moved.share_of_limit(moved.fastest) == moved.share_of_roof(moved.fastest)
+    assert dataclasses.replace(moved, measurements=()).limit == "roof"
 
 
 def test_cold_and_warm_are_never_compared():
@@ -233,7 +246,7 @@ def test_a_table_without_flops_has_no_flop_columns():
     assert "copy (ceiling)" in text
     assert "skipped clusters: needs sm_100" in text
     assert text.startswith("transpose, a: (8192, 8192) float32, NVIDIA H200, cold")
-    for heading in ("executed", "AI", "[TFLOP/s]", "roof"):
+    for heading in ("executed", "AI", "[TFLOP/s]", "FMA"):
         assert heading in repr(make_gpp())
 
 
@@ -569,7 +582,7 @@ def test_the_mix_of_instructions_has_a_roof():
     assert start == pytest.approx(max(ax.get_xlim()[0], height / H200["L2 read"].measured))
     assert end == ax.get_xlim()[1]
     words = [text.get_text() for text in ax.texts]
-    assert "FP64 with 58 % FMA 26.4 TFLOP/s" in words
+    assert "FP64 mix limit, 58 % FMA 26.4 TFLOP/s" in words
     assert "limit of the instruction mix of fused" in legend_words(ax)
     assert (ax.get_xlim(), ax.get_ylim()) == (bare.get_xlim(), bare.get_ylim())
     assert not dotted(bare)

@@ -67,7 +67,7 @@ def test_a_line_never_wraps(width, title):
 
 
 def sampler(name):
-    return Sampler(take=lambda repeats: (1.0, 0.0, True), device="cpu", name=name)
+    return Sampler(take=lambda repeats: (1.0, 0.0, True, -1.0), device="cpu", name=name)
 
 
 def test_what_is_done_increases_during_timing():

@@ -16,6 +16,7 @@ from charting import (
 )
 
 from adokernels.charts.published import PublishedPoint, PublishedPoints
+from adokernels.records.machine import Ceiling
 
 OTHER = make_machine(
     "cuda",
@@ -134,3 +135,73 @@ def test_the_frame_contains_published_points():
     ax = draw(make_gpp(), published=PublishedPoints(machine=OTHER, points=(slow,)))
     assert ax.get_xlim()[0] < 0.1
     assert ax.get_ylim()[0] < 1e9
+
+
+# --- Tensor cores and the link to the host --------------------------------------------------------
+
+
+def with_optional(machine=H200):
+    """The machine with ceilings of tensor cores and of the host link."""
+    tensor = [
+        dataclasses.replace(ceiling("tensor", "FP64 mma", 61e12), level="FP64 tensor"),
+        dataclasses.replace(ceiling("tensor", "TF32 mma", 420e12), level="TF32 tensor"),
+    ]
+    link = [
+        Ceiling(kind="link", level="host link", operation=operation, measured=measured)
+        for operation, measured in (
+            ("pageable to device", 21e9),
+            ("pinned to device", 55e9),
+            ("pinned both ways", 100e9),
+        )
+    ]
+    return dataclasses.replace(machine, ceilings=(*machine.ceilings, *tensor, *link))
+
+
+def roof_labels(ax):
+    return {text.get_text().partition(" (")[0] for text in ax.texts}
+
+
+def test_tensor_cores_and_the_link_are_drawn_on_request():
+    sweep = make_gpp(with_optional())
+    optional = ("tensor", "link")
+    default = " ".join(roof_labels(draw(sweep)) | set(legend_words(draw(sweep))))
+    assert not any(word in default for word in optional)
+    ax = draw(sweep, levels=["DRAM", "FP64 tensor", "host link"])
+    shown = roof_labels(ax)
+    assert "FP64 tensor 61.0 TFLOP/s" in shown
+    assert {w for w in shown if "link" in w} == {
+        "host link pageable to device 21.0 GB/s",
+        "host link pinned to device 55.0 GB/s",
+    }
+    assert not any("TF32 tensor" in word for word in shown)
+    assert any(text.startswith("DRAM: memory-bound") for text in shown), "not of the link"
+    assert not clashes(ax)
+    # Both do not change the nearest roof.
+    assert ax.get_title(loc="left") == draw(sweep, levels=["DRAM"]).get_title(loc="left")
+
+
+@pytest.mark.parametrize("levels", [["host link"], ["FP64 tensor"], ["DRAM", "FP8 tensor"]])
+def test_requested_ceilings_must_exist_beside_a_memory_level(levels):
+    rule = r"levels must be memory levels with a ceiling \(DRAM, L2\), and also host link, FP64 ten"
+    with pytest.raises(ValueError, match=rule):
+        draw(make_gpp(with_optional()), levels=levels)
+
+
+def test_points_above_the_fma_peak_are_compared_with_tensor_cores():
+    fast = make_gpp(extra={"library": 1.5})
+    rate = fast["library"].flops_per_second
+    assert 1.05 * 33.4e12 < rate < 61e12
+    without, ax = draw(fast), draw(dataclasses.replace(fast, machine=with_optional()))
+    assert "library: above FP64" in without.get_title(loc="left")
+    assert any("wrong counter or ceiling" in text for text in roof_labels(without))
+    share = f"library: {100 * rate / 61e12:.0f} % of FP64 tensor"
+    assert share in ax.get_title(loc="left")
+    assert any({*line.get_ydata()} == {61e12} for line in ax.lines)
+    assert not any("wrong counter or ceiling" in text for text in roof_labels(ax))
+    sweep = dataclasses.replace(fast, machine=with_optional())
+    m = sweep["library"]
+    assert sweep.share_of_roof(m) == pytest.approx(
+        max(rate / 61e12, m.bytes_per_second / sweep.roof)
+    )
+    words = [str(evidence) for evidence in m.limiter.evidence]
+    assert any("of the measured FP64 tensor peak" in text for text in words)

@@ -1,10 +1,16 @@
 """Scans over sizes."""
 
+import dataclasses
+import pickle
+
 import numpy as np
 import pytest
-from charting import SIZES, clashes, new_figure, outside
+from charting import CPU, SIZES, clashes, make_offloads, new_figure, outside
 
 import adokernels as ado
+from adokernels.measuring import paying_off, scanning
+from adokernels.records.scan import BreakEven
+from adokernels.records.statistics import Verdict
 
 SHAPES = [(64, 64), (8, 8), (32, 16)]
 
@@ -82,9 +88,7 @@ def test_a_call_s_variant_is_the_default():
 
 
 def default_shapes(routine, dtype=None, **options):
-    from adokernels.measuring.scanning import _default_shapes
-
-    return _default_shapes(routine, dtype, options)
+    return scanning.default_shapes(routine, dtype, options)
 
 
 def test_default_sizes_are_powers_of_two_from_4_kib_to_256_mib():
@@ -131,3 +135,268 @@ def test_wrong_arguments(scan):
         scan.plot("area")
     with pytest.raises(ValueError, match="if ax is given"):
         scan.plot("both", ax=new_figure(SIZES[0]).add_subplot())
+
+
+SIZES_OF_VERDICTS = [1.0, 4.0, 16.0, 64.0, 256.0]
+
+
+def break_even(verdicts, ratios):
+    words = {"S": "slower", "F": "faster", "=": "same", "?": "unclear"}
+    found = [(Verdict(words[v]), r) for v, r in zip(verdicts, ratios, strict=True)]
+    return BreakEven.of(SIZES_OF_VERDICTS, found)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "ratios", "above", "upto", "size"),
+    [
+        ("SSFFF", [0.1, 0.5, 2, 3, 4], 4, 16, 8),  # half-way in the logarithms of size and ratio
+        ("SS?FF", [0.1, 0.5, 1, 2, 4], 4, 64, 16),  # an unclear verdict widens the range
+        ("S=?FF", [0.5, 1.001, 0.999, 2, 4], 1, 64, 16),  # the last of several crossings
+        ("FSFFF", [2, 0.5, 2, 3, 4], 4, 16, 8),
+        ("FFFFF", [2, 2, 2, 2, 2], None, 1, None),
+        ("?=FFF", [1, 1, 2, 2, 2], None, 16, None),
+        ("SSSSS", [0.1] * 5, None, None, None),
+        ("SFFF?", [0.5, 2, 2, 2, 1.01], None, None, None),  # it does not stay faster
+        ("SFFFS", [0.5, 2, 2, 2, 0.9], None, None, None),
+    ],
+)
+def test_the_gpu_stays_faster_from_the_break_even_size(verdicts, ratios, above, upto, size):
+    found = break_even(verdicts, ratios)
+    assert (found.smallest, found.largest) == (1, 256)
+    assert (found.above, found.upto) == (above, upto)
+    assert found.bytes == (None if size is None else pytest.approx(size, rel=1e-2))
+
+
+def test_a_break_even_size_is_a_sentence_with_units():
+    words = "faster than the CPU from about 8 B (between 4 B and 16 B)"
+    assert str(break_even("SSFFF", [0.1, 0.5, 2, 3, 4])) == words
+    assert str(break_even("FFFFF", [2] * 5)).endswith("all sizes measured, from 1 B to 256 B")
+    assert str(break_even("S?S?S", [0.5] * 5)) == "not faster than the CPU up to 256 B"
+    assert str(break_even("??FFF", [1, 1, 2, 2, 2])) == "faster than the CPU from 16 B or less"
+
+
+def test_break_even_of_a_scan_with_copies():
+    # 18 us + 2 x 4 n^2 / 8 GB/s on the GPU; 2 us + 8 n^2 / 3.2 GB/s on the CPU
+    scan = make_offloads((10e9, 10e9), cpu=(2e-6, 3.2e9))
+    even = scan.break_even
+    assert (even.above, even.upto) == (32 << 10, 128 << 10)
+    assert even.bytes == pytest.approx(18e-6 / (1 / 3.2e9 - 1 / 8e9), rel=0.1)
+    assert (scan.kernel_break_even.above, scan.kernel_break_even.upto) == (None, 8 << 10)
+    assert scan.finding.startswith("With copies, the GPU is faster than the CPU from about")
+    text = " ".join(repr(scan).split())
+    assert "GPU is faster than the CPU from about" in text
+    assert "link's roof" in text
+    assert make_offloads().break_even.upto is None
+
+
+def test_a_scan_with_copies_is_stored(tmp_path):
+    scan = make_offloads()
+    scan.save(tmp_path / "scan.json")
+    loaded = ado.load(tmp_path / "scan.json")
+    assert loaded == scan
+    assert loaded.break_even == scan.break_even
+    assert {r["variant"] for r in scan.records()} == {"wide", "call on cpu", "call on cuda"}
+    with pytest.raises(ValueError, match="one entry per sweep, got 1"):
+        ado.records.Scan(routine="transpose", sweeps=scan.sweeps, offloads=scan.offloads[:1]).save(
+            tmp_path / "scan.json"
+        )
+
+
+def test_a_scan_without_copies_has_no_break_even_size(scan):
+    assert scan.break_even is None
+    assert scan.kernel_break_even is None
+    assert scan.finding == ""
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("cpu", [(2e-6, 3.2e9), (3e-6, 40e9), (1e-3, 1e9)])
+def test_the_chart_of_a_scan_with_copies_names_its_curves(cpu, linked, size):
+    scan = make_offloads(cpu=cpu, linked=linked)
+    ax = new_figure(size, layout="constrained").add_subplot()
+    assert scan.plot(ax=ax) is ax
+    ax.figure.canvas.draw()
+    assert not clashes(ax)
+    assert not outside(ax)
+    words = [text.get_text() for text in ax.texts]
+    names = ["CPU", "GPU with copies", "kernel alone"] + ["copies at the link's roof"] * linked
+    assert all(name in words for name in names)
+    curves = [line for line in ax.lines if len(line.get_xdata()) == len(scan)]
+    np.testing.assert_array_equal(curves[0].get_ydata(), [o.cpu.seconds for o in scan.offloads])
+    np.testing.assert_array_equal(curves[1].get_ydata(), [o.gpu.seconds for o in scan.offloads])
+    np.testing.assert_array_equal(curves[2].get_ydata(), [k.seconds for k in scan.kernels])
+    if linked:
+        seconds = [o.uploaded / 9e9 + o.downloaded / 11e9 for o in scan.offloads]
+        np.testing.assert_allclose(curves[3].get_ydata(), seconds)
+    assert any(word.startswith("break-even") for word in words) == bool(scan.break_even.bytes)
+    with pytest.raises(ValueError, match="'time' for a scan with copies"):
+        scan.plot("bandwidth")
+
+
+@pytest.fixture
+def cpu_as_gpu(monkeypatch, tmp_path):
+    """Lets the CPU stand in for the GPU, and keeps stored scans apart."""
+    monkeypatch.setattr(scanning, "_gpu_of", lambda _: "cpu")
+    monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
+
+
+QUICK = {"seconds": 0.01, "progress": False, "ceilings": False}
+
+
+@pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)
+def test_scanning_with_copies_times_calls_with_numpy_arrays(cpu_as_gpu, routine):
+    shapes = sorted(default_shapes(routine))[:2]
+    found = ado.scan(routine, shapes=shapes, copies=True, **QUICK)
+    assert len(found.offloads) == len(found) == 2
+    assert found.break_even is not None
+    for kernel, o in zip(found.kernels, found.offloads, strict=True):
+        assert o.cpu.problem == o.gpu.problem == kernel.problem
+        assert o.cpu.session == o.gpu.session  # interleaved
+        assert o.cpu.error is not None  # checked
+        assert o.gpu.error is not None
+        assert o.uploaded > 0
+        assert o.downloaded > 0
+
+
+def test_copies_are_counted_whole(cpu_as_gpu):
+    options = {"copies": True, "stride": 4, **QUICK}
+    found = ado.scan(ado.strided_copy, shapes=[(4096,)], dtype="f4", **options)
+    (o,) = found.offloads
+    operand = np.zeros(4096, "f4")
+    result = ado.strided_copy(operand, stride=4)
+    assert (o.uploaded, o.downloaded) == (operand.nbytes, result.nbytes)
+
+
+def test_a_wrong_result_of_a_call_is_an_error(cpu_as_gpu, monkeypatch):
+    monkeypatch.setattr(scanning, "partial", lambda f, *a, **o: lambda: f(*a, **o) + 1)
+    with pytest.raises(ValueError, match=r"transpose, call on cpu: wrong result"):
+        ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
+
+
+def test_a_kernel_that_is_skipped_is_an_error(cpu_as_gpu, monkeypatch):
+    skipped = {"simd": "wrong result: 1 element"}
+    sweep = ado.records.Sweep(routine="transpose", measurements=(), skipped=skipped)
+    monkeypatch.setattr(scanning, "sweep", lambda *_, **__: sweep)
+    with pytest.raises(ValueError, match="transpose, simd: wrong result: 1 element"):
+        ado.scan(ado.transpose, shapes=[(8, 8)], copies=True, **QUICK)
+
+
+@pytest.mark.parametrize("interrupted_call", [3, 4])
+def test_ctrl_c_keeps_whole_problems(cpu_as_gpu, monkeypatch, interrupted_call):
+    original, calls = scanning._offload, []
+
+    def offload(*arguments):
+        calls.append(arguments)
+        if len(calls) == interrupted_call:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(scanning, "_offload", offload)
+    shapes = [(8 * n, 8) for n in range(5, 0, -1)]
+    found = ado.scan(ado.transpose, shapes=shapes, copies=True, **QUICK)
+    assert found.interrupted
+    assert len(found) == len(found.offloads) == interrupted_call - 1
+    sizes = [o.cpu.bytes for o in found.offloads]
+    assert sizes == sorted(sizes) == [k.bytes for k in found.kernels]
+    calls[:] = [()] * (interrupted_call - 1)
+    with pytest.raises(KeyboardInterrupt):
+        ado.scan(ado.transpose, shapes=shapes, copies=True, **QUICK)
+
+
+def test_wrong_arguments_with_copies(monkeypatch):
+    with pytest.raises(ValueError, match="device must be a GPU, got 'cpu'"):
+        ado.scan(ado.transpose, copies=True, device="cpu")
+    monkeypatch.setattr(scanning, "_gpu_of", lambda _: "cpu")
+    for further in ({"variants": "simd"}, {"peers": {"NumPy": np.transpose}}):
+        with pytest.raises(ValueError, match="omit variants and peers"):
+            ado.scan(ado.transpose, copies=True, **further)
+
+
+# --- What `choose` says about a GPU --------------------------------------------------------------
+
+
+@pytest.fixture
+def with_gpu(monkeypatch, tmp_path):
+    """Pretends that there is a GPU, and keeps stored scans apart."""
+    monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
+    names = {"cpu": "EPYC 9654", "cuda:0": "NVIDIA H200"}
+    monkeypatch.setattr(paying_off, "device_name", names.get)
+    monkeypatch.setattr(paying_off, "_default_gpu", lambda: "cuda:0")
+    machines = {}
+    monkeypatch.setattr(paying_off, "stored_machine", machines.get)
+    return machines
+
+
+def choice_of(side, **options):
+    return ado.transpose.choose(np.empty((side, side), "f4"), device="cpu", **options)
+
+
+def test_without_a_gpu_choose_says_nothing_about_it(monkeypatch):
+    monkeypatch.setattr(paying_off, "_default_gpu", lambda: None)
+    choice = choice_of(64)
+    assert choice.pays_off == ""
+    assert repr(choice).endswith(choice.reason)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "side", "words"),
+    [
+        ((2e-6, 3.2e9), 32, "a GPU does not pay off for 8 KiB"),
+        ((2e-6, 3.2e9), 100, "a GPU takes about as long as the CPU for 78.1 KiB"),
+        ((2e-6, 3.2e9), 1024, "a GPU pays off for 8 MiB"),
+        ((2e-6, 3.2e9), 8, "a GPU is not known to pay off for 512 B"),
+        ((3e-6, 40e9), 4096, "a GPU does not pay off for 128 MiB"),
+        ((3e-6, 40e9), 16384, "a GPU is not known to pay off for 2 GiB"),
+        ((1e-3, 1e9), 64, "a GPU pays off for 32 KiB"),
+    ],
+)
+def test_choose_reports_a_stored_break_even_size(with_gpu, cpu, side, words):
+    paying_off.store(make_offloads(cpu=cpu), "cuda:0")
+    choice = choice_of(side)
+    assert choice.pays_off.startswith(f"With copies, {words} (measured: ")
+    assert repr(choice).endswith(choice.pays_off)
+    assert ado.grayscale.choose(np.zeros((8, 8, 4), "u1")).pays_off.startswith("Whether")
+
+
+def test_a_stored_scan_of_another_machine_is_not_used(with_gpu, monkeypatch):
+    paying_off.store(make_offloads(), "cuda:0")
+    assert "measured" in choice_of(64).pays_off.partition("(")[2]
+    monkeypatch.setattr(paying_off, "cpu_name", lambda: "another CPU")
+    assert "measured: " not in choice_of(64).pays_off
+    (path,) = paying_off._path("transpose", "cuda:0").parent.glob("scan-transpose-*.json")
+    paying_off._path("transpose", "cuda:0").write_text(path.read_text()[:-100])
+    assert "measured: " not in choice_of(64).pays_off  # a damaged file
+
+
+def test_choose_models_with_stored_ceilings(with_gpu):
+    advice = "`ado.scan(ado.transpose, copies=True)` measures from which size it pays off."
+    assert (
+        choice_of(1024).pays_off == f"Whether a GPU pays off for these arrays is unknown. {advice}"
+    )
+    machine = make_offloads((9e9, 11e9)).sweeps[0].machine
+    with_gpu |= {"cuda:0": machine, "cpu": CPU}
+    words = choice_of(4096).pays_off
+    assert "does not pay off for 128 MiB (13.6 ms instead of 2.16 ms on the CPU; modelled" in words
+    assert words.endswith(advice)
+    slow = [dataclasses.replace(c, measured=c.measured / 100) for c in CPU.ceilings]
+    with_gpu["cpu"] = dataclasses.replace(CPU, ceilings=tuple(slow))
+    assert "a GPU pays off for 128 MiB" in choice_of(4096).pays_off
+
+
+def test_only_choices_for_numpy_arrays_know_the_problem():
+    choice = choice_of(64)
+    assert str(choice.problem) == "a: (64, 64) float32"
+    assert pickle.loads(pickle.dumps(choice)) == choice
+    keyword = ado.transpose.choose(a=np.empty((64, 64), "f4"), device="cpu")
+    assert keyword.problem == choice.problem
+    strided = ado.strided_copy.choose(np.zeros(64, "f4"), stride=2, device="cpu")
+    assert strided.problem.options == {"stride": 2}
+    memory = memoryview(np.zeros((4, 4), "f4"))
+    assert ado.transpose.choose(memory, device="cpu").problem is None
+
+
+def test_a_scan_with_default_options_is_stored_for_choose(cpu_as_gpu):
+    ado.scan(ado.strided_copy, shapes=[(4096,)], copies=True, stride=4, **QUICK)
+    assert not list(paying_off.cache_folder().glob("scan-*"))
+    found = ado.scan(ado.transpose, shapes=SHAPES[:1], copies=True, **QUICK)
+    assert ado.load(paying_off._path("transpose", "cpu")) == found

@@ -15,7 +15,12 @@ from adokernels.records.record import SCHEMA
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = {name: document for name, document in documents().items() if document["kind"] in KINDS}
 #: Rules that a schema cannot state, because they relate several fields.
-RELATIONS = ("same machine", "ceilings must contain", "must be in the sweep")
+RELATIONS = (
+    "same machine",
+    "ceilings must contain",
+    "must be in the sweep",
+    "measurements of settings",
+)
 
 
 def validator_of(kind):

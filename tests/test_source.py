@@ -25,6 +25,7 @@ EVERY = [
 ]
 #: CUDA variants that only copy by the driver.
 WITHOUT_KERNEL = {("gaussian_blur", "copy"), ("sobel", "copy"), ("ceilings", "cuda_copy")}
+WITHOUT_KERNEL |= {("ceilings", v.name) for v in ceilings if "mma" in v.name}  # cuBLAS
 
 
 def names_in(shown):

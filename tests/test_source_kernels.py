@@ -152,7 +152,7 @@ class TestOnGpu:
     def test_a_launch_can_be_sampled(self):
         launch = kernel_named("nothing").launch((1,), (1,), 0, [])
         launch.run()  # the first launch may wait for the device, and so for the blocking kernel
-        seconds, _, blocked = _core.sample(launch.run, "cuda", True, 3, 0)
+        seconds, _, blocked, _ = _core.sample(launch.run, "cuda", True, 3, 0)
         assert seconds > 0
         assert blocked
 

@@ -71,7 +71,7 @@ def test_each_variant_has_a_dot_at_its_time_and_a_row_of_the_table():
 def test_a_step_shows_its_ratio_and_verdict():
     sweep = make_gpp()
     ax = draw(sweep)
-    assert row(ax, -1) == ["time", "step", "step is", "of roof"]
+    assert row(ax, -1) == ["time", "step", "step is", "of FMA peak"]
     for i, (m, before) in enumerate(sweep.step_pairs().items(), 1):
         comparison = m.compare(before)
         assert float(row(ax, i)[1][1:]) == pytest.approx(comparison.ratio, rel=0.01)
@@ -80,9 +80,9 @@ def test_a_step_shows_its_ratio_and_verdict():
 
 def test_a_narrow_chart_omits_columns_instead_of_words_that_touch():
     sweep = make_gpp(extra={"a_variant_with_a_long_name": 9.25})
-    assert row(draw(sweep), -1) == ["time", "step", "step is", "of roof"]
+    assert row(draw(sweep), -1) == ["time", "step", "step is", "of FMA peak"]
     narrow = draw(sweep, (3.6, 4.2))
-    assert row(narrow, -1) == ["time", "step", "of roof"]
+    assert row(narrow, -1) == ["time", "of FMA peak"]
     assert not clashes(narrow)
     assert "step is faster" in legend_words(narrow)  # which the table no longer says
     assert not legend_words(draw(sweep))

@@ -5,6 +5,8 @@ import pytest
 
 import adokernels as ado
 from adokernels.model import tasks
+from adokernels.model.task import Task
+from adokernels.model.values import Sample, largest_errors
 
 
 def test_every_routine_has_a_task():
@@ -230,13 +232,98 @@ def test_comparator_takes_a_unit_for_each_result():
 
 def test_check_says_where():
     right = np.arange(12.0).reshape(3, 4)
-    with pytest.raises(ValueError, match=r"1 of 12 elements differ, the first at \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"1 of 12 elements is .* worst at \[1, 2\]"):
         tasks.TASKS["transpose"].check(wrong_element(right), right)
+
+
+def test_a_message_shows_elements_out_of_tolerance_and_the_worst_first():
+    """Elements with another value within the tolerance are not shown."""
+    right = np.linspace(1, 2, 12).reshape(3, 4)
+    wrong = right * (1 + 1e-15)
+    wrong[2, 1] += 0.25
+    wrong[0, 3] -= 0.5
+    for element, (i, j) in enumerate([(1, 1), (2, 3)]):
+        wrong[i, j] += 0.125 / (element + 1)
+    with pytest.raises(ValueError, match="out of tolerance") as raised:
+        Task(None, tolerance=1e-3).check(wrong, right)
+    assert str(raised.value) == (
+        "wrong result: 4 of 12 elements are out of tolerance: "
+        f"the worst at [0, 3] is {wrong[0, 3]}, expected {right[0, 3]} "
+        "(error 0.5, allowed 0.002); "
+        f"the next at [2, 1] is {wrong[2, 1]}, expected {right[2, 1]} "
+        "(error 0.25, allowed 0.002); "
+        f"the next at [1, 1] is {wrong[1, 1]}, expected {right[1, 1]} "
+        "(error 0.125, allowed 0.002)"
+    )
+
+
+def test_a_message_about_integers_and_other_bytes():
+    with pytest.raises(ValueError, match=r"at \[1\] is 7, expected 250 \(error 243, allowed 1\)$"):
+        Task(None, tolerance=1).check(np.array([8, 7], "u1"), np.array([9, 250], "u1"))
+    with pytest.raises(ValueError, match=r"at \[0\] is -0\.0, expected 0\.0 .*other bytes\)$"):
+        Task(None).check(np.array([-0.0]), np.array([0.0]))
+    unit = np.array([1.0, 1e-1])
+    with pytest.raises(ValueError, match=r"error 0\.4, allowed 0\.1\)$"):
+        Task(None, tolerance=1).check(np.array([1.9, 2.4]), np.array([1.0, 2.0]), unit)
+
+
+def test_a_message_about_a_sample_has_the_place_in_the_result():
+    sample = Sample((3, 4), np.array([1, 6, 11]))
+    right = np.arange(12.0).reshape(3, 4)
+    wrong = right.copy()
+    wrong[0, 0] = 7  # not in the sample
+    assert Task(None).check(wrong, right.reshape(-1)[[1, 6, 11]], None, sample) == 0
+    wrong[1, 2] += 2
+    with pytest.raises(ValueError, match=r"1 of 3 randomly chosen elements is .* at \[1, 2\] is 8"):
+        Task(None).check(wrong, right.reshape(-1)[[1, 6, 11]], None, sample)
+    with pytest.raises(ValueError, match=r"float64 \(12,\), expected float64 \(3, 4\)"):
+        Task(None).check(wrong.reshape(-1), right.reshape(-1)[[1, 6, 11]], None, sample)
+
+
+def test_differences_of_large_integers_do_not_overflow():
+    low, high = np.array([[np.iinfo(np.int64).min], [np.iinfo(np.int64).max]])
+    assert tasks.difference(low, high) == tasks.difference(high, low) == 2.0**64
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_references_have_a_higher_precision_than_results_with_rounding(name):
+    task = ado.routines[name].task
+    for dtype in task.sanitizer.dtypes:
+        operands = task.random_operands(task.sanitizer.shapes[1], dtype)
+        results = tasks.as_tuple(task.expected(*operands))
+        if results[0].dtype.kind not in "fc" or task.tolerance <= tasks.SAME_VALUES:
+            assert task.exact is None
+            continue
+        for result, exact in zip(results, tasks.as_tuple(task.exact(*operands)), strict=True):
+            assert np.finfo(exact.dtype).eps < np.finfo(result.dtype).eps
+            np.testing.assert_array_equal(exact.astype(result.dtype), result)
+
+
+def test_errors_in_ulp_and_relative():
+    """An ulp is that of the result's type at the reference; small elements are relative to rms."""
+    exact = np.array([1.0, 2.0, 4.0])
+    ulp = np.spacing(np.float32(1))
+    got = np.array([1, 2 + 6 * ulp, 4], np.float32)
+    assert largest_errors(got, exact) == (3, pytest.approx(6 * ulp / np.sqrt(7)))  # rms: sqrt(7)
+    got = np.array([1, 2, 4 + 16 * ulp], np.float32)
+    assert largest_errors(got, exact) == (4, pytest.approx(4 * ulp))
+    half = exact + np.array([0, ulp, 0])  # between two float32
+    assert largest_errors(half.astype(np.float32), half)[0] == 0.5
+    tiny = largest_errors(np.array([1, 1e-30], "f4"), np.array([1, 1e-36]))
+    assert tiny[0] > 1e6  # ulp at 1e-36
+    assert tiny[1] < 2e-30
+    assert largest_errors(np.array([2e300]), np.array([0.0]))[0] == np.finfo(float).max
+    assert largest_errors(np.array([np.inf, np.nan, 1]), np.array([np.inf, np.nan, 1])) == (0, 0)
+    pair = np.array([3 + 4j, 0], np.complex64), np.array([3 + 4j + 4.76837158203125e-07, 0])
+    assert largest_errors(*pair)[0] == 1
+    assert largest_errors(np.array([250, 9], "u1"), np.array([7, 9], "u1")) == (243, None)
+    assert largest_errors(np.array([2], "u1"), np.array([2.5])) == (0.5, None)
+    assert largest_errors(np.empty(0), np.empty(0)) == (0, 0)
 
 
 def test_check_sees_structured_types():
     right = np.zeros((2, 2), dtype=[("re", "f4"), ("im", "f4")])
     wrong = right.copy()
     wrong["im"][0, 1] = 1
-    with pytest.raises(ValueError, match=r"at \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"at \[0, 1\]"):
         tasks.TASKS["transpose"].check(wrong, right)

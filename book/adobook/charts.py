@@ -108,7 +108,7 @@ def utilisation_plane(measurements: Iterable[Measurement], threshold: float) -> 
         canvas.text(words, x=x, y=y, ha=ha, va=va, color=FADED, fontweight="bold")
     for m in measurements:
         if m.profile:
-            point = (m.profile["memory_sol"], m.profile["compute_sol"])
+            point = (m.profile.longest["memory_sol"], m.profile.longest["compute_sol"])
             canvas.mark(*point, marker="o", color=MEMORY, ms=6, ls="")
             canvas.callout(m.variant, point, (8, 16, 26, 38, 50))
     label_axis(ax.xaxis, "memory throughput, of peak", "%")

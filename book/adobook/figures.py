@@ -9,17 +9,20 @@ from typing import Literal
 
 from adobook.published import TIMES, UNITS, Published, written
 from adobook.text import Text, say, table
+from adokernels.records.definitions import STALLS
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import BY_KEY, STALLS
+from adokernels.records.metrics import BY_KEY
 from adokernels.records.profile import KernelProfile, Profile
 from adokernels.records.sweep import Sweep
 from adokernels.text import percent, quantity, ratio
 
 #: A value has changed if it differs from the baseline by more than this fraction.
 _CHANGED = 0.05
+#: The section of the shares of peak.
+_SHARES = "speed of light"
 #: Sections whose name is part of the title of a quantity.
-_NAMED_SECTIONS = ("speed of light", "warp states")
+_NAMED_SECTIONS = (_SHARES, "warp states")
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,12 @@ class _Subject:
         return cls(m, m.profile, m.kernels)
 
     def get(self, key: str) -> float | None:
-        """A counted quantity or a metric. It is None without a count."""
+        """A counted quantity or a metric. It is None without a count.
+
+        Shares of peak are those of the longest kernel, from which the limiter is derived.
+        """
+        if isinstance(self.counters, Profile) and key in BY_KEY and BY_KEY[key].section == _SHARES:
+            return self.counters.longest.get(key) if len(self.counters) else None
         return self.counters.get(key) if self.counters else None
 
     @property
@@ -220,7 +228,7 @@ def speed_of_light_table(sweep: Sweep) -> Text:
         key: [_Subject.of(m).text(key, _title_and_unit(key)[1]) for m in sweep] for key in _OVERVIEW
     }
     shown = {key: cells for key, cells in lines.items() if any(cells)}
-    header = [_title_and_unit(key)[0].removeprefix("speed of light: ") for key in shown]
+    header = [_title_and_unit(key)[0].removeprefix(f"{_SHARES}: ") for key in shown]
     variants = [m.variant for m in sweep]
     return table(["variant", *header], list(zip(variants, *shown.values(), strict=True)))
 

@@ -11,7 +11,7 @@ from adokernels.model.registry import routines
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
-from adokernels.text import NO_LIMIT, number, percent, quantity, ratio
+from adokernels.text import number, percent, quantity, ratio
 
 #: Largest factor between the measured value and a guess that is reported as close.
 _CLOSE = 1.25
@@ -38,7 +38,7 @@ def step(
     before: str | None = None,
     more: str = "",
 ) -> Text:
-    """Describe the change of a variant, its time, its share of the roof, and its gain.
+    """Describe the change of a variant, its time, its share of the nearest limit, and its gain.
 
     The gain is relative to `before`, by default the measured variant before it. If figures of
     documents are given, their time or speed-up of the same step is added. `more` is appended.
@@ -78,11 +78,11 @@ def libraries(sweep: Sweep) -> Text:
 
 
 def _of_roof(sweep: Sweep, m: Measurement) -> str:
-    share = sweep.share_of_roof(m)
+    nearest = sweep.nearest_limit(m)
     threads = f", in blocks of {' x '.join(map(str, m.block))} threads" if m.block else ""
-    if share is None or share > NO_LIMIT:
+    if nearest is None or not nearest.applies:
         return threads
-    return f"{threads}, {percent(share)} of the roof"
+    return f"{threads}, {percent(nearest.share)} of the {nearest.name}"
 
 
 def _unmeasured(sweep: Sweep, before: str, name: str) -> list[str]:

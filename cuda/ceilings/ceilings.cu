@@ -1,6 +1,10 @@
 // The ceilings of the GPU: bandwidth of each memory level, floating-point throughput.
 #include "routines/ceilings.hpp"
 
+#include <algorithm>
+#include <cmath>
+
+#include "common/cublas.cuh"
 #include "common/read_ceiling.cuh"
 
 namespace ado::cuda {
@@ -184,6 +188,46 @@ constexpr Variant<Ceilings> arithmetic(const char* name, Change changes) {
           })};
 }
 
+using cublas::TensorType;
+
+// The number of rows of the matrices that a tensor-core ceiling multiplies; src holds both
+// operands, and dst the result.
+template <TensorType kType>
+std::int64_t matrix_size(const Ceilings& p) {
+  constexpr std::int64_t kPerElement =
+      std::max(2 * cublas::operand_bytes(kType), cublas::result_bytes(kType));
+  return static_cast<std::int64_t>(std::sqrt(static_cast<double>(p.src.bytes() / kPerElement)));
+}
+
+// The products of two matrices on tensor cores.
+template <TensorType kType>
+constexpr Variant<Ceilings> tensor(const char* name, Change changes, int min_compute) {
+  return {.name = name,
+          .changes = changes,
+          .min_compute = min_compute,
+          .ceiling = true,
+          .why_not =
+              [](const Ceilings& p) {
+                const std::int64_t size = matrix_size<kType>(p);
+                return size == 0 || size % 16 != 0
+                           ? "src must contain two square matrices with a multiple of 16 rows"
+                           : cublas::why_missing();
+              },
+          .scratch_bytes = [](const Ceilings&) { return cublas::kTensorWorkspace; },
+          .flops =
+              [](const Ceilings& p) {
+                const auto size = static_cast<double>(matrix_size<kType>(p));
+                return 2 * size * size * size * static_cast<double>(p.passes);
+              },
+          .bytes = no_bytes,
+          .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
+            const std::int64_t size = matrix_size<kType>(p);
+            const std::byte* const right = p.src.data + size * size * cublas::operand_bytes(kType);
+            for (std::int64_t pass = 0; pass < p.passes; ++pass)
+              cublas::tensor_product(go, kType, size, p.src.data, right, p.dst.data);
+          })};
+}
+
 constexpr Variant<Ceilings> kVariants[] = {
     {.name = "cuda_copy",
      .changes = "Copies with cudaMemcpyAsync from device to device.",
@@ -224,6 +268,13 @@ constexpr Variant<Ceilings> kVariants[] = {
                             "Computes independent chains of fused multiply-adds in float32."),
     arithmetic<float, false>("cuda_add_fp32",
                              "Computes independent chains of additions in float32."),
+    tensor<TensorType::kFp64>("cuda_mma_fp64", "Multiplies matrices of float64 with cuBLAS.", 80),
+    tensor<TensorType::kTf32>("cuda_mma_tf32",
+                              "Multiplies matrices of float32, rounded to TF32, with cuBLAS.", 80),
+    tensor<TensorType::kBf16>("cuda_mma_bf16", "Multiplies matrices of bfloat16 with cuBLAS.", 80),
+    tensor<TensorType::kFp16>("cuda_mma_fp16", "Multiplies matrices of float16 with cuBLAS.", 75),
+    tensor<TensorType::kFp8>("cuda_mma_fp8", "Multiplies matrices of FP8 (E4M3) with cuBLAS.", 89),
+    tensor<TensorType::kInt8>("cuda_mma_int8", "Multiplies matrices of int8 with cuBLAS.", 75),
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ from adokernels._core import synchronize as synchronize
 from adokernels._core import to_device as to_device
 from adokernels.process import settings as settings
 from adokernels.pictures import read_image as read_image
+from adokernels.charts.accuracy import accuracy as accuracy
 from adokernels.charts.memory import memory_chart as memory_chart
 from adokernels.charts.picture import plot as plot
 from adokernels.charts.roofline import roofline as roofline

@@ -272,6 +272,7 @@ class Cost:
     """
     FLOPs and bytes of one variant on one problem.
     """
+    def __getstate__(self) -> typing.Annotated[list[float], "FixedSize(5)"]: ...
     def __init__(
         self,
         *,
@@ -281,6 +282,12 @@ class Cost:
         requested_bytes: typing.SupportsFloat | typing.SupportsIndex,
     ) -> None: ...
     def __repr__(self) -> str: ...
+    def __setstate__(
+        self,
+        arg0: typing.Annotated[
+            collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], "FixedSize(5)"
+        ],
+    ) -> None: ...
     @property
     def bytes(self) -> float:
         """
@@ -723,7 +730,7 @@ def routines() -> list[Routine]: ...
 @typing.overload
 def sample(
     call: Call, cold: bool, repeats: typing.SupportsInt | typing.SupportsIndex
-) -> tuple[float, float, bool]: ...
+) -> tuple[float, float, bool, float]: ...
 @typing.overload
 def sample(
     work: collections.abc.Callable,
@@ -731,7 +738,7 @@ def sample(
     cold: bool,
     repeats: typing.SupportsInt | typing.SupportsIndex,
     stream: typing.SupportsInt | typing.SupportsIndex,
-) -> tuple[float, float, bool]: ...
+) -> tuple[float, float, bool, float]: ...
 def set_device(arg0: str) -> None: ...
 def set_isa(arg0: str) -> None: ...
 def set_max_threads(threads: typing.Any, at_any_size: bool = False) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.syntax import Syntax
 from rich.text import Text
 
+from adokernels.process import is_terminal
 from adokernels.text import escaped, printable
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class ShownAsCode:
         return Text("\n").join(self._lines())
 
     def __repr__(self) -> str:
-        if not sys.stdout.isatty():
+        if not is_terminal(sys.stdout):
             return str(self)
         console = Console()
         with console.capture() as capture:

@@ -17,6 +17,7 @@ _DEFINED_IN = {
     "adokernels._core": "CudaError DeviceArray Unavailable empty_pinned synchronize to_device",
     "adokernels.process": "settings",
     "adokernels.pictures": "read_image",
+    "adokernels.charts.accuracy": "accuracy",
     "adokernels.charts.memory": "memory_chart",
     "adokernels.charts.picture": "plot",
     "adokernels.charts.roofline": "roofline",
@@ -52,7 +53,6 @@ _RETURNED = {
     "adokernels._core": "Cost",
     "adokernels.diagnosis.cards": "Card",
     "adokernels.diagnosis.diagnosis": "Diagnosis",
-    "adokernels.measuring.tuning": "Setting Tuning",
     "adokernels.model.problem": "Choice",
     "adokernels.model.source": "Source Diff",
     "adokernels.model.tasks.gpp": "GppOperands",
@@ -69,15 +69,17 @@ _RETURNED = {
     "adokernels.records.measurement": "Measurement",
     "adokernels.records.profile": "KernelProfile Profile",
     "adokernels.records.sass": "KernelSass Sass",
-    "adokernels.records.scan": "Scan",
+    "adokernels.records.scan": "BreakEven Offload Scan",
     "adokernels.records.statistics": "Comparison Verdict",
     "adokernels.records.sweep": "Sweep",
+    "adokernels.records.tuning": "Setting Tuning",
 }
 #: Names that are not public. Methods of lower packages use them: records to explain and show
 #: themselves, ladders to measure and to accept arrays of other libraries.
 _USED_FROM_BELOW = {
     "limiter": "adokernels.diagnosis.limiter",
     "lazy_call": "adokernels.large.dask_arrays",
+    "pays_off": "adokernels.measuring.paying_off",
     "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",
     "to_text": "adokernels.tables.rendering",

@@ -1,8 +1,14 @@
-"""Settings of the process: the default device, the instruction set and the number of threads."""
+"""Settings of the process: the default device, the instruction set and the number of threads.
+
+Also whether its streams are terminals.
+"""
 
 from __future__ import annotations
 
+from typing import Any, SupportsIndex
+
 from adokernels import _core
+from adokernels.text import require
 
 
 class Settings:
@@ -27,6 +33,7 @@ class Settings:
 
     @device.setter
     def device(self, name: str) -> None:
+        require(str, "a str", device=name)
         _core.set_device(name)
 
     @property
@@ -42,6 +49,7 @@ class Settings:
 
     @isa.setter
     def isa(self, name: str) -> None:
+        require(str, "a str", isa=name)
         _core.set_isa(name)
 
     @property
@@ -57,6 +65,7 @@ class Settings:
 
     @threads.setter
     def threads(self, count: int) -> None:
+        require(SupportsIndex, "an integer", threads=count)
         _core.set_max_threads(count)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -71,3 +80,14 @@ class Settings:
 
 #: The settings of this process.
 settings = Settings()
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream such as `sys.stdout` is a terminal.
+
+    It may be None, as in a program without a console, closed, or an object without `isatty`.
+    """
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False

@@ -9,6 +9,7 @@ import enum
 import html
 import math
 import re
+from typing import Any
 
 _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -43,6 +44,15 @@ def quantity(value: float, unit: str, digits: int = DIGITS) -> str:
     """Write a value with its unit: ``quantity(0.00321, "s")`` is ``"3.21 ms"``."""
     factor, name = prefix(value, unit)
     return f"{number(value / factor, digits)} {name}"
+
+
+def binary_size(size: float) -> str:
+    """Write a number of bytes with a binary prefix: ``"256 KiB"``."""
+    units = ["TiB", "GiB", "MiB", "KiB", "B"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop()
+    return f"{float(f'{size:.3g}'):g} {units[-1]}"
 
 
 #: Counts below this value have all digits; larger counts have a decimal prefix.
@@ -95,6 +105,8 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _ELLIPSIS = "..."
 #: Maximum number of characters of a text in HTML.
 _LONGEST_HTML = 10_000
+#: Maximum number of characters of the description of an error.
+_LONGEST_FAILURE = 10_000
 
 
 def printable(text: str, most: int, *, lines: bool = False) -> str:
@@ -107,6 +119,25 @@ def printable(text: str, most: int, *, lines: bool = False) -> str:
         text = f"{text[: most - half - len(_ELLIPSIS)]}{_ELLIPSIS}{text[-half:]}"
     parts = text.split("\n") if lines else [text]
     return _UNPRINTABLE.sub(_REPLACEMENT, "\n".join(_SPACES.sub(" ", part) for part in parts))
+
+
+def require(kind: Any, words: str, **values: object) -> None:
+    """Raise TypeError if arguments do not have a type: ``require(str, "a str", label=label)``."""
+    for name, value in values.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {words}, got {type(value).__name__}")
+
+
+def failure(error: BaseException) -> str:
+    """Describe an error of the user's code: ``"it fails with TypeError: must be a str"``.
+
+    The text is short enough for a record, and the error need not have one.
+    """
+    try:
+        text = str(error)
+    except Exception as second:  # __str__ is the user's code, too
+        text = f"(its text cannot be read: {type(second).__name__})"
+    return printable(f"it fails with {type(error).__name__}: {text}", _LONGEST_FAILURE, lines=True)
 
 
 def escaped(text: str) -> str:

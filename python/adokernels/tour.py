@@ -18,7 +18,7 @@ from adokernels.charts.picture import picture
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.tasks import TASKS
 from adokernels.pictures import photograph, read_image, save_side_by_side
-from adokernels.text import NO_LIMIT, number, percent, quantity
+from adokernels.text import number, percent, quantity
 
 #: The ladders of the short tour, with lengths for which a CPU takes a fraction of a second. On a
 #: GPU, the default lengths are used.
@@ -129,8 +129,8 @@ def summary(sweep: ado.records.Sweep) -> str:
         verdict = best.compare(first).verdict
         gain = f"{number(best.speedup_over(first))} times as fast as {first.variant}"
         parts.append(gain if verdict == "faster" else f"{gain} ({verdict})")
-    share = sweep.share_of_roof(best)
-    if share is not None and share <= NO_LIMIT:
-        parts.append(f"{percent(share)} of the roof")
+    nearest = sweep.nearest_limit(best)
+    if nearest and nearest.applies:
+        parts.append(f"{percent(nearest.share)} of the {nearest.name}")
     where = best.machine_title or best.device
     return f"{sweep.routine} on {where}: {', '.join(parts)}"

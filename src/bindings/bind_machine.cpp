@@ -21,10 +21,10 @@ namespace {
 
 namespace py = pybind11;
 
-// (seconds, SM clock in Hz or 0, launch overhead hidden)
-using Timing = std::tuple<double, double, bool>;
+// (seconds, SM clock in Hz or 0, launch overhead hidden, seconds without a processor or negative)
+using Timing = std::tuple<double, double, bool, double>;
 
-Timing timing_of(const cuda::Sample& s) { return {s.seconds, s.hertz, s.blocked}; }
+Timing timing_of(const cuda::Sample& s) { return {s.seconds, s.hertz, s.blocked, s.waited}; }
 
 void check_repeats(int repeats) {
   if (repeats < 1) throw ValueError("repeats must be at least 1, got " + std::to_string(repeats));
@@ -43,7 +43,10 @@ Timing sample_callable(const py::function& work, const std::string& device, bool
                        std::uintptr_t stream) {
   check_repeats(repeats);
   const DeviceId where = device_named(device);
-  if (where.kind == Device::kCpu) return {host::sample([&] { work(); }, cold, repeats), 0, true};
+  if (where.kind == Device::kCpu) {
+    const host::Sample taken = host::sample([&] { work(); }, cold, repeats);
+    return {taken.seconds, 0, true, taken.waited};
+  }
   const cuda::DeviceScope scope(resolve_gpu(where).ordinal);
   const auto locked_work = [&] {
     const py::gil_scoped_acquire lock;
@@ -60,6 +63,7 @@ py::dict cuda_properties(const std::string& device) {
   py::dict d;
   d["name"] = p.name;
   d["uuid"] = p.uuid;
+  d["pci_bus_id"] = p.pci_bus_id;
   d["compute"] = p.compute;
   const Hardware owned = cuda::hardware(nullptr);
   d["multiprocessors"] = owned.multiprocessors;

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 
 #include "bindings/bind.hpp"
 #include "runtime/call.hpp"
@@ -137,6 +138,18 @@ void bind_cost(py::module_& m) {
                     "Bytes that the variant requests from memory.")
       .def_readonly("executed_instructions", &Cost::executed_instructions,
                     "Floating-point instructions per lane for the executed FLOPs; 0: not counted.")
+      .def(py::pickle(
+          [](const Cost& c) {
+            return std::array{c.flops, c.bytes, c.executed_flops, c.requested_bytes,
+                              c.executed_instructions};
+          },
+          [](const std::array<double, 5>& state) {
+            return Cost{.flops = state[0],
+                        .bytes = state[1],
+                        .executed_flops = state[2],
+                        .requested_bytes = state[3],
+                        .executed_instructions = state[4]};
+          }))
       .def("__repr__", [](const Cost& c) {
         return py::str(
                    "Cost(flops={:g}, bytes={:g}, executed_flops={:g}, requested_bytes={:g}, "

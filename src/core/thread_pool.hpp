@@ -10,10 +10,15 @@
 // thread cannot be started.
 #pragma once
 
+#include <cstdint>
+
 namespace ado {
 
 // The largest number of parts of a job.
 inline constexpr int kMaxParts = 1024;
+
+// The name of the threads, for debuggers and for RunQueueDelay (run_queue.hpp).
+inline constexpr const char* kNameOfPoolThreads = "adokernels";
 
 using PartFunction = void (*)(const void* work, int part, int parts);
 
@@ -27,5 +32,8 @@ void run_parts(int parts, PartFunction function, const void* work);
 
 // Starts the threads for jobs of this number of parts, if they are not running yet.
 void start_threads(int parts);
+
+// The number of jobs that the pools of this process have started.
+std::int64_t jobs_of_pool();
 
 }  // namespace ado

@@ -6,7 +6,9 @@
 #ifdef __CUDACC__
 
 #include <dlfcn.h>
+#include <library_types.h>
 
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -28,16 +30,37 @@ using Gemm = int(Handle, int op_a, int op_b, int m, int n, int k, const T* alpha
 
 constexpr int kAsStored = 0, kTransposed = 1;  // CUBLAS_OP_N, CUBLAS_OP_T
 
+// cublasLt, a dependency of cuBLAS. It accepts a handle of cuBLAS.
+using Descriptor = void*;  // of an operation or of a matrix
+using CreateOperation = int(Descriptor*, int compute_type, int scale_type);
+using SetOperation = int(Descriptor, int attribute, const void* value, std::size_t bytes);
+using CreateMatrix = int(Descriptor*, int type, std::uint64_t rows, std::uint64_t cols,
+                         std::int64_t leading);
+using Destroy = int(Descriptor);
+using Multiply = int(Handle, Descriptor operation, const void* alpha, const void* a, Descriptor,
+                     const void* b, Descriptor, const void* beta, const void* c, Descriptor,
+                     void* d, Descriptor, const void* algorithm, void* workspace,
+                     std::size_t workspace_bytes, void* stream);
+
+constexpr int kTransposeFirst = 3;  // CUBLASLT_MATMUL_DESC_TRANSA
+
 struct Library {
   Create* create = nullptr;
   SetStream* set_stream = nullptr;
   Gemm<float>* sgemm = nullptr;
   Gemm<double>* dgemm = nullptr;
   StatusText *status_name = nullptr, *status_text = nullptr;
+  CreateOperation* create_operation = nullptr;
+  SetOperation* set_operation = nullptr;
+  CreateMatrix* create_matrix = nullptr;
+  Destroy *destroy_operation = nullptr, *destroy_matrix = nullptr;
+  Multiply* multiply = nullptr;
 
   bool complete() const {
     return create != nullptr && set_stream != nullptr && sgemm != nullptr && dgemm != nullptr &&
-           status_name != nullptr && status_text != nullptr;
+           status_name != nullptr && status_text != nullptr && create_operation != nullptr &&
+           set_operation != nullptr && create_matrix != nullptr && destroy_operation != nullptr &&
+           destroy_matrix != nullptr && multiply != nullptr;
   }
 };
 
@@ -54,6 +77,12 @@ Library open(const std::string& file) {
   find("cublasDgemm_v2", library.dgemm);
   find("cublasGetStatusName", library.status_name);
   find("cublasGetStatusString", library.status_text);
+  find("cublasLtMatmulDescCreate", library.create_operation);
+  find("cublasLtMatmulDescSetAttribute", library.set_operation);
+  find("cublasLtMatmulDescDestroy", library.destroy_operation);
+  find("cublasLtMatrixLayoutCreate", library.create_matrix);
+  find("cublasLtMatrixLayoutDestroy", library.destroy_matrix);
+  find("cublasLtMatmul", library.multiply);
   return library;
 }
 
@@ -114,6 +143,48 @@ void gemm_with(Gemm<T>* function, const Launch& go, const Product<T>& p) {
                       depth, p.left, depth, &zero, p.out, cols));
 }
 
+// The types of a product, as values of cudaDataType and cublasComputeType_t.
+struct TensorFormat {
+  int operand, result, scale, compute;
+};
+
+TensorFormat format_of(TensorType type) {
+  constexpr int kSumFp32 = 68, kSumFp64 = 70, kSumInt32 = 72, kTf32 = 77;  // CUBLAS_COMPUTE_...
+  switch (type) {
+    case TensorType::kFp64:
+      return {CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, kSumFp64};
+    case TensorType::kTf32:
+      return {CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, kTf32};
+    case TensorType::kBf16:
+      return {CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, kSumFp32};
+    case TensorType::kFp16:
+      return {CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, kSumFp32};
+    case TensorType::kFp8:
+      return {CUDA_R_8F_E4M3, CUDA_R_16BF, CUDA_R_32F, kSumFp32};
+    case TensorType::kInt8:
+      break;
+  }
+  return {CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, kSumInt32};
+}
+
+using Owner = std::unique_ptr<void, Destroy*>;
+
+Owner operation_of(const TensorFormat& format) {
+  Descriptor made = nullptr;
+  ADO_CUBLAS(library().create_operation(&made, format.compute, format.scale));
+  Owner operation(made, library().destroy_operation);
+  const int transposed = kTransposed;
+  ADO_CUBLAS(library().set_operation(made, kTransposeFirst, &transposed, sizeof transposed));
+  return operation;
+}
+
+Owner matrix_of(int type, std::int64_t size) {
+  Descriptor made = nullptr;
+  const auto rows = static_cast<std::uint64_t>(size);
+  ADO_CUBLAS(library().create_matrix(&made, type, rows, rows, size));
+  return {made, library().destroy_matrix};
+}
+
 }  // namespace
 
 const char* why_missing() {
@@ -125,6 +196,27 @@ void gemm(const Launch& go, const Product<float>& product) {
 }
 void gemm(const Launch& go, const Product<double>& product) {
   gemm_with(library().dgemm, go, product);
+}
+
+// FP8 and INT8 require that the first operand is transposed and the second is not. As for gemm,
+// cuBLAS sees transposed matrices, so it multiplies `right` with `left`.
+void tensor_product(const Launch& go, TensorType type, std::int64_t size, const std::byte* left,
+                    const std::byte* right, std::byte* out) {
+  if (go.recorder != nullptr) return;
+  constexpr double kFp64[] = {1, 0};
+  constexpr float kFp32[] = {1, 0};
+  constexpr std::int32_t kInt32[] = {1, 0};
+  const TensorFormat format = format_of(type);
+  const void *one = kFp32, *zero = kFp32 + 1;
+  if (format.scale == CUDA_R_64F) one = kFp64, zero = kFp64 + 1;
+  if (format.scale == CUDA_R_32I) one = kInt32, zero = kInt32 + 1;
+  const std::lock_guard lock(turn);
+  const Handle handle = handles.current(create);
+  const Owner operation = operation_of(format);
+  const Owner operand = matrix_of(format.operand, size), result = matrix_of(format.result, size);
+  ADO_CUBLAS(library().multiply(handle, operation.get(), one, right, operand.get(), left,
+                                operand.get(), zero, out, result.get(), out, result.get(), nullptr,
+                                go.scratch, kTensorWorkspace, go.stream));
 }
 
 }  // namespace ado::cuda::cublas

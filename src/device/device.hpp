@@ -40,8 +40,8 @@ class DeviceScope {
 
 // Properties of the current device, for reports and for theoretical ceilings.
 struct Properties {
-  std::string name, uuid;
-  int compute = 0;  // compute capability times ten
+  std::string name, uuid, pci_bus_id;  // "0000:3b:00.0", as in /sys/bus/pci/devices
+  int compute = 0;                     // compute capability times ten
   int multiprocessors = 0, threads_per_multiprocessor = 0;
   double core_hertz = 0, memory_hertz = 0;
   int memory_bus_bits = 0;
@@ -152,6 +152,7 @@ struct Sample {
   double seconds = 0;   // per call
   double hertz = 0;     // mean SM clock while it ran; 0: unknown
   bool blocked = true;  // the host's launch overhead was hidden behind a blocking kernel
+  double waited = -1;   // on the CPU: host::Sample::waited
 };
 
 // Runs `work` `repeats` times between two events on `stream`, a cudaStream_t of the current device.

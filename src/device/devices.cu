@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <cctype>
 #include <cstdio>
 #include <optional>
 #include <type_traits>
@@ -189,6 +190,10 @@ Properties query_properties() {
     std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned>(byte) & 0xffU);
     p.uuid += hex;
   }
+  char bus_id[32];
+  ADO_CUDA(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, current_device()));
+  p.pci_bus_id = bus_id;
+  for (char& letter : p.pci_bus_id) letter = static_cast<char>(std::tolower(letter));
   p.compute = 10 * prop.major + prop.minor;
   p.multiprocessors = prop.multiProcessorCount;
   p.core_hertz = 1e3 * attribute(cudaDevAttrClockRate);

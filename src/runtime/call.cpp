@@ -265,7 +265,8 @@ cuda::Sample sample(Call& call, bool cold, int repeats) {
     const auto scope = scope_of(call.memory());
     return cuda::sample(work, cold, repeats, nullptr);
   }
-  return {.seconds = host::sample(work, cold, repeats)};
+  const host::Sample taken = host::sample(work, cold, repeats);
+  return {.seconds = taken.seconds, .waited = taken.waited};
 }
 
 }  // namespace ado

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/processors.hpp"
+#include "core/run_queue.hpp"
 #include "core/thread_pool.hpp"
 #include "core/threads.hpp"
 
@@ -124,12 +125,14 @@ int cores() {
   return std::max(processors_in_affinity_mask() / count_processors(read_line(list)), 1);
 }
 
-double sample(const std::function<void()>& work, bool cold, int repeats) {
+Sample sample(const std::function<void()>& work, bool cold, int repeats) {
+  RunQueueDelay delay;
   if (cold) flush_caches();
+  delay.start();  // takes less time than the pool's threads spin after the flush
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) work();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  return elapsed.count() / repeats;
+  return {.seconds = elapsed.count() / repeats, .waited = delay.longest() / repeats};
 }
 
 }  // namespace ado::host

@@ -34,8 +34,15 @@ std::int64_t last_level_cache_bytes();
 // core.
 int cores();
 
-// Returns the mean time per call of `work` in seconds, over `repeats` calls. If `cold`, flushes the
-// caches first.
-double sample(const std::function<void()>& work, bool cold, int repeats);
+// One timed sample: means per call, in seconds.
+struct Sample {
+  double seconds = 0;
+  // The longest time that a thread of this process waited for a processor; negative if the system
+  // does not report it.
+  double waited = -1;
+};
+
+// Times `repeats` calls of `work`. If `cold`, flushes the caches first.
+Sample sample(const std::function<void()>& work, bool cold, int repeats);
 
 }  // namespace ado::host

@@ -21,6 +21,13 @@ def sweeps() -> dict[str, ado.records.Sweep]:
     return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.records.Sweep)}
 
 
+def scans() -> dict[str, ado.records.Scan]:
+    """The scans with copies of notebooks/data/break_even, by routine."""
+    found = _records(DATA / "break_even")
+    scans = {name: s for name, s in found.items() if isinstance(s, ado.records.Scan)}
+    return {name: scans[name] for name in ado.routines if name in scans}
+
+
 def course_records() -> dict[str, Record]:
     """The records that only the notebooks use: ``"course/NAME"``."""
     found = _records(DATA / "course")

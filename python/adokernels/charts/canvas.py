@@ -23,7 +23,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from adokernels.charts.labels import Labels, Place, Point
 from adokernels.records.measurement import Measurement
-from adokernels.text import printable
+from adokernels.text import printable, require
 
 #: Colour, marker and marker size in points of each memory level, shared by its ceiling and the
 #: points measured there. The sizes differ, so that coinciding points of several levels are visible.
@@ -64,6 +64,7 @@ class Canvas:
     def __init__(
         self, ax: Axes | None, *, annotate: bool, size: tuple[float, float] = (10.0, 6.0)
     ) -> None:
+        require((Axes, type(None)), "Axes of matplotlib", ax=ax)
         self.ax = ax or plt.figure(figsize=size, layout="constrained").add_subplot()
         box, points = self.ax.get_window_extent(), 72 / self.ax.figure.dpi
         self.annotate = annotate

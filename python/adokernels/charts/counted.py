@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from adokernels.charts.canvas import Canvas
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import MEMORY_BREAKDOWN, of_peak
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
+from adokernels.text import percent, require
 
 Counted = list[tuple[Measurement, Profile]]
 
 
 def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
     """Select the measurements with counters, with their profiles; ValueError if there are none."""
+    words = "a sweep, a measurement, or several measurements"
+    require(Iterable, words, what=(what,) if isinstance(what, Measurement) else what)
     measurements = (what,) if isinstance(what, Measurement) else tuple(what)
+    for m in measurements:
+        require(Measurement, words, what=m)
     found = [(m, m.profile) for m in measurements if m.profile]
     if not found:
         raise ValueError(
@@ -28,11 +32,17 @@ def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
     return found
 
 
-def draw_title(canvas: Canvas, rows: Counted, limit_of: Callable[[Profile], str]) -> None:
-    """Write the limit of the first and of the fastest variant, and what was measured."""
+def limit_of(m: Measurement) -> str:
+    """Format the limiter of a measurement, with the utilisation of its unit if it is a unit."""
+    found = m.limiter
+    return found.name if found.share is None else f"{found.name} {percent(found.share)}"
+
+
+def draw_title(canvas: Canvas, rows: Counted, words: Callable[[Measurement, Profile], str]) -> None:
+    """Write `words` of the first and of the fastest variant, and what was measured."""
     variants = [(m, p) for m, p in rows if not m.ceiling] or rows
     shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
-    finding = "; ".join(f"{m.variant}: {limit_of(profile)}" for m, profile in shown.items())
+    finding = "; ".join(f"{m.variant}: {words(m, profile)}" for m, profile in shown.items())
     canvas.title(finding, subject([m for m, _ in rows]))
 
 
@@ -63,21 +73,11 @@ def draw_rows(
     return canvas, height
 
 
-def shares(profile: Profile, metrics: Mapping[str, str]) -> dict[str, float]:
-    """Share of peak by unit; `metrics` has the metric of each unit. Uncounted units are omitted."""
-    known = ((name, profile.get(of_peak(metric))) for name, metric in metrics.items())
-    return {name: value / 100 for name, value in known if value is not None}
-
-
-def memory_shares(profile: Profile) -> dict[str, float]:
-    """Share of peak of the busiest unit of each memory level."""
-    parts = {level: shares(profile, group) for level, group in MEMORY_BREAKDOWN.items()}
-    return {level: max(found.values()) for level, found in parts.items() if found}
-
-
 def subject(measurements: Sequence[Measurement]) -> str:
     """Describe the measurements: routine, problem, device, cold or warm caches."""
     parts = [f"{m.routine}, {m.problem}" for m in measurements]
     parts += [str(m.context.get("device_name", m.device)) for m in measurements]
     parts += [f"counters {m.profile.cache}" for m in measurements if m.profile]
+    if any(len(m.profile) > 1 for m in measurements if m.profile):
+        parts.append("shares of peak: of the longest kernel")
     return ", ".join(dict.fromkeys(parts))

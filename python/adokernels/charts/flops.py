@@ -10,12 +10,12 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from matplotlib.artist import Artist
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry
+from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry, level_style
 from adokernels.charts.content import Content
 from adokernels.charts.labels import Point
 from adokernels.charts.published import PublishedPoints, published_layer
@@ -23,8 +23,12 @@ from adokernels.charts.roofs import Roof, Wall, bandwidth_roofs, flat_roof
 from adokernels.charts.series import Host, Series, hosts_of
 from adokernels.charts.tracks import REQUESTED, Layer, Track
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import mix_limit
 from adokernels.text import number, percent
 
+#: Kinds of ceilings that are drawn only on request, or if a point exceeds the others.
+OPTIONAL: tuple[Literal["link"], Literal["tensor"]] = ("link", "tensor")
+_LINK = "host link"
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03
 #: The roof of a requested level is visible down to its ridge point divided by this factor.
@@ -64,7 +68,8 @@ def flops(
         found = _memory_roofs(host, series, ours, shows)
         found += _compute_roofs(host, canvas.ink, fused_only=by_precision)
         known += found
-        layers.append(_layer(host, found, ours, series, canvas.ink))
+        more = _optional_roofs(host, ours, levels or frozenset(), canvas.ink)
+        layers.append(_layer(host, found, more, ours, series, canvas.ink))
     walls: list[Wall] = []
     if len(series) == 1 and shows("DRAM") and not by_precision:
         xs = dict.fromkeys(t.m.flops / t.m.bytes for t in tracks if t.m.flops and t.m.bytes)
@@ -84,15 +89,21 @@ def flops(
 
 
 def _layer(
-    host: Host, known: Sequence[Roof], tracks: Sequence[Track], series: Sequence[Series], ink: str
+    host: Host,
+    known: Sequence[Roof],
+    more: Sequence[Roof],
+    tracks: Sequence[Track],
+    series: Sequence[Series],
+    ink: str,
 ) -> Layer:
-    """Select the roofs of a machine for the plotted precisions."""
+    """Select the roofs of a machine for the plotted precisions, and add `more` roofs."""
     ours = {t.precision or t.m.problem.precision for t in tracks}
     peaks = {c.level for c in host.machine.of_kind("compute")}
     roofs = list(known)
     if ours and ours <= peaks:
         roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
-    limits = [r for r in roofs if not r.name.endswith("add")]
+    roofs += more
+    limits = [r for r in roofs if not r.name.endswith("add") and _LINK not in r.levels]
     if len(series) > 1:
         shown = roofs if host.alone else limits
         return Layer(host, [r.beside_others(host, ink) for r in shown], limits, tracks)
@@ -153,6 +164,34 @@ def _compute_roofs(host: Host, ink: str, *, fused_only: bool) -> list[Roof]:
     ]
 
 
+def _optional_roofs(
+    host: Host, tracks: Sequence[Track], levels: frozenset[str], ink: str
+) -> list[Roof]:
+    """Make the roofs of tensor cores that points need, and those of the requested levels."""
+    machine = host.machine
+    needed = {
+        best.level
+        for t in tracks
+        if (best := machine.fastest(t.precision or t.m.problem.precision, t.height))
+    }
+    roofs = [
+        dataclasses.replace(flat_roof(c, c.level, "FLOP/s", ink, width=2.2), tensor=True)
+        for c in machine.of_kind("tensor")
+        if c.level in needed | levels
+    ]
+    style: dict[str, Any] = {"slope": 1, "unit": "B/s", "colour": level_style(_LINK)[0]}
+    style |= {"levels": (_LINK,), "style": {"lw": 1.3, "ls": (0, (6, 2, 1, 2))}}
+    for c in machine.of_kind("link"):
+        if c.level in levels and c.operation.endswith("to device"):
+            own: dict[str, Any] = {"name": c.name, "value": c.measured}
+            roofs.append(Roof(**own, theoretical=c.theoretical, **style))
+    return roofs
+
+
+def _slowest_memory(roofs: Sequence[Roof]) -> Roof:
+    return min((r for r in roofs if r.slope and _LINK not in r.levels), key=lambda r: r.value)
+
+
 def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
     """Add the roof of the instruction mix of a measurement, if its instructions are counted.
 
@@ -167,8 +206,8 @@ def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
         return track
     mix = dataclasses.replace(
         fused,
-        name=f"{precision} with {percent(share)} FMA",
-        value=(1 + share) / 2 * fused.value,
+        name=f"{precision} mix limit, {percent(share)} FMA",
+        value=mix_limit(share) * fused.value,
         theoretical=None,
         style={"lw": 1.0, "ls": ":"},
     )
@@ -182,7 +221,7 @@ def _notes(canvas: Canvas, series: Sequence[Series], layers: Sequence[Layer]) ->
     if any(not t.peer for t in by_formula):
         key.append(entry("requested bytes, by formula", marker="o", **canvas.hollow))
     for layer in layers:
-        slowest = _ABOVE_COPY * min(r.value for r in layer.roofs if r.slope)
+        slowest = _ABOVE_COPY * _slowest_memory(layer.roofs).value
         if any(t.height > slowest * t.intensities.get(REQUESTED, math.inf) for t in layer.tracks):
             key.append(
                 entry("points above the DRAM roof: caches serve part of the requested bytes")
@@ -219,8 +258,8 @@ def _sources(series: Sequence[Series], tracks: Sequence[Track]) -> list[Artist]:
 
 def _regions(roofs: Sequence[Roof]) -> list[tuple[str, float, float, str]]:
     """The memory-bound and compute-bound regions of the slowest memory level."""
-    slowest = min((r for r in roofs if r.slope), key=lambda r: r.value)
-    peaks = [r for r in roofs if not r.slope]
+    slowest = _slowest_memory(roofs)
+    peaks = [r for r in roofs if not (r.slope or r.tensor)]
     fused = [r for r in peaks if r.name.endswith("FMA")]
     ridges = [r.value / slowest.value for r in fused or peaks]
     below = (f"{slowest.levels[0]}: memory-bound", 0.0, min(ridges), MEMORY)

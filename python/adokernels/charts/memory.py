@@ -12,11 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrow, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
-from adokernels.charts.counted import Counted, counted, memory_shares, subject
+from adokernels.charts.counted import Counted, counted, limit_of, subject
+from adokernels.records.definitions import NOTABLE
+from adokernels.records.limiter import Kind
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import SECTOR
+from adokernels.records.metrics import MEMORY_BREAKDOWN, SECTOR
 from adokernels.records.profile import Profile
-from adokernels.text import number, percent, quantity
+from adokernels.text import count, percent, quantity
 
 #: The lines of text in a box, and whether each is a loss.
 _Lines = list[tuple[str, bool]]
@@ -33,8 +35,6 @@ _LAYERS = {
 _GAP = 0.006
 #: Accesses above this multiple of the ideal are coloured as a loss.
 _LOSS = 1.1
-#: NVIDIA's rule for shared-memory bank conflicts fires at this share of wavefronts.
-_CONFLICTS = 0.1
 _SASS = "sm__sass_data_bytes_mem_{}_op_{}.sum"
 
 
@@ -49,7 +49,8 @@ def memory_chart(
 
     Arrows show bytes: up for loads and reads, down for stores and writes. The width of an arrow is
     proportional to the bytes, with one scale for the whole chart. A line without a head is the
-    total of both directions. Boxes show hit rates, and a bar for the share of the level's peak. The
+    total of both directions. Boxes show hit rates, and a bar for the utilisation of the busiest
+    unit of the level (of the longest kernel), as in the table of counters. The
     box of the instructions shows sectors per request with the ideal value, and the share of the
     shared-memory wavefronts that are bank conflicts. Losses are coloured.
 
@@ -216,10 +217,9 @@ def _draw_boxes(column: _Column, profile: Profile) -> None:
     column.box("kernel", 0, 1, [(words, False)])
     column.box("instructions", 0, 0.49, _accesses(profile))
     column.box("instructions", 0.51, 1, _conflicts(profile))
-    shares = memory_shares(profile)
     for level, name in (("L1", "L1 and shared memory"), ("L2", "L2"), ("DRAM", "DRAM")):
-        if level in shares:
-            column.fill(level, shares[level])
+        if unit := profile.longest.busiest(level):
+            column.fill(level, unit.share)
         rate = None if level == "DRAM" else profile.get(f"{level.lower()}_hit_rate")
         hits = [] if rate is None else [(f"hit rate {percent(rate)}", False)]
         column.box(level, 0, 1, [(name, False), *hits])
@@ -233,9 +233,9 @@ def _accesses(profile: Profile) -> _Lines:
         ideal = profile.ideal_sectors_per_request(op)
         if per_request is None or not profile.get(f"{op}_sectors"):
             continue
-        known = "" if ideal is None else f", ideal {number(ideal)}"
+        known = "" if ideal is None else f", ideal {count(ideal)}"
         loss = ideal is not None and per_request > _LOSS * ideal
-        lines.append((f"{op}: {number(per_request)}{known}", loss))
+        lines.append((f"{op}: {count(per_request)}{known}", loss))
     if spilled := profile.get("local_bytes"):
         lines.append((f"spills: {quantity(spilled, 'B')}", True))
     head = "global: sectors/request" if lines else "global memory: not used"
@@ -250,13 +250,17 @@ def _conflicts(profile: Profile) -> _Lines:
         conflicts = profile.get(f"shared_{op}_conflicts")
         if wavefronts and conflicts is not None:
             share = conflicts / wavefronts
-            lines.append((f"{op}: {percent(share)}", share > _CONFLICTS))
+            lines.append((f"{op}: {percent(share)}", share >= NOTABLE))
     head = "shared: bank conflicts" if lines else "shared memory: not used"
     return [(head, False), *lines]
 
 
 def _finding(columns: Counted) -> str:
-    """Format the busiest memory level of each measurement."""
-    found = [(m, memory_shares(profile)) for m, profile in columns]
-    busiest = [(m, max(of.items(), key=lambda item: item[1])) for m, of in found if of]
-    return "; ".join(f"{m.variant}: {level} at {percent(of)} of peak" for m, (level, of) in busiest)
+    """Format the limiter of each measurement, and the busiest level if no level is the limiter."""
+    parts = []
+    for m, profile in columns:
+        level = next((u for u in profile.longest.units if u.level in MEMORY_BREAKDOWN), None)
+        parts.append(f"{m.variant}: {limit_of(m)}")
+        if level and m.limiter.kind not in (Kind.SHARED, *MEMORY_BREAKDOWN):
+            parts[-1] += f", busiest level {level.level} {percent(level.share)}"
+    return "; ".join(parts)

@@ -35,7 +35,8 @@ def plot(
     what
         A sweep: its steps if the times span more than a factor of 20, else its roofline, or its
         bandwidths if the ceilings of a machine are missing. A scan: bandwidth and time against the
-        compulsory bytes, with the sizes of the caches. Compared sweeps: one line per variant from
+        compulsory bytes, with the sizes of the caches; with copies, the times on the CPU and on the
+        GPU, and the break-even size. Compared sweeps: one line per variant from
         its time before to its time after. Sectors and bank conflicts: the lanes of a request over
         the sectors that they touch, or over the 32 banks. Divergence: the active and the masked
         lanes of each pass of the first warps.
@@ -44,7 +45,7 @@ def plot(
     kind : str, optional
         For a scan, ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call.
         ``"both"``: one above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given,
-        else ``"both"``.
+        else ``"both"``. A scan with copies has ``"time"`` only.
     request : int, optional
         For sectors and bank conflicts, the number of the request, from 0.
     annotate : bool, optional

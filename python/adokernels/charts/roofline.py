@@ -11,7 +11,7 @@ from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import Canvas
 from adokernels.charts.content import draw_content
 from adokernels.charts.counted import size_of
-from adokernels.charts.flops import flops
+from adokernels.charts.flops import OPTIONAL, flops
 from adokernels.charts.instructions import instructions
 from adokernels.charts.published import PublishedPoints
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
@@ -65,11 +65,11 @@ def roofline(
 
     ``"roofline"``: FLOPs per second versus arithmetic intensity, with logarithmic axes. With
     counters, a variant has one point per memory level. All points have the height of its
-    performance. The intensity is FLOPs per byte transferred at that level. The level whose point is
-    closest to its own roof limits the variant. If points of two levels coincide, the upper level
-    has no reuse. Without counters, hollow markers show executed FLOPs per requested byte. A dotted
-    roof shows the limit of the fastest variant's mix of FMAs and other instructions, if they are
-    counted.
+    performance. The intensity is FLOPs per byte transferred at that level. The title names the
+    nearest roof and the share of it that the variant reaches; ``m.limiter`` tells whether this roof
+    or latency limits the variant. If points of two levels coincide, the upper level has no reuse.
+    Without counters, hollow markers show executed FLOPs per requested byte. A dotted roof shows the
+    limit of the fastest variant's mix of FMAs and other instructions, if they are counted.
 
     ``"bandwidth"``: compulsory bytes / time, one bar per variant, with the bandwidth ceilings.
 
@@ -100,7 +100,10 @@ def roofline(
     levels
         The memory levels whose points and ceilings a ``"roofline"`` shows, for example ``["DRAM"]``
         for the classic roofline. The axes contain part of each of these ceilings. Default: all
-        levels, with the axes around the points; DRAM if there are several machines.
+        levels, with the axes around the points; DRAM if there are several machines. Two more kinds
+        of ceilings are drawn only if they are listed: ``"host link"``, which limits code whose
+        operands are in host memory, and tensor cores, for example ``"FP64 tensor"``. The ceiling
+        of tensor cores is also drawn if a point exceeds the FMA peak of its precision.
     by_precision
         Whether a ``"roofline"`` has separate points for FP32 and FP64 FLOPs, each with the ceiling
         of its FMAs, as in the section "GPU Speed Of Light Roofline Chart" of Nsight Compute.
@@ -161,11 +164,12 @@ def _known_levels(levels: Iterable[str] | None, hosts: Sequence[Host]) -> frozen
     if levels is None:
         return frozenset({"DRAM"}) if len(hosts) > 1 else None
     asked = frozenset([levels] if isinstance(levels, str) else levels)
-    ours = [[c.level for c in level_bandwidths(host.machine)] for host in hosts]
-    known = dict.fromkeys(level for found in ours for level in found)
-    if not asked or not asked <= set(known):
+    memory = dict.fromkeys(c.level for host in hosts for c in level_bandwidths(host.machine))
+    more = [c.level for host in hosts for kind in OPTIONAL for c in host.machine.of_kind(kind)]
+    if not asked & set(memory) or not asked <= {*memory, *more}:
+        words = f", and also {', '.join(dict.fromkeys(more))}" if more else ""
         raise ValueError(
-            f"levels must be memory levels with a ceiling ({', '.join(known)}), got"
+            f"levels must be memory levels with a ceiling ({', '.join(memory)}){words}, got"
             f" {', '.join(sorted(asked)) or 'none'}"
         )
     return asked
@@ -180,7 +184,8 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
     m = measurement
     cache = number_in(machine.context, "last_level_cache_bytes") or 0
     streams = m.cache == "cold" and m.bytes > _BEYOND_CACHE * cache
-    rates = [(max(m.executed_flops, m.counted_flops or 0), machine.peak(m.problem.precision))]
+    work = max(m.executed_flops, m.counted_flops or 0)
+    rates = [(work, machine.peak(m.problem.precision, work / m.seconds))]
     traffic = [*m.counted_bytes.items(), *([("DRAM", m.bytes)] if streams else [])]
     bandwidths = sorted((c.measured, c.level) for c in machine.of_kind("bandwidth"))
     fastest = {level: measured for measured, level in bandwidths}

@@ -40,6 +40,7 @@ class Roof:
     theoretical: float | None = None
     levels: tuple[str, ...] = ()  # the memory levels that it limits; none if it is constant
     host: str = ""  # the name of its machine, if the chart has several
+    tensor: bool = False  # the limit of tensor cores, not of ordinary instructions
     style: Mapping[str, Any] = field(default_factory=lambda: {"lw": 1.5})
 
     @property

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -14,9 +15,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from adokernels.charts.canvas import FADED, Canvas, entry, log_ticks
 from adokernels.charts.verdicts import beside_peers
 from adokernels.records.measurement import Measurement
-from adokernels.records.scan import Scan
+from adokernels.records.scan import Scan, link_seconds
 from adokernels.records.sweep import Sweep
-from adokernels.text import prefix, quantity
+from adokernels.text import binary_size, prefix, quantity
 
 #: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")
@@ -25,6 +26,12 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 def draw_scan(scan: Scan, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
     """Draw one line per variant and peer, and a vertical line per cache."""
+    if not scan.names:
+        raise ValueError("scan must contain at least one measurement, got none")
+    if scan.offloads:
+        if kind not in (None, "time"):
+            raise ValueError(f"kind must be 'time' for a scan with copies, got {kind!r}")
+        return _draw_offloads(scan, ax)
     kind = kind or ("bandwidth" if ax else "both")
     if kind not in ("bandwidth", "time", "both"):
         raise ValueError(f"kind must be 'bandwidth', 'time' or 'both', got {kind!r}")
@@ -86,8 +93,86 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
             sides = (("left", canvas.shift(3)), ("right", canvas.shift(-3)))
             places = [{"ha": ha, "transform": top + shift} for ha, shift in sides]
             style = {"position": (size, 1.0), "va": "center", "color": FADED}
-            canvas.label(f"{level} {_binary(size)}", places, **style)
+            canvas.label(f"{level} {binary_size(size)}", places, **style)
     return key
+
+
+def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:
+    """Draw times of the CPU, of the GPU with copies, of the kernel alone, and of the link's roof.
+
+    The sizes at which the GPU pays off for NumPy arrays are shaded.
+    """
+    canvas = Canvas(ax, annotate=True, size=(9.0, 5.5))
+    ax = canvas.ax
+    sizes = [m.bytes for m in scan.kernels]
+    blue, orange, green = _COLOURS[0], _COLOURS[1], _COLOURS[2]
+    lines: list[tuple[str, Sequence[Measurement], dict[str, Any]]] = [
+        ("CPU", [o.cpu for o in scan.offloads], {"color": orange, "marker": "s"}),
+        ("GPU with copies", [o.gpu for o in scan.offloads], {"color": blue, "marker": "o"}),
+        ("kernel alone", scan.kernels, {"color": green, "marker": "^"}),
+    ]
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    for name, found, style in lines:
+        times = [m.seconds for m in found]
+        ax.plot(sizes, times, lw=1.8, ms=5, **style)
+        ax.vlines(sizes, *zip(*(m.interval for m in found), strict=True), color=style["color"])
+        _name_line(canvas, name, sizes, times, style["color"])
+    pairs = zip(sizes, scan, scan.offloads, strict=True)
+    links = [(x, link_seconds(s.machine, o.uploaded, o.downloaded)) for x, s, o in pairs]
+    if roof := [(x, t) for x, t in links if t]:
+        xs, ts = zip(*roof, strict=True)
+        ax.plot(xs, ts, color=canvas.ink, lw=1.0, ls="--", zorder=1.5)
+        _name_line(canvas, "copies at the link's roof", xs, ts, canvas.ink)
+    low, high = (f(m.seconds for _, found, _ in lines for m in found) for f in (min, max))
+    ax.set_ylim(0.4 * min([low, *(t for _, t in roof)]), 2.5 * high)
+    ax.set_xlim(sizes[0] / 1.6, sizes[-1] * 1.6)
+    _frame(canvas, scan, "time")
+    _mark_break_even(canvas, scan)
+    title, _, kernel = scan.finding.partition("; ")
+    canvas.title(title, f"{scan.title}; {kernel.rstrip('.')}")
+    return ax
+
+
+def _name_line(
+    canvas: Canvas, name: str, xs: Sequence[float], ys: Sequence[float], colour: str
+) -> None:
+    """Write the name of a line near one of its points, the last ones first."""
+    canvas.labels.points += zip(xs, ys, strict=True)
+    canvas.labels.lines += [
+        np.array([start, end]) for start, end in itertools.pairwise(zip(xs, ys, strict=True))
+    ]
+    sides = [("right", "bottom", -6, 4), ("left", "top", 6, -4)]
+    data = canvas.ax.transData
+    places = [
+        {"position": (x, y), "ha": ha, "va": va, "transform": data + canvas.shift(dx, dy)}
+        for x, y in reversed(list(zip(xs, ys, strict=True)))
+        for ha, va, dx, dy in sides
+    ]
+    canvas.label(name, places, color=colour, fontweight="bold")
+
+
+def _mark_break_even(canvas: Canvas, scan: Scan) -> None:
+    """Shade the sizes at which the GPU pays off, and name the break-even size."""
+    ax, even = canvas.ax, scan.break_even
+    assert even is not None
+    if even.upto is None:
+        return
+    left, right = ax.get_xlim()
+    start = even.bytes or (even.upto if even.upto > even.smallest else left)
+    ax.axvspan(start, right, color=_COLOURS[0], alpha=0.08, lw=0, zorder=0)
+    ax.set_xlim(left, right)
+    words = "the GPU pays off"
+    if even.bytes:
+        ax.axvline(even.bytes, color=_COLOURS[0], lw=1.2, zorder=1)
+        words = f"break-even {binary_size(even.bytes)}"
+    shades = ax.get_xaxis_transform()
+    places = [
+        {"position": (start, height), "ha": ha, "transform": shades + canvas.shift(dx)}
+        for height in (0.96, 0.03, 0.88, 0.1)
+        for ha, dx in (("left", 4), ("right", -4))
+    ]
+    canvas.label(words, places, va="center", color=_COLOURS[0], fontweight="bold")
 
 
 def _value(m: Measurement, kind: str) -> float:
@@ -97,6 +182,7 @@ def _value(m: Measurement, kind: str) -> float:
 def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
     ax = canvas.ax
     values = [_value(m, kind) for name in scan.names for m in scan.of(name)]
+    values += [m.seconds for o in scan.offloads for m in (o.cpu, o.gpu)]
     factor, unit = prefix(max(values), "B/s" if kind == "bandwidth" else "s")
     if kind == "bandwidth":
         ax.set_ylim(0, 1.12 * max(values))
@@ -108,19 +194,10 @@ def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{float(f'{y / factor:.3g}'):g}"))
     ax.xaxis.set_major_locator(LogLocator(base=4))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _binary(x)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: binary_size(x)))
     canvas.frame("Compulsory bytes, logarithmic", name)
     ax.grid(axis="y", color="0.9", lw=0.6)
     ax.set_axisbelow(True)
-
-
-def _binary(size: float) -> str:
-    """Format a number of bytes with a binary prefix: ``"256 KiB"``."""
-    units = ["TiB", "GiB", "MiB", "KiB", "B"]
-    while size >= 1024 and len(units) > 1:
-        size /= 1024
-        units.pop()
-    return f"{float(f'{size:.3g}'):g} {units[-1]}"
 
 
 def _finding(scan: Scan) -> str:
@@ -131,7 +208,7 @@ def _finding(scan: Scan) -> str:
         return max(found, key=lambda m: m.bytes_per_second)
 
     def words(m: Measurement) -> str:
-        rate = f"{quantity(m.bytes_per_second, 'B/s')} at {_binary(m.bytes)}"
+        rate = f"{quantity(m.bytes_per_second, 'B/s')} at {binary_size(m.bytes)}"
         return rate if len(scan.names) == 1 else f"{m.variant}: {rate}"
 
     last = scan.sweeps[-1]

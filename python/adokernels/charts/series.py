@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
+from adokernels.text import require
 
 #: Colours of Okabe & Ito, one per sweep.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "0.35")
@@ -125,6 +126,8 @@ def _as_sweeps(
     what: Sweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
     machine: Machine | None,
 ) -> list[Sweep]:
+    single = isinstance(what, (Sweep, Measurement, Machine))
+    require(Iterable, "sweeps, measurements or machines", what=[what] if single else what)
     items = [what] if isinstance(what, (Sweep, Measurement, Machine)) else list(what)
     found: list[Sweep] = []
     loose: dict[tuple[str, ...], list[Measurement]] = {}

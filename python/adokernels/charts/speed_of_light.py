@@ -1,7 +1,6 @@
 """The speed-of-light chart: utilisation of compute and memory in each variant.
 
-Source: the section "GPU Speed Of Light Throughput" of Nsight Compute 2025.3 and its thresholds of
-60 and 80 %.
+Source: the section "GPU Speed Of Light Throughput" of Nsight Compute 2025.3 and its thresholds.
 """
 
 from __future__ import annotations
@@ -14,15 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry
-from adokernels.charts.counted import counted, draw_rows, draw_title, memory_shares, shares
+from adokernels.charts.counted import counted, draw_rows, draw_title, limit_of
+from adokernels.records.definitions import BOUND, LIMITING
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import COMPUTE_BREAKDOWN
-from adokernels.records.profile import Profile
+from adokernels.records.metrics import MEMORY_BREAKDOWN
+from adokernels.records.profile import KernelProfile
 from adokernels.records.sweep import Sweep, steps
 from adokernels.text import percent
 
-#: From `_LOW`, a unit is close to its limit. From `_HIGH`, it limits the kernel.
-_LOW, _HIGH = 0.6, 0.8
 _BAR = 0.38
 #: The side, the colour, and the vertical position in the row of the two bars.
 _BARS = (("compute", COMPUTE, -_BAR / 2), ("memory", MEMORY, _BAR / 2))
@@ -40,9 +38,11 @@ def speed_of_light(
     """Draw the utilisation of compute and memory as a pair of bars per variant.
 
     A bar shows the throughput of the busiest unit as a share of the sustainable maximum. Its label
-    names that unit: a pipe of the multiprocessors, or the memory level. A unit above 80 % limits
-    the kernel. If both bars are below 60 %, the kernel is latency-bound or has too little work. A
-    tick at each bar shows the previous variant, the baseline.
+    names that unit: a pipe of the multiprocessors, or the memory level. The longer bar is the
+    limiter if it reaches 60 %. From 80 %, only less work for this unit makes the kernel faster. If
+    both bars are below 60 %, the kernel is latency-bound or has too little work. If a variant has
+    several kernels, the bars show the longest one. A tick at each bar shows the previous variant,
+    the baseline.
 
     Parameters
     ----------
@@ -71,69 +71,74 @@ def speed_of_light(
     _draw_regions(canvas)
     for row, (m, profile) in enumerate(rows):
         baseline = before[m].profile if m in before else None
+        sides, old = _sides(profile.longest), _sides(baseline.longest) if baseline else {}
         for side, colour, shift in _BARS:
-            y, share = row + shift, profile.get(f"{side}_sol") or 0
+            y, share = row + shift, sides[side][1] if side in sides else 0.0
             alpha = 0.5 if m.ceiling else 1.0
             canvas.ax.barh([y], [share], height=_BAR, color=colour, alpha=alpha, lw=0, zorder=2)
-            old = baseline.get(f"{side}_sol") if baseline else None
-            if old is not None:
+            if side in old:
+                old_share = old[side][1]
                 ends = [y - _BAR / 2, y + _BAR / 2]
                 tick: dict[str, Any] = {"color": canvas.ink, "lw": 2, "solid_capstyle": "butt"}
-                canvas.ax.plot([old, old], ends, zorder=3, **tick)
-        _name_units(canvas, row, height, profile, baseline)
+                canvas.ax.plot([old_share] * 2, ends, zorder=3, **tick)
+        _name_units(canvas, row, height, sides, old)
     colours = {"compute: busiest pipe": COMPUTE, "memory: busiest level": MEMORY}
     key: list[Artist] = [Patch(color=colour, label=label) for label, colour in colours.items()]
     if before:
         key.append(entry("previous variant", marker="|", color=canvas.ink, mew=2, ms=8))
     canvas.legend_below(key)
-    draw_title(canvas, rows, _limit)
+    draw_title(canvas, rows, lambda m, _: limit_of(m))
     return canvas.ax
 
 
 def _draw_regions(canvas: Canvas) -> None:
     """Draw the thresholds, and the meaning of the shares between them."""
-    canvas.ax.axvspan(_HIGH, 1.0, color=canvas.ink, alpha=0.06, lw=0, zorder=0)
-    for limit in (_LOW, _HIGH, 1.0):
+    canvas.ax.axvspan(BOUND, 1.0, color=canvas.ink, alpha=0.06, lw=0, zorder=0)
+    for limit in (LIMITING, BOUND, 1.0):
         style = "-" if limit == 1.0 else "--"
         canvas.ax.axvline(limit, color=FADED, lw=0.9, ls=style, zorder=1)
     top = canvas.ax.get_xaxis_transform() + canvas.shift(0, -0.9 * canvas.font)
-    for x, words in ((0.3, "both below 60 %: latency"), (0.7, "close"), (0.9, "limiter")):
-        canvas.write(words, x, 1.0, color=FADED, transform=top)
+    for start, end, words in (
+        (0.0, LIMITING, f"both below {percent(LIMITING)}: latency"),
+        (LIMITING, BOUND, "limiter"),
+        (BOUND, 1.0, "near peak"),
+    ):
+        canvas.write(words, (start + end) / 2, 1.0, color=FADED, transform=top)
 
 
-def _name_units(
-    canvas: Canvas, row: int, height: float, profile: Profile, baseline: Profile | None
-) -> None:
+#: Name and share of the busiest unit, by side. A side without collected units is missing.
+_Sides = dict[str, tuple[str, float]]
+
+
+def _sides(kernel: KernelProfile) -> _Sides:
+    """The busiest unit of compute and the busiest memory level."""
+    levels = {"compute": ("compute",), "memory": tuple(MEMORY_BREAKDOWN)}
+    busiest = (
+        (side, next((u for u in kernel.units if u.level in of), None))
+        for side, of in levels.items()
+    )
+    return {
+        side: (unit.name if side == "compute" else unit.level, unit.share)
+        for side, unit in busiest
+        if unit
+    }
+
+
+def _name_units(canvas: Canvas, row: int, height: float, sides: _Sides, old: _Sides) -> None:
     """Write share and unit at the ends of the bars; in low rows, only at the longer bar."""
-    sides = _sides(profile)
-    places = [(side, row + shift) for side, _, shift in _BARS]
+    places = [(side, row + shift) for side, _, shift in _BARS if side in sides]
     font = min(canvas.font, 0.4 * height)
-    if font < _SMALLEST:
+    if font < _SMALLEST and sides:
         font = min(canvas.font, 0.6 * height)
         places = [(max(sides, key=lambda side: sides[side][1]), row)]
     for side, y in places:
         unit, share = sides[side]
-        old = baseline.get(f"{side}_sol") if baseline else None
         words = f"{percent(share)} {unit}"
         # Width of the text as a share. The text is between the bar and the tick if it fits.
         width = (0.62 * font * len(words) + 6) * canvas.ax.get_xlim()[1] / canvas.width
-        start = max(share, old) if old is not None and old < share + width else share
+        tick = old[side][1] if side in old else 0.0
+        start = max(share, tick) if tick < share + width else share
         box = {**canvas.label_box, "alpha": 0.8, "boxstyle": "square,pad=0"}
         style: dict[str, Any] = {"va": "center", "fontsize": font, "bbox": box, "zorder": 4}
         style["transform"] = canvas.ax.transData + canvas.shift(3)
         canvas.label(words, position=(start, y), **style)
-
-
-def _sides(profile: Profile) -> dict[str, tuple[str, float]]:
-    """The busiest unit of compute and of memory, with its share."""
-    units = {"compute": shares(profile, COMPUTE_BREAKDOWN), "memory": memory_shares(profile)}
-    return {
-        side: (max(of, key=lambda unit: of[unit], default=""), profile.get(f"{side}_sol") or 0.0)
-        for side, of in units.items()
-    }
-
-
-def _limit(profile: Profile) -> str:
-    """Format the busiest unit, if it may be the limiter."""
-    name, share = max(_sides(profile).values(), key=lambda unit: unit[1])
-    return f"{name} {percent(share)}" if share >= _LOW else "no unit above 60 %"

@@ -15,15 +15,15 @@ from adokernels.charts.canvas import LITERAL, Canvas, entry, log_ticks
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import NO_LIMIT, number, percent, prefix, quantity, ratio, share_of_limit
+from adokernels.text import number, percent, prefix, quantity, ratio, require, share_of_limit
 
 _VARIANT, _PEER = "#0072B2", "#E69F00"
 _DOT: dict[str, Any] = {"marker": "o", "color": _VARIANT}
 #: The cells of each column of the table, from left to right: row, text and style.
 _Table = dict[str, list[tuple[int, str, Mapping[str, Any]]]]
-#: Columns of the table: time, ratio of times of the step, its verdict, share of the roof.
-_TIME, _STEP, _VERDICT, _SHARE = "time", "step", "step is", "of roof"
-_COLUMNS = (_TIME, _STEP, _VERDICT, _SHARE)
+#: Columns of the table: time, ratio of times of the step, its verdict. The last column is the
+#: share of the limit that is nearest for the fastest variant: "of roof" or "of FMA peak".
+_TIME, _STEP, _VERDICT = "time", "step", "step is"
 #: Columns that a narrow chart omits, in this order: the lines also show the steps.
 _OMITTED = (_VERDICT, _STEP)
 #: Widest table, as a fraction of the width of the axes.
@@ -42,9 +42,10 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     A row has a dot at the median time, with its 95 % confidence interval. A line leads from the
     time of the previous variant to the dot: black if the step is faster, orange if it is slower,
     grey if the times are the same, dashed if the verdict is unclear. The table has the time, the
-    ratio of times of the step, its verdict, and the share of the roof; a narrow chart omits the
-    columns of the step. The vertical line is the time of the roof: the fastest ceiling of the
-    ladder, or the compulsory bytes at the copy bandwidth of the machine.
+    ratio of times of the step, its verdict, and the share of the roof, or of the FMA peak if the
+    fastest variant is nearer to it; a narrow chart omits the columns of the step. The vertical line
+    is the time of the roof: the fastest ceiling of the ladder, or the compulsory bytes at the copy
+    bandwidth of the machine.
 
     Parameters
     ----------
@@ -65,6 +66,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     ValueError
         If the sweep has no measurements.
     """
+    require(Sweep, "a sweep", sweep=sweep)
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")
@@ -95,18 +97,11 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
 
 
 def _time_of_roof(sweep: Sweep) -> float | None:
-    """The time of the compulsory bytes at the roof, or None if bandwidth is not the limit.
-
-    For a compute-bound ladder, only the table shows the share of the roof.
-    """
+    """The time of the compulsory bytes at the roof, or None if the FMA peak is the nearer limit."""
     variants = sweep.variants
-    if not sweep.roof or not variants or not variants[0].bytes:
+    if not sweep.roof or not variants or not variants[0].bytes or sweep.limit != "roof":
         return None
-    fastest = sweep.fastest
-    share, of_bytes = sweep.share_of_roof(fastest), fastest.bytes_per_second / sweep.roof
-    if share is None or of_bytes < share:
-        return None
-    return variants[0].bytes / sweep.roof
+    return sweep.variants[0].bytes / sweep.roof
 
 
 def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: _Table) -> None:
@@ -139,7 +134,9 @@ def _dot(canvas: Canvas, sweep: Sweep, m: Measurement) -> dict[str, Any]:
 
 def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
     """Make the table, without the columns that have no cells or for which there is no space."""
-    table: _Table = {name: [(-1, name, {"fontweight": "bold"})] for name in _COLUMNS}
+    last = f"of {sweep.limit}"
+    columns = (_TIME, _STEP, _VERDICT, last)
+    table: _Table = {name: [(-1, name, {"fontweight": "bold"})] for name in columns}
     before = sweep.step_pairs()
     for row, m in enumerate(rows):
         fastest = not m.ceiling and m in sweep.variants and m is sweep.fastest
@@ -149,9 +146,9 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
             verdict, gain, _ = m.compare(before[m])
             style = text_of(verdict, canvas.ink)
             cells |= {_STEP: (ratio(gain), style), _VERDICT: (verdict.value, style)}
-        share = sweep.share_of_roof(m)
+        share = sweep.share_of_limit(m)
         if share is not None:
-            cells[_SHARE] = (share_of_limit(share), bold)
+            cells[last] = (share_of_limit(share), bold)
         for name, (words, style) in cells.items():
             table[name].append((row, words, {"gid": canvas.gid(m), **style}))
     table = {name: cells for name, cells in table.items() if len(cells) > 1}
@@ -195,11 +192,12 @@ def _finding(sweep: Sweep) -> str:
     if not sweep.variants:
         return "Only ceilings"
     first, best = sweep.variants[0], sweep.fastest
-    share = sweep.share_of_roof(best)
+    nearest = sweep.nearest_limit(best)
     if best is first:
         parts = [f"{best.variant}: {quantity(best.seconds, 's')}"]
     else:
         gain = number(best.speedup_over(first))
         parts = [f"{best.variant} is {gain} times as fast as {first.variant}"]
-    parts += [f"{percent(share)} of the roof"] if share and share <= NO_LIMIT else []
+    if nearest and nearest.applies:
+        parts.append(f"{percent(nearest.share)} of the {nearest.name}")
     return ", ".join([*parts, *beside_peers(best, sweep.peers)])

@@ -22,7 +22,7 @@ from adokernels.charts.labels import Point
 from adokernels.charts.roofs import Roof
 from adokernels.charts.series import Host, Series
 from adokernels.records.measurement import Measurement
-from adokernels.text import quantity
+from adokernels.text import NO_LIMIT, quantity
 
 #: Level name of a point whose bytes come from the formula of the variant, not from counters.
 REQUESTED = "requested"
@@ -77,9 +77,17 @@ class Track:
         return max(self.intensities.values()), self.height
 
     def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
-        """The nearest roof: the largest share that this measurement reaches, and its roof."""
+        """The nearest roof: the largest share that this measurement reaches, and its roof.
+
+        Code that exceeds the roof of ordinary instructions is compared with tensor cores.
+        """
         shares = []
-        for roof in (*roofs, *self.own):
+        compared = (*roofs, *self.own)
+        has_tensor = any(roof.tensor for roof in compared)
+        for roof in compared:
+            exceeded = not roof.slope and self.height > NO_LIMIT * roof.value
+            if has_tensor and exceeded and not roof.tensor:
+                continue
             xs = [x for level, x in self.intensities.items() if level in roof.levels]
             xs += [self.compulsory] if self.compulsory and "DRAM" in roof.levels else []
             if not roof.slope:

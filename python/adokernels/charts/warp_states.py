@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import CHARACTER, FADED, Canvas, ink_on
 from adokernels.charts.counted import counted, draw_rows, draw_title
+from adokernels.records.definitions import BOUND, STALLS
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import STALLS
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 from adokernels.text import number, percent
@@ -46,8 +46,6 @@ _COLOURS = {
 _NAMED = 6
 #: States in which a warp is not stalled.
 _READY = (_SELECTED, "not_selected")
-#: NVIDIA's rule for stalls does not apply from this share of used issue slots.
-_BUSY = 0.8
 _CYCLES, _ISSUED = 1.03, 1.34  # left edge of the columns at the right
 _CYCLES_WIDTH, _REACH = 0.16, 1.42
 
@@ -86,10 +84,12 @@ def warp_states(
 
     Notes
     -----
-    Reasons: `long scoreboard` is a wait for global or local memory, `short scoreboard` for shared
-    memory or special functions, and `wait` for the fixed latency of the previous instruction. The
-    `throttle` reasons are waits for a full queue. With `not selected`, the warp is eligible but
-    another warp issues.
+    Reasons: `long scoreboard` is a wait for the result of an access through L1TEX (global, local,
+    surface or texture memory), hits in L1 included. `short scoreboard` is a wait for another MIO
+    operation: shared memory, special functions (MUFU), special registers or dynamic branches.
+    `wait` is the fixed latency of the previous instruction. The `throttle` reasons are waits for a
+    full queue. With `not selected`, the warp is eligible but another warp issues. docs/glossary.md
+    has all reasons.
     """
     rows = counted(what)
     states = [_states(profile) for _, profile in rows]
@@ -121,7 +121,7 @@ def warp_states(
             canvas.label(percent(issued), position=(_ISSUED, row), **style)
     used = [name for name in (*named, _OTHER) if any(of[name] for of in parts)]
     canvas.legend_below([Patch(color=_COLOURS[n], label=_words(n)) for n in used])
-    draw_title(canvas, rows, _limit)
+    draw_title(canvas, rows, lambda _, profile: _largest_stall(profile))
     return canvas.ax
 
 
@@ -169,11 +169,11 @@ def _cycles(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else number(value, 2)
 
 
-def _limit(profile: Profile) -> str:
+def _largest_stall(profile: Profile) -> str:
     """Format the largest stall, or the share of used issue slots if most are used."""
     of = _states(profile)
     issued = profile.get("issue_active") or 0.0
-    if issued >= _BUSY:
+    if issued >= BOUND:
         return f"{percent(issued)} of issue slots used"
     stalls = {name: cycles for name, cycles in of.items() if name not in _READY}
     if not stalls:

@@ -189,15 +189,32 @@ def problem_of(
     return routine, routine.task.random_operands(options.shape, options.dtype), settings
 
 
-def write_files(record: Any, options: argparse.Namespace, console: Console) -> None:
-    """Write a record and its chart to the files that ``--json`` and ``--plot`` name."""
-    given = vars(options)
-    if path := given.get("json"):
-        record.save(path)
-        console.print(f"wrote {path}")
-    if path := given.get("plot"):
-        from adokernels.charts.files import closing, save  # loads matplotlib
+def save_and_show(
+    record: Any,
+    options: argparse.Namespace,
+    console: Console,
+    show: Callable[[], None] | None = None,
+) -> None:
+    """Write a record and its chart to the files that ``--json`` and ``--plot`` name; print it.
 
-        with closing(ado.plot, record) as figure:
-            save(figure, path, dpi=_DOTS_PER_INCH)
-        console.print(f"wrote {path}")
+    The files come first, so that the output cannot lose a measurement. If a file cannot be
+    written, the record is printed nevertheless.
+    """
+    given, written = vars(options), []
+    try:
+        if path := given.get("json"):
+            record.save(path)
+            written.append(path)
+        if path := given.get("plot"):
+            from adokernels.charts.files import closing, save  # loads matplotlib
+
+            with closing(ado.plot, record) as figure:
+                save(figure, path, dpi=_DOTS_PER_INCH)
+            written.append(path)
+    finally:
+        if show is None:
+            console.print(record)
+        else:
+            show()
+        for path in written:
+            console.print(f"wrote {path}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,11 @@ from adokernels.cli.arguments import (
     output_file,
     output_folder,
     problem_of,
+    save_and_show,
     share,
     size,
-    write_files,
 )
+from adokernels.cli.output import complain
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.measurements import sweep_tables
@@ -91,6 +91,8 @@ def add_commands(commands: Commands) -> None:
         metavar="SHAPE",
         help="lengths of each problem; default: from 4 KiB to 256 MiB",
     )
+    sentence = "find the size from which a GPU pays off for arrays in host memory"
+    scan.add_argument("--copies", action="store_true", help=sentence)
 
     check = commands.add(
         "check",
@@ -200,17 +202,15 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
     counters = options.counters or False
     sweep = ado.sweep(routine, *operands, counters=counters, **_measured(options), **settings)
-    show(console, sweep_tables(sweep))
-    write_files(sweep, options, console)
+    save_and_show(sweep, options, console, lambda: show(console, sweep_tables(sweep)))
     return INTERRUPTED if sweep.interrupted else 0
 
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
     routine = ado.routines[options.routine]
-    settings = _measured(options) | options_of(options, routine)
+    settings = _measured(options) | options_of(options, routine) | {"copies": options.copies}
     found = ado.scan(routine, shapes=options.shapes, dtype=options.dtype, **settings)
-    console.print(found)
-    write_files(found, options, console)
+    save_and_show(found, options, console)
     return INTERRUPTED if found.interrupted else 0
 
 
@@ -232,8 +232,7 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     except ado.CompilationError as error:
         reason = f"it does not compile\n{error.log}"
         result = ado.records.CheckResult(routine.name, name, False, reason)
-    console.print(repr(result), markup=False, highlight=False)
-    write_files(result, options, console)
+    save_and_show(result, options, console, lambda: console.print(repr(result), highlight=False))
     return 0 if result else WRONG
 
 
@@ -248,18 +247,16 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
         return
     what = routine[options.variant] if options.variant else routine
     profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
-    console.print(profile)
-    write_files(profile, options, console)
+    save_and_show(profile, options, console)
 
 
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
     changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
-    console.print(changes)
-    write_files(changes, options, console)
+    save_and_show(changes, options, console)
     slower = [] if options.fail_if_slower is None else changes.slower(options.fail_if_slower)
     for change in slower:
         increase = percent(1 / change.comparison.ratio - 1)
-        print(f"adokernels: {change.variant} takes {increase} longer", file=sys.stderr)
+        complain(f"{change.variant} takes {increase} longer")
     return WRONG if slower else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import IO, cast
 
 from rich.console import Console
 
@@ -12,6 +13,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.cli.arguments import INTERRUPTED, NO_DEVICE, USAGE, WRONG, Commands
 from adokernels.cli.commands import add_commands
+from adokernels.cli.output import Output, complain
 
 #: Width of a table of ceilings; a narrower terminal wraps its lines.
 _MIN_WIDTH = 100
@@ -27,14 +29,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
     0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a wrong
-    argument, 3 for a missing device, 130 if interrupted with Ctrl-C.
+    argument or if the output cannot be written, 3 for a missing device, 130 if interrupted with
+    Ctrl-C. A closed pipe does not change the status.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)
-    console = Console(markup=False, emoji=False)  # names and paths are literal
+    output = Output(sys.stdout)
+    # Names and paths are literal: no markup.
+    console = Console(file=cast("IO[str]", output), markup=False, emoji=False)
     console.width = max(console.width, _MIN_WIDTH)
     try:
-        return options.run(options, console) or 0
+        status = options.run(options, console) or 0
+        output.flush()
+        if output.failure:
+            complain(f"standard output: {output.failure}")
+        return USAGE if output.failure and not status else status
     except (ValueError, KeyError, TypeError, OSError) as error:
         status, text = USAGE, error.args[0] if isinstance(error, KeyError) else error
     except MemoryError as error:
@@ -43,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, text = NO_DEVICE, error
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"
-    print(f"adokernels: {text}", file=sys.stderr)
+    complain(text)
     return status
 
 

@@ -14,22 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from adokernels.diagnosis.evidence import (
-    BOUND,
     EXCESS,
     FULL_LINE,
-    LANES,
-    LEANING,
     MARGIN,
     NARROW,
-    NOTABLE,
     QUEUED,
     REACHED,
-    STALL,
     WIDEST,
     Facts,
     KernelFacts,
 )
 from adokernels.diagnosis.limiter import limiter
+from adokernels.records.definitions import BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
@@ -115,19 +111,30 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         text = f"divide the work{{of}} among more blocks: {k.blocks} for {processors}"
         yield Step.PARALLELISM, f"{text} multiprocessors"
         yield from _latency(facts, k)
-    elif found.kind is Kind.DRAM:
+    elif found.kind is Kind.DRAM or k.reaches_dram:
         yield from _dram(facts, k, found)
     elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
         # Coalescing does not change the number of wavefronts that access shared memory.
         changed = 1 - (k.shared_of_l1 or 0.0) if found.kind is Kind.SHARED else 1.0
-        share = (found.share or 0.0) * changed
-        yield from _access(k, share, l1_limits=found.kind is not Kind.L2)
-        yield from _volume(k)
-        yield from _latency(facts, k)
+        yield from _level(facts, k, (found.share or 0.0) * changed, found.kind is not Kind.L2)
     elif found.kind is Kind.COMPUTE:
-        yield from _compute(facts, k, found)
+        yield from _compute(facts, k, found.unit, found.share or 0.0)
+    elif found.kind is Kind.LATENCY and k.busy_while_active:
+        # The kernel is short. Steps for the unit shorten the time in which it is busy.
+        unit, share = k.busy_while_active
+        in_l1 = unit.level == "L1"
+        yield from _level(facts, k, share, True) if in_l1 else _compute(facts, k, unit.name, share)
     elif found.kind is Kind.LATENCY:
         yield from _latency(facts, k)
+
+
+def _level(
+    facts: Facts, k: KernelFacts, share: float, l1_limits: bool
+) -> Iterator[tuple[Step, str]]:
+    """Yield steps for a kernel that is limited by L1, shared memory or L2."""
+    yield from _access(k, share, l1_limits=l1_limits)
+    yield from _volume(k)
+    yield from _latency(facts, k)
 
 
 def _without_counters(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
@@ -142,7 +149,8 @@ def _without_counters(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]
 
 
 def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
-    several, share = len(facts.kernels) > 1, found.share or 0.0
+    several = len(facts.kernels) > 1
+    share = k.of_dram if k.of_dram is not None else found.share or 0.0
     if facts.traffic and facts.traffic >= EXCESS:
         times = number(facts.traffic)
         if several:
@@ -202,7 +210,7 @@ def _memory_stalls(k: KernelFacts) -> float:
 def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
     """Yield steps that improve access patterns; `share` is the utilisation of the memory unit."""
     conflicts = k.get("conflict_share") or 0.0
-    l1 = k.busiest("L1")
+    l1 = k.profile.busiest("L1")
     if conflicts >= NOTABLE and l1 and conflicts * l1.share >= NOTABLE:
         text = f"pad or permute shared memory{{of}}: {percent(conflicts)} of its wavefronts"
         yield Step.BANK_CONFLICTS, f"{text} are bank conflicts"
@@ -242,24 +250,24 @@ def _narrow(k: KernelFacts, below: float) -> Iterator[tuple[Step, str]]:
         yield Step.WIDER, f"{text} possible bytes per lane"
 
 
-def _compute(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
+def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[tuple[Step, str]]:
     lanes = k.get("unpredicated_lanes")
     if lanes is not None and lanes < LANES:
         text = f"{number(lanes)} of 32 lanes are active per instruction"
         yield Step.DIVERGENCE, f"reduce warp divergence{{of}}: {text}"
     loads = k.ratio("load_requests", "instructions") or 0.0
     times = max(k.loads_per_byte or 0.0, 1.0)
-    general = not found.unit.startswith(("FP64", "tensor"))
+    general = not unit.startswith(("FP64", "tensor"))
     if general and times >= EXCESS and loads * _PER_LOAD * (1 - 1 / times) >= NOTABLE:
         text = f"reuse loaded data{{of}}: each byte from DRAM is loaded {k.times_loaded}, and"
         yield Step.REUSE, f"{text} {percent(loads)} of the instructions are loads"
     fused = k.get("fma_share")
-    if fused is not None and fused < NOTABLE and found.unit.startswith(("FP64", "FMA")):
+    if fused is not None and fused < NOTABLE and unit.startswith(("FP64", "FMA")):
         text = f"{percent(fused)} of the floating-point instructions are FMAs"
         yield Step.FMA, f"combine products and sums into FMAs{{of}}: {text}"
     if not facts.m.flops and not facts.m.executed_flops:  # mostly memory accesses
         yield from _narrow(k, NARROW)
-    text = f"{found.unit} at {percent(found.share or 0.0)}"
+    text = f"{unit} at {percent(share)}"
     yield Step.OPERATIONS, f"precompute, pack or replace operations{{of}}: {text}"
     if general:
         yield from _narrow(k, NARROW)
@@ -267,7 +275,7 @@ def _compute(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Ste
 
 def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Yield steps for a latency-bound kernel, ordered by stall reason."""
-    l1 = k.busiest("L1")
+    l1 = k.profile.busiest("L1")
     yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
     # Fewer instructions also mean fewer stalls.
     if facts.excess_arithmetic >= NOTABLE:
@@ -275,9 +283,10 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
         share = percent(facts.excess_arithmetic)
         yield Step.OPERATIONS, f"{text} {share} of the time at the measured peak"
     groups = {
-        "memory": _memory_stalls(k),
+        "accesses through L1": _memory_stalls(k),
         "synchronisation": k.stall("barrier", "membar"),
-        "shared memory": k.stall("short_scoreboard", "mio_throttle"),
+        # Accesses to shared memory, special functions and registers, and dynamic branches.
+        "MIO instructions": k.stall("short_scoreboard", "mio_throttle"),
         "arithmetic": k.stall("math_pipe_throttle", "wait", "dispatch_stall"),
         "branches": k.stall("branch_resolving", "no_instruction"),
     }
@@ -289,7 +298,7 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
 
 def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, str]]:
     text = f"warps wait for {reason} in {share} of their time"
-    if reason == "memory":
+    if reason == "accesses through L1":
         if (k.loads_per_byte or 0.0) >= EXCESS:
             loaded = f"each byte from DRAM is loaded {k.times_loaded}"
             yield Step.REUSE, f"keep data in registers or shared memory{{of}}: {text}, and {loaded}"
@@ -306,7 +315,7 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
         yield from _narrow(k, WIDEST)
     elif reason == "synchronisation":
         yield Step.BARRIERS, f"use fewer barriers or smaller blocks{{of}}: {text}"
-    elif reason == "shared memory":
+    elif reason == "MIO instructions":
         if (k.shared_of_l1 or 0.0) > NOTABLE:
             yield Step.REUSE, f"keep values in registers{{of}}: {text}"
         else:
@@ -328,7 +337,7 @@ def _parallel_instructions(k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """
     issue, eligible = k.get("issue_active"), k.get("eligible_warps")
     fixed, busy = k.stall("wait"), k.stall("math_pipe_throttle", "dispatch_stall")
-    idle = issue is not None and issue < LEANING and (eligible is None or eligible < 1)
+    idle = issue is not None and issue < LIMITING and (eligible is None or eligible < 1)
     if k.profile.waves < 1 and idle and fixed >= STALL and fixed > busy:
         text = "compute several independent results per thread, or launch more warps per"
         text += f" multiprocessor{{of}}: warps wait in {percent(fixed)} of their time for the fixed"
@@ -377,10 +386,12 @@ def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
 
 def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[tuple[float, str]]:
     """Yield the shares of the time of a single kernel that remain, from its counters."""
-    pipes = [u for u in k.units if u.level == "compute" and any(p in u.name for p in _PIPES)]
+    pipes = [
+        u for u in k.profile.units if u.level == "compute" and any(p in u.name for p in _PIPES)
+    ]
     busy = k.get("sm_active") if step is Step.PARALLELISM else None
     if step is Step.PARALLELISM and busy:
-        l1 = k.busiest("L1")
+        l1 = k.profile.busiest("L1")
         for unit in (*pipes[:1], *([l1] if l1 else [])):
             text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
             yield unit.share, f"{text} with work, {percent(busy)} of all"
@@ -388,11 +399,11 @@ def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[tuple[float, str]]
         text = f"the number of instructions does not change: {pipes[0].name} at"
         yield pipes[0].share, f"{text} {percent(pipes[0].share)} of peak"
     if step is Step.OCCUPANCY:
-        for unit in k.units[:1]:
+        for unit in k.profile.units[:1]:
             yield unit.share, f"{unit.name} at {percent(unit.share)} of peak"
         if occupancy := k.get("occupancy"):
             yield occupancy, f"{percent(occupancy)} of the possible warps are already active"
-    if step is Step.BANK_CONFLICTS and (l1 := k.busiest("L1")):
+    if step is Step.BANK_CONFLICTS and (l1 := k.profile.busiest("L1")):
         remaining = l1.share * (1 - min(k.get("conflict_share") or 0.0, 1.0))
         yield remaining, "the L1 wavefronts without bank conflicts remain"
     if step is Step.DIVERGENCE and pipes and (lanes := k.get("unpredicated_lanes")):

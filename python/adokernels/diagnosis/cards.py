@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from adokernels import _core
 from adokernels.diagnosis import evidence
+from adokernels.records import definitions
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
 from adokernels.records.profile import KernelProfile
@@ -277,8 +278,12 @@ def _read() -> Cards:
     return Cards(*found)
 
 
+#: The thresholds of NVIDIA and of this package, by name.
+_THRESHOLDS = vars(definitions) | vars(evidence)
+
+
 def _indicator(*, threshold: str | float, **fields: Any) -> Indicator:
-    value = getattr(evidence, threshold) if isinstance(threshold, str) else threshold
+    value = _THRESHOLDS[threshold] if isinstance(threshold, str) else threshold
     sums = {name: tuple(fields.get(name, ())) for name in ("quantities", "per")}
     return Indicator(threshold=value, **fields | sums)
 

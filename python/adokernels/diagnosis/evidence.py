@@ -8,40 +8,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from adokernels.records.definitions import LIMITING, STALLS
 from adokernels.records.forms import number_in
 from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Evidence, Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import (
-    COMPUTE_BREAKDOWN,
+    LARGEST_REQUEST,
     MEMORY_BREAKDOWN,
     SECTOR,
-    STALLS,
     WARP,
+    Unit,
+    mix_limit,
     of_peak,
 )
 from adokernels.records.profile import KernelProfile
 from adokernels.text import NO_LIMIT, number, percent
-
-# NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the other rules).
-#: A unit is the limiter from this share of its maximum.
-BOUND = 0.8
-#: A unit is probably the limiter from this share; if all units are below, latency is the limiter.
-LEANING = 0.6
-#: Two units whose shares differ by less than this are balanced.
-BALANCED = 0.1
-#: Bank conflicts and floating-point instructions other than FMAs are significant from this share.
-NOTABLE = 0.1
-#: A stall reason is significant from this share of the cycles between two instructions of a warp.
-STALL = 0.3
-#: Divergence is significant below this number of active lanes per instruction.
-LANES = 24
 
 # Thresholds of this package.
 #: DRAM traffic is excessive from this multiple of the compulsory bytes.
@@ -59,15 +46,6 @@ FULL_LINE = 4.0
 NARROW = 3.0
 #: Bytes per lane of the widest vector access.
 WIDEST = 16.0
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A hardware unit and its utilisation over the kernel's time, as a share of its maximum."""
-
-    name: str
-    level: str
-    share: float
 
 
 def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
@@ -96,13 +74,6 @@ def ceiling_named(machine: Machine | None, name: str) -> float | None:
     return next((c.measured for c in ceilings if c.name == name), None)
 
 
-#: Caches and shared memory with their ceilings.
-_CEILINGS = {"L1": "L1 read", "shared memory": "shared read", "L2": "L2 read"}
-_TOTALS = ("compute", "L1", "L2", "DRAM")
-#: Sectors of the largest request: 16 bytes per lane of a warp.
-_LARGEST_REQUEST = 16
-
-
 class KernelFacts:
     """Facts from the counters of one kernel. A fact is None, not 0, if a metric is missing."""
 
@@ -121,42 +92,41 @@ class KernelFacts:
         return None if first is None or not second else first / second
 
     @cached_property
-    def units(self) -> tuple[Unit, ...]:
-        """All units of the speed-of-light breakdown, the busiest first."""
-        found = []
-        for level, parts in {"compute": COMPUTE_BREAKDOWN, **MEMORY_BREAKDOWN}.items():
-            for name, metric in parts.items():
-                share = self.get(of_peak(metric))
-                if share is not None:
-                    found.append(Unit(name, level, share / 100))
-        if not found:  # without a breakdown, use the largest share of each level, if collected
-            totals = {level: self.get(f"{level.lower()}_sol") for level in _TOTALS}
-            found = [Unit(level, level, share) for level, share in totals.items() if share]
-        return tuple(sorted(found, key=lambda unit: -unit.share))
-
-    def busiest(self, level: str) -> Unit | None:
-        """The busiest unit of compute or of a memory level."""
-        return next((unit for unit in self.units if unit.level == level), None)
-
-    @cached_property
     def written(self) -> float:
         """The fraction of the DRAM bytes that were written."""
         return self.ratio("dram_write_bytes", "dram_bytes") or 0.0
 
     @cached_property
-    def of_ceilings(self) -> tuple[Unit, ...]:
-        """Counted bytes per second of each memory level, relative to its measured ceiling.
+    def of_dram(self) -> float | None:
+        """Counted DRAM bytes per second, relative to the bandwidth measured on the device.
 
-        A level is omitted if its bytes exceed the ceiling, for example if lanes read the same word.
+        None if they exceed it by so much that one of the two is wrong.
         """
-        ceilings = {level: ceiling_named(self.machine, name) for level, name in _CEILINGS.items()}
-        ceilings["DRAM"] = bandwidth_of_dram(self.machine, self.written)
-        found = []
-        for level, ceiling in ceilings.items():
-            rate = self.ratio(f"{level.split()[0].lower()}_bytes", "seconds")
-            if rate is not None and ceiling and rate / ceiling <= NO_LIMIT:
-                found.append(Unit(level, level, rate / ceiling))
-        return tuple(found)
+        rate, ceiling = (
+            self.ratio("dram_bytes", "seconds"),
+            bandwidth_of_dram(self.machine, self.written),
+        )
+        share = rate / ceiling if rate is not None and ceiling else None
+        return share if share is not None and share <= NO_LIMIT else None
+
+    @cached_property
+    def reaches_dram(self) -> bool:
+        """Whether the kernel reaches the DRAM bandwidth measured on the device."""
+        return self.of_dram is not None and self.of_dram >= REACHED
+
+    @cached_property
+    def busy_while_active(self) -> tuple[Unit, float] | None:
+        """A unit of the multiprocessors that is busy in their active cycles, and its share of them.
+
+        At the start and the end of a short kernel, multiprocessors are idle. This lowers the shares
+        over the kernel's time, from which the limiter is derived, but not these shares.
+        """
+        active = self.get("sm_active")
+        inside = (u for u in self.profile.units if u.level in ("compute", "L1"))
+        busiest = next(inside, None)
+        if not active or busiest is None or busiest.share / active < LIMITING:
+            return None
+        return busiest, busiest.share / active
 
     @cached_property
     def stalls(self) -> tuple[tuple[str, float], ...]:
@@ -194,7 +164,7 @@ class KernelFacts:
         """The ideal number of sectors, with the largest requests if bytes were not counted."""
         moved, requests = self.get(f"{access}_sectors"), self.get(f"{access}_requests")
         if not self._exact(access) and moved is not None and requests is not None:
-            return min(moved, _LARGEST_REQUEST * requests)
+            return min(moved, LARGEST_REQUEST * requests)
         return self.get(f"ideal_{access}_sectors")
 
     def times_ideal(self, access: str) -> str:
@@ -214,7 +184,7 @@ class KernelFacts:
 
     @cached_property
     def loads_per_byte(self) -> float | None:
-        """Requested bytes of global loads per byte read from DRAM; too high if not counted."""
+        """Bytes of the ideal sectors of loads per byte read from DRAM; too high if not counted."""
         ideal, read = self._ideal("load"), self.get("dram_read_bytes")
         return None if ideal is None or not read else SECTOR * ideal / read
 
@@ -306,10 +276,8 @@ class Facts:
 
         It is None if the kernel requests unneeded bytes, which it can avoid with any layout.
         """
-        if not (self.unneeded_operands and self.requests_once):
-            return None
-        ceilings = self.kernels[0].of_ceilings
-        return next((unit.share for unit in ceilings if unit.level == "DRAM"), None)
+        exact = self.unneeded_operands and self.requests_once
+        return self.kernels[0].of_dram if exact else None
 
     @cached_property
     def fits_in_cache(self) -> bool:
@@ -351,7 +319,7 @@ class Facts:
         excess = max(self.m.executed_flops - self.m.flops, 0.0)
         if not self._peak or not self.m.flops or self.m.fma_share is None:
             return 0.0
-        return excess / self._peak / self.m.seconds / ((1 + self.m.fma_share) / 2)
+        return excess / self._peak / self.m.seconds / mix_limit(self.m.fma_share)
 
     @cached_property
     def _peak(self) -> float | None:

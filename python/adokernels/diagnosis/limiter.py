@@ -1,35 +1,33 @@
 """The limiter of a variant: compute, a memory level, latency, or too little work.
 
-With counters, this is the decision tree of Nsight Compute (SOLBottleneck). In addition, DRAM is
-compared with the bandwidth measured on the device, because no kernel reaches the theoretical
-bandwidth. Without counters, a limiter is named only if it follows from the time and from the counts
-that the variant declares.
+With counters, this is the decision tree of Nsight Compute (SOLBottleneck). Each share is the
+utilisation of a unit over the kernel's time, relative to its peak. The limiter is the unit with the
+largest share if it is at least 60 %. Otherwise it is too little work, if the grid has less than one
+wave of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the share
+of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical bandwidth.
+
+Without counters, a limiter is named only if it follows from the time and from the counts that the
+variant declares. The threshold is the same, relative to measured ceilings.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from adokernels.diagnosis.evidence import (
-    BALANCED,
-    BOUND,
-    LANES,
-    LEANING,
-    NOTABLE,
-    STALL,
     Facts,
     KernelFacts,
-    Unit,
     at,
     ceiling_named,
     highest_of_dram,
 )
+from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import LEVELS, Unit, mix_limit
 from adokernels.text import NO_LIMIT, number, percent
 
 _COUNTED = Provenance.COUNTED
@@ -38,12 +36,13 @@ _COUNTED = Provenance.COUNTED
 def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
     """Find the limiter of a variant, or of its longest kernel if it has several.
 
-    Without the ceilings of the machine, counters are compared only with the hardware's maximum.
+    With counters, the ceilings of the machine are evidence only. Without the utilisation of any
+    unit, the limiter is derived as without counters.
     """
     if not isinstance(m, Measurement):
         raise TypeError(f"m must be a Measurement, got {type(m).__name__}")
     facts = Facts(m, machine)
-    if facts.longest:
+    if facts.longest and facts.longest.profile.units:
         return _with_counters(facts, facts.longest)
     return _without_counters(facts) if m.device != "cpu" else _on_cpu(facts)
 
@@ -69,75 +68,59 @@ def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
     )
 
 
-@dataclass(frozen=True)
-class _Level:
-    """Compute or a memory level, with the unit or ceiling that has the largest share."""
-
-    kind: Kind
-    unit: Unit
-    provenance: Provenance
-
-    def evidence(self, threshold: float | None) -> Evidence:
-        if self.provenance is Provenance.COUNTED:
-            return at(self.unit.name, self.unit.share, threshold, self.provenance)
-        text = f"{self.unit.name} at {percent(self.unit.share)} of the bandwidth measured on this"
-        return Evidence(f"{text} device", self.unit.share, threshold, self.provenance)
-
-
-def _levels(k: KernelFacts) -> list[_Level]:
-    """Compute and the memory levels, the busiest first."""
-    found: dict[Kind, _Level] = {}
-    counted = [unit for name in ("compute", "L1", "L2", "DRAM") if (unit := k.busiest(name))]
-    for unit in counted:
+def _levels(k: KernelFacts) -> list[tuple[Kind, Unit]]:
+    """Compute and the memory levels with their busiest units, the busiest first."""
+    found = []
+    for unit in filter(None, map(k.profile.busiest, LEVELS)):
         shared = unit.level == "L1" and (k.shared_of_l1 or 0.0) > 0.5
-        kind = Kind.SHARED if shared else Kind(unit.level)
         named = Unit("DRAM", "DRAM", unit.share) if unit.level == "DRAM" else unit
-        found[kind] = _Level(kind, named, Provenance.COUNTED)
-    for unit in k.of_ceilings:
-        kind = Kind(unit.level)
-        if kind not in found or unit.share > found[kind].unit.share:
-            found[kind] = _Level(kind, unit, Provenance.CEILING)
-    return sorted(found.values(), key=lambda level: -level.unit.share)
+        found.append((Kind.SHARED if shared else Kind(unit.level), named))
+    return sorted(found, key=lambda level: -level[1].share)
 
 
 def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
     """Apply the decision tree; return the kind, the unit, and the decisive statements."""
-    levels = _levels(k)
-    if not levels:
-        return Kind.UNKNOWN, None, []
-    top = levels[0]
-    if top.unit.share < LEANING:
-        return _below_all(k, top)
-    statements = [top.evidence(BOUND if top.unit.share >= BOUND else LEANING)]
-    if top.provenance is Provenance.CEILING and (unit := k.busiest(top.unit.level)):
-        name = "DRAM" if top.kind is Kind.DRAM else unit.name
-        statements.append(at(name, unit.share, None, _COUNTED))
-    close = max(top.unit.share - BALANCED, LEANING)
-    for place, level in enumerate(levels[1:]):
-        e = level.evidence(None)
-        if e.value > close or (place == 0 and top.kind is not Kind.DRAM):
+    (kind, unit), *others = _levels(k)
+    if unit.share < LIMITING:
+        return _below_all(k, unit)
+    statements = [at(unit.name, unit.share, LIMITING, _COUNTED), *_of_measured(k, kind)]
+    close = max(unit.share - BALANCED, LIMITING)
+    for place, (other, next_unit) in enumerate(others):
+        e = at(next_unit.name, next_unit.share, close, _COUNTED)
+        if e.value > close or (place == 0 and kind is not Kind.DRAM):
             relation = "balanced with" if e.value > close else "the second is"
             text = f"{relation} {e.statement}"
             statements.append(Evidence(text, e.value, close, e.provenance))
-    return top.kind, top.unit, statements
+            statements += _of_measured(k, other)
+    return kind, unit, statements
 
 
-def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evidence]]:
-    statement = f"no unit above {percent(LEANING)}; the busiest: {top.evidence(None).statement}"
-    busiest = Evidence(statement, top.unit.share, LEANING, top.provenance)
+def _of_measured(k: KernelFacts, kind: Kind) -> list[Evidence]:
+    """Evidence of the share of the measured bandwidth, for DRAM."""
+    if kind is not Kind.DRAM or k.of_dram is None:
+        return []
+    text = f"{percent(k.of_dram)} of the DRAM bandwidth measured on this device"
+    return [Evidence(text, k.of_dram, None, Provenance.CEILING)]
+
+
+def _below_all(k: KernelFacts, unit: Unit) -> tuple[Kind, Unit | None, list[Evidence]]:
+    busiest = at(unit.name, unit.share, LIMITING, _COUNTED)
+    text = f"no unit above {percent(LIMITING)}; the busiest: {busiest.statement}"
+    statements = [Evidence(text, unit.share, LIMITING, _COUNTED)]
     if k.profile.waves < 1:
         waves = k.profile.waves
         text = f"{_blocks_on(k.blocks, k.profile.multiprocessors)}, {number(waves)} waves"
-        return Kind.PARALLELISM, None, [Evidence(text, waves, 1.0, Provenance.COMPILED), busiest]
-    # The counters are averages over all multiprocessors and the entire kernel. At the start and the
-    # end of a short kernel, multiprocessors are idle, which lowers the averages.
-    active = k.get("sm_active")
-    if active and top.unit.level in ("compute", "L1") and top.unit.share / active >= LEANING:
-        share = top.unit.share / active
-        text = f"{top.unit.name} at {percent(share)} of peak on active multiprocessors"
+        return (
+            Kind.PARALLELISM,
+            None,
+            [Evidence(text, waves, 1.0, Provenance.COMPILED), *statements],
+        )
+    if k.busy_while_active and (active := k.get("sm_active")):
+        inside, share = k.busy_while_active
+        text = f"{inside.name} at {percent(share)} of peak on active multiprocessors"
         text += f" (active for {percent(active)} of the time)"
-        return top.kind, top.unit, [Evidence(text, share, LEANING, _COUNTED), busiest]
-    return Kind.LATENCY, None, [busiest]
+        statements.append(Evidence(text, share, LIMITING, _COUNTED))
+    return Kind.LATENCY, None, statements
 
 
 def _blocks_on(blocks: int, processors: float) -> str:
@@ -159,8 +142,8 @@ def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
         found.append((text, conflicts, NOTABLE))
     issue = k.get("issue_active")
     if kind in (Kind.LATENCY, Kind.PARALLELISM) and issue is not None:
-        found.append((f"schedulers issue in {percent(issue)} of the cycles", issue, LEANING))
-    if kind is Kind.LATENCY or (issue is not None and issue < LEANING and kind is not Kind.DRAM):
+        found.append((f"schedulers issue in {percent(issue)} of the cycles", issue, LIMITING))
+    if kind is Kind.LATENCY or (issue is not None and issue < LIMITING and kind is not Kind.DRAM):
         for name, share in k.stalls[:2]:
             text = f"stall {name.replace('_', ' ')}: {percent(share)} of the time of a warp"
             found.append((text, share, STALL))
@@ -192,7 +175,7 @@ class _Rate(NamedTuple):
 
     @property
     def evidence(self) -> Evidence:
-        return Evidence(self.text, self.share, BOUND, Provenance.MODELLED)
+        return Evidence(self.text, self.share, LIMITING, Provenance.MODELLED)
 
 
 def _rates(facts: Facts) -> list[_Rate]:
@@ -202,12 +185,13 @@ def _rates(facts: Facts) -> list[_Rate]:
         text = f"the compulsory bytes alone are {percent(share)} of the measured {name} bandwidth"
         found.append(_Rate(Kind.DRAM, "DRAM", share, text))
     m, machine = facts.m, facts.machine
-    peak = machine.peak(m.problem.precision) if machine else None
+    peak = machine.fastest(m.problem.precision, m.flops_per_second) if machine else None
     if peak and m.executed_flops:
-        share, precision = m.flops_per_second / peak, m.problem.precision or "floating-point"
+        share = m.flops_per_second / peak.measured
+        precision = peak.level if peak.kind == "tensor" else m.problem.precision or "floating-point"
         text = f"the executed FLOPs are {percent(share)} of the measured {precision} peak"
-        if m.device != "cpu" and m.fma_share is not None:
-            share /= (1 + m.fma_share) / 2
+        if m.device != "cpu" and m.fma_share is not None and peak.kind != "tensor":
+            share /= mix_limit(m.fma_share)
             text += f", {percent(share)} of the peak with {percent(m.fma_share)} FMAs"
         found.append(_Rate(Kind.COMPUTE, f"{precision} arithmetic", share, text))
     # Requested bytes may hit in L1, so they are evidence only of the utilisation of L1.
@@ -223,7 +207,7 @@ def _from_rates(rates: list[_Rate], others: list[Evidence], unknown: str) -> Lim
     """The limiter with the largest share; unknown if the share is below the threshold."""
     rates = sorted((r for r in rates if r.share <= NO_LIMIT), key=lambda rate: -rate.share)
     evidence = tuple([*(rate.evidence for rate in rates), *others])
-    if not rates or rates[0].share < LEANING:
+    if not rates or rates[0].share < LIMITING:
         return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown)
     kind, unit, share, _ = rates[0]
     return Limiter(kind=kind, unit=unit, share=share, evidence=evidence, unknown=unknown)
@@ -236,7 +220,7 @@ def _without_counters(facts: Facts) -> Limiter:
     others = []
     if m.kernels:
         blocks = max(math.prod(kernel.grid) for kernel in m.kernels)
-        if processors and blocks < processors and all(rate.share < LEANING for rate in rates):
+        if processors and blocks < processors and all(rate.share < LIMITING for rate in rates):
             text = _blocks_on(blocks, processors)
             work = Evidence(text, blocks, processors, Provenance.COMPILED)
             evidence = (work, *(rate.evidence for rate in rates))

@@ -21,7 +21,7 @@ class Target:
     """One counted metric that a step should change."""
 
     title: str  # in tables
-    unit: str  # "%" (a fraction), "B", or empty
+    unit: str  # "%" (a fraction), "B", "B/s", or empty
     lower: bool  # whether the step should reduce it
     value: _Value  # raises KeyError or ZeroDivisionError if it is unknown
 
@@ -56,7 +56,9 @@ TARGETS: dict[Step, Target] = {
         "used issue slots", "%", _RAISE, lambda p: p["sm_active"] * p["issue_active"]
     ),
     Step.OCCUPANCY: Target("achieved occupancy", "%", _RAISE, lambda p: p["occupancy"]),
-    Step.IN_FLIGHT: Target("DRAM bandwidth", "B", _RAISE, lambda p: p["dram_bytes"] / p["seconds"]),
+    Step.IN_FLIGHT: Target(
+        "DRAM bandwidth", "B/s", _RAISE, lambda p: p["dram_bytes"] / p["seconds"]
+    ),
     Step.WIDER: Target(
         "global memory instructions", "", _LOWER, lambda p: p["load_requests"] + p["store_requests"]
     ),

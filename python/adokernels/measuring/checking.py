@@ -11,6 +11,7 @@ from adokernels.measuring.protocol import sweep
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, check_options
 from adokernels.records.checked import CheckResult
+from adokernels.text import require
 
 
 def check(
@@ -64,6 +65,7 @@ def check(
     if not isinstance(ladder, Ladder):
         raise TypeError(f"ladder must be a routine or a ladder, got {type(ladder).__name__}")
     check_options(ladder, args, options, check)
+    require((Iterable, type(None)), "names of variants", against=against)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
     if reason := ours.why_unavailable:

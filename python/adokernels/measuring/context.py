@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import subprocess
+import time
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -67,17 +68,90 @@ def context(device: str) -> dict[str, Any]:
     }
     if cuda:
         facts |= {"device": _core.resolve_device(device), "cuda": cuda}
-        facts["nvidia_smi"] = _nvidia_smi(cuda["uuid"])
+        facts["nvidia_smi"] = _state_of_gpu(cuda["uuid"])
     return facts
 
 
-def _nvidia_smi(uuid: str) -> dict[str, str]:
+class Contention:
+    """Observes what other processes use from its creation on.
+
+    It is made after everything that precedes the samples, because the GPU must be idle.
+
+    Parameters
+    ----------
+    device
+        The device of the samples.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._uuid = "" if device == "cpu" else str(_core.cuda_properties(device)["uuid"])
+        self._before = _state_of_gpu(self._uuid) if self._uuid else {}
+        self._gpu = _other_work(self._uuid) if self._uuid else {}
+        self._processors, self._own = _processor_seconds(), time.process_time()
+        self._start = time.perf_counter()
+
+    def facts(self, *, waits: bool) -> dict[str, Any]:
+        """What other processes have used; see :func:`adokernels.records.contention.objection`.
+
+        Parameters
+        ----------
+        waits
+            Whether the samples contain the waits of threads for a processor.
+        """
+        elapsed = time.perf_counter() - self._start
+        own = time.process_time() - self._own
+        found: dict[str, Any] = {"waits": waits}
+        if self._processors and (now := _processor_seconds()):
+            busy, steal = (end - start for start, end in zip(self._processors, now, strict=True))
+            found |= {
+                "processors": os.cpu_count(),
+                "other_processes": max(busy - own, 0) / elapsed,
+                "steal": steal / elapsed,
+            }
+        if self._uuid:
+            after = _other_work(self._uuid)
+            most = {name: max(value, after[name]) for name, value in self._gpu.items()}
+            found |= most | {"nvidia_smi_before": self._before}
+        return found
+
+
+def _processor_seconds() -> tuple[float, float] | None:
+    """Seconds that all processes and the hypervisor used since the system started, if known."""
+    with suppress(OSError, ValueError):
+        with Path("/proc/stat").open(encoding="ascii") as file:
+            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+        tick = os.sysconf("SC_CLK_TCK")
+        return (user + nice + system + irq + softirq) / tick, steal / tick
+    return None
+
+
+def _other_work(uuid: str) -> dict[str, int]:
+    """The number of other processes on an idle GPU, and its utilisation by them in percent.
+
+    nvidia-smi averages the utilisation over up to one second. It is read only if there are other
+    processes, because this second must not include own work.
+    """
+    processes = used = 0
+    with suppress(OSError, subprocess.SubprocessError):
+        listed = _nvidia_smi(uuid, "--query-compute-apps=pid").split()
+        processes = sum(pid.isdecimal() and int(pid) != os.getpid() for pid in listed)
+        if processes:
+            time.sleep(1)
+            digits = _nvidia_smi(uuid, "--query-gpu=utilization.gpu").partition(" ")[0]
+            used = int(digits) if digits.isdecimal() else 0
+    return {"gpu_processes": processes, "gpu_utilization": used}
+
+
+def _state_of_gpu(uuid: str) -> dict[str, str]:
     """Temperature, power and throttle reasons of a device, or the error."""
-    parts = (uuid[0:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:])
-    query = f"--query-gpu={','.join(_SMI_FIELDS)}"
-    command = ["nvidia-smi", query, "--format=csv,noheader", f"--id=GPU-{'-'.join(parts)}"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        answer = _nvidia_smi(uuid, f"--query-gpu={','.join(_SMI_FIELDS)}")
     except (OSError, subprocess.SubprocessError) as error:
         return {"error": f"{error} {getattr(error, 'stdout', '') or ''}".strip()}
-    return dict(zip(_SMI_FIELDS, map(str.strip, answer.stdout.split(",")), strict=False))
+    return dict(zip(_SMI_FIELDS, map(str.strip, answer.split(",")), strict=False))
+
+
+def _nvidia_smi(uuid: str, query: str) -> str:
+    parts = (uuid[0:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:])
+    command = ["nvidia-smi", query, "--format=csv,noheader", f"--id=GPU-{'-'.join(parts)}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout

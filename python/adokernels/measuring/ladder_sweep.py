@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from adokernels import _core
-from adokernels.measuring.context import context
+from adokernels.measuring.context import Contention, context
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
@@ -18,11 +18,13 @@ from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.registry import routines
 from adokernels.model.routine import batch_option
+from adokernels.model.values import Errors
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
+from adokernels.text import failure
 
 #: Fields of the cost of a call that a Measurement also has.
 _COSTS = ["flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions"]
@@ -69,38 +71,52 @@ def measure_ladder(
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
     profiles: dict[str, Profile] = {}
     interrupted = False
+    contention = Contention(device_id)
+    used_by_others: dict[str, Any] = {}
     try:
         problem.load(problem.values)
-        settings.sample(samplers, device, display)
+        try:
+            settings.sample(samplers, device, display)
+        finally:
+            used_by_others = contention.facts(waits=any(s.waits for s in samplers))
+            checks.skip_failed(samplers)
         problem.forget()  # the memory may have changed since the first check
-        checks.repeat(calls)
+        checks.repeat({name: c for name, c in calls.items() if name not in checks.skipped})
         if metrics:
             problem.load(problem.values)
             counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
             for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
                 label = variants[name].label if name in variants else name
-                profile = collect(counted[name], label, metrics, settings.cache, device_id)
-                if profile.kernels:
-                    profiles[name] = profile
+                with (of_variants | of_peers)[name].warned_of_errors("no counters"):
+                    profile = collect(counted[name], label, metrics, settings.cache, device_id)
+                    if profile.kernels:
+                        profiles[name] = profile
     except KeyboardInterrupt:
         interrupted = True
         if not any(sampler.seconds for sampler in of_variants.values()):
             raise
     for name, sampler in (of_variants | of_peers).items():
         if not sampler.seconds:
-            checks.skipped[name] = "interrupted"
+            checks.skipped.setdefault(name, "interrupted")
     calls = {name: call for name, call in calls.items() if name not in checks.skipped}
 
     reached, session, described = clock_reached(samplers), uuid.uuid4().hex, inputs_of(problem)
     shared: dict[str, Any] = {"device": device, "cache": settings.cache, "session": session}
-    shared["context"] = context(device_id)
+    shared["context"] = context(device_id) | {"contention": used_by_others}
 
     def result(sampler: Sampler, fields: dict[str, Any], *, checked: bool = True) -> Measurement:
         return Measurement(**fields, **shared, **sampler.record(reached, checked=checked))
 
     def checked_fields(name: str) -> dict[str, Any]:
-        found = {"problem": described, "error": checks.errors[name], "profile": profiles.get(name)}
-        return {**found, "variant": name}
+        found: dict[str, Any] = {
+            "problem": described,
+            "profile": profiles.get(name),
+            "variant": name,
+        }
+        if errors := checks.errors[name]:
+            names = ("error", "error_ulp", "error_relative")
+            found |= dict(zip(names, errors, strict=True))
+        return found
 
     measurements = [
         result(
@@ -119,7 +135,7 @@ def measure_ladder(
         stages=tuple(
             result(sampler, _of_variant(*stage) | {"problem": inputs_of(stage.call.problem)})
             for stage, sampler in zip(stages, of_stages, strict=True)
-            if sampler.seconds
+            if sampler.seconds and sampler.name not in checks.skipped
         ),
         peers=tuple(
             result(
@@ -128,7 +144,7 @@ def measure_ladder(
                 checked=checks.errors[name] is not None,
             )
             for name, sampler in of_peers.items()
-            if sampler.seconds
+            if name not in checks.skipped
         ),
     )
 
@@ -138,8 +154,8 @@ class _Checks:
 
     def __init__(self, checker: Checker, display: ProgressDisplay) -> None:
         self._checker, self._display = checker, display
-        #: The error of each variant and peer in its last check, or None if it was not checked.
-        self.errors: dict[str, float | None] = {}
+        #: The largest errors of each variant and peer, or None if it was not checked.
+        self.errors: dict[str, Errors | None] = {}
         #: The reason why each of the other variants and peers has no measurement.
         self.skipped: dict[str, str] = {}
 
@@ -149,6 +165,12 @@ class _Checks:
             yield
         except ValueError as error:
             self.skipped[name] = f"{error}{when}"
+
+    def skip_failed(self, samplers: Sequence[Sampler]) -> None:
+        """Skip the variants, peers and stages that raised an exception during timing."""
+        for sampler in samplers:
+            if sampler.error:
+                self.skipped[sampler.name] = f"{failure(sampler.error)} (during timing)"
 
     def prepared(
         self, ladder: Ladder, problem: Problem, runs: Mapping[str, Run]
@@ -176,7 +198,13 @@ class _Checks:
         """Run the peers, and return those that return a correct result or no result."""
         right = {}
         for name in self._display.each("checking", works):
-            returned = works[name]()
+            try:
+                returned = works[name]()
+            except _core.CudaError:
+                raise
+            except Exception as error:  # any error of the user's code
+                self.skipped[name] = f"{failure(error)} (during the check)"
+                continue
             with self._skipped_if_wrong(name):
                 self.errors[name] = None if returned is None else self._checker.peer(returned)
                 right[name] = works[name]
@@ -186,7 +214,8 @@ class _Checks:
         """Check the variants again after timing; skip those with a wrong result."""
         for name in self._display.each("checking again", calls):
             with self._skipped_if_wrong(name, " (after timing)"):
-                self.errors[name] = self._checker.after(calls[name])
+                before, after = self.errors[name], self._checker.after(calls[name])
+                self.errors[name] = before.combined(after) if before and after else None
 
 
 def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) -> dict[str, Any]:

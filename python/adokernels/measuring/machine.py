@@ -1,4 +1,7 @@
-"""The ceilings of a device: measured by the `ceilings` routine, and theoretical figures."""
+"""The ceilings of a device: measured by the `ceilings` routine, and theoretical figures.
+
+The host link is measured with the copies of the library.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.measuring.context import context, device_name, device_type, last_level_cache_bytes
@@ -22,12 +27,16 @@ from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.model.problem import Call
 from adokernels.model.registry import ceilings
 from adokernels.records.loading import read_record
-from adokernels.records.machine import Ceiling, Machine
+from adokernels.records.machine import ROOF, Ceiling, Machine, contradictions
 from adokernels.records.record import SCHEMA
+from adokernels.records.statistics import median_interval
+from adokernels.text import require
 
 #: Maximum and minimum number of samples per ceiling. After this time in seconds, sampling ends as
 #: soon as the minimum is reached.
 _SAMPLES, _MIN_SAMPLES, _SAMPLING_SECONDS = 20, 5, 1.5
+#: Number of times that contradictory ceilings are measured again.
+_RETRIES = 2
 _GIB = 1 << 30
 #: Maximum size of a file of ceilings in bytes, and maximum number of such files.
 _LARGEST_FILE, _MOST_FILES = 1 << 20, 100
@@ -50,18 +59,49 @@ _LANES: dict[int, tuple[int, int]] = {
 # (NVIDIA Ampere GA102 whitepaper).
 _NEAREST_BYTES = {**dict.fromkeys(_LANES, 128), 75: 64}
 
+# Dense FLOPs (INT8: operations) per cycle and multiprocessor of tensor cores by compute capability,
+# from NVIDIA's whitepapers of the architectures. A figure is 0 where products of one capability
+# differ, as GeForce and workstation boards do.
+_TENSOR_TYPES = ("FP64", "TF32", "BF16", "FP16", "FP8", "INT8")
+_TENSOR_FLOPS: dict[int, tuple[int, ...]] = {
+    75: (0, 0, 0, 0, 0, 2048),
+    80: (128, 1024, 2048, 2048, 0, 4096),
+    90: (256, 2048, 4096, 4096, 8192, 8192),
+    100: (128, 4096, 8192, 8192, 16384, 16384),
+    **dict.fromkeys((86, 89), (0, 0, 0, 0, 0, 2048)),
+}
+#: Lowest compute capability with each type. Products of float64 are fast on few GPUs.
+_SINCE = {"TF32": 80, "BF16": 80, "FP16": 75, "FP8": 89, "INT8": 75}
+_WITH_FP64 = (80, 90, 100)
+#: Bytes of both operands, or of the result if it is larger, per element of a matrix.
+_PER_ELEMENT = {"FP64": 16, "TF32": 8, "BF16": 4, "FP16": 4, "FP8": 2, "INT8": 4}
+#: Random elements of a matrix; larger matrices repeat them.
+_RANDOM = 1 << 20
+
+#: Bytes of a copy between host and device. A multiple of 3.
+_LINK_BYTES = 3 << 26
+
 
 @dataclass(frozen=True)
 class _Case:
-    """One ceiling to measure: a variant of `ceilings`, and a working set that selects the level."""
+    """One ceiling to measure: a variant of `ceilings`, and a working set that selects the level.
+
+    Copies of the host link have no variant. A theoretical figure that depends on an assumption is
+    dropped if the measurement disproves it.
+    """
 
     variant: str
-    kind: Literal["bandwidth", "compute"]
+    kind: Literal["bandwidth", "compute", "link", "tensor"]
     level: str
     operation: str
     bytes: int
     theoretical: float | None = None
     basis: str = ""
+    assumed: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.level} {self.operation}"
 
 
 def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
@@ -79,7 +119,10 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     Machine
         Bandwidth of DRAM (copy, read, write), of the caches and of a GPU's shared memory (read),
         and peaks of FMAs and additions in FP64 and FP32, with the number of threads that CPU
-        variants use. Theoretical figures come from queried device properties, where known.
+        variants use. For a GPU, also bandwidths of its link to the host, and peaks of the tensor
+        cores if cuBLAS is installed. Theoretical figures come from queried device properties, where
+        known. A ceiling that contradicts another one or varies widely is measured again. If it
+        still does, it is left out, and ``refused`` contains the reason.
 
     Notes
     -----
@@ -87,6 +130,7 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     ``~/.cache/adokernels``: one per device, thread count, instruction set, version and list of
     ceilings.
     """
+    require((str, type(None)), "a str", device=device)
     where = _core.resolve_device(device or _core.device())
     with displayed(False) as silent:
         return measured_machine(where, silent, refresh=refresh)
@@ -98,19 +142,22 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
     path = _cache_path(device, facts)
     if not refresh and (known := _known(path, device)):
         return known
-    cases = display.each("measuring", _cases(device), lambda c: f"{c.level} {c.operation}")
-    found = Machine(
+    cases = list(_cases(device))
+    shown = display.each("measuring", cases, lambda case: case.name)
+    found, refused = _accepted(device, _all_measured(device, shown), cases)
+    result = Machine(
         device=device_type(device),
         name=device_name(device),
         threads=_core.max_threads() if device == "cpu" else 0,
-        ceilings=tuple(_measure(device, case) for case in cases),
+        ceilings=found,
         context=facts,
+        refused=refused,
     )
     with suppress(OSError):  # in a read-only home directory, every run measures the ceilings again
         path.parent.mkdir(parents=True, exist_ok=True)
-        found.save(path)
+        result.save(path)
         _remove_old_files(path.parent)
-    return found
+    return result
 
 
 def stored_machine(device: str) -> Machine | None:
@@ -140,12 +187,16 @@ def _remove_old_files(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _cache_path(device: str, facts: dict[str, Any]) -> Path:
+def cache_folder() -> Path:
+    """The folder of stored ceilings and scans."""
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        folder = Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
+        return Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
     except RuntimeError:  # the user has no home directory, as in some containers
-        folder = Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
+        return Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
+
+
+def _cache_path(device: str, facts: dict[str, Any]) -> Path:
     identity = [device_type(device), SCHEMA, facts["adokernels"], facts["device_name"]]
     if device == "cpu":
         identity += [facts["threads"], facts["isa"], _core.caches()]
@@ -154,20 +205,59 @@ def _cache_path(device: str, facts: dict[str, Any]) -> Path:
         identity += [gpu["uuid"], gpu["driver_version"], gpu["multiprocessors"]]
     identity.append([(case.variant, case.level, case.bytes) for case in _cases(device)])
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    return folder / f"machine-{device_type(device)}-{digest}.json"
+    return cache_folder() / f"machine-{device_type(device)}-{digest}.json"
+
+
+def _all_measured(device: str, cases: Iterable[_Case]) -> dict[str, Ceiling | str]:
+    """Measure ceilings; instead of a ceiling that cannot be measured, return the reason."""
+    found: dict[str, Ceiling | str] = {}
+    for case in cases:
+        try:
+            found[case.name] = _measure(device, case)
+        except (_NotMeasurable, _core.CudaError, MemoryError) as error:
+            if case.kind not in ("link", "tensor"):
+                raise
+            found[case.name] = str(error)
+    return found
+
+
+def _accepted(
+    device: str, found: dict[str, Ceiling | str], cases: Sequence[_Case]
+) -> tuple[tuple[Ceiling, ...], dict[str, str]]:
+    """Measure contradictory ceilings again; return the accepted ones, and reasons for the others.
+
+    DRAM copy is always returned, because shares of the roof refer to it.
+    """
+    for retry in range(_RETRIES + 1):
+        measured = tuple(c for c in found.values() if isinstance(c, Ceiling))
+        wrong = contradictions(measured)
+        if not wrong or retry == _RETRIES:
+            break
+        found |= _all_measured(device, [case for case in cases if case.name in wrong])
+    reasons = {name: c for name, c in found.items() if isinstance(c, str)} | wrong
+    return tuple(c for c in measured if c.name not in wrong or c.name == ROOF), reasons
+
+
+class _NotMeasurable(Exception):
+    """A ceiling that needs what this machine lacks; the message is the reason."""
 
 
 def _measure(device: str, case: _Case) -> Ceiling:
     """The best of several samples, because no code should exceed a ceiling."""
-    source = np.random.default_rng(0).random(case.bytes // 8)
+    if case.kind == "link":
+        return _measure_link(device, case)
     in_cache = case.level != "DRAM"
+    source = _source(case)
 
     def prepare(passes: int) -> Call:
-        return ceilings.problem(source, passes=passes, device=device).prepare(case.variant)
+        problem = ceilings.problem(source, passes=passes, device=device)
+        if reason := problem.why_not(case.variant):
+            raise _NotMeasurable(reason)
+        return problem.prepare(case.variant)
 
     def work_of(call: Call) -> float:
         cost = call.cost
-        return cost.executed_flops if case.kind == "compute" else cost.requested_bytes
+        return cost.requested_bytes if case.kind == "bandwidth" else cost.executed_flops
 
     call = prepare(1)
     once = min(call.sample(False, 1)[0] for _ in range(3))
@@ -175,13 +265,117 @@ def _measure(device: str, case: _Case) -> Ceiling:
         # With less work, a single delay by the scheduler would dominate the time of a pass.
         call = prepare(math.ceil(max(_SECONDS / once, _MIN_WORK / work_of(call))))
         call.sample(False, 3)
-    seconds, start = math.inf, time.perf_counter()
-    for taken in range(_SAMPLES):
-        if taken >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
+    samples = _sampled(lambda: call.sample(not in_cache, 1)[0])
+    return _ceiling(case, work_of(call), samples)
+
+
+def _sampled(sample: Callable[[], float]) -> list[float]:
+    samples: list[float] = []
+    start = time.perf_counter()
+    while len(samples) < _SAMPLES:
+        if len(samples) >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
             break
-        seconds = min(seconds, call.sample(not in_cache, 1)[0])
-    known: dict[str, Any] = {k: v for k, v in vars(case).items() if k not in ("variant", "bytes")}
-    return Ceiling(measured=work_of(call) / seconds, **known)
+        samples.append(sample())
+    return samples
+
+
+def _ceiling(case: _Case, work: float, samples: Sequence[float]) -> Ceiling:
+    low, high = median_interval(samples)
+    measured, theoretical, basis = work / min(samples), case.theoretical, case.basis
+    if theoretical and case.assumed and measured > theoretical:
+        theoretical, basis = None, ""
+    return Ceiling(
+        kind=case.kind,
+        level=case.level,
+        operation=case.operation,
+        measured=measured,
+        theoretical=theoretical,
+        basis=basis,
+        spread=(high - low) / float(np.median(samples)),
+    )
+
+
+def _measure_link(device: str, case: _Case) -> Ceiling:
+    """The fastest copies between host and device, by the host's clock, in touched host memory.
+
+    Pageable memory is copied by the library, in chunks with all threads, and by cudaMemcpy: the
+    faster one is the ceiling.
+    """
+    pinned, way = case.operation.startswith("pinned"), case.operation.partition(" ")[2]
+    samples: list[list[float]] = []
+    with closing(_core.BlockCopies(device)) as copies:
+        # The library does not divide elements of 3 bytes into chunks, so cudaMemcpy copies them.
+        for dtype in map(np.dtype, ["u1"] if pinned else ["u1", "V3"]):
+            count = case.bytes // dtype.itemsize
+            begun: list[Callable[[], Any]] = []
+            for direction in ("to device", "to host"):
+                if way not in (direction, "both ways"):
+                    continue
+                host = (
+                    _core.empty_pinned(case.bytes, "u1") if pinned else np.empty(case.bytes, "u1")
+                )
+                host[:] = 1
+                pair = (copies.empty((count,), dtype), host.view(dtype))
+                begun.append(
+                    partial(copies.upload, *pair)
+                    if direction == "to device"
+                    else partial(copies.download, pair[1], pair[0], 0)
+                )
+
+            def copy(begun: Sequence[Callable[[], Any]] = begun) -> float:
+                start = time.perf_counter()
+                for pending in [begin() for begin in begun]:
+                    pending.wait()
+                _core.synchronize(device)
+                return time.perf_counter() - start
+
+            copy()
+            samples.append(_sampled(copy))
+    ways = 2 if way == "both ways" else 1
+    peak, basis = _pcie_bandwidth(str(_core.cuda_properties(device)["pci_bus_id"]))
+    known: dict[str, Any] = {
+        "theoretical": ways * peak or None,
+        "basis": f"{basis} x {ways}" if peak else "",
+    }
+    # Some GPUs are connected by another link than PCIe.
+    case = replace(case, **known, assumed=True)
+    return _ceiling(case, ways * case.bytes, min(samples, key=min))
+
+
+def _pcie_bandwidth(bus_id: str) -> tuple[float, str]:
+    """Bytes per second in one direction of a device's PCIe link, and the formula; 0 if unknown.
+
+    The link must be in use, because it is slower when idle. Headers of packets are not deducted.
+    """
+    folder = Path("/sys/bus/pci/devices") / bus_id
+    try:
+        speed = float((folder / "current_link_speed").read_text("utf-8").split()[0])
+        width = int((folder / "current_link_width").read_text("utf-8"))
+    except (OSError, ValueError, IndexError):
+        return 0.0, ""
+    code, words = (0.8, "8b/10b") if speed < 8 else (128 / 130, "128b/130b")
+    return 1e9 * speed * width * code / 8, f"{width} lanes x {speed:g} GT/s, {words}"
+
+
+def _source(case: _Case) -> NDArray[Any]:
+    """Random elements. Zeros would need less power, so that the clocks would be higher.
+
+    Tensor cores get numbers from -1 to 1; FP8 (E4M3) random bytes below 2, and INT8 random bytes.
+    """
+    random = np.random.default_rng(0)
+    if case.kind != "tensor":
+        return random.random(case.bytes // 8)
+    values: NDArray[Any] = random.uniform(-1, 1, _RANDOM)
+    name = case.level.split()[0]
+    if name in ("FP8", "INT8"):
+        values = random.integers(0, 256, _RANDOM, dtype=np.uint8)
+        if name == "FP8":
+            values &= 0b1011_1111  # without the highest bit of the exponent
+    elif name == "BF16":
+        values = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    else:
+        values = values.astype({"FP64": "f8", "TF32": "f4", "FP16": "f2"}[name])
+    return np.resize(values, case.bytes // values.itemsize)
 
 
 def _cases(device: str) -> Iterator[_Case]:
@@ -202,7 +396,8 @@ def _cpu_cases() -> Iterator[_Case]:
     clock, cores = _cpu_clock(), min(threads, _core.cores())
     for level, width in (("FP64", lanes), ("FP32", 2 * lanes)):
         basis = f"{cores} cores x {clock / 1e9:.2f} GHz x 2 pipes (assumed) x {width} lanes"
-        yield from _compute_cases("", level, 4096, cores * clock * 2 * width, basis)
+        for case in _compute_cases("", level, 4096, cores * clock * 2 * width, basis):
+            yield replace(case, assumed=True)
 
 
 def _cpu_clock() -> float:
@@ -236,6 +431,25 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
     for level, lanes in (("FP64", fp64), ("FP32", fp32)):
         basis = f"{units} multiprocessors x {hertz / 1e9:.2f} GHz x {lanes} lanes"
         yield from _compute_cases("cuda_", level, eight_waves, units * hertz * lanes, basis)
+
+    # Matrices with 8192 rows keep all multiprocessors busy; products of float64 take longer.
+    rows = 8192 if gpu["memory_bytes"] >= 8 * _GIB else 4096
+    per_cycle = _TENSOR_FLOPS.get(gpu["compute"], (0,) * len(_TENSOR_TYPES))
+    for name, flops in zip(_TENSOR_TYPES, per_cycle, strict=True):
+        if not _has_tensor(gpu["compute"], name):
+            continue
+        size = _PER_ELEMENT[name] * (4096 if name == "FP64" else rows) ** 2
+        peak = units * hertz * flops
+        text = f"{units} multiprocessors x {hertz / 1e9:.2f} GHz x {flops}" if peak else ""
+        known: dict[str, Any] = {"theoretical": peak or None, "basis": text}
+        yield _Case(f"cuda_mma_{name.lower()}", "tensor", f"{name} tensor", "mma", size, **known)
+    for memory in ("pageable", "pinned"):
+        for way in ("to device", "to host", "both ways"):
+            yield _Case("", "link", "host link", f"{memory} {way}", _LINK_BYTES)
+
+
+def _has_tensor(compute: int, name: str) -> bool:
+    return compute in _WITH_FP64 if name == "FP64" else compute >= _SINCE[name]
 
 
 def _compute_cases(

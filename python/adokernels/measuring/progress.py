@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from adokernels.process import is_terminal
 from adokernels.text import printable
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class ProgressDisplay:
             expand=True,
             auto_refresh=False,
             # Otherwise, a measured function's output to a pipe would appear on this console.
-            redirect_stdout=sys.stdout.isatty(),
+            redirect_stdout=is_terminal(sys.stdout),
             disable=in_jupyter or not self._shown,
         )
         self._output: Any = None  # an output of the current cell that can be replaced

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from adokernels import _core
-from adokernels.measuring.context import context
+from adokernels.measuring.context import Contention, context
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import bound_call, require_counters
@@ -22,6 +22,7 @@ from adokernels.model.problem import Block
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
+from adokernels.text import require
 
 
 def measure(
@@ -73,12 +74,14 @@ def measure(
     Raises
     ------
     ValueError
-        If the variant's result is wrong, or it cannot solve the problem.
+        If the variant's result is wrong, it raises an exception, or it cannot solve the problem.
+        Exceptions of a callable are raised unchanged.
     Unavailable
         If the variant cannot run here.
     """
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
+    require((str, type(None)), "a str", device=device)
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -104,8 +107,12 @@ def measure(
     where = device or "cpu"
     handle = 0 if where == "cpu" else stream_handle(stream, where)
     sampler = Sampler.of_function(work, where, cold=settings.cold, stream=handle)
+    contention = Contention(where)
     with displayed(False) as silent:
         settings.sample([sampler], sampler.device, silent)
+    if sampler.error:
+        raise sampler.error
+    used_by_others = contention.facts(waits=bool(sampler.waits))
     useful, compulsory = float(flops or 0), float(bytes or 0)
     return Measurement(
         routine="callable",
@@ -117,7 +124,7 @@ def measure(
         bytes=compulsory,
         executed_flops=useful,
         requested_bytes=compulsory,
-        context=context(where),
+        context=context(where) | {"contention": used_by_others},
         **sampler.record(clock_reached([sampler])),
     )
 
@@ -185,12 +192,14 @@ def sweep(
     -------
     Sweep
         Variants that decline the problem, are unavailable or compute a wrong result are not timed;
-        ``skipped`` gives the reasons. The stages of pipelines are also timed, each separately, and
-        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
-        attribute ``interrupted`` is true.
+        ``skipped`` gives the reasons, also of variants and peers that raise an exception. The
+        stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
+        the sweep contains the measurements until then, and its attribute ``interrupted`` is true.
 
     Raises
     ------
+    CudaError
+        If the GPU fails while a variant runs.
     KeyboardInterrupt
         If Ctrl-C is pressed before the first sample of a variant, or a second time.
     MemoryError
@@ -209,6 +218,10 @@ def sweep(
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
     check_options(routine, args, options, sweep)
+    require(Iterable, "an iterable of variants", extra=extra)
+    require((Iterable, type(None)), "names of variants", variants=variants)
+    require((Mapping, type(None)), "a mapping from names of variants to blocks", blocks=blocks)
+    require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
     settings = Settings(cache, precision, seconds)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,23 +24,29 @@ from adokernels import _core
 from adokernels.measuring.context import device_type
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
+from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
 from adokernels.records.measurement import UNCHECKED, Cache
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
+from adokernels.text import failure, percent, require
 
-#: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
-Sample = tuple[float, float, bool]
+#: Seconds per call, mean SM clock in Hz (0 if unknown), whether launch overhead was hidden, and the
+#: longest time per call that a thread waited for a processor (negative if unknown).
+Sample = tuple[float, float, bool, float]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
-# After the time limit, sampling continues until there are FEWEST_SAMPLES samples, but at most up to
-# this multiple of the limit. Regardless of the limit, it continues until there are at least
-# _MIN_SAMPLES_IF_SLOW samples.
+_CHECKED = 5  # rounds between two looks at the intervals
+# After the time limit, sampling continues until there are FEWEST_SAMPLES undisturbed samples, but
+# at most up to this multiple of the limit. Regardless of the limit, it continues until there are at
+# least _MIN_SAMPLES_IF_SLOW samples.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
 # Target duration of a warm sample, far above the clock's resolution.
 _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
 _MAX_CALLS = 256  # per warm sample; the driver's queue holds about 1000 launches
-# Samples below this fraction of the clock that the run has reached count as throttled.
-_THROTTLED = 0.8
+# The share of throttled or disturbed samples above which a measurement is flagged.
+_FLAGGED = 0.1
+# The comparison of two variants is precise enough if one is faster by more than this fraction.
+_CLEARLY_FASTER = 0.1
 # CUDA events have a resolution of half a microsecond, which shows in samples shorter than this.
 _COARSE_SECONDS = 20e-6
 
@@ -57,10 +65,13 @@ class Sampler:
     calls: int = 1  # per sample
     seconds: list[float] = field(default_factory=list)  # per call, of each sample
     clocks: list[float] = field(default_factory=list)  # SM clock in Hz of each sample
+    waits: list[float] = field(default_factory=list)  # for a processor, in seconds per call
     blocked: bool = True  # whether the launch overhead of every sample was hidden
     spent: float = 0.0  # seconds spent on sampling, including the eviction of caches
     stopped: str = ""  # why no more samples are needed; empty while more are needed
     exhausted: bool = False  # whether no more samples are allowed
+    error: Exception | None = None  # raised by the function; it is not sampled any more
+    warnings: list[str] = field(default_factory=list)  # flags that do not come from samples
 
     @classmethod
     def of_call(cls, call: Call, *, cold: bool, name: str = "") -> Sampler:
@@ -84,6 +95,29 @@ class Sampler:
 
         return cls(take, device_type(device), name)
 
+    @contextmanager
+    def stopped_by_errors(self) -> Iterator[None]:
+        """Stop sampling if the function raises, so that the samples of the others are kept.
+
+        CudaError is raised, because no other function could use the GPU after most of them.
+        """
+        try:
+            yield
+        except _core.CudaError:
+            raise
+        except Exception as error:  # any error of the user's code
+            self.error, self.stopped, self.exhausted = error, "failed", True
+
+    @contextmanager
+    def warned_of_errors(self, words: str) -> Iterator[None]:
+        """Flag the measurement, which remains valid, if something else with the function fails."""
+        try:
+            yield
+        except _core.CudaError:
+            raise
+        except Exception as error:  # any error of the user's code
+            self.warnings.append(f"{words}: {failure(error)}")
+
     def warm_up(self, *, warm: bool) -> None:
         """Run until code is loaded and clocks have risen; choose the number of calls per sample."""
         start, runs, seconds, spent = time.perf_counter(), 0, math.inf, 0.0
@@ -103,25 +137,41 @@ class Sampler:
         if self.before:
             self.before()
         start = time.perf_counter()
-        seconds, clock, blocked = self.take(self.calls)
+        seconds, clock, blocked, waited = self.take(self.calls)
         self.spent += time.perf_counter() - start
         self.seconds.append(seconds)
         if clock:
             self.clocks.append(clock)
+        if waited >= 0:
+            self.waits.append(waited)
         self.blocked &= blocked
         count = len(self.seconds)
-        needed = FEWEST_SAMPLES if self.spent <= _OVERTIME * budget else _MIN_SAMPLES_IF_SLOW
-        late = self.spent > budget and count >= needed
+        late = self.spent > budget and self._are_enough(overtime=self.spent > _OVERTIME * budget)
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
-        if count >= _MIN_SAMPLES and count % 5 == 0:
-            low, high = median_interval(self.seconds)
-            if (high - low) / 2 / float(np.median(self.seconds)) <= precision:
+        if count >= _MIN_SAMPLES and count % _CHECKED == 0:
+            usable = self.series.usable
+            low, high = median_interval(usable)
+            if (
+                len(usable) >= _MIN_SAMPLES
+                and (high - low) / 2 / float(np.median(usable)) <= precision
+            ):
                 self.stopped = "converged"
                 return
         if self.exhausted:
             self.stopped = "time" if late else "count"
+
+    def _are_enough(self, *, overtime: bool) -> bool:
+        """Whether there are enough samples to stop when the time is used up."""
+        count = len(self.seconds)
+        if overtime:
+            return count >= _MIN_SAMPLES_IF_SLOW
+        # A round of two variants is undisturbed only if both samples are. If few samples are
+        # undisturbed, there will be no verdict, and more samples do not help.
+        undisturbed = 1 - self.series.waited
+        hopeless = undisturbed < FEWEST_UNDISTURBED
+        return count * (1 if hopeless else undisturbed**2) >= FEWEST_SAMPLES
 
     def done(self, budget: float) -> float:
         """The completed fraction: 1 if stopped, else the fraction of the budget that is used."""
@@ -129,20 +179,28 @@ class Sampler:
 
     def flags(self, reached: float, *, checked: bool = True) -> tuple[str, ...]:
         """Warnings about the result; `reached` is the clock that the run reached."""
-        flags = [] if checked else [UNCHECKED]
+        flags = [*self.warnings, *([] if checked else [UNCHECKED])]
         if not self.blocked:
             flags.append("launch overhead included")
         if self.device == "cuda" and float(np.median(self.seconds)) * self.calls < _COARSE_SECONDS:
             flags.append("near the clock's resolution")
-        if self.clocks and np.mean(np.asarray(self.clocks) < _THROTTLED * reached) > 0.1:
+        if self.clocks and np.mean(np.asarray(self.clocks) < THROTTLED * reached) > _FLAGGED:
             flags.append("throttled")
+        if self.seconds and (share := self.series.waited) > _FLAGGED:
+            flags.append(f"disturbed: {percent(share)} of the samples waited for a processor")
         return tuple(flags)
+
+    @property
+    def series(self) -> Series:
+        """The samples so far."""
+        return Series(np.array(self.seconds), np.array(self.waits), np.array(self.clocks))
 
     def record(self, reached: float, *, checked: bool = True) -> dict[str, Any]:
         """The fields of a Measurement that come from sampling."""
         return {
             "samples": np.asarray(self.seconds),
             "clocks": np.asarray(self.clocks),
+            "waits": np.asarray(self.waits),
             "calls_per_sample": self.calls,
             "stopped": self.stopped or "interrupted",
             "flags": self.flags(reached, checked=checked),
@@ -164,20 +222,53 @@ def sample_interleaved(
 ) -> None:
     """Take one sample of every sampler per round, in random order, until all have stopped.
 
-    A sampler is sampled until all samplers have converged or its time is used up, because the speed
-    of the others depends on the code that runs before them, and ratios are computed per round.
+    A sampler is sampled until all samplers and the ratios of their times have converged, or its
+    time is used up, because the speed of the others depends on the code that runs before them, and
+    ratios are computed per round. A disturbed sample stays in the record and does not count. A
+    sampler whose function raises an exception is not sampled any more; it keeps the exception.
     """
     for sampler in display.each("warming up", samplers, lambda s: s.name):
-        sampler.warm_up(warm=warm)
+        with sampler.stopped_by_errors():
+            sampler.warm_up(warm=warm)
     display.begin_timing(len(samplers), budget * len(samplers))
-    while not all(sampler.stopped for sampler in samplers):
+    while not _are_done(samplers, precision):
         active = [sampler for sampler in samplers if not sampler.exhausted]
         random.shuffle(active)
         for sampler in active:
             if display.is_due():
                 done = [each.done(budget) for each in samplers]
                 display.show(sampler.name, sum(part == 1 for part in done), sum(done))
-            sampler.sample(precision=precision, budget=budget)
+            with sampler.stopped_by_errors():
+                sampler.sample(precision=precision, budget=budget)
+
+
+def _are_done(samplers: Sequence[Sampler], precision: float) -> bool:
+    """Whether no sampler needs a further round."""
+    if not all(sampler.stopped for sampler in samplers):
+        return False
+    if all(sampler.exhausted for sampler in samplers):
+        return True
+    count = max(len(sampler.seconds) for sampler in samplers)
+    return count % _CHECKED == 0 and all(
+        _is_precise(ours, theirs, precision)
+        for i, ours in enumerate(samplers[1:])
+        for theirs in {id(s): s for s in (samplers[0], samplers[i])}.values()
+        if not (ours.exhausted or theirs.exhausted)
+    )
+
+
+def _is_precise(ours: Sampler, theirs: Sampler, precision: float) -> bool:
+    """Whether the ratio of two variants is precise enough for a verdict.
+
+    Half of its 99.9 % interval must be below `precision`, or one variant clearly faster. The end of
+    sampling thus does not depend on which of two similar variants has been faster so far: this
+    would increase the number of wrong verdicts.
+    """
+    found = judge(ours.series, theirs.series, paired=True)
+    low, high = found.interval
+    if low > 1 + _CLEARLY_FASTER or high < 1 - _CLEARLY_FASTER:
+        return True
+    return (high - low) / 2 / found.ratio <= precision
 
 
 @dataclass(frozen=True)
@@ -191,6 +282,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.cache not in ("cold", "warm"):
             raise ValueError(f"cache must be 'cold' or 'warm', got {self.cache!r}")
+        require(Real, "a number", seconds=self.seconds)
         require_finite(seconds=self.seconds, precision=self.precision)
 
     @property
@@ -213,5 +305,6 @@ class Settings:
 def require_finite(**limits: float | None) -> None:
     """Reject limits that are negative or not finite."""
     for name, value in limits.items():
+        require((Real, type(None)), "a number", **{name: value})
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

@@ -3,77 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings
 from adokernels.model.ladder import Variant, check_options
-from adokernels.model.problem import Block
-from adokernels.records.measurement import Cache, Measurement
-from adokernels.records.shown import ShownAsTables
-from adokernels.records.statistics import Verdict
-from adokernels.records.sweep import Sweep
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A block shape and the values of a variant's parameters."""
-
-    block: Block
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """For example ``"32 x 8, TILE=32"``."""
-        words = [f"{name}={value}" for name, value in self.parameters.items()]
-        return ", ".join([" x ".join(map(str, self.block)), *words])
-
-
-@dataclass(frozen=True, repr=False)
-class Tuning(ShownAsTables):
-    """The settings of one variant, measured in the same rounds; the default comes first.
-
-    Attributes
-    ----------
-    variant
-        The variant.
-    settings
-        The settings, by the names of their measurements in the sweep.
-    sweep
-        One measurement per setting with a correct result.
-    """
-
-    variant: Variant
-    settings: Mapping[str, Setting]
-    sweep: Sweep
-
-    @property
-    def default(self) -> Measurement | None:
-        """The measurement of the default setting, or None if it failed."""
-        first = next(iter(self.settings))
-        return next((m for m in self.sweep if m.variant == first), None)
-
-    @property
-    def best(self) -> Setting:
-        """The fastest setting that is significantly faster than the default, else the default."""
-        default = self.default
-        for m in sorted(self.sweep, key=lambda m: m.seconds):
-            if default is None or m is default or m.compare(default).verdict is Verdict.FASTER:
-                return self.settings[m.variant]
-        raise ValueError(f"no setting of {self.variant.label} computes a correct result")
-
-    def use(self, setting: Setting | None = None) -> None:
-        """Make a setting the variant's default for this session.
-
-        Parameters
-        ----------
-        setting
-            One of ``settings``. Default: ``best``.
-        """
-        chosen = setting or self.best
-        self.variant.ladder.set_default(self.variant.name, chosen.block, chosen.parameters)
+from adokernels.records.measurement import Cache
+from adokernels.records.tuning import Setting, Tuning
 
 
 def tune(
@@ -137,4 +74,5 @@ def tune(
     title = f"{variant.label} on {problem.device_id}, {cache}"
     with displayed(progress) as display, display.measurement(title):
         sweep = measure_ladder(ladder, problem, runs, Settings(cache, precision, seconds), display)
-    return Tuning(variant, settings, sweep)
+    names = {"routine": variant.ladder.name, "variant": variant.name}
+    return Tuning(**names, settings=settings, sweep=sweep, ladder=variant.ladder)

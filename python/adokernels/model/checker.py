@@ -7,6 +7,9 @@ repeated with other values in the same memory, which detects results that were c
 The other values and their expected result are computed once per sweep and are the same for all
 variants, because each variant sees them only after it was timed. A check leaves its values in the
 memory: load the values to be timed afterwards.
+
+If the reference is too slow for the whole result, a random part of it is checked: the task's spot
+check. The operands are always the ones that are timed.
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
 from adokernels.model.problem import Values
 from adokernels.model.values import exchanged, is_array, rotated
+from adokernels.text import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Call, Problem
+    from adokernels.model.values import Errors
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
@@ -47,18 +52,14 @@ class Checker:
         self._rng = np.random.default_rng()
         arrays = sum(o.nbytes for o in problem.host_arguments if is_array(o))
         results = sum(math.prod(r.shape) * r.dtype.itemsize for r in problem.result_types)
-        # Other operands, two expected results, and a temporary copy of a result.
-        require_host_memory(arrays + 3 * results, f"checks of {ladder.name}")
-        self._first = self._sparse() or problem.values
-        self._first.expected  # noqa: B018
+        # Other operands, two expected results, and a temporary copy of a result. An expected result
+        # in higher precision takes twice as much.
+        copies = 7 if problem.task.exact and not problem.task.spot_check else 3
+        require_host_memory(arrays + copies * results, f"checks of {ladder.name}")
+        problem.values.expected  # noqa: B018
 
-    @property
-    def sparsified(self) -> bool:
-        """Whether checks use sparsified operands, because the reference is too slow."""
-        return self._first is not self._problem.values
-
-    def before(self, call: Call) -> float | None:
-        """Check a variant before timing; return its error, or None for a ceiling.
+    def before(self, call: Call) -> Errors | None:
+        """Check a variant before timing; return its errors, or None for a ceiling.
 
         Own variants are also checked on edge cases. The built-in ones have the contract tests.
         """
@@ -66,9 +67,9 @@ class Checker:
             for problem in self._edge_cases:
                 if not problem.why_not(call.variant):
                     self._check(problem, call, problem.values, views=True)
-        return self._check(self._problem, call, self._first)
+        return self._check(self._problem, call, self._problem.values)
 
-    def after(self, call: Call) -> float | None:
+    def after(self, call: Call) -> Errors | None:
         """Check a variant after timing, with other values in the memory that was timed.
 
         For own variants, two elements of each operand are exchanged first. This detects a variant
@@ -82,34 +83,29 @@ class Checker:
             raise ValueError(_ELSEWHERE)
         return error
 
-    def peer(self, returned: Any) -> float | None:
-        """The error of a result of another function, which must not share memory with an operand.
+    def peer(self, returned: Any) -> Errors | None:
+        """The errors of a result of another function, which must not share memory with an operand.
 
-        It is None if the expected result was computed from sparsified operands.
+        They are None if the check needs results for other operands, which a peer cannot compute.
         """
-        if self.sparsified:
+        values = self._problem.values
+        if len(values.runs) > 1:
             return None
         _require_no_view(returned, self._problem.arguments)
-        return self._error(returned, self._problem.values)
+        return values.check(_result_on_host(returned))
 
     # --- Values -----------------------------------------------------------------------------------
 
     @cached_property
     def _second(self) -> Values:
         """The values with which variants are checked after timing."""
-        return self._sparse() or self._changed(rotated)
-
-    def _sparse(self) -> Values | None:
-        """A random sample of the terms, or None if the reference is fast enough for all of them."""
-        problem, sparsify = self._problem, self._problem.task.sparsified
-        operands = sparsify(*problem.host_arguments, **problem.options) if sparsify else None
-        return Values(problem.task, operands, problem.options) if operands else None
+        return self._changed(rotated)
 
     def _changed(self, change: Callable[[Any, np.random.Generator], Any]) -> Values:
-        """A changed copy of the first values."""
-        problem, base = self._problem, self._first.operands
+        """A changed copy of the values that are timed."""
+        problem = self._problem
         operands = []
-        for array, guarded in zip(base, problem.guarded_operands, strict=True):
+        for array, guarded in zip(problem.host_arguments, problem.guarded_operands, strict=True):
             other = change(array, self._rng) if is_array(array) else array
             if isinstance(guarded, GuardedArray) and guarded.shares_elements:
                 other = guarded.copy_with_layout(other)
@@ -133,8 +129,8 @@ class Checker:
 
     def _check(
         self, problem: Problem, call: Call, values: Values, *, views: bool = False
-    ) -> float | None:
-        """The error of a variant's results; every failure is raised as ValueError."""
+    ) -> Errors | None:
+        """The errors of a variant's results; every failure is raised as ValueError."""
         try:
             if call.problem is not problem:
                 call = problem.prepare(call.variant, call.block if call.block else None)
@@ -148,20 +144,22 @@ class Checker:
         except MemoryError:
             raise
         except Exception as error:  # any error of the user's code
-            text = str(error)
-            if not _is_wrong(error):
-                text = f"it fails with {type(error).__name__}: {text}"
+            text = str(error) if _is_wrong(error) else failure(error)
             raise ValueError(f"{text} ({problem})") from error
 
-    def _run(self, call: Call, values: Values, views: bool) -> float | None:
-        problem = call.problem
-        ceiling = self._ladder[call.variant].ceiling
+    def _run(self, call: Call, values: Values, views: bool) -> Errors | None:
+        results = [self._result(call, each, views) for each in values.runs]
+        return None if self._ladder[call.variant].ceiling else values.check(*results)
+
+    def _result(self, call: Call, values: Values, views: bool) -> Any:
+        """Run a variant once; return a copy of its result on the host, or None for a ceiling."""
+        problem, ceiling = call.problem, self._ladder[call.variant].ceiling
         problem.load(values)
         try:
             problem.poison()
-            returned, error = call.run(), None
+            returned, result = call.run(), None
             if not ceiling:
-                error = self._error(problem.results() if returned is None else returned, values)
+                result = problem.results() if returned is None else _result_on_host(returned)
             if returned is not None and not views:
                 arrays = (g.memory for g in problem.guarded_operands if isinstance(g, GuardedArray))
                 _require_no_view(returned, list(arrays))
@@ -169,24 +167,14 @@ class Checker:
         except BaseException:
             problem.forget()
             raise
-        return error
-
-    def _error(self, returned: Any, values: Values) -> float:
-        """The error of results, which can be arrays of any library."""
-        for array in returned if isinstance(returned, tuple) else (returned,):
-            if library_of(array) is None and not np.isscalar(array):
-                raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-        several = isinstance(returned, tuple)
-        result = tuple(map(on_host, returned)) if several else on_host(returned)
-        return self._problem.task.check(result, values.expected, values.unit)
+        return result
 
     def _is_elsewhere(self, call: Call) -> bool:
         """Whether a function on a GPU computes its results on another stream.
 
-        Sparsified operands are not tested, because the expected result of rotated values would take
-        too long.
+        It is not tested if a check needs several results.
         """
-        if not call.selects_stream or (call.problem is self._problem and self.sparsified):
+        if not call.selects_stream or len(call.problem.values.runs) > 1:
             return False
         problem = call.problem
         changed = [rotated(o, self._rng) if is_array(o) else o for o in problem.host_arguments]
@@ -224,7 +212,7 @@ def runs_on_another_stream(call: Call, values: Values) -> bool:
     finally:
         problem.forget()
     try:
-        problem.task.check(found, values.expected, values.unit)
+        values.check(found)
     except ValueError:
         return False
     return True
@@ -242,6 +230,19 @@ def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[in
             return None
         pointers.append(facts["data"][0])
     return pointers
+
+
+def _result_on_host(returned: Any) -> Any:
+    """A copy of results on the host, which can be arrays of any library."""
+    several = isinstance(returned, tuple)
+    for array in returned if several else (returned,):
+        if library_of(array) is None and not np.isscalar(array):
+            raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
+    return tuple(map(_copy, returned)) if several else _copy(returned)
+
+
+def _copy(array: Any) -> Any:
+    return np.array(on_host(array))
 
 
 def _require_no_view(returned: Any, operands: Sequence[Any]) -> None:

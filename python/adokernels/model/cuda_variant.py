@@ -24,6 +24,7 @@ from adokernels.model.source import Source, SourcePart
 from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.model.values import host_operands, is_array
 from adokernels.records.sass import Sass
+from adokernels.text import require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -361,6 +362,8 @@ def cuda_variant(
     """
     if not isinstance(source, str):
         raise TypeError(f"source must be a str, got {type(source).__name__}")
+    words = "a mapping from names to values"
+    require((Mapping, type(None)), words, parameters=parameters)
     given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]
     shapes = given if any(isinstance(b, list | tuple) for b in given) else [block]
     several = {key: tuple(values) for key, values in (parameters or {}).items()}

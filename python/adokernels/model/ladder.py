@@ -7,12 +7,16 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from adokernels import _core
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
 from adokernels.model.source import Source, diff_of
 from adokernels.model.values import host_operands
+from adokernels.records.inputs import Inputs
 from adokernels.records.shown import ShownAsTables
+from adokernels.text import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -192,6 +196,7 @@ class Variant(ABC):
         KeyError
             If the ladder has no variant with this name.
         """
+        require((Variant, str), "a variant or its name", other=other)
         after = self.ladder[other] if isinstance(other, str) else other
         return diff_of(self.source, after.source)
 
@@ -267,6 +272,7 @@ class Ladder(ShownAsTables, ABC):
             If the devices of operands, variant and `device` disagree, or if a call with these
             operands would raise a ValueError.
         """
+        require((str, type(None)), "a str", device=device)
         check_options(self, args, options, Ladder.problem)
         refuse_dask_arrays("problem", args, options)
         core, on_device = self.task.core, any(map(is_on_device, [*args, *options.values()]))
@@ -327,7 +333,8 @@ class Ladder(ShownAsTables, ABC):
         Returns
         -------
         Choice
-            ``variant``, ``reason``, and ``skipped``: why each later variant is skipped.
+            ``variant``, ``reason``, and ``skipped``: why each later variant is skipped. With a GPU,
+            ``pays_off`` states whether it pays off for NumPy arrays, copies included.
 
         Raises
         ------
@@ -426,6 +433,16 @@ def refuse_dask_arrays(function: str, args: Sequence[Any], options: Mapping[str,
         )
 
 
+def _inputs_of(ladder: Ladder, args: Sequence[Any], options: Mapping[str, Any]) -> Inputs | None:
+    """The operands and options of a call, or None if an operand is not a NumPy array."""
+    names = ladder.keywords or ()
+    given = {**dict(zip(names, args, strict=False)), **options}
+    arrays = {name: given.pop(name) for name in ladder.task.names(len(names)) if name in given}
+    if not all(isinstance(a, np.ndarray) for a in arrays.values()):
+        return None
+    return Inputs.of([(n, a.shape, str(a.dtype)) for n, a in arrays.items()], given)
+
+
 def choose(
     ladder: Ladder,
     args: Sequence[Any],
@@ -448,7 +465,8 @@ def choose(
     """
     if core := ladder.task.core:
         name, later = core.choose(tuple(args), dict(options), device, out, gpu)
-        return Choice(ladder.name, name, ladder[name].device, dict(later))
+        problem = None if gpu else _inputs_of(ladder, args, options)
+        return Choice(ladder.name, name, ladder[name].device, dict(later), problem)
     kind = (device or "cpu").partition(":")[0]
     skipped: dict[str, str] = {}
     for variant in reversed([v for v in ladder.variants if v.device == kind]):

@@ -146,6 +146,7 @@ def ladder(
     reference
         A function of the operands and options that returns the expected result or a tuple of
         results. It can compute in higher precision than the variants; `dtype` must then be given.
+        The errors in ulp and relative are meaningful only with higher precision.
     flops
         Useful FLOPs of a problem, as a number or a function of the operands. Default: 0.
     bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,14 +15,28 @@ import numpy as np
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import is_on_device, memory_of, on_host
-from adokernels.model.values import as_tuple, exchange, is_array, same_bytes
+from adokernels.model.values import (
+    SAME_VALUES,
+    Errors,
+    as_tuple,
+    exchange,
+    is_array,
+    largest_errors,
+    narrowed,
+    same_bytes,
+)
+from adokernels.names import find
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from adokernels.model.task import Task
+    from numpy.typing import NDArray
+
+    from adokernels.model.task import SpotCheck, Task
+
+    Arrays = tuple[NDArray[Any], ...]
 
 Block = tuple[int, ...]
 
@@ -35,21 +50,75 @@ class ResultType(NamedTuple):
 
 
 class Values:
-    """Values of the operands on the host, and the expected result, computed at its first use."""
+    """Values of the operands on the host, and the expected result, computed at its first use.
+
+    If the task's reference is too slow for all of it, a random part is expected.
+    """
 
     def __init__(self, task: Task, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
         self.operands, self._task, self._options = tuple(operands), task, options
 
     @cached_property
-    def expected(self) -> Any:
-        """The expected result or a tuple of results."""
-        return self._task.expected(*self.operands, **self._options)
+    def _spot(self) -> SpotCheck | None:
+        choose = self._task.spot_check
+        return choose(*self.operands, **self._options) if choose else None
 
     @cached_property
-    def unit(self) -> Any:
+    def _exact(self) -> Any:
+        """The expected result in higher precision, as far as the task computes it so."""
+        if self._spot:
+            return self._spot.exact
+        return (self._task.exact or self._task.expected)(*self.operands, **self._options)
+
+    @cached_property
+    def expected(self) -> Any:
+        """The expected result or a tuple of results."""
+        if self._task.exact is None:
+            return self._exact
+        found = tuple(map(narrowed, as_tuple(self._exact)))
+        return found if isinstance(self._exact, tuple) else found[0]
+
+    @cached_property
+    def _unit(self) -> Any:
         """The unit of each element's error, or None for the default."""
+        if self._spot:
+            return self._spot.unit
         unit = self._task.error_unit
         return unit(*self.operands, **self._options) if unit else None
+
+    @cached_property
+    def runs(self) -> tuple[Values, ...]:
+        """The values with which a variant runs once each, so that its results can be checked."""
+        if self._spot is None or self._spot.counterpart is None:
+            return (self,)
+        return self, Values(self._task, self._spot.counterpart, self._options)
+
+    def check(self, *results: Any) -> Errors:
+        """The errors of the result of each run; ValueError if they are wrong."""
+        spot, result = self._spot, results[0]
+        if spot is None or spot.counterpart is None:
+            sample = spot.sample if spot else None
+            error = self._task.check(result, self.expected, self._unit, sample)
+            parts = tuple(map(sample.of, as_tuple(result))) if sample else as_tuple(result)
+            return self._errors(error, parts, as_tuple(self._exact))
+        first, second = map(as_tuple, results)
+        found, for_others = ([(r.dtype, r.shape) for r in arrays] for arrays in (first, second))
+        if found != for_others:
+            raise ValueError(f"wrong result: {found}, with other values {for_others}")
+        sums = tuple(spot.factor * a + b for a, b in zip(first, second, strict=True))
+        error = self._task.check(sums, self.expected, self._unit)
+        # The sum contains two independent errors.
+        weight = math.hypot(spot.factor, 1)
+        exact = tuple(each / weight for each in as_tuple(self._exact))
+        return self._errors(error, tuple(each / weight for each in sums), exact, first)
+
+    def _errors(self, in_unit: float, results: Arrays, exact: Arrays, at: Arrays = ()) -> Errors:
+        """All errors; those in ulp and relative are None for results that must be exact."""
+        errors = Errors(in_unit)
+        for got, right, here in itertools.zip_longest(results, exact, at):
+            if self._task.allowed(got.dtype) > SAME_VALUES and got.dtype.kind in "iufc":
+                errors = errors.combined(Errors(in_unit, *largest_errors(got, right, here)))
+        return errors
 
 
 @dataclass(frozen=True)
@@ -65,12 +134,15 @@ class Choice:
     skipped : dict of str to str
         Later variants of the ladder, starting with the last, and why each is skipped: it cannot
         run here, it cannot solve the problem, or another variant is faster for the problem.
+    problem : Inputs or None
+        The operands and options, if all operands are NumPy arrays.
     """
 
     routine: str
     variant: str
     device: str
     skipped: dict[str, str]
+    problem: Inputs | None = None
 
     @property
     def reason(self) -> str:
@@ -80,8 +152,19 @@ class Choice:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
         return f"It is the last variant of the ladder that is not skipped ({reasons})."
 
+    @property
+    def pays_off(self) -> str:
+        """Whether a GPU pays off for these NumPy arrays, copies included, in a sentence.
+
+        It is measured if :func:`adokernels.scan` has stored it with ``copies=True``, else modelled
+        from stored ceilings. It is empty without a GPU, and for arrays of other libraries.
+        """
+        sentence: str = find("pays_off")(self)
+        return sentence
+
     def __repr__(self) -> str:
-        return f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
+        words = f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
+        return " ".join(filter(None, [words, self.pays_off]))
 
 
 class Runnable(Protocol):
@@ -345,8 +428,8 @@ class Call(ABC):
         """A function that is called before each sample, outside of the timed interval."""
         return None
 
-    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool]:
-        """Take one sample: seconds per call, SM clock in Hz, whether launch overhead was hidden."""
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
+        """Take one sample: see :data:`adokernels.measuring.sampling.Sample`."""
         return _core.sample(self.timed, self.problem.device_id, cold, repeats, 0)
 
     def kernels(self) -> Sequence[_core.KernelInfo]:

@@ -192,7 +192,7 @@ class BuiltInCall(Call):
         """Run the variant once."""
         self.timed.run()
 
-    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool]:
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take one sample; see :meth:`Call.sample`."""
         return _core.sample(self.timed, cold, repeats)
 

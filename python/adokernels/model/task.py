@@ -13,13 +13,14 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.model.values import (
+    Sample,
     as_tuple,
     difference,
-    first_difference,
     host_operands,
     is_array,
     random_array,
     scaled_problems,
+    worst_elements,
 )
 
 if TYPE_CHECKING:
@@ -96,6 +97,24 @@ class Signature:
 
 
 @dataclass(frozen=True)
+class SpotCheck:
+    """A random part of the expected result, for operands whose whole result takes too long.
+
+    Each one is new, so variants cannot know which part is checked.
+    """
+
+    #: The part of `exact`, and the unit of its errors.
+    exact: Any
+    unit: Any
+    #: The elements of the result that `exact` contains. None: all.
+    sample: Sample | None = None
+    #: For a result that is a sum over all operands: operands of a second call. `exact` is then
+    #: `factor` times the first result, plus the second result.
+    counterpart: tuple[Any, ...] | None = None
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
 class Task:
     """What a ladder computes, the allowed error, and the problems to run.
 
@@ -126,9 +145,11 @@ class Task:
     #: Maps random operands to operands with meaningful values, for example indices within range.
     #: Default: the operands do not change.
     adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
-    #: Maps the arguments of `expected` to operands of the same shapes with mostly zero terms, or to
-    #: None if `expected` is fast enough. Every variant does the same work on these operands.
-    sparsified: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
+    #: `expected` before it is rounded to the type of the result. Default: `expected` is exact.
+    exact: Callable[..., Any] | None = None
+    #: Maps the arguments of `expected` to a random check for problems on which `exact` takes too
+    #: long, or to None if it is fast enough.
+    spot_check: Callable[..., SpotCheck | None] | None = None
     #: The problems that compute-sanitizer and the contract tests run.
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
     #: The problems whose measured ladders are stored, by name, as additional arguments of
@@ -151,28 +172,43 @@ class Task:
 
     # --- Results ----------------------------------------------------------------------------------
 
-    def check(self, result: Any, expected: Any, unit: Any = None) -> float:
-        """The difference in `unit`; if too large, ValueError locates the first wrong element."""
+    def check(
+        self, result: Any, expected: Any, unit: Any = None, sample: Sample | None = None
+    ) -> float:
+        """The difference in `unit`; if too large, ValueError describes the worst elements.
+
+        `expected` and `unit` contain the elements of `sample`, by default all elements.
+        """
         results, exact = as_tuple(result), as_tuple(expected)
         if len(results) != len(exact):
             raise ValueError(f"wrong result: {len(results)} arrays, expected {len(exact)}")
         units = unit if isinstance(unit, tuple) else (unit,) * len(exact)
-        return max(map(self._checked, results, exact, units))
+        errors = map(self._checked, results, exact, units, [sample] * len(exact))
+        return max(errors)
 
-    def _checked(self, got: NDArray[Any], exact: NDArray[Any], unit: Any) -> float:
+    def _checked(
+        self, got: NDArray[Any], exact: NDArray[Any], unit: Any, sample: Sample | None
+    ) -> float:
         wanted = self.rounded(exact)
-        if got.dtype == wanted.dtype and got.shape == wanted.shape:
-            error = difference(got.astype(exact.dtype, copy=False), exact, unit)
-            if error <= self._allowed(wanted.dtype):
-                return error
-        raise ValueError(f"wrong result: {first_difference(got, wanted)}")
+        shape = sample.shape if sample else wanted.shape
+        if got.dtype != wanted.dtype or got.shape != shape:
+            found = f"{got.dtype} {got.shape}, expected {wanted.dtype} {shape}"
+            raise ValueError(f"wrong result: {found}")
+        if sample:
+            got = sample.of(got)
+        allowed, same_type = self.allowed(wanted.dtype), got.astype(exact.dtype, copy=False)
+        error = difference(same_type, exact, unit)
+        if error <= allowed:
+            return error
+        raise ValueError(f"wrong result: {worst_elements(same_type, exact, unit, allowed, sample)}")
 
     def rounded(self, expected: NDArray[Any]) -> NDArray[Any]:
         """An expected result in the element type of the results."""
         dtype = self.result_dtype
         return expected if dtype is None else expected.astype(dtype, copy=False)
 
-    def _allowed(self, dtype: np.dtype[Any]) -> float:
+    def allowed(self, dtype: np.dtype[Any]) -> float:
+        """The tolerance for results of this type."""
         if self.tolerance is not None:
             return self.tolerance
         if dtype.kind not in "fc":

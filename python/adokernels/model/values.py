@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 _HOSTILE = (1, 2, 31, 33, 64, 65, 127, 257)
 #: A tolerance that treats all NaNs as equal, and -0 as equal to 0.
 SAME_VALUES = float(np.nextafter(0.0, 1.0))
+_SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
+#: Elements out of tolerance that an error message describes.
+_SHOWN = 3
+#: The type of a result, by the next wider type, in which its reference is computed.
+_NARROWER = {
+    np.dtype(wide): np.dtype(narrow)
+    for wide, narrow in (
+        (np.float64, np.float32),
+        (np.longdouble, np.float64),
+        (np.clongdouble, np.complex128),
+    )
+}
 
 
 def is_array(operand: Any) -> bool:
@@ -111,39 +123,41 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
     got, want = np.asarray(result), np.asarray(expected)
     if got.shape != want.shape or got.dtype != want.dtype:
         return np.inf
-    if same_bytes(got, want):
-        return 0.0
+    return 0.0 if same_bytes(got, want) else float(np.max(element_errors(got, want, unit)))
+
+
+def element_errors(got: NDArray[Any], want: NDArray[Any], unit: Any = None) -> NDArray[Any]:
+    """The error of each element, as :func:`difference` defines it; 0 only for the same bytes."""
     if got.dtype.kind in "iu":
-        return float(np.max(np.maximum(got, want) - np.minimum(got, want)))
+        unsigned = f"u{got.dtype.itemsize}"  # the difference of signed integers can overflow
+        most, least = np.maximum(got, want), np.minimum(got, want)
+        return np.asarray(most.view(unsigned) - least.view(unsigned))
+    other_bytes = _bytes_of(got) != _bytes_of(want)
+    differs = other_bytes.reshape(*got.shape, got.dtype.itemsize).any(axis=-1)
     if got.dtype.kind not in "fc":
-        return np.inf
-    units = None if unit is None else np.broadcast_to(np.asarray(unit), want.shape)
-    special = ~np.isfinite(want)
-    if special.any():
-        if not np.array_equal(got[special], want[special], equal_nan=True):
-            return np.inf
-        got, want = got[~special], want[~special]
-        units = None if units is None else units[~special]
-    if not np.isfinite(got).all():
-        return np.inf
-    with np.errstate(over="ignore"):
-        wrong = np.abs(got - want)
-    if not wrong.any():
-        return SAME_VALUES
-    if units is None:
-        scale = float(np.max(np.abs(want), initial=0.0)) or 1.0
-        error = float(np.max(wrong, initial=0.0)) / scale
-    else:
-        differs = wrong > 0
-        with np.errstate(divide="ignore"):
-            error = float(np.max(wrong[differs] / units[differs], initial=0.0))
-    # The values differ even if the quotient has underflowed.
-    return max(error, 2 * SAME_VALUES)
+        return np.where(differs, np.inf, 0.0)
+    same = (got == want) | ((got != got) & (want != want))
+    with np.errstate(all="ignore"):
+        errors = np.abs(got - want) / _unit_of(want, unit)
+    # Comparisons with NaN are false. The values differ even if the quotient has underflowed.
+    errors = np.where(errors >= 0, np.maximum(errors, 2 * SAME_VALUES), np.inf)
+    return np.where(same, np.where(differs, SAME_VALUES, 0.0), errors)
+
+
+def _unit_of(want: NDArray[Any], unit: Any) -> Any:
+    """The unit of the errors of floating-point numbers, by default their largest magnitude."""
+    if unit is not None:
+        return np.asarray(unit)
+    return float(np.max(np.abs(want[np.isfinite(want)]), initial=0.0)) or 1.0
+
+
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
     """Compare all bits of two arrays of one type, in pieces to limit temporary memory."""
-    flat = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (got, want)]
+    flat = [_bytes_of(x) for x in (got, want)]
     piece = 64 << 20  # bytes
     return all(
         np.array_equal(flat[0][at : at + piece], flat[1][at : at + piece])
@@ -151,21 +165,112 @@ def same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
     )
 
 
-def first_difference(result: Any, expected: Any) -> str:
-    """Describe how many elements differ and where the first one is."""
-    for got, want in zip(as_tuple(result), as_tuple(expected), strict=True):
-        if got.shape != want.shape or got.dtype != want.dtype:
-            return f"{got.dtype} {got.shape}, expected {want.dtype} {want.shape}"
-        both_nan = (got != got) & (want != want)
-        wrong = ~((got == want) | both_nan)
-        if wrong.any():
-            index = tuple(int(i) for i in np.argwhere(wrong)[0])
-            count = int(np.count_nonzero(wrong))
-            return (
-                f"{count} of {want.size} elements differ, the first at {index}: "
-                f"{got[index]!r}, expected {want[index]!r}"
-            )
-    return "equal values, but different bytes"
+class Sample(NamedTuple):
+    """Elements of an array: its shape, and the flat indices of the elements."""
+
+    shape: tuple[int, ...]
+    flat: NDArray[np.int64]
+
+    def of(self, array: NDArray[Any]) -> NDArray[Any]:
+        """These elements of an array of this shape."""
+        return np.asarray(array[np.unravel_index(self.flat, self.shape)])
+
+
+def worst_elements(
+    got: NDArray[Any],
+    want: NDArray[Any],
+    unit: Any = None,
+    allowed: float = 0.0,
+    sample: Sample | None = None,
+) -> str:
+    """Count the elements out of tolerance and describe the worst ones, the worst first.
+
+    `got` and `want` have the same shape and type. `allowed` is the largest error in `unit`, as
+    :func:`difference` defines it. `sample` states which elements of a result they are.
+    """
+    errors = element_errors(got, want, unit).reshape(-1)
+    outside = np.flatnonzero(~(errors <= allowed))
+    left = errors[outside].astype(float)
+    units = np.broadcast_to(_unit_of(want, unit) if want.dtype.kind in "fc" else 1, want.shape)
+    lines = []
+    for _ in range(min(_SHOWN, outside.size)):
+        worst = int(np.argmax(left))
+        left[worst] = -1
+        i = int(outside[worst])
+        at = np.unravel_index(i, want.shape)
+        place = np.unravel_index(sample.flat[i], sample.shape) if sample else at
+        index = ", ".join(str(int(n)) for n in place)
+        detail = _detail(got[at], want[at], allowed * float(units[at]))
+        lines.append(f"at [{index}] is {got[at]}, expected {want[at]}{detail}")
+    verb = "is" if outside.size == 1 else "are"
+    elements = "randomly chosen elements" if sample else "elements"
+    count = f"{outside.size} of {want.size} {elements} {verb} out of tolerance"
+    return f"{count}: the worst " + "; the next ".join(lines)
+
+
+def _detail(got: Any, want: Any, allowed: float) -> str:
+    """The error of one element and its bound."""
+    if want.dtype.kind not in "iufc" or not (np.isfinite(got) and np.isfinite(want)):
+        return ""
+    if got == want:
+        return " (the same value, other bytes)"
+    if want.dtype.kind in "iu":
+        return f" (error {abs(int(got) - int(want))}, allowed {allowed:g})"
+    return f" (error {abs(got - want):.3g}, allowed {0 if allowed < _SMALLEST else allowed:.3g})"
+
+
+class Errors(NamedTuple):
+    """The largest errors of a result.
+
+    `in_unit` is in the task's unit. `ulp` and `relative` refer to the reference result in higher
+    precision, see :func:`largest_errors`; they are None if they do not apply.
+    """
+
+    in_unit: float
+    ulp: float | None = None
+    relative: float | None = None
+
+    def combined(self, other: Errors) -> Errors:
+        """The larger of each error; None if neither is known."""
+        known = ([v for v in pair if v is not None] for pair in zip(self, other, strict=True))
+        return Errors(*(max(values, default=None) for values in known))  # type: ignore[arg-type]
+
+
+def largest_errors(
+    got: NDArray[Any], exact: NDArray[Any], at: NDArray[Any] | None = None
+) -> tuple[float, float | None]:
+    """The largest difference from a reference in higher precision: in ulp, and relative.
+
+    One ulp is the distance between neighbouring numbers of the result's type at the reference; for
+    integers, it is 1. The relative error is relative to the magnitude of the reference, or to the
+    root mean square of all its elements if this is larger, so that elements near 0 do not determine
+    it. For integers, it is None. Elements that are not finite are omitted. With `at`, both refer to
+    these numbers instead of the reference.
+    """
+    with np.errstate(all="ignore"):
+        wide = got.astype(exact.dtype, copy=False)
+        if got.dtype.kind in "iu":
+            integers = exact.dtype.kind in "iu"
+            steps = element_errors(wide, exact) if integers else np.abs(wide - exact)
+            return float(np.max(steps, initial=0)), None
+        magnitudes = np.abs(exact if at is None else at)
+        ulps = np.spacing(magnitudes.astype(np.finfo(got.dtype).dtype)).astype(magnitudes.dtype)
+        errors = np.abs(wide - exact)
+        finite = np.isfinite(ulps) & np.isfinite(errors)
+        errors, magnitudes, ulps = errors[finite], magnitudes[finite], ulps[finite]
+        largest = np.max(magnitudes, initial=0) or 1
+        mean_square = np.mean((magnitudes / largest) ** 2) if errors.size else 0
+        scale = np.maximum(magnitudes, largest * np.sqrt(mean_square) or 1)
+        both = (np.max(values, initial=0) for values in (errors / ulps, errors / scale))
+        ulp, relative = (min(float(value), _LARGEST) for value in both)
+    return ulp, relative
+
+
+def narrowed(array: Any) -> NDArray[Any]:
+    """Round a reference result, computed in the next higher precision, to the result's type."""
+    array = np.asarray(array)
+    with np.errstate(over="ignore"):
+        return np.asarray(array.astype(_NARROWER[array.dtype]))
 
 
 def as_tuple(value: Any) -> tuple[NDArray[Any], ...]:

@@ -3,8 +3,6 @@
 from adokernels._core import Cost as Cost
 from adokernels.diagnosis.cards import Card as Card
 from adokernels.diagnosis.diagnosis import Diagnosis as Diagnosis
-from adokernels.measuring.tuning import Setting as Setting
-from adokernels.measuring.tuning import Tuning as Tuning
 from adokernels.model.problem import Choice as Choice
 from adokernels.model.source import Source as Source
 from adokernels.model.source import Diff as Diff
@@ -27,7 +25,11 @@ from adokernels.records.profile import KernelProfile as KernelProfile
 from adokernels.records.profile import Profile as Profile
 from adokernels.records.sass import KernelSass as KernelSass
 from adokernels.records.sass import Sass as Sass
+from adokernels.records.scan import BreakEven as BreakEven
+from adokernels.records.scan import Offload as Offload
 from adokernels.records.scan import Scan as Scan
 from adokernels.records.statistics import Comparison as Comparison
 from adokernels.records.statistics import Verdict as Verdict
 from adokernels.records.sweep import Sweep as Sweep
+from adokernels.records.tuning import Setting as Setting
+from adokernels.records.tuning import Tuning as Tuning

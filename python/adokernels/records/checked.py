@@ -60,7 +60,7 @@ class CheckResult(StoredRecord):
         lines = [f"{label} is correct."]
         if self.sweep:
             m = self.sweep[self.variant]
-            share = self.sweep.share_of_roof(m)
-            roof = f", {percent(share)} of the roof" if share else ""
-            lines.append(f"It takes {quantity(m.seconds, 's')}{roof}.")
+            nearest = self.sweep.nearest_limit(m)
+            limit = f", {percent(nearest.share)} of the {nearest.name}" if nearest else ""
+            lines.append(f"It takes {quantity(m.seconds, 's')}{limit}.")
         return "\n".join([*lines, *map(repr, self.comparisons.values())])

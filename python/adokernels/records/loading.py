@@ -20,8 +20,9 @@ from adokernels.records.record import SCHEMA
 from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
+from adokernels.records.tuning import Tuning
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan | Sass
+Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan | Sass | Tuning
 #: The class of each kind of stored record.
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: The class names of the records that higher packages define, by kind.

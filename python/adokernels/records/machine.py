@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from adokernels import _core
-from adokernels.records.forms import Context, Count, Device, Length, Positive, number_in
+from adokernels.records.forms import Amount, Context, Count, Device, Length, Positive, number_in
 from adokernels.records.record import Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
+from adokernels.text import NO_LIMIT, number, percent
 
 #: The ceiling that every machine must have.
-_ROOF = "DRAM copy"
+ROOF = "DRAM copy"
 _MOST_CEILINGS = 1000
+#: A ceiling is doubtful if the interval of its samples is wider than their median.
+_WIDEST = 1.0
+#: A measured ceiling may exceed the theoretical one by this factor, because clocks vary.
+_ABOVE_THEORY = 1.05
+#: A cache may be slower than the next level by this factor, because ceilings are samples.
+_SLOWER = 0.97
+#: Memory levels, the farthest one first. Shared memory has the data path of L1.
+_LEVELS = ("DRAM", "L3", "L2", "L1", "shared")
+#: The tensor cores that can compute products of problems of a precision.
+_TENSOR = {"FP64": "FP64 tensor", "FP32": "TF32 tensor"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,27 +35,36 @@ class Ceiling(Fields):
     Attributes
     ----------
     kind
-        ``"bandwidth"`` in bytes per second, ``"compute"`` in FLOPs per second, or
-        ``"instructions"`` in warp instructions per second.
+        ``"bandwidth"`` and ``"link"`` in bytes per second, ``"compute"`` and ``"tensor"`` in
+        FLOPs per second (INT8: integer operations), or ``"instructions"`` in warp instructions
+        per second.
     level
-        The memory level, ``"DRAM"``, ``"L3"``, ``"L2"``, ``"L1"`` or ``"shared"``; the precision,
-        ``"FP64"`` or ``"FP32"``; or ``"warp"``.
+        The memory level, ``"DRAM"``, ``"L3"``, ``"L2"``, ``"L1"`` or ``"shared"``; ``"host link"``;
+        the precision, ``"FP64"`` or ``"FP32"``; the type that tensor cores multiply, for example
+        ``"TF32 tensor"``; or ``"warp"``.
     operation
-        ``"copy"`` (read and write), ``"read"``, ``"write"``, ``"fma"``, ``"add"`` or ``"issue"``.
+        ``"copy"`` (read and write), ``"read"``, ``"write"``, ``"fma"``, ``"add"``, ``"mma"`` (a
+        product of dense matrices) or ``"issue"``; of the link, the host memory and the direction:
+        ``"pageable to device"``, ``"pinned to host"`` or ``"pinned both ways"``, which is the sum
+        of simultaneous copies in both directions.
     measured
         The best sample, per second: no code on this machine should exceed it.
     theoretical
         From queried properties at the stated clock, or None if they cannot be queried.
     basis
         The formula of the theoretical figure.
+    spread
+        The width of the 95 % interval of the median of the samples, relative to this median. With
+        fewer than 11 samples, the range replaces the interval. None in files of earlier versions.
     """
 
-    kind: Literal["bandwidth", "compute", "instructions"]
+    kind: Literal["bandwidth", "compute", "instructions", "link", "tensor"]
     level: str
     operation: str
     measured: Positive
     theoretical: Positive | None = None
     basis: str = ""
+    spread: Amount | None = None
 
     @property
     def name(self) -> str:
@@ -51,9 +72,59 @@ class Ceiling(Fields):
         return f"{self.level} {self.operation}"
 
 
+def contradictions(ceilings: Sequence[Ceiling]) -> dict[str, str]:
+    """Find ceilings that cannot be right, and state the reason for each name.
+
+    A ceiling is wrong if its samples vary by more than their median, if it exceeds the theoretical
+    figure by more than 5 %, if a cache is slower than a farther memory level, or if FMAs perform
+    fewer FLOPs per second than additions. Ceilings that are wrong by themselves are not compared
+    with others.
+    """
+    found = {}
+    for c in ceilings:
+        if c.spread is not None and c.spread > _WIDEST:
+            found[c.name] = f"the interval of its samples is {percent(c.spread)} of their median"
+        elif c.theoretical and c.measured > _ABOVE_THEORY * c.theoretical:
+            found[c.name] = (
+                f"it is {number(c.measured / c.theoretical)} times the theoretical figure"
+            )
+    read = {c.level: c for c in ceilings if c.operation == "read" and c.name not in found}
+    for place, level in enumerate(_LEVELS[1:], 1):
+        farther = [read[n] for n in _LEVELS[: min(place, 3)] if n in read]
+        fastest = max(farther, key=lambda c: c.measured, default=None)
+        if level in read and fastest and read[level].measured < _SLOWER * fastest.measured:
+            c = read.pop(level)
+            found[c.name] = _speed(c, fastest)
+    additions = {c.level: c for c in ceilings if c.operation == "add" and c.name not in found}
+    for c in ceilings:
+        added = additions.get(c.level) if c.operation == "fma" else None
+        if added and c.name not in found and c.measured < _SLOWER * added.measured:
+            found[c.name] = _speed(c, added)
+    return found
+
+
+def _speed(slow: Ceiling, fast: Ceiling) -> str:
+    return f"it has {percent(slow.measured / fast.measured)} of the speed of {fast.name}"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Machine(StoredRecord, ShownAsTables):
-    """The measured and theoretical ceilings of one device, at the thread count used."""
+    """The measured and theoretical ceilings of one device, at the thread count used.
+
+    Attributes
+    ----------
+    device, name
+        ``"cpu"`` or ``"cuda"``, and the name of the processor.
+    threads
+        Threads of CPU variants; 0 for a GPU.
+    ceilings
+        The measured ceilings. DRAM copy is always there.
+    context
+        Versions, settings and properties of the device.
+    refused
+        The reasons why ceilings are missing, by name: a contradiction that remained when they were
+        measured again, or a library that was not found. DRAM copy is kept even then.
+    """
 
     KIND = "machine"
 
@@ -62,16 +133,21 @@ class Machine(StoredRecord, ShownAsTables):
     threads: Count
     ceilings: Annotated[tuple[Ceiling, ...], Length(1, _MOST_CEILINGS)]
     context: Context = field(default_factory=dict)
+    refused: Annotated[Mapping[str, str], Length(0, _MOST_CEILINGS)] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Ceiling:
         """The ceiling with this name, for example ``"DRAM copy"`` or ``"FP64 fma"``."""
         for ceiling in self.ceilings:
             if ceiling.name == name:
                 return ceiling
+        if name in self.refused:
+            raise KeyError(f"the ceiling {name!r} was refused: {self.refused[name]}")
         names = [c.name for c in self.ceilings]
         raise KeyError(f"no ceiling {name!r}{_core.suggest(name, names)}")
 
-    def of_kind(self, kind: Literal["bandwidth", "compute"]) -> tuple[Ceiling, ...]:
+    def of_kind(
+        self, kind: Literal["bandwidth", "compute", "link", "tensor"]
+    ) -> tuple[Ceiling, ...]:
         """The ceilings of one kind, in the order measured (DRAM first, nearest memory last)."""
         return tuple(c for c in self.ceilings if c.kind == kind)
 
@@ -85,17 +161,27 @@ class Machine(StoredRecord, ShownAsTables):
     @property
     def roof(self) -> float:
         """Measured DRAM copy bandwidth, the limit of code that streams through memory."""
-        return self[_ROOF].measured
+        return self[ROOF].measured
 
-    def peak(self, precision: str | None) -> float | None:
-        """FLOPs per second that no code of a precision exceeds: its fastest ceiling.
+    def peak(self, precision: str | None, rate: float = 0.0) -> float | None:
+        """FLOPs per second that no code of a precision exceeds; see :meth:`fastest`."""
+        fastest = self.fastest(precision, rate)
+        return fastest.measured if fastest else None
 
-        If the precision is unknown, the fastest of all ceilings is used: a limit that is too high
-        misleads less than a limit that is too low.
+    def fastest(self, precision: str | None, rate: float = 0.0) -> Ceiling | None:
+        """The fastest ceiling of a precision: of FMAs, or of tensor cores if `rate` exceeds it.
+
+        `rate` is in FLOPs per second. Code that exceeds the FMA peak, such as the matrix product of
+        a library, uses tensor cores. If the precision is unknown, the fastest of all ceilings is
+        used: a limit that is too high misleads less than a limit that is too low.
         """
         compute = self.of_kind("compute")
         ours = [c for c in compute if c.level == precision]
-        return max((c.measured for c in ours or compute), default=None)
+        best = max(ours or compute, key=lambda c: c.measured, default=None)
+        tensor = [c for c in self.of_kind("tensor") if c.level == _TENSOR.get(precision or "")]
+        if best and tensor and rate > NO_LIMIT * best.measured:
+            return tensor[0]
+        return best
 
     @property
     def issue_rate(self) -> Ceiling | None:
@@ -124,6 +210,6 @@ class Machine(StoredRecord, ShownAsTables):
         )
 
     def _contradiction(self) -> str:
-        if all(ceiling.name != _ROOF for ceiling in self.ceilings):
-            return f"ceilings must contain {_ROOF!r}"
+        if all(ceiling.name != ROOF for ceiling in self.ceilings):
+            return f"ceilings must contain {ROOF!r}"
         return ""

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from adokernels.names import find
-from adokernels.records import statistics
+from adokernels.records import contention, statistics
 from adokernels.records.forms import (
     NOT_STORED,
     Amount,
@@ -31,7 +31,7 @@ from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.records.profile import Profile
 from adokernels.records.record import StoredRecord
 from adokernels.records.statistics import Comparison
-from adokernels.text import DIGITS, number, percent, prefix, printable, quantity
+from adokernels.text import DIGITS, number, percent, prefix, printable, quantity, require
 
 Cache = Literal["cold", "warm"]
 #: Flag of a peer whose result was not compared with the reference result.
@@ -61,6 +61,10 @@ class Measurement(StoredRecord):
         Seconds per call, one number per sample, in the order taken.
     clocks
         Mean SM clock during each sample, in Hz; empty if unknown.
+    waits
+        The longest time that a thread waited for a processor during each sample, in seconds per
+        call; empty if unknown. A sample is disturbed if it exceeds 5 % of its time. The median and
+        its interval are those of the undisturbed samples, unless too few samples are undisturbed.
     session
         Measurements with the same session were interleaved; their samples are paired by round.
     calls_per_sample
@@ -77,13 +81,22 @@ class Measurement(StoredRecord):
     kernels
         The kernels launched, with their resource usage; empty on the CPU.
     error
-        Largest difference from the reference result before timing, in the task's unit, or None if
+        Largest difference from the reference result in all checks, in the task's unit, or None if
         the result was not checked.
+    error_ulp
+        Largest difference from the reference result, computed in higher precision, in ulp of the
+        result's type at the reference: the distance between neighbouring numbers there, 1 for
+        integers. None if it was not computed, and for ladders whose results must be exact.
+    error_relative
+        Largest difference from that reference, relative to the magnitude of the reference or, if
+        this is larger, to the root mean square of all its elements. None as for `error_ulp`, and
+        for integers.
     stopped
         Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
-        resolution"``, ``"unchecked"``.
+        resolution"``, ``"unchecked"``, ``"disturbed: 43 % of the samples waited for a processor"``,
+        ``"no counters: "`` and the error while they were collected.
     context
         Machine, software and settings.
     machine
@@ -108,6 +121,7 @@ class Measurement(StoredRecord):
     ceiling: bool = False
     stages: tuple[tuple[str, str], ...] = ()
     clocks: Amounts = field(default_factory=lambda: np.empty(0))
+    waits: Amounts = field(default_factory=lambda: np.empty(0))
     session: str = ""
     calls_per_sample: Size = 1
     profile: Profile | None = None
@@ -115,6 +129,8 @@ class Measurement(StoredRecord):
     grid: Grid | None = None
     kernels: tuple[Kernel, ...] = ()
     error: Amount | None = None
+    error_ulp: Amount | None = None
+    error_relative: Amount | None = None
     stopped: str = ""
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)
@@ -128,17 +144,17 @@ class Measurement(StoredRecord):
     @property
     def seconds(self) -> float:
         """Median time of one call."""
-        return float(np.median(self.samples))
+        return float(np.median(self._series.usable))
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % confidence interval of the median, in seconds; see ``confidence``."""
-        return statistics.median_interval(self.samples)
+        return statistics.median_interval(self._series.usable)
 
     @property
     def confidence(self) -> float | None:
         """0.95, or None with fewer than 11 samples, because ``interval`` is then their range."""
-        return 0.95 if len(self.samples) >= statistics.FEWEST_SAMPLES else None
+        return 0.95 if len(self._series.usable) >= statistics.FEWEST_SAMPLES else None
 
     @property
     def noise(self) -> float:
@@ -248,12 +264,13 @@ class Measurement(StoredRecord):
             If one is cold and the other warm or if the problems differ, because these are different
             quantities; if the machines differ and `across_machines` is false.
         """
+        require(Measurement, "a measurement", other=other)
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = self._is_paired(other)
-        found = statistics.compare(self.samples, other.samples, paired=paired)
+        found = contention.judge(self._series, other._series, paired=paired)
         names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
         machines = [m.machine_title for m in (self, other)]
         if all(machines) and machines[0] != machines[1]:
@@ -263,8 +280,16 @@ class Measurement(StoredRecord):
                     "pass across_machines=True to compare different machines"
                 )
             names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
-        samples = min(len(self.samples), len(other.samples))
-        return Comparison(*found, ours=names[0], theirs=names[1], samples=samples)
+        return Comparison(
+            found.verdict,
+            found.ratio,
+            found.interval,
+            ours=names[0],
+            theirs=names[1],
+            samples=found.samples,
+            reason=found.reason,
+            resolution=found.resolution,
+        )
 
     def speedup_over(self, other: Measurement) -> float:
         """The ratio of times; above 1 if this measurement is faster.
@@ -272,8 +297,14 @@ class Measurement(StoredRecord):
         It is the median of the ratios per round if the two were interleaved, else the ratio of the
         medians.
         """
+        require(Measurement, "a measurement", other=other)
         paired = self._is_paired(other)
-        return statistics.ratio_of_times(self.samples, other.samples, paired=paired)
+        rounds = contention.usable_rounds(self._series, other._series, paired=paired)
+        return statistics.ratio_of_times(*rounds, paired=paired)
+
+    @property
+    def _series(self) -> contention.Series:
+        return contention.Series(self.samples, self.waits, self.clocks, self.context)
 
     def _is_paired(self, other: Measurement) -> bool:
         return bool(self.session) and self.session == other.session

@@ -9,24 +9,21 @@ chip does not support are omitted. Quantities that need such a metric are omitte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from adokernels.records.definitions import QUANTITY_DEFINITIONS, QUANTITY_THRESHOLDS, STALLS
 
 Values = Mapping[str, float]
 
 #: Bytes of a sector, the unit of transfer between L1, L2 and DRAM.
 SECTOR = 32
+#: Sectors of the largest request: 16 bytes per lane of a warp.
+LARGEST_REQUEST = 16
 #: Bytes per wavefront that the data banks of L1 and shared memory deliver.
 WAVEFRONT = 128
 WARP = 32
-
-#: Warp states by their names in Nsight Compute: stall reasons, and "selected" (the warp issues).
-STALLS = (
-    *("long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle"),
-    *("math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "barrier", "membar"),
-    *("branch_resolving", "no_instruction", "imc_miss", "drain", "sleeping", "misc", "gmma"),
-    "selected",
-)
 
 #: Metric of the utilisation of each pipe, relative to the cycles in which an SM is active.
 PIPES = {
@@ -88,6 +85,7 @@ MEMORY_BREAKDOWN = {
     },
     "DRAM": {"DRAM cycles": "dram__cycles_active", "DRAM bytes": "dram__bytes"},
 }
+LEVELS = {"compute": COMPUTE_BREAKDOWN, **MEMORY_BREAKDOWN}
 
 _OF_PEAK = ".avg.pct_of_peak_sustained_elapsed"
 _ACTIVE = ".avg.pct_of_peak_sustained_active"
@@ -104,6 +102,37 @@ def of_peak(metric: str) -> str:
 
 
 @dataclass(frozen=True)
+class Unit:
+    """A hardware unit and its utilisation over the kernel's time, as a share of its peak."""
+
+    name: str
+    level: str  # "compute" or a memory level
+    share: float
+
+
+def units_of(values: Values, levels: Mapping[str, Mapping[str, str]] = LEVELS) -> tuple[Unit, ...]:
+    """The collected units of compute and of the memory levels, the busiest first.
+
+    This is the only definition of the share of a level: the share of its busiest unit. The largest
+    shares of compute and of memory are the two figures of Nsight Compute's speed of light.
+    """
+    known = (
+        Unit(name, level, values.get(of_peak(metric), math.nan) / 100)
+        for level, parts in levels.items()
+        for name, metric in parts.items()
+    )
+    return tuple(sorted((u for u in known if math.isfinite(u.share)), key=lambda u: -u.share))
+
+
+def mix_limit(fma_share: float) -> float:
+    """The largest share of the FMA peak if this fraction of the instructions are FMAs, on a GPU.
+
+    One pipe executes all floating-point instructions. An FMA counts two FLOPs, the others one.
+    """
+    return (1 + fma_share) / 2
+
+
+@dataclass(frozen=True)
 class Quantity:
     """One quantity that is computed from metrics."""
 
@@ -112,6 +141,23 @@ class Quantity:
     unit: str  # "s", "B", "Hz", "%" (a fraction, shown as a percentage), or empty
     section: str  # in tables
     formula: Callable[[Values], float]  # of the metrics' values; KeyError if one is missing
+
+    @property
+    def definition(self) -> str:
+        """What it is, in words."""
+        return QUANTITY_DEFINITIONS[self.key]
+
+    @property
+    def threshold(self) -> str:
+        """NVIDIA's threshold with its rule; empty without one."""
+        return QUANTITY_THRESHOLDS.get(self.key, "")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of Nsight Compute from which it is computed."""
+        asked = _Asked()
+        self.formula(asked)
+        return tuple(asked)
 
     def of(self, values: Values) -> float | None:
         """Compute the quantity; return None if a metric is missing or nothing was counted."""
@@ -163,14 +209,27 @@ def _fma_share(v: Values) -> float:
 
 
 def _ideal(op: str) -> _Formula:
-    """Minimum number of sectors for the requested bytes, at most the counted number.
+    """Minimum number of sectors for the requested bytes, at least one per request; exact counts.
 
     A word that several lanes access counts once. Asynchronous copies to shared memory (LDGSTS) are
-    loads.
+    loads. The counters of sectors may be up to 3 % too low, so they do not limit the ideal.
     """
     names = [f"sm__sass_data_bytes_mem_global_op_{op}.sum"]
     names += ["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] if op == "ld" else []
-    return lambda v: min(_sum(*names)(v) / SECTOR, v[_GLOBAL.format("sectors", op)])
+    requests = _GLOBAL.format("requests", op)
+    return lambda v: min(max(_sum(*names)(v) / SECTOR, v[requests]), LARGEST_REQUEST * v[requests])
+
+
+def _busiest(level: str) -> _Formula:
+    """The share of the busiest unit of a level; KeyError if none was collected."""
+
+    def share(v: Values) -> float:
+        units = units_of(v, {level: LEVELS[level]})
+        if not units:
+            raise KeyError(level)
+        return units[0].share
+
+    return share
 
 
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
@@ -219,9 +278,11 @@ _SECTIONS: dict[str, _Rows] = {
     "speed of light": [
         ("compute_sol", "compute", "%", _percent("sm__throughput" + _OF_PEAK)),
         ("memory_sol", "memory", "%", _percent("gpu__compute_memory_throughput" + _OF_PEAK)),
-        ("l1_sol", "L1", "%", _percent("l1tex__throughput" + _ACTIVE)),
-        ("l2_sol", "L2", "%", _percent("lts__throughput" + _OF_PEAK)),
-        ("dram_sol", "DRAM", "%", _percent("gpu__dram_throughput" + _OF_PEAK)),
+        *((f"{level.lower()}_sol", level, "%", _busiest(level)) for level in MEMORY_BREAKDOWN),
+    ],
+    "throughputs of Nsight Compute": [
+        ("l1_active", "L1, in its active cycles", "%", _percent("l1tex__throughput" + _ACTIVE)),
+        ("l2_all", "L2, all its units", "%", _percent("lts__throughput" + _OF_PEAK)),
     ],
     "bytes": [
         ("l1_bytes", "L1", "B", _metric("l1tex__t_bytes.sum")),
@@ -299,14 +360,14 @@ class _Asked(dict[str, float]):
         self[name] = 1.0
         return 1.0
 
+    def get(self, name: str, default: object = None) -> float:
+        return self[name]
+
 
 def default_metrics() -> tuple[str, ...]:
     """The metrics of the default set: all quantities and the breakdown of the speed of light."""
-    asked = _Asked()
-    for quantity in QUANTITIES:
-        quantity.formula(asked)
-    breakdown = [COMPUTE_BREAKDOWN, *MEMORY_BREAKDOWN.values()]
-    parts = [of_peak(metric) for group in breakdown for metric in group.values()]
+    asked = (metric for quantity in QUANTITIES for metric in quantity.metrics)
+    parts = [of_peak(metric) for group in LEVELS.values() for metric in group.values()]
     weights = ["smsp__inst_issued.sum"]
     return tuple(dict.fromkeys([*asked, *parts, *weights]))
 

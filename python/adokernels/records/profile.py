@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from adokernels.records.forms import Amount, Context, Size
 from adokernels.records.kernels import Kernel
-from adokernels.records.metrics import BY_KEY, QUANTITIES, combined
+from adokernels.records.metrics import BY_KEY, QUANTITIES, Unit, combined, units_of
 from adokernels.records.record import Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 
@@ -52,6 +52,15 @@ class _Counted:
         """
         ideal, requests = self.get(f"ideal_{access}_sectors"), self.get(f"{access}_requests")
         return ideal / requests if requests and ideal is not None else None
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """The collected units of compute and of the memory levels, the busiest first."""
+        return units_of(self.values)
+
+    def busiest(self, level: str) -> Unit | None:
+        """The busiest unit of ``"compute"`` or of a memory level, or None if none was collected."""
+        return next((unit for unit in self.units if unit.level == level), None)
 
     @property
     def quantities(self) -> dict[str, float]:

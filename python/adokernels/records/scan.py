@@ -2,19 +2,115 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from adokernels.records.forms import Length
-from adokernels.records.record import Entries, StoredRecord
+from adokernels.records import statistics
+from adokernels.records.forms import Amount, Length
+from adokernels.records.measurement import Measurement
+from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
+from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
 from adokernels.storage import write_csv
+from adokernels.text import binary_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from adokernels.records.measurement import Measurement
+    from adokernels.records.machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offload(Fields):
+    """Default calls with NumPy arrays, timed interleaved on the CPU and on a GPU.
+
+    Attributes
+    ----------
+    cpu
+        ``routine(a, device="cpu")``: the default variant, and the allocation of its result.
+    gpu
+        ``routine(a, device="cuda")``: upload, kernel, download, and the allocation of its result.
+    uploaded, downloaded
+        Bytes of the operands and of the result, which the second call copies over the host link.
+    """
+
+    cpu: Measurement
+    gpu: Measurement
+    uploaded: Amount
+    downloaded: Amount
+
+
+def link_seconds(machine: Machine | None, uploaded: float, downloaded: float) -> float | None:
+    """The time of copies of these bytes at the measured bandwidth of the host link.
+
+    The memory is pageable, as the memory of NumPy arrays is. None: the bandwidth is unknown.
+    """
+    found = {c.name: c.measured for c in machine.ceilings} if machine else {}
+    up, down = (found.get(f"host link pageable to {end}") for end in ("device", "host"))
+    return uploaded / up + downloaded / down if up and down else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakEven:
+    """The size from which a GPU stays faster than the CPU, in compulsory bytes.
+
+    Attributes
+    ----------
+    smallest, largest
+        The range of the measured sizes.
+    above
+        The largest size at which the GPU is slower, if it is faster at larger ones; None if it is
+        slower at no size.
+    upto
+        The smallest size from which the GPU is faster at every measured size; None if it is not
+        faster at the largest size.
+    bytes
+        Where the two times are equal, interpolated between `above` and `upto`, or None.
+    """
+
+    smallest: float
+    largest: float
+    above: float | None
+    upto: float | None
+    bytes: float | None
+
+    @classmethod
+    def of(cls, sizes: Sequence[float], found: Sequence[tuple[Verdict, float]]) -> BreakEven:
+        """Find it from the verdict on the GPU and the ratio of times at each size, in order.
+
+        Ratios are interpolated linearly in the logarithms of ratio and size.
+        """
+        ends = {"smallest": sizes[0], "largest": sizes[-1]}
+        first = len(sizes)
+        while first and found[first - 1][0] is Verdict.FASTER:
+            first -= 1
+        if first == len(sizes):
+            return cls(**ends, above=None, upto=None, bytes=None)
+        slower = [i for i in range(first) if found[i][0] is Verdict.SLOWER]
+        if not slower:
+            return cls(**ends, above=None, upto=sizes[first], bytes=None)
+        crossing = None
+        for i, j in itertools.pairwise(range(slower[-1], first + 1)):
+            low, high = math.log(found[i][1]), math.log(found[j][1])
+            if low < 0 <= high:
+                crossing = sizes[i] * (sizes[j] / sizes[i]) ** (low / (low - high))
+        return cls(**ends, above=sizes[slower[-1]], upto=sizes[first], bytes=crossing)
+
+    def __str__(self) -> str:
+        """For example ``"faster than the CPU from about 3.2 MiB (between 1 MiB and 4 MiB)"``."""
+        if self.upto is None:
+            return f"not faster than the CPU up to {binary_size(self.largest)}"
+        if self.above is not None and self.bytes:
+            between = f"between {binary_size(self.above)} and {binary_size(self.upto)}"
+            return f"faster than the CPU from about {binary_size(self.bytes)} ({between})"
+        if self.upto > self.smallest:
+            return f"faster than the CPU from {binary_size(self.upto)} or less"
+        ends = f"from {binary_size(self.smallest)} to {binary_size(self.largest)}"
+        return f"faster than the CPU at all sizes measured, {ends}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -29,6 +125,8 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
         One sweep per problem, from the fewest compulsory bytes to the most.
     interrupted
         Whether Ctrl-C ended the scan. Problems may then be missing.
+    offloads
+        With ``copies=True``, one entry per sweep: what calls with NumPy arrays cost.
     """
 
     KIND = "scan"
@@ -37,6 +135,50 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     routine: str
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
     interrupted: bool = False
+    offloads: tuple[Offload, ...] = ()
+
+    def _contradiction(self) -> str:
+        if not self.offloads:
+            return ""
+        if len(self.offloads) != len(self.sweeps):
+            return f"offloads must have one entry per sweep, got {len(self.offloads)}"
+        if any(not s.variants for s in self.sweeps):
+            return "sweeps must contain a variant each if there are offloads"
+        return ""
+
+    @property
+    def kernels(self) -> tuple[Measurement, ...]:
+        """The kernel alone of each problem, with operands on the GPU; only with offloads."""
+        return tuple(s.variants[0] for s in self.sweeps) if self.offloads else ()
+
+    @property
+    def break_even(self) -> BreakEven | None:
+        """From which size a GPU pays off for NumPy arrays, copies included.
+
+        Only with ``copies=True``; otherwise None.
+        """
+        return self._break_even([o.gpu.compare(o.cpu)[:2] for o in self.offloads])
+
+    @property
+    def kernel_break_even(self) -> BreakEven | None:
+        """From which size a GPU pays off for arrays that are in its memory.
+
+        Only with ``copies=True``; otherwise None.
+        """
+        pairs = zip(self.kernels, self.offloads, strict=True)
+        samples = ((kernel.samples, o.cpu.samples) for kernel, o in pairs)
+        return self._break_even([statistics.compare(*s, paired=False)[:2] for s in samples])
+
+    def _break_even(self, found: Sequence[tuple[Verdict, float]]) -> BreakEven | None:
+        return BreakEven.of([k.bytes for k in self.kernels], found) if found else None
+
+    @property
+    def finding(self) -> str:
+        """The break-even size with copies and of the kernel alone, in a sentence, or empty."""
+        if not self.offloads:
+            return ""
+        alone = str(self.kernel_break_even)
+        return f"With copies, the GPU is {self.break_even}; the kernel alone is {alone}."
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,11 +193,16 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     def records(self) -> list[dict[str, Any]]:
         """The records of all sweeps, each with its problem and its compulsory bytes.
 
-        See :meth:`Sweep.records`.
+        See :meth:`Sweep.records`. The calls with NumPy arrays, if any, are records like peers, with
+        the names ``"call on cpu"`` and ``"call on cuda"``.
         """
+        calls = [
+            Sweep(routine=self.routine, measurements=(), peers=(o.cpu, o.gpu))
+            for o in self.offloads
+        ]
         return [
             {"problem": str(m.problem), "bytes": m.bytes, **record}
-            for s in self
+            for s in (*self, *calls)
             for m, record in zip((*s.measurements, *s.peers), s.records(), strict=True)
         ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adokernels.text import StrEnum, printable
+from adokernels.text import StrEnum, number, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 Z95 = 1.96
 Z999 = 3.29
 _LONGEST_NAME = 200  # characters
+#: Largest difference that the sentence about an unclear comparison calls small.
+_SMALL = 0.1
+#: The least difference for the verdicts "faster" and "slower", for paired and for other samples.
+_MARGINS = {True: 0.01, False: 0.05}
 #: Minimum number of samples for an interval. The range of 11 independent samples contains the
 #: median with a probability of 99.9 %, 1 - 2 ** -10. For 95 %, 6 independent samples would be
 #: enough, but successive samples are not independent.
@@ -59,13 +63,22 @@ class Comparison(_Ratio):
     ours, theirs
         The names of the measurements.
     samples
-        The number of rounds. For measurements that were not interleaved, the smaller of the two
-        numbers of samples.
+        The number of rounds without a disturbed sample. For measurements that were not interleaved,
+        the smaller of the two numbers of undisturbed samples. If too few are undisturbed, all
+        count.
+    reason
+        Why the verdict is withheld and therefore ``"unclear"``: too few samples, or a busy machine.
+        Empty if it is not withheld.
+    resolution
+        The smallest difference that 95 of 100 such runs would find, as a fraction; infinite with
+        fewer than 11 samples.
     """
 
     ours: str
     theirs: str
     samples: int
+    reason: str
+    resolution: float
 
     def __new__(
         cls,
@@ -76,10 +89,13 @@ class Comparison(_Ratio):
         ours: str,
         theirs: str,
         samples: int,
+        reason: str = "",
+        resolution: float = math.inf,
     ) -> Self:
         """Make a comparison of two named measurements."""
         comparison = super().__new__(cls, verdict, ratio, interval)
         comparison.ours, comparison.theirs, comparison.samples = ours, theirs, samples
+        comparison.reason, comparison.resolution = reason, resolution
         return comparison
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -96,18 +112,39 @@ class Comparison(_Ratio):
             words = f"{ours} is {self.ratio:.3g} times as fast as {theirs}"
         elif self.verdict is Verdict.SAME:
             words = f"{ours} takes the same time as {theirs}"
+        elif self.reason:
+            words = f"No verdict on {ours} and {theirs}, because {self.reason}"
+        elif self.limit:
+            words = f"The difference between {ours} and {theirs} is {self.limit}"
         else:
             words = f"It is unclear whether {ours} or {theirs} is faster"
         digits = 4 if self.verdict is Verdict.SAME else 3
         limits = f"{low:.{digits}g} to {high:.{digits}g}"
         if self.confidence is None:
             return f"{words} (only {self.samples} samples; range of the ratio: {limits})."
-        return f"{words} (99.9 % interval of the ratio: {limits})."
+        resolution = f"resolution: {rounded_up(self.resolution)}"
+        return f"{words} (99.9 % interval of the ratio: {limits}; {resolution})."
 
     @property
     def confidence(self) -> float | None:
         """0.999, or None for fewer than 11 samples, because ``interval`` is then a range."""
         return 0.999 if self.samples >= FEWEST_SAMPLES else None
+
+    @property
+    def limit(self) -> str:
+        """For example ``"smaller than 1.7 %"``, if that is all that is known, else empty."""
+        low, high = self.interval
+        difference = max(high - 1, 1 / low - 1)
+        unclear = self.verdict is Verdict.UNCLEAR and not self.reason
+        return f"smaller than {rounded_up(difference)}" if unclear and difference <= _SMALL else ""
+
+
+def rounded_up(share: float) -> str:
+    """A percentage with two digits, rounded up because it is an upper limit: ``"1.8 %"``."""
+    if not 0 < share < math.inf:
+        return f"{100 * share:g} %"
+    step = 10.0 ** (math.floor(math.log10(100 * share)) - 1)
+    return f"{number(math.ceil(100 * share / step - 1e-9) * step, 2)} %"
 
 
 def median_interval(samples: Samples, z: float = Z95) -> tuple[float, float]:
@@ -166,7 +203,7 @@ def compare(
         return Verdict.UNCLEAR, centre, interval
     parts = (ratios[: n // 2], ratios[n // 2 :])
     halves = [median_interval(part) for part in parts] if paired else [interval]
-    margin = 0.01 if paired else 0.05
+    margin = _MARGINS[paired]
     low, high = interval
     if low > 1 + margin and all(half[0] > 1 for half in halves):
         return Verdict.FASTER, centre, interval
@@ -175,6 +212,16 @@ def compare(
     if low >= 0.98 and high <= 1.02:
         return Verdict.SAME, centre, interval
     return Verdict.UNCLEAR, centre, interval
+
+
+def resolution(ratio: float, interval: tuple[float, float], *, paired: bool) -> float:
+    """The smallest difference that 95 of 100 such runs would find, as a fraction.
+
+    The 99.9 % interval is 3.29 standard errors wide on each side of the ratio. The ratio of a run
+    is at most 1.645 standard errors, half of that, below the true one in 95 of 100 runs.
+    """
+    low, high = interval
+    return _MARGINS[paired] + 1.5 * (high - low) / 2 / ratio
 
 
 def _per_round(ours: Samples, theirs: Samples) -> NDArray[np.float64]:

@@ -6,20 +6,40 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels.names import Renamed
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import mix_limit
 from adokernels.records.record import Entries, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.storage import write_csv
+from adokernels.text import NO_LIMIT, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     import pandas as pd
+
+
+_ROOF, _PEAK = "roof", "FMA peak"
+
+
+class NearestLimit(NamedTuple):
+    """The share of a limit, and its name: ``"roof"``, ``"FMA peak"`` or ``"FP64 tensor peak"``."""
+
+    share: float
+    name: str
+
+    def __str__(self) -> str:
+        return f"{percent(self.share)} of {self.name}" if self.applies else "no limit"
+
+    @property
+    def applies(self) -> bool:
+        """Whether the limit applies; if not, caches hold the data, or the count is wrong."""
+        return self.share <= NO_LIMIT
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -119,11 +139,53 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     steps = Renamed("step_pairs")
 
     def share_of_roof(self, m: Measurement) -> float | None:
-        """The share of the nearer limit, bandwidth or arithmetic, or None if neither is known."""
+        """Compulsory bytes per second relative to `roof`, or None if the roof is unknown."""
+        return m.bytes_per_second / self.roof if self.roof and m.bytes else None
+
+    def share_of_peak(self, m: Measurement) -> float | None:
+        """Executed FLOPs per second relative to the measured FMA peak of the precision.
+
+        It is None without FLOPs, without the peak, and for peers, whose FLOPs are unknown.
+        """
         peak = self.machine.peak(m.problem.precision) if self.machine else None
-        shares = [m.bytes_per_second / self.roof] if self.roof else []
-        shares += [m.flops_per_second / peak] if peak else []
-        return max(shares, default=None)
+        known = peak and m.executed_flops and m not in self.peers
+        return m.flops_per_second / peak if peak and known else None
+
+    def share_of_mix_limit(self, m: Measurement) -> float | None:
+        """`share_of_peak` relative to the limit of the mix of FMAs and other instructions.
+
+        It is None if the instructions are not counted, and on a CPU, where the mix is no limit.
+        """
+        share, fused = self.share_of_peak(m), m.fma_share
+        if share is None or fused is None or m.device == "cpu":
+            return None
+        return share / mix_limit(fused)
+
+    def nearest_limit(self, m: Measurement) -> NearestLimit | None:
+        """The larger of `share_of_roof` and `share_of_peak`, with its name; None without both.
+
+        A variant that exceeds the FMA peak uses tensor cores, and their peak is its limit.
+        """
+        shares = [(self.share_of_roof(m), _ROOF), (self.share_of_peak(m), _PEAK)]
+        rate, precision = m.flops_per_second, m.problem.precision
+        fastest = self.machine.fastest(precision, rate) if self.machine else None
+        if fastest and fastest.kind == "tensor" and m not in self.peers:
+            shares[1] = (rate / fastest.measured, f"{fastest.level} peak")
+        known = [NearestLimit(share, name) for share, name in shares if share is not None]
+        return max(known, default=None)
+
+    @property
+    def limit(self) -> str:
+        """The limit of the ladder's column of shares: ``"roof"`` or ``"FMA peak"``.
+
+        It is the nearer one for the fastest variant.
+        """
+        nearest = self.nearest_limit(self.fastest) if self.variants else None
+        return _PEAK if nearest and nearest.name != _ROOF else _ROOF
+
+    def share_of_limit(self, m: Measurement) -> float | None:
+        """`share_of_roof` or `share_of_peak`, whichever `limit` names for the whole ladder."""
+        return self.share_of_roof(m) if self.limit == _ROOF else self.share_of_peak(m)
 
     def records(self) -> list[dict[str, Any]]:
         """The step table as one dictionary per measurement, in SI units; peers come last.
@@ -131,9 +193,11 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
         ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
         are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether this step
-        exceeds the noise. ``confidence`` is the level of the interval from ``ci_low`` to
-        ``ci_high``. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes)
-        and of arithmetic (executed FLOPs). A value that does not apply is None.
+        exceeds the noise, ``withheld`` why there is no verdict, and ``resolution`` the smallest
+        difference that the run could have seen. ``confidence`` is the level of the interval from
+        ``ci_low`` to ``ci_high``. ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit``
+        are the methods of these names. The errors are described in :class:`Measurement`. A value
+        that does not apply is None.
         """
         before = self.step_pairs()
         records = [_record(self, m, before.get(m)) for m in self]
@@ -177,7 +241,7 @@ def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]
 def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
     first = None if m.ceiling else next(iter(sweep.variants), None)
     same = first and (first.problem, first.cache) == (m.problem, m.cache)
-    verdict, step = m.compare(before)[:2] if before else (None, None)
+    step = m.compare(before) if before else None
     return {
         "variant": m.variant,
         "device": m.device,
@@ -190,14 +254,20 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "noise": m.noise,
         "samples": len(m.samples),
         "speedup": m.speedup_over(first) if first and same else None,
-        "step_speedup": step,
-        "verdict": verdict.value if verdict else None,
+        "step_speedup": step.ratio if step else None,
+        "verdict": step.verdict.value if step else None,
+        "withheld": step.reason or None if step else None,
+        "resolution": step.resolution if step and step.confidence else None,
         "bytes_per_second": m.bytes_per_second,
         "flops_per_second": m.flops_per_second,
         "intensity": m.intensity if m.executed_flops else 0.0,
         "share_of_roof": sweep.share_of_roof(m),
+        "share_of_peak": sweep.share_of_peak(m),
+        "share_of_mix_limit": sweep.share_of_mix_limit(m),
         "clock": m.clock,
         "error": m.error,
+        "error_ulp": m.error_ulp,
+        "error_relative": m.error_relative,
         "unchecked": "unchecked" in m.flags,
         "changes": m.changes,
     }

@@ -28,7 +28,16 @@ from adokernels.storage import replace_file
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.rendering import FADED, new_table, to_html
-from adokernels.text import escaped, number, printable, quantity, ratio, share_of_limit
+from adokernels.text import (
+    escaped,
+    number,
+    percent,
+    printable,
+    quantity,
+    ratio,
+    require,
+    share_of_limit,
+)
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]
@@ -43,7 +52,7 @@ _DROPPED = ("metadata", "style")
 #: Columns with the attributes of their cells.
 _COLUMNS = {
     **dict.fromkeys(("routine", "fastest"), ""),
-    **dict.fromkeys(("time", "speed-up", "of roof"), ' style="text-align:right"'),
+    **dict.fromkeys(("time", "speed-up", "of roof", "of FMA peak"), ' style="text-align:right"'),
     **dict.fromkeys(("limiter", "device"), ""),
     "problem": ' class="sentence"',
 }
@@ -89,6 +98,10 @@ def write_report(
     OSError
         If a picture cannot be read or the file cannot be written; an existing file is unchanged.
     """
+    require(str, "a str", title=title)
+    require(Iterable, "a sequence of sweeps", sweeps=sweeps)
+    for sweep in sweeps:
+        require(Sweep, "sweeps", sweeps=sweep)
     name = escaped(title)
     facts = _context(sweeps) if context is None else context
     anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]
@@ -318,10 +331,11 @@ def _summary(sweep: Sweep) -> dict[str, str]:
 
 def _result(sweep: Sweep, m: Measurement) -> dict[str, str]:
     """The cells that both tables have."""
-    share, found = sweep.share_of_roof(m), m.limiter
+    share, of_peak, found = sweep.share_of_roof(m), sweep.share_of_peak(m), m.limiter
     return {
         "time": quantity(m.seconds, "s"),
         "of roof": "" if share is None else share_of_limit(share),
+        "of FMA peak": "" if of_peak is None else percent(of_peak),
         "limiter": "" if found.kind == "unknown" else found.name,
     }
 

@@ -8,10 +8,15 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from adokernels.measuring.tuning import Tuning
 from adokernels.model.ladder import Ladder
 from adokernels.model.routine import Routine
-from adokernels.tables.measurements import interval_cell, interval_notes, verdict_cell
+from adokernels.records.tuning import Tuning
+from adokernels.tables.measurements import (
+    interval_cell,
+    interval_notes,
+    verdict_cell,
+    verdict_notes,
+)
 from adokernels.tables.rendering import new_table
 from adokernels.text import quantity, ratio
 
@@ -31,16 +36,21 @@ def ladder_table(ladder: Ladder) -> Table:
 def tuning_table(tuning: Tuning) -> Table:
     """One row per setting: its time, and the comparison with the default."""
     headers = ["setting", "time", "95 % CI", "samples", "against the\ndefault", "it is"]
-    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers, left=["it is"])
+    table = new_table(
+        f"{tuning.routine}[{tuning.variant}]: {tuning.sweep.title}", headers, left=["it is"]
+    )
     default = tuning.default
+    others = [m for m in tuning.sweep if m is not default]
+    comparisons = {m.variant: m.compare(default) for m in others} if default else {}
     for m in tuning.sweep:
-        against = m.compare(default) if default and m is not default else None
+        against = comparisons.get(m.variant)
         cells = [m.variant, quantity(m.seconds, "s"), interval_cell(m), str(len(m.samples))]
         gain = ratio(against.ratio) if against else ""
         verdict = verdict_cell(against.verdict.value) if against else Text("the default")
         table.add_row(*cells, gain, verdict)
     notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
     notes += interval_notes(tuning.sweep)
+    notes += verdict_notes(comparisons)
     notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
     table.caption = "\n".join(notes)
     return table

@@ -11,16 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels.records.changes import SweepComparison
+from adokernels.records.definitions import LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import Profile, ProfileComparison
-from adokernels.records.scan import Scan
+from adokernels.records.scan import Scan, link_seconds
+from adokernels.records.statistics import Comparison, rounded_up
 from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, ITALIC, new_table
 from adokernels.text import (
     NO_LIMIT,
+    binary_size,
     bounds,
     count,
     number,
@@ -44,9 +47,11 @@ _LIMITER = 10
 def sweep_table(sweep: Sweep) -> Table:
     """Build the step table of a ladder; columns without a known value are omitted."""
     measured = (*sweep, *sweep.peers)
-    intervals = ({"interval": interval_cell(m)} for m in measured)
-    records = [r | i for r, i in zip(sweep.records(), intervals, strict=True)]
-    columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
+    own = (
+        {"interval": interval_cell(m), "share_of_limit": sweep.share_of_limit(m)} for m in measured
+    )
+    records = [r | cells for r, cells in zip(sweep.records(), own, strict=True)]
+    columns = [c for c in _sweep_columns(records, sweep.limit) if any(map(c.applies, records))]
     left = [c.header for c in columns if c.left]
     table = new_table(sweep.title, ["variant", *(c.header for c in columns)], left=left)
     for record in records:
@@ -59,9 +64,10 @@ def sweep_table(sweep: Sweep) -> Table:
     flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
     notes = interval_notes(sweep)
     notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
-    if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
-        words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
-        notes.append(words)
+    if any((record["share_of_limit"] or 0) > NO_LIMIT for record in records):
+        why = "caches hold the data" if sweep.limit == "roof" else "FMAs do not compute all FLOPs"
+        notes.append(f"no limit: above {percent(NO_LIMIT)} of the {sweep.limit}, because {why}")
+    notes += verdict_notes({m.variant: m.compare(b) for m, b in sweep.step_pairs().items()})
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     table.caption = "\n".join(notes)
     return table
@@ -84,21 +90,76 @@ def interval_notes(sweep: Sweep) -> list[str]:
     return [*notes, *([FEW_SAMPLES] if few else [])]
 
 
+def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
+    """Notes for withheld verdicts, small differences, and the smallest difference to be seen."""
+    known = {name: found for name, found in comparisons.items() if found.confidence}
+    withheld: dict[str, list[str]] = {}
+    for name, found in known.items():
+        withheld.setdefault(found.reason, []).append(name)
+    notes = [f"no verdict on {', '.join(of)}: {why}" for why, of in withheld.items() if why]
+    notes += [f"{name}: the difference is {f.limit}" for name, f in known.items() if f.limit]
+    shares = dict.fromkeys(rounded_up(f) for f in sorted(c.resolution for c in known.values()))
+    if shares:
+        words = " to ".join(dict.fromkeys([*shares][i] for i in (0, -1)))
+        notes.append(f"resolution: differences below {words} are not found reliably")
+    return notes
+
+
 def scan_table(scan: Scan) -> Table:
-    """One row per problem: time and share of the roof of each variant and peer."""
+    """One row per problem: time and share of the nearest limit of each variant and peer.
+
+    With offloads: times of the three default calls, and the time of the copies at the link's roof.
+    """
+    if scan.offloads:
+        return _offload_table(scan)
     headers = ["problem", "compulsory\nbytes", *scan.names]
-    table = new_table(f"{scan.title}: time and share of the roof", headers)
+    table = new_table(f"{scan.title}: time and share of the nearest limit", headers)
+    skipped: dict[str, None] = {}
     for found in scan:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
+        skipped |= dict.fromkeys(f"skipped {name}: {why}" for name, why in found.skipped.items())
+        if not by_name:
+            continue
         first = next(iter(by_name.values()))
-        shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
+        shapes = _shapes(first)
         times = dict.fromkeys(scan.names, "")
         for name, m in by_name.items():
-            share = found.share_of_roof(m)
-            of_roof = "" if share is None else f", {share_of_limit(share)}"
-            times[name] = f"{quantity(m.seconds, 's')}{of_roof}"
+            nearest = found.nearest_limit(m)
+            times[name] = f"{quantity(m.seconds, 's')}{f', {nearest}' if nearest else ''}"
         table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
+    table.caption = "\n".join(skipped)
     return table
+
+
+def _offload_table(scan: Scan) -> Table:
+    headers = [
+        "problem",
+        "compulsory\nbytes",
+        "CPU",
+        "GPU with\ncopies",
+        "with copies,\nthe GPU is",
+    ]
+    headers += ["speed-up", "kernel\nalone", "copies at the\nlink's roof"]
+    table = new_table(f"{scan.title}: calls with NumPy arrays", headers, left=headers[4:5])
+    for found, kernel, o in zip(scan, scan.kernels, scan.offloads, strict=True):
+        verdict, gain, _ = o.gpu.compare(o.cpu)
+        copies = link_seconds(found.machine, o.uploaded, o.downloaded)
+        table.add_row(
+            _shapes(kernel),
+            binary_size(kernel.bytes),
+            quantity(o.cpu.seconds, "s"),
+            quantity(o.gpu.seconds, "s"),
+            verdict_cell(verdict.value),
+            ratio(gain),
+            quantity(kernel.seconds, "s"),
+            quantity(copies, "s") if copies else "",
+        )
+    table.caption = scan.finding
+    return table
+
+
+def _shapes(m: Measurement) -> str:
+    return "; ".join(" x ".join(map(str, o.shape)) for o in m.problem.operands)
 
 
 def changes_table(changes: SweepComparison) -> Table:
@@ -125,6 +186,7 @@ def changes_table(changes: SweepComparison) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
+    notes += verdict_notes({change.variant: change.comparison for change in changes})
     table.caption = "\n".join(notes)
     return table
 
@@ -174,7 +236,10 @@ def resources_table(*variants: Resources) -> Table:
 
 
 def counter_table(sweep: Sweep) -> Table:
-    """List the limiter and main counters of each variant and peer; n/a if not counted."""
+    """List the limiter and main counters of each variant and peer; n/a if not counted.
+
+    The shares of peak are the quantities from which the limiter is derived.
+    """
     units = [f"{name}\n[%]" for name in ("compute", "memory", "L1", "L2", "DRAM")]
     headers = ["variant", "limiter", *units, "DRAM bytes /\ncompulsory", "sectors\nper load"]
     headers += ["sectors\nper store", "issue\nslots", "achieved\noccupancy", "most frequent stall"]
@@ -183,13 +248,13 @@ def counter_table(sweep: Sweep) -> Table:
     table = new_table(title, headers, left=left, widths={1: _LIMITER})
     counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
     for m, profile in counted:
-        values = profile.quantities
+        values, longest = profile.quantities, profile.longest
         shares = ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")
         excess = values["dram_bytes"] / m.bytes if m.bytes and "dram_bytes" in values else None
         cells = [
             m.variant,
             m.limiter.kind,
-            *(_known(values.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
+            *(_known(longest.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
             _known(excess, number),
             _known(values.get("load_sectors_per_request"), number),
             _known(values.get("store_sectors_per_request"), number),
@@ -199,8 +264,11 @@ def counter_table(sweep: Sweep) -> Table:
         ]
         table.add_row(*cells, style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
-    basis = "Throughputs of L1, L2 and DRAM as in Nsight Compute; for L1, in its active cycles."
-    table.caption = " ".join([*notes, basis])
+    basis = "Shares of peak: of the busiest unit, over the time of the longest kernel. The largest"
+    basis += (
+        f" is the limiter if it is at least {percent(LIMITING)}; otherwise latency, or too little"
+    )
+    table.caption = " ".join([*notes, f"{basis} work (less than one wave of blocks)."])
     return table
 
 
@@ -293,20 +361,35 @@ def hotspot_table(sweep: Sweep) -> Table:
 
 def machine_table(machine: Machine) -> Table:
     """Build the table of a machine's ceilings; theoretical figures are shown if there are any."""
-    units = {"bandwidth": "B/s", "compute": "FLOP/s", "instructions": "inst/s"}
+    units = {"bandwidth": "B/s", "link": "B/s", "instructions": "inst/s"}
     issue = machine.issue_rate
     ceilings = (*machine.ceilings, *([issue] if issue else []))
     known = any(c.theoretical for c in ceilings)
     headers = ["ceiling", "measured", *(["theoretical", "share", "basis"] if known else [])]
-    table = new_table(machine.title, headers, left=["basis"])
+    widest = max(len(c.name) for c in ceilings)
+    table = new_table(machine.title, headers, left=["basis"], widths={0: widest})
     for c in ceilings:
-        theory = quantity(c.theoretical, units[c.kind]) if c.theoretical else ""
+        unit = units.get(c.kind, "OP/s" if c.level == "INT8 tensor" else "FLOP/s")
+        theory = quantity(c.theoretical, unit) if c.theoretical else ""
         share = percent(c.measured / c.theoretical) if c.theoretical else ""
-        cells = (c.name, quantity(c.measured, units[c.kind]), theory, share, c.basis)
+        cells = (c.name, quantity(c.measured, unit), theory, share, c.basis)
         table.add_row(*cells[: len(headers)])
     if known:
         table.columns[-1].no_wrap = False
+    table.caption = "\n".join(_refusals(machine))
     return table
+
+
+def _refusals(machine: Machine) -> list[str]:
+    """Sentences on ceilings that were refused, one per reason, and on doubtful ones."""
+    names: dict[str, list[str]] = {}
+    for name, reason in machine.refused.items():
+        names.setdefault(reason, []).append(name)
+    kept = {c.name for c in machine.ceilings}
+    return [
+        f"{'Doubtful' if kept.intersection(ours) else 'Refused'}: {', '.join(ours)}: {reason}."
+        for reason, ours in names.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -315,9 +398,21 @@ class _Column:
     key: str
     show: Callable[[Any], str | Text]
     left: bool = False
+    #: Whether a column of zeros is shown.
+    zeros: bool = False
+
+    def applies(self, record: Mapping[str, Any]) -> bool:
+        """Whether the record has a value to show."""
+        value = record[self.key]
+        return value is not None if self.zeros else bool(value)
 
 
-def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
+def _short(value: float) -> str:
+    """An error, of which the order of magnitude matters."""
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
+
+
+def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Column]:
     def column(name: str, key: str, unit: str) -> _Column:
         """Use one prefix for the whole column, so that its numbers are easy to compare."""
         known = [record[key] for record in records if record[key]]
@@ -325,6 +420,7 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
         factor, unit = prefix(middle, unit)
         return _Column(f"{name}\n[{unit}]", key, lambda value: number(value / factor))
 
+    steps = all(record["error_relative"] is None for record in records)  # of integers
     devices = len({record["device"] for record in records}) > 1
     return [
         *([_Column("device", "device", str, left=True)] if devices else []),
@@ -335,8 +431,10 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
         _Column("speed-up\n(step)", "step_speedup", ratio),
         _Column("step is", "verdict", verdict_cell, left=True),
         column("useful", "bytes_per_second", "B/s"),
-        _Column("of\nroof", "share_of_roof", share_of_limit),
+        _Column("\n".join(f"of {limit}".split()), "share_of_limit", share_of_limit),
         column("executed", "flops_per_second", "FLOP/s"),
         _Column("AI\n[FLOP/B]", "intensity", number),
         column("clock", "clock", "Hz"),
+        _Column(f"error\n[{'steps' if steps else 'ulp'}]", "error_ulp", _short, zeros=True),
+        _Column("relative\nerror", "error_relative", _short, zeros=True),
     ]

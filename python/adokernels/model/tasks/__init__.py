@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from adokernels.model.values import SAME_VALUES, as_tuple, difference, first_difference
+from adokernels.model.values import SAME_VALUES, as_tuple, difference, worst_elements
 from adokernels.names import computing_routines
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from adokernels.model.task import Task
 
-__all__ = ["SAME_VALUES", "TASKS", "as_tuple", "difference", "first_difference"]
+__all__ = ["SAME_VALUES", "TASKS", "as_tuple", "difference", "worst_elements"]
 
 
 def discover(routines: Collection[str]) -> dict[str, Task]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.model.task import SanitizerCases, Task
+from adokernels.model.task import SanitizerCases, SpotCheck, Task
+from adokernels.model.values import narrowed
+from adokernels.text import require
 
 #: Names of the lengths that make up a size.
 GPP_LENGTHS = ("nbands", "ngpown", "ncouls", "nfreqs")
@@ -28,6 +30,8 @@ _RARE = 64
 _TINY = 1e-9
 #: The largest number of terms that the reference result computes within a few seconds.
 _MAX_TERMS = 8_000_000
+#: The smallest number of pairs of band and igp whose terms a check of a larger problem computes.
+_FEWEST_PAIRS = 32
 _TOL_ZERO = 1e-12
 
 #: Branches of a term: the pole is far enough from the energy, the pole is too near, or no
@@ -169,6 +173,7 @@ def gpp_operands(
         if size not in GPP_SIZES:
             raise ValueError(f"size must be {', '.join(GPP_SIZES)} or a tuple, got {size!r}")
         size = GPP_SIZES[size]
+    require(Iterable, "a name or a tuple", size=size)
     lengths = tuple(map(operator.index, size))
     if len(lengths) != len(GPP_LENGTHS) or min(lengths) < 0:
         raise ValueError(f"size must be ({', '.join(GPP_LENGTHS)}), each at least 0, got {lengths}")
@@ -213,10 +218,16 @@ def gpp_operands(
     )
 
 
-def expected(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
+def exact(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Compute both sums in extended precision, from the formulas in `src/routines/gpp.hpp`."""
     asx, ach = _sums(np.longdouble, lambda term: term, *operands, **options)
-    return asx.astype(np.complex128), ach.astype(np.complex128)
+    return asx, ach
+
+
+def expected(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both sums, rounded to the type of the result."""
+    asx, ach = map(narrowed, exact(*operands, **options))
+    return asx, ach
 
 
 def error_unit(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -256,28 +267,56 @@ def _sums(real: Any, of: Callable[..., Any], *operands: Any, **options: float) -
         return sum(pool.map(row, range(len(wtilde))), start=zero)
 
 
-def sparsified(*operands: Any, **_: float) -> tuple[NDArray[Any], ...] | None:
-    """Set aqsm to 0 except for a sample of pairs of band and igp that includes the corners."""
+def spot_check(*operands: Any, **options: float) -> SpotCheck | None:
+    """A check by linearity, or None if there are few enough terms for the whole reference.
+
+    The sums are linear in aqsm. With a random number c and a random sample s of the entries of
+    aqsm, ``c gpp(aqsm) + gpp(other)`` is ``(1 + c) gpp(only s)``, where ``other`` is ``-c aqsm``
+    except that it keeps s, and ``only s`` is 0 except in s. Both calls are dense, and the reference
+    computes only the terms of s. Because c is no power of 2, the rounding errors of the two calls
+    differ.
+
+    The sample contains the corners, pairs of any band and igp, and as many pairs of occupied bands.
+    """
     arrays = dict(zip(GppOperands._fields, map(np.asarray, operands), strict=True))
     aqsm, each = arrays["aqsm"], arrays["aqsn"].shape[1] * arrays["wx"].shape[1]
     if aqsm.size * each <= _MAX_TERMS:
         return None
-    kept = np.random.default_rng().choice(aqsm.size, max(4, _MAX_TERMS // 2 // each))
-    columns = aqsm.shape[1]
-    kept = np.append(kept, [0, columns - 1, aqsm.size - columns, aqsm.size - 1])
-    sparse = np.zeros_like(aqsm)
-    sparse.flat[kept] = aqsm.flat[kept]
-    return tuple((arrays | {"aqsm": sparse}).values())
+    rng, columns = np.random.default_rng(), aqsm.shape[1]
+    factor = rng.uniform(0.5, 1)
+    occupied = arrays["occ"] != 0
+    number = max(_FEWEST_PAIRS, _MAX_TERMS // 4 // each)
+    of_all = rng.integers(0, aqsm.size, number)
+    of_occupied = (
+        rng.choice(np.flatnonzero(occupied), number) if occupied.any() else np.empty(0, int)
+    )
+    of_occupied = of_occupied * columns + rng.integers(0, columns, of_occupied.size)
+    corners = [0, columns - 1, aqsm.size - columns, aqsm.size - 1]
+    kept = np.unique([*of_all, *of_occupied, *corners])
+    only, other = np.zeros_like(aqsm), -factor * aqsm
+    only.flat[kept] = other.flat[kept] = aqsm.flat[kept]
+    part = tuple((arrays | {"aqsm": only}).values())
+    # The magnitudes of all terms are estimated from the sample.
+    asx, ach = error_unit(*part, **options)
+    in_asx = occupied[kept // columns].sum() or 1
+    pairs = occupied.sum() * columns / in_asx, aqsm.size / kept.size
+    return SpotCheck(
+        tuple((1 + factor) * sums for sums in exact(*part, **options)),
+        tuple((1 + factor) * n * unit for n, unit in zip(pairs, (asx, ach), strict=True)),
+        counterpart=tuple((arrays | {"aqsm": other}).values()),
+        factor=factor,
+    )
 
 
 TASKS = {
     "gpp": Task(
         expected,
+        exact=exact,
+        spot_check=spot_check,
         tolerance=1,
         error_unit=error_unit,
         lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
         operands=gpp_operands,
-        sparsified=sparsified,
         sanitizer=SanitizerCases(
             shapes=(
                 *((0, 2, 3, 1), (1, 1, 1, 1), (2, 3, 5, 2), (33, 3, 65, 2)),

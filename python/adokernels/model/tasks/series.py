@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.model.task import Lengths, SanitizerCases, Task
+from adokernels.model.task import Lengths, SanitizerCases, SpotCheck, Task
+from adokernels.model.values import Sample, narrowed
 
 #: The largest number of elements that the reference result computes within a few seconds.
 MAX_ELEMENTS = 1 << 19
-#: Elements that a sparsified operand keeps at each end: more than one block of any kernel computes.
+#: Elements that are checked at each end of a larger array: more than one block of any kernel
+#: computes.
 ENDS = 1 << 13
 #: Elements evaluated at a time, so that temporary arrays stay in the cache.
 _PIECE = 1 << 13
@@ -38,16 +41,17 @@ def nested_series(factors: Sequence[float], x: NDArray[Any]) -> NDArray[Any]:
     return y
 
 
-def evaluate(x: NDArray[Any], formulas: Sequence[Formula], dtype: Any) -> NDArray[Any]:
-    """Apply the formulas alternately, by flat index; each one is evaluated once for all zeros."""
-    flat, count = x.reshape(-1), len(formulas)
-    result = np.empty(flat.shape, dtype)
+def evaluate(
+    x: NDArray[Any], formulas: Sequence[Formula], dtype: Any, flat: NDArray[np.int64] | None = None
+) -> NDArray[Any]:
+    """Apply the formulas alternately, by flat index; `flat` are the indices if x is a sample."""
+    values, count = x.reshape(-1), len(formulas)
+    which = (np.arange(values.size) if flat is None else flat) % count
+    result = np.empty(values.shape, dtype)
     with np.errstate(all="ignore"):
         for i, formula in enumerate(formulas):
-            ours, values = flat[i::count], result[i::count]
-            values[...] = formula(np.zeros(1, dtype))
-            for at in _pieces(np.flatnonzero(ours)):
-                values[at] = formula(ours[at].astype(dtype))
+            for at in _pieces(np.flatnonzero(which == i)):
+                result[at] = formula(values[at].astype(dtype))
     return result.reshape(x.shape)
 
 
@@ -56,17 +60,11 @@ def _pieces(indices: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield indices[first : first + _PIECE]
 
 
-def sparsified(x: Any) -> tuple[NDArray[Any], ...] | None:
-    """Zero all elements except a random sample and both ends; return None if x is small enough."""
-    x = np.asarray(x)
-    if x.size <= MAX_ELEMENTS:
-        return None
-    kept = np.random.default_rng().integers(0, x.size, MAX_ELEMENTS // 2)
-    ends = np.arange(ENDS)
-    kept = np.concatenate([kept, ends, x.size - 1 - ends])
-    sparse = np.zeros(x.size, x.dtype)
-    sparse[kept] = x.reshape(-1)[kept] if x.flags.c_contiguous else x.flat[kept]
-    return (sparse.reshape(x.shape),)
+def random_sample(shape: tuple[int, ...]) -> Sample:
+    """A random half of ``MAX_ELEMENTS`` elements, and both ends, where kernels often fail."""
+    size, ends = math.prod(shape), np.arange(ENDS)
+    drawn = np.random.default_rng().integers(0, size, MAX_ELEMENTS // 2)
+    return Sample(shape, np.unique([*drawn, *ends, *(size - 1 - ends)]))
 
 
 def _task(
@@ -81,15 +79,13 @@ def _task(
     ``roundings * k + 1`` times. The rounding of the reference result adds one.
     """
 
-    def expected(x: Any) -> NDArray[Any]:
+    def exact(x: Any, flat: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """The formula of each element in the next higher precision."""
         x = np.asarray(x)
         wider = np.float64 if x.dtype == np.float32 else np.longdouble
-        values = evaluate(x, formulas, wider)
-        with np.errstate(over="ignore"):
-            return np.asarray(values.astype(x.dtype))
+        return evaluate(x, formulas, wider, flat)
 
-    def error_unit(x: Any) -> NDArray[Any]:
+    def error_unit(x: Any, flat: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """``u sum((roundings * k + 2) * coefficients[k] * abs(x)**k)``."""
         x = np.asarray(x)
         unit = float(np.finfo(x.dtype).epsneg)
@@ -98,16 +94,26 @@ def _task(
             k = np.arange(len(coefficients))
             return lambda some: horner(unit * (roundings * k + 2) * coefficients, some)
 
-        return evaluate(np.abs(x), [bound(*each) for each in bounds], np.float64)
+        return evaluate(np.abs(x), [bound(*each) for each in bounds], np.float64, flat)
+
+    def spot_check(x: Any) -> SpotCheck | None:
+        """A random sample of the elements, or None for an array of up to ``MAX_ELEMENTS``."""
+        x = np.asarray(x)
+        if x.size <= MAX_ELEMENTS:
+            return None
+        sample = random_sample(x.shape)
+        some = sample.of(x)
+        return SpotCheck(exact(some, sample.flat), error_unit(some, sample.flat), sample)
 
     return Task(
-        expected,
+        lambda x: narrowed(exact(x)),
+        exact=exact,
+        spot_check=spot_check,
         tolerance=1,
         error_unit=error_unit,
         lengths={"n": 1 << 20},
         dtype="float32",
         magnitude=1.0,
-        sparsified=sparsified,
         sanitizer=SanitizerCases(shapes=shapes, large=(1_000_003,), dtypes=("f4", "f8")),
         benchmark_problems=benchmark_problems,
     )

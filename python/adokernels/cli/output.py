@@ -1,0 +1,70 @@
+"""Standard output and standard error of the program, which may fail at any time."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+from adokernels.process import is_terminal
+
+
+class Output(io.TextIOBase):
+    """A stream of the process whose failure does not end a command.
+
+    Characters that its encoding lacks are replaced. After an error, for example because the reader
+    of a pipe has closed it, text is discarded. The stream may be None, closed, or lack methods.
+
+    Attributes
+    ----------
+    failure
+        Why text was lost; empty after a closed pipe, because ``| head`` closes it on purpose.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.failure = ""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the stream."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return is_terminal(self._stream)
+
+    def write(self, text: str) -> int:
+        """Write a text, or discard it."""
+        shown = text.encode(self.encoding, "replace").decode(self.encoding)
+        self._call("write", shown)
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass buffered text on."""
+        self._call("flush")
+
+    def _call(self, method: str, *arguments: str) -> None:
+        try:
+            if action := getattr(self._stream, method, None):
+                action(*arguments)
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
+            if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+                self.failure = str(error.strerror or error)
+            self._discard()
+
+    def _discard(self) -> None:
+        """Discard the text in the buffers, too: Python would write it again at its exit."""
+        stream, self._stream = self._stream, None
+        with suppress(AttributeError, OSError, ValueError):  # the stream may have no descriptor
+            descriptor = stream.fileno()
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, descriptor)
+            os.close(null)
+
+
+def complain(text: object) -> None:
+    """Write one line to standard error."""
+    print(f"adokernels: {text}", file=Output(sys.stderr), flush=True)

@@ -1,0 +1,197 @@
+"""Errors beside times: the columns of a ladder's table, and the chart of accuracy."""
+
+import csv
+import dataclasses
+
+import numpy as np
+import pytest
+from charting import SIZES, clashes, legend_words, make_gpp, make_transpose, new_figure, outside
+
+import adokernels as ado
+from adokernels.charts.accuracy import accuracy, frontier
+from adokernels.records.sweep import Sweep
+from adokernels.tables.measurements import sweep_table
+
+EXTRA = {"streams": 9.3, "persistent": 9.25}
+
+
+def with_errors(sweep, errors, relative=lambda ulp: ulp * 2.0**-53, peers=()):
+    """The sweep with these errors in ulp, one per variant."""
+    left = iter(errors)
+
+    def changed(m, ulp):
+        share = None if ulp is None or relative is None else relative(ulp)
+        return dataclasses.replace(m, error=ulp or 0.0, error_ulp=ulp, error_relative=share)
+
+    measurements = [m if m.ceiling else changed(m, next(left)) for m in sweep.measurements]
+    others = [changed(m, ulp) for m, ulp in zip(sweep.peers, peers, strict=True)]
+    return dataclasses.replace(sweep, measurements=tuple(measurements), peers=tuple(others))
+
+
+def gpp(*errors, **options):
+    sweep = make_gpp(extra=EXTRA)
+    count = len(sweep.variants)
+    return with_errors(sweep, [*errors, *[7.0] * (count - len(errors))][:count], **options)
+
+
+def draw(sweep, size=SIZES[1], **options):
+    ax = new_figure(size, layout="constrained").add_subplot()
+    assert accuracy(sweep, ax=ax, **options) is ax
+    ax.figure.canvas.draw()
+    return ax
+
+
+def names(ax):
+    return {t.get_text().partition("\n")[0] for t in ax.texts}
+
+
+# --- Table and records ----------------------------------------------------------------------------
+
+
+def headers(sweep):
+    return [str(column.header).replace("\n", " ") for column in sweep_table(sweep).columns]
+
+
+def cells(sweep, header):
+    table = sweep_table(sweep)
+    return [str(cell) for cell in table.columns[headers(sweep).index(header)].cells]
+
+
+def test_the_table_has_both_errors():
+    sweep = gpp(0.0, 2.25, 1234.5)
+    assert headers(sweep)[-2:] == ["error [ulp]", "relative error"]
+    assert cells(sweep, "error [ulp]")[:4] == ["0", "2.2", "1234", "7"]
+    assert cells(sweep, "relative error")[1] == "2.5e-16"
+
+
+def test_the_table_of_integers_has_steps_and_of_exact_results_no_column():
+    assert headers(gpp(0.0, 1.0, relative=None))[-1] == "error [steps]"
+    for sweep in (make_gpp(), make_transpose()):
+        assert not [header for header in headers(sweep) if "error" in header]
+
+
+def test_records_and_files_have_both_errors(tmp_path):
+    sweep = gpp(0.5, None)
+    first, second = sweep.records()[:2]
+    assert (first["error_ulp"], first["error_relative"]) == (0.5, 2.0**-54)
+    assert (second["error_ulp"], second["error_relative"]) == (None, None)
+    sweep.to_csv(tmp_path / "table.csv")
+    with open(tmp_path / "table.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["error_ulp"] for row in rows[:2]] == ["0.5", ""]
+    sweep.save(tmp_path / "sweep.json")
+    assert ado.load(tmp_path / "sweep.json").records() == sweep.records()
+
+
+def test_records_of_earlier_versions_have_no_errors():
+    record = gpp().to_dict()
+    for m in record["measurements"]:
+        del m["error_ulp"], m["error_relative"]
+    loaded = Sweep.from_dict(record)
+    assert {(m.error_ulp, m.error_relative) for m in loaded} == {(None, None)}
+    with pytest.raises(ValueError, match="an earlier version measured the sweep"):
+        accuracy(loaded)
+
+
+# --- Chart ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["ulp", "relative"])
+@pytest.mark.parametrize("errors", [(2.0, 3.0), (0.0, 3.0, 100.0), (1e5,), (9.0, 8.0, 7.0, 6.0)])
+def test_no_words_overlap(errors, kind, size):
+    ax = draw(gpp(*errors), size, kind=kind)
+    assert not clashes(ax)
+    assert not outside(ax)
+
+
+def test_each_variant_is_at_its_time_and_error():
+    sweep = gpp(1.0, 2.0, 4.0)
+    ax = draw(sweep)
+    points = {(float(x), float(y)) for p in ax.lines for x, y in [p.get_xydata()[0]]}
+    assert {(m.seconds, m.error_ulp) for m in sweep.variants} <= points
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_ylabel() == "Largest error [ulp], logarithmic"
+    assert ax.get_xlabel().startswith("Time per call [")
+    assert {m.variant for m in sweep.variants} <= names(ax)
+
+
+def test_the_frontier():
+    """The fastest, and each slower one that is more accurate than all faster ones."""
+    sweep = make_gpp(extra=EXTRA)
+    by_time = sorted(sweep.variants, key=lambda m: m.seconds)
+    errors = dict.fromkeys(by_time, 9.0)
+    assert frontier(errors) == by_time[:1]
+    errors |= {by_time[2]: 3.0, by_time[3]: 4.0, by_time[5]: 0.0}
+    assert frontier(errors) == [by_time[0], by_time[2], by_time[5]]
+
+
+def test_filled_points_and_the_title_are_the_frontier():
+    sweep = make_gpp(extra=EXTRA)
+    by_time = sorted(sweep.variants, key=lambda m: m.seconds)
+    found = {by_time[0]: 9.0, by_time[3]: 3.0}
+    sweep = with_errors(sweep, [found.get(m, 20.0) for m in sweep.variants])
+    ax = draw(sweep)
+    filled = {
+        float(line.get_xdata()[0])
+        for line in ax.lines
+        if line.get_marker() == "o" and line.get_mfc() != ax.get_facecolor()
+    }
+    assert filled == {m.seconds for m in found}
+    title = ax.get_title(loc="left").replace("\n", " ")
+    assert f"{by_time[0].variant} is the fastest (9.0 ulp)" in title
+    assert f"{by_time[3].variant} is the most accurate (3.0 ulp)" in title
+    assert len(list(filter(None, legend_words(ax)))) == 2
+    only = draw(gpp(*[5.0] * 20))
+    assert "is the fastest, and nothing is more accurate: 5.0 ulp" in only.get_title(loc="left")
+
+
+def test_exact_results_are_below_all_others():
+    sweep = gpp(0.0, 8.0, 16.0)
+    ax = draw(sweep)
+    tick = next(t for t in ax.get_yticklabels() if t.get_text() == "exact")
+    height = tick.get_position()[1]
+    assert 0 < height < 0.5
+    points = {tuple(line.get_xydata()[0]) for line in ax.lines}
+    assert (sweep.variants[0].seconds, height) in points
+
+
+def test_the_error_of_a_correctly_rounded_result_is_drawn_if_it_is_near():
+    assert "0.5 ulp: correctly rounded" in names(draw(gpp(2.0)))
+    assert "0.5 ulp: correctly rounded" not in names(draw(gpp(200.0, *[300.0] * 20)))
+    assert "0.5 ulp: correctly rounded" not in names(draw(gpp(2.0), kind="relative"))
+
+
+def test_without_annotations():
+    ax = draw(gpp(2.0), annotate=False)
+    assert ax.get_legend() is None
+    assert not ax.get_title(loc="left")
+    assert not names(ax)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "kind", "message"),
+    [
+        (gpp(0.0, *[0.0] * 20), "ulp", "all results of gpp are exact: there is no accuracy to"),
+        (make_transpose(), "ulp", "results of transpose must be exact or were not checked"),
+        (gpp(1.0, relative=None), "relative", "gpp computes integers, which have no relative"),
+        (gpp(), "absolute", "kind must be 'ulp' or 'relative', got 'absolute'"),
+    ],
+)
+def test_nothing_to_draw(sweep, kind, message):
+    with pytest.raises(ValueError, match=message):
+        accuracy(sweep, kind=kind)
+
+
+def test_a_measured_ladder(rng):
+    x = rng.uniform(-1, 1, 5000)
+    quick = {"device": "cpu", "seconds": 0, "ceilings": False, "progress": False}
+    peers = {"peer": lambda: ado.branch(x, device="cpu")}
+    sweep = ado.sweep(ado.branch, x, peers=peers, **quick)
+    assert {"peer", "naive_loops"} <= names(ado.accuracy(sweep))
+    exact = ado.sweep(ado.transpose, rng.random((40, 50)), **quick)
+    with pytest.raises(ValueError, match=r"all results of transpose are exact"):
+        ado.accuracy(exact)
+    own = ado.ladder("twice", reference=lambda x: 2 * x.astype(np.longdouble), dtype="f8")
+    own.variant(lambda x: 2 * x * (1 + 2.0**-52), name="one_off")
+    assert ado.sweep(own, x, **quick)["one_off"].error_ulp == pytest.approx(1, rel=1.01)

@@ -1,0 +1,385 @@
+"""The ceilings of machines: what is measured, and which ceilings are refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.measuring import machine as machine_module
+from adokernels.measuring.machine import _cases as machine_cases
+from adokernels.model.registry import ceilings
+from adokernels.records.machine import Ceiling, Machine, contradictions
+
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
+
+
+def test_ceilings_count_what_they_do():
+    src = np.zeros(1 << 16)
+    for v in ceilings:
+        if v.device != "cpu":
+            continue
+        one, three = (v.cost(src, passes=n) for n in (1, 3))
+        if v.name == "read":
+            assert three.requested_bytes == 3 * one.requested_bytes
+            assert 0.95 * src.nbytes < one.requested_bytes <= src.nbytes  # whole vectors only
+        elif "fp" in v.name:
+            assert one.requested_bytes == 0
+            assert three.executed_flops == 3 * one.executed_flops > 0
+            fused = ceilings[v.name.replace("add", "fma")].cost(src, passes=1)
+            assert fused.executed_flops >= one.executed_flops
+
+
+def test_ceilings_of_caches_count_what_they_do():
+    src = np.zeros(1 << 16)
+    set_bytes, sweeps = 16 << 10, 16
+    bytes_per_block = {"cuda_read_l2": set_bytes, "cuda_read_l1": 2048, "cuda_read_shared": 2048}
+    for name, share in bytes_per_block.items():
+        one, three = (ceilings[name].cost(src, passes=n) for n in (1, 3))
+        blocks = src.nbytes // share
+        assert one.requested_bytes == blocks * set_bytes * sweeps
+        assert three.requested_bytes == 3 * one.requested_bytes
+        assert one.executed_flops == 0
+        too_small = ceilings.problem(src[: (1 << 11) - 1], device="cpu")
+        assert too_small.why_not(name) == "src is smaller than 16 KiB"
+        assert not ceilings.problem(src[: 1 << 11], device="cpu").why_not(name)
+
+
+H200 = {
+    "compute": 90,
+    "multiprocessors": 132,
+    "core_hertz": 1.98e9,
+    "memory_hertz": 3.201e9,
+    "memory_bus_bits": 6016,
+    "memory_bytes": 150_109_880_320,
+    "l2_bytes": 62_914_560,
+}
+
+
+def cases_of(monkeypatch, **properties):
+    monkeypatch.setattr(_core, "cuda_properties", lambda device: {**H200, **properties})
+    return {f"{case.level} {case.operation}": case for case in machine_cases("cuda")}
+
+
+def test_cases_of_a_gpu(monkeypatch):
+    cases = cases_of(monkeypatch)
+    bandwidths = [name for name, case in cases.items() if case.kind == "bandwidth"]
+    dram = ["DRAM copy", "DRAM read", "DRAM write"]
+    assert bandwidths == [*dram, "L2 read", "L1 read", "shared read"]
+    names = {v.name for v in ceilings}
+    assert all(case.variant in names for case in cases.values() if case.kind != "link")
+    for name in ("L1 read", "shared read"):
+        assert cases[name].theoretical == pytest.approx(33.4e12, rel=2e-3)
+        assert cases[name].basis == "132 multiprocessors x 128 B x 1.98 GHz"
+    assert cases["L2 read"].theoretical is None
+    assert cases["L2 read"].bytes == H200["l2_bytes"] // 4
+
+
+def test_cases_of_other_gpus(monkeypatch):
+    turing = cases_of(monkeypatch, compute=75, multiprocessors=40, core_hertz=1.59e9)
+    assert turing["L1 read"].theoretical == 40 * 64 * 1.59e9
+    unknown = cases_of(monkeypatch, compute=999)
+    assert unknown["L1 read"].theoretical is unknown["shared read"].theoretical is None
+
+
+@pytest.mark.parametrize(
+    ("compute", "types"),
+    [
+        (75, ["FP16", "INT8"]),
+        (80, ["FP64", "TF32", "BF16", "FP16", "INT8"]),
+        (86, ["TF32", "BF16", "FP16", "INT8"]),
+        (89, ["TF32", "BF16", "FP16", "FP8", "INT8"]),
+        (90, ["FP64", "TF32", "BF16", "FP16", "FP8", "INT8"]),
+        (120, ["TF32", "BF16", "FP16", "FP8", "INT8"]),
+    ],
+)
+def test_types_of_tensor_cores(monkeypatch, compute, types):
+    cases = cases_of(monkeypatch, compute=compute)
+    tensor = {name: case for name, case in cases.items() if case.kind == "tensor"}
+    assert list(tensor) == [f"{name} tensor mma" for name in types]
+    for case in tensor.values():
+        about = ceilings[case.variant]
+        problem = ceilings.problem(np.empty(case.bytes, np.uint8), device="cpu")
+        assert "square" not in str(problem.why_not(case.variant))
+        rows = 4096 if case.level == "FP64 tensor" else 8192
+        assert about.cost(np.empty(case.bytes, np.uint8)).executed_flops == 2 * rows**3
+
+
+def test_theoretical_peaks_of_tensor_cores(monkeypatch):
+    """The data sheet of the H100 and H200 states 67, 495, 989 and 1979 TFLOP/s."""
+    cases = cases_of(monkeypatch, core_hertz=1.83e9)
+    peaks = {case.level: case.theoretical for case in cases.values() if case.kind == "tensor"}
+    assert peaks["FP64 tensor"] == pytest.approx(66.9e12 * 1.83 / 1.98, rel=0.01)
+    assert peaks["TF32 tensor"] == pytest.approx(494.7e12, rel=0.01)
+    assert peaks["FP16 tensor"] == peaks["BF16 tensor"] == pytest.approx(989.4e12, rel=0.01)
+    assert peaks["FP8 tensor"] == peaks["INT8 tensor"] == pytest.approx(1978.9e12, rel=0.01)
+    assert cases_of(monkeypatch, compute=86)["TF32 tensor mma"].theoretical is None
+
+
+@pytest.mark.parametrize("level", ["FP64", "TF32", "BF16", "FP16", "FP8", "INT8"])
+def test_operands_of_tensor_cores_are_random_numbers(level):
+    source = machine_module._source(
+        machine_module._Case("", "tensor", f"{level} tensor", "mma", 1 << 20)
+    )
+    assert source.nbytes == 1 << 20
+    assert len(np.unique(source)) > 100
+    if level == "FP8":
+        assert not ((source & 0x7F) >= 0x40).any()  # NaN is 0x7f, and 0x40 is 2
+    elif level == "BF16":
+        source = (source.astype(np.uint32) << 16).view(np.float32)
+    if level not in ("FP8", "INT8"):
+        assert np.isfinite(source).all()
+        assert 0.9 < abs(source).max() <= 1
+
+
+class FakeCopies:
+    """Stands for copies with a GPU."""
+
+    begun: ClassVar[list[str]] = []
+
+    def __init__(self, device):
+        self.empty = np.empty
+        self.close = self.wait = lambda: None
+
+    def upload(self, to, source):
+        self.begun.append("up")
+        to[:] = source
+        return self
+
+    def download(self, sink, from_, first):
+        self.begun.append("down")
+        sink[:] = from_
+        return self
+
+
+@pytest.mark.parametrize(
+    ("operation", "begun"),
+    [
+        ("pageable to device", ["up"]),
+        ("pinned to host", ["down"]),
+        ("pinned both ways", ["up", "down"]),
+    ],
+)
+def test_copies_of_the_host_link(monkeypatch, operation, begun):
+    monkeypatch.setattr(_core, "BlockCopies", FakeCopies)
+    monkeypatch.setattr(_core, "empty_pinned", np.empty)
+    monkeypatch.setattr(_core, "synchronize", lambda device: None)
+    monkeypatch.setattr(_core, "cuda_properties", lambda device: {**H200, "pci_bus_id": "none"})
+    monkeypatch.setattr(machine_module, "_sampled", lambda copy: [2 + copy() * 0, 0.5, 1.0])
+    FakeCopies.begun.clear()
+    case = machine_module._Case("", "link", "host link", operation, 3 << 10)
+    ceiling = machine_module._measure("cuda", case)
+    assert ceiling.name == f"host link {operation}"
+    assert ceiling.measured == len(begun) * (3 << 10) / 0.5
+    memories = 1 if operation.startswith("pinned") else 2  # chunks, and cudaMemcpy
+    assert FakeCopies.begun == begun * 2 * memories  # one copy warms up
+    assert ceiling.theoretical is None
+
+
+@pytest.mark.parametrize(
+    ("speed", "expected", "basis"),
+    [
+        ("32.0 GT/s PCIe", 63.0e9, "16 lanes x 32 GT/s, 128b/130b"),
+        ("5.0 GT/s PCIe", 8e9, "16 lanes x 5 GT/s, 8b/10b"),
+        ("Unknown", 0, ""),
+    ],
+)
+def test_pcie_bandwidth(tmp_path, monkeypatch, speed, expected, basis):
+    (tmp_path / "current_link_speed").write_text(f"{speed}\n")
+    (tmp_path / "current_link_width").write_text("16\n")
+    found, words = machine_module._pcie_bandwidth(str(tmp_path))
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert words == basis
+
+
+def test_a_figure_that_rests_on_an_assumption_is_dropped_if_it_is_exceeded():
+    case = machine_module._Case("", "compute", "FP64", "fma", 1, theoretical=10.0, basis="assumed")
+    assert machine_module._ceiling(case, 12.0, [1.0, 2.0]).theoretical == 10
+    assert machine_module._ceiling(replace(case, assumed=True), 9.0, [1.0]).theoretical == 10
+    dropped = machine_module._ceiling(replace(case, assumed=True), 12.0, [1.0])
+    assert (dropped.measured, dropped.theoretical, dropped.basis) == (12, None, "")
+    assert machine_module._ceiling(case, 1.0, [1.0, 1.0, 3.0]).spread == 2.0
+
+
+def made(name, measured, theoretical=None, spread=None):
+    level, _, operation = name.rpartition(" ")
+    kind = "compute" if operation in ("fma", "add") else "bandwidth"
+    return Ceiling(
+        kind=kind,
+        level=level,
+        operation=operation,
+        measured=measured,
+        theoretical=theoretical,
+        spread=spread,
+    )
+
+
+SOUND = (
+    made("DRAM copy", 4.0, 4.8, 0.1),
+    made("DRAM read", 4.5, 4.8),
+    made("L3 read", 9.0),
+    made("L2 read", 12.0),
+    made("L1 read", 30.0, 32.0),
+    made("shared read", 29.9, 32.0),
+    made("FP64 fma", 33.0, 34.0),
+    made("FP64 add", 16.5, 17.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (made("L3 read", 3.0), "it has 67 % of the speed of DRAM read"),
+        (made("L2 read", 4.0), "it has 44 % of the speed of L3 read"),
+        (made("shared read", 10.0), "it has 83 % of the speed of L2 read"),
+        (made("DRAM read", 4.5, 4.8, 1.29), "the interval of its samples is 129 % of their median"),
+        (made("DRAM read", 6.0, 4.8), "it is 1.25 times the theoretical figure"),
+        (made("FP64 fma", 12.0), "it has 73 % of the speed of FP64 add"),
+    ],
+)
+def test_contradictions(wrong, reason):
+    ceilings = [wrong if c.name == wrong.name else c for c in SOUND]
+    assert contradictions(ceilings) == {wrong.name: reason}
+
+
+def test_ceilings_without_contradictions():
+    assert contradictions(SOUND) == {}
+    similar = [*SOUND[:2], made("L3 read", 4.45), made("DRAM write", 4.8 * 1.04, 4.8)]
+    assert contradictions(similar) == {}, "ceilings are samples"
+    assert contradictions([made("DRAM read", 9.0, 4.8), made("L2 read", 6.0)]).keys() == {
+        "DRAM read"
+    }
+
+
+@pytest.fixture
+def measured_values(tmp_path, monkeypatch):
+    """The measured ceilings of a made-up machine: one list of values per name."""
+    monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
+    values = {
+        "DRAM copy": [4.0], "DRAM read": [4.5], "L2 read": [9.0], "FP64 tensor mma": [60.0],
+    }  # fmt: skip
+
+    def cases(device):
+        for name in values:
+            level, _, operation = name.rpartition(" ")
+            kind = "tensor" if "tensor" in name else "bandwidth"
+            yield machine_module._Case("", kind, level, operation, 8)
+
+    def measure(device, case):
+        left = values[case.name]
+        value = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(value, Exception):
+            raise value
+        return replace(made(case.name, value), kind=case.kind)
+
+    monkeypatch.setattr(machine_module, "_cases", cases)
+    monkeypatch.setattr(machine_module, "_measure", measure)
+    return values
+
+
+def test_contradictory_ceilings_are_measured_again(measured_values):
+    measured_values["L2 read"] = [1.0, 1.0, 9.0]
+    machine = ado.machine("cpu")
+    assert machine["L2 read"].measured == 9
+    assert not machine.refused
+
+
+def test_ceilings_that_stay_contradictory_are_refused(measured_values):
+    measured_values["L2 read"] = [1.0]
+    measured_values["FP64 tensor mma"] = [machine_module._NotMeasurable("no cuBLAS")]
+    machine = ado.machine("cpu")
+    reason = "it has 22 % of the speed of DRAM read"
+    assert machine.refused == {"L2 read": reason, "FP64 tensor mma": "no cuBLAS"}
+    assert [c.name for c in machine.ceilings] == ["DRAM copy", "DRAM read"]
+    with pytest.raises(KeyError, match=f"'L2 read' was refused: {reason}"):
+        machine["L2 read"]
+    assert ado.machine("cpu") == machine, "it was stored"
+    for text in (repr(machine), machine._repr_html_()):
+        assert f"Refused: L2 read: {reason}." in text
+        assert "Refused: FP64 tensor mma: no cuBLAS." in text
+
+
+def test_errors_of_other_ceilings_are_raised(measured_values):
+    measured_values["L2 read"] = [MemoryError("full")]
+    with pytest.raises(MemoryError, match="full"):
+        ado.machine("cpu")
+
+
+def test_the_copy_ceiling_is_kept(measured_values, monkeypatch):
+    wide = replace(made("DRAM copy", 4.0), spread=1.5)
+    monkeypatch.setattr(
+        machine_module,
+        "_cases",
+        lambda device: iter([machine_module._Case("", "bandwidth", "DRAM", "copy", 8)]),
+    )
+    monkeypatch.setattr(machine_module, "_measure", lambda device, case: wide)
+    machine = ado.machine("cpu")
+    assert machine.roof == 4
+    assert "Doubtful: DRAM copy: the interval of its samples is 150 %" in repr(machine)
+
+
+def test_code_above_the_fma_peak_is_compared_with_tensor_cores():
+    tensor = [
+        Ceiling(kind="tensor", level=f"{name} tensor", operation="mma", measured=value)
+        for name, value in (("FP64", 60.0), ("TF32", 400.0))
+    ]
+    fma = [made("FP64 fma", 33.0), made("FP32 fma", 64.0)]
+    machine = Machine(device="cuda", name="GPU", threads=0, ceilings=(SOUND[0], *fma, *tensor))
+    assert machine.peak("FP64") == machine.peak("FP64", 34.0) == 33
+    assert machine.fastest("FP64", 50.0).name == "FP64 tensor mma"
+    assert machine.peak("FP32", 100.0) == 400
+    assert machine.peak(None, 50.0) == machine.peak(None) == 64
+    without = replace(machine, ceilings=machine.ceilings[:3])
+    assert without.peak("FP64", 50.0) == 33
+
+
+def gpu(fma=66.9e12, **properties):
+    ceiling = Ceiling(
+        kind="compute", level="FP32", operation="fma", measured=65.2e12, theoretical=fma
+    )
+    context = {"cuda": {**H200, **properties}}
+    return Machine(device="cuda", name="GPU", threads=0, ceilings=(ceiling,), context=context)
+
+
+def test_issue_rate():
+    peak = 132 * 4 * 1.98e9
+    rate = gpu(fma=64 * peak).issue_rate
+    assert (rate.kind, rate.name) == ("instructions", "warp issue")
+    assert rate.theoretical == peak
+    assert rate.measured == 65.2e12 / 64
+    assert "warp issue" in repr(gpu(fma=64 * peak))
+
+
+def test_issue_rate_is_unknown():
+    peak = 132 * 4 * 1.98e9
+    assert gpu(fma=32 * peak).issue_rate is None  # FMAs use half of the issue slots
+    assert gpu(fma=None).issue_rate is None
+    assert replace(gpu(fma=64 * peak), context={}).issue_rate is None
+    assert replace(gpu(fma=64 * peak), ceilings=()).issue_rate is None
+
+
+def test_stored_ceilings_of_a_gpu_are_found(tmp_path):
+    """The number of a GPU depends on the process, for example on CUDA_VISIBLE_DEVICES."""
+    dram = Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1.0)
+    facts = {"device": "cuda:0", "cuda": {"uuid": "ab"}}
+    stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,), context=facts)
+    stored.save(tmp_path / "machine.json")
+    found = machine_module._known(tmp_path / "machine.json", "cuda:1")
+    assert found == replace(stored, context={**facts, "device": "cuda:1"})
+    assert machine_module._known(tmp_path / "machine.json", "cpu") is None
+
+
+def test_machines_stored_before_load():
+    path = DATA / "transpose-float32-8192.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    # Files of earlier releases have no ceilings of L1 and shared memory.
+    stored["ceilings"] = [c for c in stored["ceilings"] if c["level"] not in ("L1", "shared")]
+    machine = Machine.from_dict(stored)
+    assert [c.level for c in machine.of_kind("bandwidth")] == ["DRAM", "DRAM", "DRAM", "L2"]
+    assert machine.issue_rate.theoretical == pytest.approx(132 * 4 * 1.98e9)
+    assert "L2 read" in repr(machine)
+    assert "L1 read" not in repr(machine)

@@ -1,0 +1,197 @@
+"""The command line and the library with a standard output that fails, or does not exist."""
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+from charting import make_transpose
+
+import adokernels as ado
+from adokernels import cli
+from adokernels.charts import files
+from adokernels.measuring.progress import ProgressDisplay
+
+pytestmark = pytest.mark.usefixtures("small_ceilings")
+
+BENCH = ["bench", "transpose", "--shape", "8x8", "--json"]
+OWN = "def own(a):\n    return a.T.copy()\n"
+
+
+def closed_pipe():
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
+def closed_file():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+class OnlyWrites:
+    """A stream with one method, as programs with a window use it."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+
+STREAMS = {
+    "closed pipe": closed_pipe,
+    "closed": closed_file,
+    "none": lambda: None,
+    "without isatty": OnlyWrites,
+    "ascii": lambda: io.TextIOWrapper(io.BytesIO(), encoding="ascii"),
+}
+
+
+every_stream = pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
+
+
+@contextmanager
+def replaced(name, stream):
+    """Replace a stream of sys in a test; pytest would replace it again after a fixture."""
+    before = getattr(sys, name)
+    setattr(sys, name, stream)
+    try:
+        yield
+    finally:
+        setattr(sys, name, before)
+        with suppress(AttributeError, OSError):
+            stream.close()
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """A stored sweep instead of a measurement."""
+    sweep = make_transpose()
+    monkeypatch.setattr(ado, "sweep", lambda *_, **__: sweep)
+    return sweep
+
+
+@every_stream
+def test_a_command_ends_with_its_usual_status(make, measured, tmp_path, capfd):
+    store = tmp_path / "t.json"
+    with replaced("stdout", make()):
+        assert cli.main([*BENCH, str(store)]) == 0
+    assert ado.load(store) == measured
+    assert not capfd.readouterr().err
+
+
+@every_stream
+@pytest.mark.parametrize(
+    ("code", "status"), [(OWN, 0), (OWN.replace(".T", ""), 1)], ids=["correct", "wrong"]
+)
+def test_the_status_of_a_check_is_kept(make, code, status, tmp_path):
+    own, store = tmp_path / "own.py", tmp_path / "c.json"
+    own.write_text(code)
+    command = f"check {own} --routine transpose --kernel own --shape 5x5 --no-timing"
+    with replaced("stdout", make()):
+        assert cli.main([*command.split(), "--json", str(store)]) == status
+    assert bool(ado.load(store)) is not bool(status)
+
+
+@pytest.mark.usefixtures("measured")
+def test_an_ascii_terminal_gets_replacements(tmp_path):
+    screen = io.BytesIO()
+    with replaced("stdout", io.TextIOWrapper(screen, encoding="ascii")):
+        assert cli.main([*BENCH, str(tmp_path / "t.json")]) == 0
+        text = screen.getvalue().decode("ascii")
+    assert "padded" in text
+    assert "?s" in text  # µs
+
+
+def test_a_stream_without_other_methods_gets_all_lines():
+    stream = OnlyWrites()
+    with replaced("stdout", stream):
+        assert cli.main(["list"]) == 0
+    assert "adokernels list NAME" in stream.text
+    assert "transpose" in stream.text
+
+
+def test_a_full_disk_is_an_error_after_the_result_is_stored(measured, tmp_path, capfd):
+    store = tmp_path / "t.json"
+    with replaced("stdout", open("/dev/full", "w")):
+        assert cli.main([*BENCH, str(store)]) == 2
+    assert ado.load(store) == measured
+    expected = "adokernels: standard output: No space left on device\n"
+    assert capfd.readouterr().err == expected
+
+
+@every_stream
+def test_errors_without_standard_error(make):
+    with replaced("stderr", make()):
+        assert cli.main(["list", "transpsoe"]) == 2
+
+
+def test_results_are_stored_before_they_are_printed(measured, tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr("adokernels.cli.commands.sweep_tables", fails)
+    with pytest.raises(RuntimeError):
+        cli.main([*BENCH, str(tmp_path / "t.json")])
+    assert ado.load(tmp_path / "t.json") == measured
+
+
+@pytest.mark.parametrize("failing", ["json", "chart"])
+def test_results_are_printed_if_they_cannot_be_stored(failing, tmp_path, capsys, monkeypatch):
+    sweep = make_transpose()
+
+    def fails(*_, **__):
+        raise OSError("no space")
+
+    monkeypatch.setattr(ado, "sweep", lambda *_, **__: sweep)
+    if failing == "json":
+        monkeypatch.setattr(type(sweep), "save", fails)
+    else:
+        monkeypatch.setattr(files, "save", fails)
+    store = tmp_path / "t.json"
+    assert cli.main([*BENCH, str(store), "--plot", str(tmp_path / "t.png")]) == 2
+    captured = capsys.readouterr()
+    assert "padded" in captured.out
+    assert "no space" in captured.err
+    assert (f"wrote {store}" in captured.out.replace("\n", "")) is (failing == "chart")
+
+
+@pytest.mark.parametrize(
+    ("shell", "status", "message"),
+    [
+        ('"$0" -m adokernels.cli list transpose | true; exit ${PIPESTATUS[0]}', 0, ""),
+        ('"$0" -m adokernels.cli list transpose >&-', 0, ""),
+        (
+            '"$0" -m adokernels.cli list transpose >/dev/full',
+            2,
+            "standard output: No space left on device",
+        ),
+        ('PYTHONIOENCODING=ascii "$0" -m adokernels.cli list transpose >/dev/null', 0, ""),
+    ],
+)
+def test_the_program_in_a_shell(shell, status, message):
+    command = ["bash", "-c", shell, sys.executable]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert done.returncode == status
+    assert done.stderr == (f"adokernels: {message}\n" if message else "")
+
+
+@every_stream
+def test_the_library_needs_no_standard_output(make):
+    """Reprs of code ask whether it is a terminal, and so does the display of progress."""
+    a, quick = np.arange(6.0).reshape(2, 3), {"seconds": 0, "ceilings": False}
+    with replaced("stdout", make()):
+        assert "transpose" in repr(ado.transpose["naive_loops"].source)
+        found = ado.sweep(ado.transpose, a, variants="simd", device="cpu", **quick)
+        assert "simd" in repr(found)
+
+
+@every_stream
+def test_the_library_needs_no_standard_error(make):
+    with replaced("stderr", make()), ProgressDisplay(enabled=True) as display:
+        display.phase("checking")

@@ -1,0 +1,307 @@
+"""Verdicts on samples that other processes disturbed.
+
+The recorded series are runs of ``benchmarks/verdicts.py load --samples`` on two processors. "burst"
+means that the busy processes ran for a fifth of the run only.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from charting import Lab
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.measuring import context
+from adokernels.measuring.context import Contention
+from adokernels.measuring.sampling import Sampler
+from adokernels.records.contention import Series, judge, objection
+from adokernels.records.statistics import compare
+from adokernels.tables.measurements import verdict_notes
+
+COPY = {"routine": "copy", "device": "cuda", "flops": 0, "bytes": 8}
+COPY |= {"executed_flops": 0, "requested_bytes": 8}
+LINES = (Path(__file__).parent / "data" / "contention.jsonl").read_text().splitlines()
+RECORDED = {
+    (row["pair"], row["threads"], row["load"]): row for row in map(json.loads, LINES)
+}  # the variant and NumPy: "NumPy"; a call and two calls: "double"; a call and the same: "same"
+
+
+def recorded(row):
+    facts = {"threads": row["threads"], "contention": row["contention"]}
+    return [
+        Series(*(np.array(s[n]) for n in ("seconds", "waits")), facts=facts) for s in row["sides"]
+    ]
+
+
+@pytest.mark.parametrize("key", RECORDED, ids=lambda key: " ".join(map(str, key)))
+def test_no_load_makes_a_verdict_wrong(key):
+    found = judge(*recorded(RECORDED[key]), paired=True)
+    possible = {"unclear", "same"} if key[0] == "same" else {"faster", "unclear"}
+    assert found.verdict in possible
+    assert found.verdict == "unclear" or not found.reason
+
+
+@pytest.mark.parametrize(
+    ("pair", "threads", "load"),
+    [
+        *(("double", 1, load) for load in (0, 1, "burst")),
+        *(("double", 2, load) for load in (0, "burst")),
+        *(("NumPy", 1, load) for load in (0, 1)),
+    ],
+)
+def test_free_processors_permit_a_verdict(pair, threads, load):
+    found = judge(*recorded(RECORDED[pair, threads, load]), paired=True)
+    assert (found.verdict, found.reason) == ("faster", "")
+    assert pair == "NumPy" or found.interval[0] < 2 < found.interval[1]
+
+
+@pytest.mark.parametrize("load", [1, 2, 4])
+def test_threads_without_processors_withhold_the_verdict(load):
+    ours, theirs = recorded(RECORDED["double", 2, load])
+    found = judge(ours, theirs, paired=True)
+    assert found.verdict == "unclear"
+    assert "threads waited for a processor; other processes used" in found.reason
+    assert f"of {min(len(ours.seconds), len(theirs.seconds))} rounds" in found.reason
+
+
+def test_disturbed_rounds_do_not_count():
+    """In half of the rounds, other processes make the faster function appear slower."""
+    seconds = np.random.default_rng(1).normal(1e-3, 1e-5, 60)
+    waits = np.where(np.arange(60) % 2, 4e-3, 0)
+    ours, theirs = Series(seconds + waits, waits), Series(1.5 * seconds, 0 * waits)
+    assert compare(ours.seconds, theirs.seconds, paired=True)[0] == "unclear"
+    found = judge(ours, theirs, paired=True)
+    assert (found.verdict, found.samples) == ("faster", 30)
+    assert found.ratio == pytest.approx(1.5, rel=0.05)
+    assert np.median(ours.usable) == pytest.approx(1e-3, rel=0.05)
+
+
+def test_disturbed_samples_that_contradict_withhold_the_verdict():
+    seconds = np.random.default_rng(1).normal(1e-3, 1e-5, 60)
+    waits = np.where(np.arange(60) % 4, 4e-3, 0)  # a quarter is undisturbed
+    ours, theirs = Series(seconds + waits, waits), Series(1.5 * seconds, 0 * waits)
+    found = judge(ours, theirs, paired=True)
+    assert (found.verdict, found.reason) == (
+        "unclear",
+        "with the disturbed samples, the result is 'slower'",
+    )
+
+
+@pytest.mark.parametrize("changed", [30, 95])
+def test_a_lower_clock_of_the_gpu_disturbs_samples(changed):
+    """One function depends on the clock, the other does not: at 0.6 GHz, their order changes."""
+    n = 100
+    slow = np.arange(n) >= n - changed
+    clocks = np.where(slow, 0.6e9, 1.98e9)
+    noise = np.random.default_rng(1).normal(1, 1e-3, (2, n))
+    ours, theirs = np.where(slow, 3.3e-3, 1e-3) * noise[0], 2e-3 * noise[1]
+    found = judge(
+        Series(ours, clocks=clocks),
+        Series(theirs, clocks=np.full(n, 1.98e9)),
+        paired=True,
+    )
+    if changed == 30:
+        assert (found.verdict, found.samples) == ("faster", 70)
+    else:
+        assert found.reason == "other work disturbed 95 of 100 rounds (lower clock of the GPU)"
+
+
+def test_a_change_of_the_clock_of_the_cpu_cancels_in_the_rounds():
+    """No clock is known on the CPU. Both functions take twice as long after half of the rounds."""
+    clock = np.where(np.arange(60) < 30, 1.0, 2.0)
+    noise = np.random.default_rng(1).normal(1, 5e-3, (2, 60))
+    same = judge(*(Series(1e-3 * clock * side) for side in noise), paired=True)
+    assert same.verdict in ("same", "unclear")
+    twice = judge(
+        *(Series(f * clock * side) for f, side in zip((1, 2), noise, strict=True)), paired=True
+    )
+    assert twice.verdict == "faster"
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({}, ""),
+        ({"contention": "hostile"}, ""),
+        ({"contention": {"waits": True, "processors": 4, "other_processes": 4.0}}, ""),
+        (
+            {"contention": {"waits": False, "processors": 4, "other_processes": 3.8}},
+            "other processes left 0.2 processors to 4 threads",
+        ),
+        ({"contention": {"waits": False, "processors": 8, "other_processes": 3.8}}, ""),
+        (
+            {"contention": {"waits": True, "processors": 4, "steal": 1.0}},
+            "the hypervisor used 1.0 of 4 processors",
+        ),
+        ({"contention": {"gpu_processes": 1, "gpu_utilization": 0}}, ""),
+        (
+            {"contention": {"gpu_processes": 1, "gpu_utilization": 60}},
+            "another process used the GPU",
+        ),
+        (
+            {"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "0x0000000000000040"}},
+            "the GPU reduced its clock (heat)",
+        ),
+        (
+            {"contention": {"nvidia_smi_before": {"clocks_event_reasons.active": "0x08"}}},
+            "the GPU reduced its clock (hardware slowdown)",
+        ),
+        ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "0x05"}}, ""),
+        ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "[N/A]"}}, ""),
+    ],
+)
+def test_a_whole_run_can_be_disturbed(facts, reason):
+    facts = {"threads": 4} | facts
+    assert objection(facts) == reason
+    seconds = np.full(20, 1e-3)
+    found = judge(Series(seconds), Series(2 * seconds, facts=facts), paired=True)
+    assert (found.verdict, found.reason) == ("unclear" if reason else "faster", reason)
+
+
+def test_fewer_than_eleven_samples_give_no_verdict():
+    six = Series(np.full(6, 1e-3))
+    found = judge(six, Series(np.full(6, 9e-3)), paired=True)
+    assert (found.verdict, found.reason) == ("unclear", "it requires 11 samples, got 6")
+    assert found.resolution == math.inf
+
+
+def lab_pair(ours, theirs, **fields):
+    """Two measurements of one session."""
+    lab = Lab()
+    sides = (lab.measure(1e-3, variant=name, **COPY) for name in ("a", "b"))
+    return [
+        dataclasses.replace(side, samples=np.array(s), session="1", **fields)
+        for side, s in zip(sides, (ours, theirs), strict=True)
+    ]
+
+
+def test_a_measurement_flags_and_ignores_disturbed_samples():
+    waits = np.where(np.arange(40) % 2, 4e-3, 0.0)
+    ours, theirs = lab_pair(1e-3 + waits, np.full(40, 2e-3), waits=waits)
+    assert ours.seconds == 1e-3
+    assert ours.interval == (1e-3, 1e-3)
+    comparison = ours.compare(theirs)
+    assert (comparison.verdict, comparison.samples) == ("faster", 20)
+    assert ours.speedup_over(theirs) == pytest.approx(2)
+    disturbed, _ = lab_pair(1e-3 + waits, np.full(40, 2e-3), waits=np.full(40, 4e-3))
+    assert repr(disturbed.compare(theirs)).startswith(
+        "No verdict on copy[a] and copy[b], because other work disturbed 40 of 40 rounds"
+    )
+
+
+def test_the_sampler_flags_and_replaces_disturbed_samples():
+    waits = iter([0.0, 4e-3] * 1000)
+
+    def take(repeats):
+        waited = next(waits)
+        return 1e-3 + waited, 0.0, True, waited
+
+    sampler = Sampler(take=take, device="cpu")
+    while not sampler.stopped:
+        sampler.sample(precision=0.01, budget=1e9)
+    assert (sampler.stopped, len(sampler.seconds)) == ("converged", 60)
+    assert sampler.flags(0) == ("disturbed: 50 % of the samples waited for a processor",)
+    late = Sampler(take=take, device="cpu", spent=3.1)
+    while not late.stopped:
+        late.sample(precision=0.01, budget=3.0)
+    assert 40 <= len(late.seconds) <= 50  # a quarter of the rounds of two such variants counts
+    hopeless = Sampler(take=lambda repeats: (1e-3, 0.0, True, 1e-3), device="cpu", spent=3.1)
+    while not hopeless.stopped:
+        hopeless.sample(precision=0.01, budget=3.0)
+    assert len(hopeless.seconds) == 11
+
+
+def test_a_small_difference_has_a_limit():
+    noise = np.random.default_rng(1).normal(1, 0.02, (2, 60))
+    ours, theirs = lab_pair(1e-3 * noise[0], 1.01e-3 * noise[1])
+    comparison = ours.compare(theirs)
+    low, high = comparison.interval
+    assert comparison.verdict == "unclear"
+    assert comparison.limit.startswith("smaller than ")
+    percent = float(comparison.limit.split()[2])
+    assert percent >= 100 * (high - 1)
+    assert percent >= 100 * (1 / low - 1)
+    assert repr(comparison).startswith("The difference between copy[a] and copy[b] is smaller than")
+    assert comparison.resolution == pytest.approx(0.01 + 0.75 * (high - low) / comparison.ratio)
+    assert "resolution:" in repr(comparison)
+    notes = verdict_notes({"a": comparison})
+    assert notes[0] == f"a: the difference is {comparison.limit}"
+    assert notes[1].startswith("resolution: differences below ")
+
+
+def test_tables_state_why_a_verdict_is_withheld():
+    ours, theirs = lab_pair(np.full(40, 1e-3), np.full(40, 2e-3), waits=np.full(40, 4e-3))
+    first, *_ = verdict_notes({"a": ours.compare(theirs)})
+    assert (
+        first
+        == "no verdict on a: other work disturbed 40 of 40 rounds (threads waited for a processor)"
+    )
+
+
+def test_records_of_a_sweep_have_the_resolution_and_the_reason():
+    a = np.ones((50, 40), np.float32)
+    names = ["naive_loops", "blocked"]
+    settings = {"ceilings": False, "progress": False, "seconds": 0.05}
+    sweep = ado.sweep(ado.transpose, a, device="cpu", variants=names, **settings)
+    first, second = sweep.records()
+    assert first["resolution"] is None
+    comparison = sweep["blocked"].compare(sweep["naive_loops"])
+    assert second["resolution"] == (comparison.resolution if comparison.confidence else None)
+    assert second["withheld"] == (comparison.reason or None)
+
+
+class TestSystem:
+    def test_samples_on_the_cpu_have_waits(self):
+        m = ado.measure(lambda: sum(range(1000)), seconds=0.02)
+        known = Path("/proc/self/schedstat").exists()
+        assert len(m.waits) == (len(m.samples) if known else 0)
+        assert (m.waits <= m.samples * 1.001).all()
+        assert m.context["contention"]["waits"] is known
+
+    @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="no schedstat")
+    def test_two_threads_on_one_processor_wait(self, tmp_path):
+        """A process on the same processor is busy, so samples longer than its time slice wait."""
+        script = tmp_path / "alone.py"
+        script.write_text(
+            "import os, subprocess, sys, time\n"
+            "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+            "from adokernels import _core\n"
+            "def work():\n"
+            "    end = time.thread_time() + 0.05\n"
+            "    while time.thread_time() < end: pass\n"
+            "busy = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
+            "try:\n"
+            "    taken = [_core.sample(work, 'cpu', False, 1, 0) for _ in range(5)]\n"
+            "finally:\n"
+            "    busy.kill()\n"
+            "print(max(waited / seconds for seconds, _, _, waited in taken))\n"
+        )
+        assert float(subprocess.check_output([sys.executable, script], timeout=60)) > 0.05
+
+    def test_other_processes_are_observed(self):
+        found = Contention("cpu").facts(waits=True)
+        assert found["waits"] is True
+        assert found["other_processes"] >= 0
+        assert found["processors"] >= _core.cores()
+
+    @pytest.mark.parametrize(("listed", "busy"), [("", 0), ("{own}\n", 0), ("{own}\n77\n", 60)])
+    def test_other_processes_on_the_gpu_are_observed(self, listed, busy, monkeypatch):
+        def answer(uuid, query):
+            if "compute-apps" in query:
+                return listed.format(own=os.getpid())
+            return "60 %\n" if "utilization" in query else "45, 80.00 W\n"
+
+        monkeypatch.setattr(context, "_nvidia_smi", answer)
+        monkeypatch.setattr(context.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(context._core, "cuda_properties", lambda device: {"uuid": "0" * 32})
+        found = Contention("cuda").facts(waits=False)
+        assert (found["gpu_processes"], found["gpu_utilization"]) == (int(busy > 0), busy)
+        assert found["nvidia_smi_before"] == {"temperature.gpu": "45", "power.draw": "80.00 W"}
+        assert objection({"contention": found}) == ("another process used the GPU" if busy else "")

@@ -1,0 +1,195 @@
+"""Each number has one definition, and all tables, charts and diagnoses use it."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from matplotlib import pyplot as plt
+
+import adokernels as ado
+from adobook.pages import glossary
+from adokernels.charts.memory import memory_chart
+from adokernels.charts.speed_of_light import speed_of_light
+from adokernels.diagnosis.targets import TARGETS
+from adokernels.records import definitions
+from adokernels.records.limiter import Kind, Step
+from adokernels.records.metrics import BY_KEY, LARGEST_REQUEST, QUANTITIES, SECTOR, units_of
+from adokernels.records.profile import Profile
+from adokernels.records.sweep import Sweep
+from adokernels.report import page
+from adokernels.tables.measurements import counter_table
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "notebooks" / "data"
+RECORDS = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.json"))
+LEVELS = ("compute", "L1", "L2", "DRAM")
+
+
+@cache
+def stored(name):
+    return ado.load(DATA / name)
+
+
+def counted(name):
+    """The measurements of a stored sweep whose longest kernel has the utilisation of units."""
+    record = stored(name)
+    if not isinstance(record, Sweep):
+        return []
+    return [m for m in record if m.profile and m.profile.longest.units]
+
+
+SWEEPS = [name for name in RECORDS if counted(name)]
+
+
+def by_hand(shares, waves):
+    """NVIDIA's rule, applied to the shares of a row of the table."""
+    level = max(shares, key=shares.get)
+    if shares[level] >= 0.6:
+        return level
+    return "too little work" if waves < 1 else "latency"
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_table_chart_diagnosis_and_report_name_one_limiter(name):
+    sweep, rows = stored(name), counted(name)
+    table = counter_table(sweep)
+    lines = zip(*(map(str, column.cells) for column in table.columns), strict=True)
+    cells = {line[0]: line for line in lines}
+    once = len({m.variant for m in sweep}) == len(sweep)
+    findings = ado.diagnose(sweep) if once else ()
+    for m in rows:
+        kernel = m.profile.longest
+        shares = {level: kernel[f"{level.lower()}_sol"] for level in LEVELS}
+        wanted = by_hand(shares, kernel.waves)
+        # Shared memory is part of L1, and has the name of the data that the wavefronts access.
+        found = "L1" if m.limiter.kind is Kind.SHARED else str(m.limiter.kind)
+        assert found == wanted, m.variant
+        if found in LEVELS:
+            assert m.limiter.share == pytest.approx(shares[found])
+        assert page._result(sweep, m)["limiter"] == m.limiter.name
+        if once:
+            _, kind, compute, _, *levels = cells[m.variant][:7]
+            assert kind == m.limiter.kind
+            assert [compute, *levels] == [f"{100 * share:.0f}" for share in shares.values()]
+    for finding in findings:
+        assert finding.limiter == sweep[finding.variant].limiter
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_longer_bar_of_the_chart_is_the_limiter(name):
+    rows = counted(name)
+    ax = speed_of_light(rows)
+    bars = sorted((b for c in ax.containers for b in c), key=lambda bar: bar.get_y())
+    title = ax.get_title(loc="left")
+    for m, compute, memory in zip(rows, bars[::2], bars[1::2], strict=True):
+        kernel = m.profile.longest
+        widths = compute.get_width(), memory.get_width()
+        assert widths == pytest.approx((kernel["compute_sol"], kernel["memory_sol"]), abs=2e-3)
+        if max(widths) >= definitions.LIMITING:
+            assert (m.limiter.kind is Kind.COMPUTE) == (widths[0] > widths[1]), m.variant
+        else:
+            assert m.limiter.kind in (Kind.LATENCY, Kind.PARALLELISM)
+    fastest = min((m for m in rows if not m.ceiling), key=lambda m: m.seconds)
+    assert f"{fastest.variant}: {fastest.limiter.name}" in title
+    plt.close(ax.figure)
+    ax = memory_chart(fastest)
+    assert f"{fastest.variant}: {fastest.limiter.name}" in ax.get_title(loc="left")
+    texts = {text.get_text() for text in ax.texts}
+    for level in LEVELS[1:]:
+        share = fastest.profile.longest[f"{level.lower()}_sol"]
+        assert f"{100 * share:.0f} % of peak" in texts or share < 0.01
+    plt.close(ax.figure)
+
+
+def kernels():
+    """The kernels of all stored measurements and profiles."""
+    for name in RECORDS:
+        record = stored(name)
+        profiles = [record] if isinstance(record, Profile) else []
+        if isinstance(record, Sweep):
+            profiles = [m.profile for m in (*record, *record.peers, *record.stages) if m.profile]
+        for profile in profiles:
+            yield from profile
+
+
+def test_the_units_are_the_breakdown_of_nvidias_speed_of_light():
+    checked = 0
+    for kernel in kernels():
+        for side in ("compute", "memory"):
+            shares = [
+                u.share for u in kernel.units if (u.level == "compute") == (side == "compute")
+            ]
+            if shares:
+                assert max(shares) == pytest.approx(kernel[f"{side}_sol"], abs=2e-3)
+                checked += 1
+    assert checked > 800
+
+
+def test_the_share_of_a_level_without_units_is_unknown():
+    assert units_of({}) == ()
+    assert BY_KEY["l1_sol"].of({}) is None
+    assert BY_KEY["l1_sol"].of({BY_KEY["l1_sol"].metrics[2]: 0.0}) == 0.0
+    # Nsight Compute's throughputs of L1 and L2 are other quantities.
+    other = {metric: 90.0 for key in ("l1_active", "l2_all") for metric in BY_KEY[key].metrics}
+    assert units_of(other) == ()
+
+
+def test_an_ideal_is_exact():
+    checked = 0
+    for kernel in kernels():
+        for access in ("load", "store"):
+            ideal, requests = (
+                kernel.get(f"ideal_{access}_sectors"),
+                kernel.get(f"{access}_requests"),
+            )
+            if ideal and requests:
+                assert SECTOR * ideal == int(SECTOR * ideal)
+                assert requests <= ideal <= LARGEST_REQUEST * requests
+                checked += 1
+    assert checked > 500
+    narrow = stored("transpose-int64-8192.json")["narrow_blocks"].profile.longest
+    assert narrow.ideal_sectors_per_request("store") == 8
+    assert narrow["store_sectors_per_request"] == pytest.approx(7.99, abs=0.01)
+
+
+def test_a_bandwidth_has_the_unit_bytes_per_second():
+    assert TARGETS[Step.IN_FLIGHT].shown(3.2e12) == "3.20 TB/s"
+
+
+def test_every_quantity_has_one_definition_in_the_glossary():
+    assert definitions.QUANTITY_DEFINITIONS.keys() == BY_KEY.keys()
+    assert definitions.QUANTITY_THRESHOLDS.keys() <= BY_KEY.keys()
+    assert len({term.name for term in definitions.TERMS}) == len(definitions.TERMS)
+    lines = glossary.text().splitlines()
+    for q in QUANTITIES:
+        (line,) = (line for line in lines if f"| `{q.key}` |" in line)
+        assert q.definition in line
+        assert all(f"`{metric}`" in line for metric in q.metrics)
+        assert q.threshold in line
+    for term in definitions.TERMS:
+        assert sum(line.startswith(f"| {term.name} |") for line in lines) >= 1
+
+
+def test_thresholds_shares_and_the_limit_of_the_mix_are_computed_in_one_module():
+    package = Path(ado.__file__).parent
+    once = {
+        r"^[A-Z_]*(LIMITING|BOUND|BALANCED|NOTABLE|STALL|LANES) = [\d.]+$": "definitions.py",
+        r"pct_of_peak_sustained_elapsed": "metrics.py",
+        r"\(1 \+ \w*(share|fma)\w*\) / 2": "metrics.py",
+        r"Kind\.LATENCY, None": "limiter.py",
+    }
+    for pattern, module in once.items():
+        found = {
+            path.name
+            for path in package.rglob("*.py")
+            if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+        }
+        assert found == {module}, pattern
+
+
+def test_texts_define_the_scoreboards_as_nvidia_does():
+    long, short = (definitions.STALLS[f"{name}_scoreboard"] for name in ("long", "short"))
+    assert "L1TEX" in long
+    assert "hits in L1 are included" in long
+    assert all(word in short for word in ("MIO", "shared memory", "MUFU", "special registers"))
