@@ -305,6 +305,31 @@ def test_malformed_shapes():
     assert_released(huge, many)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data": None}, "a has elements, but its address is null"),
+        ({"shape": None}, "a has 2 dimensions without a shape"),
+        ({"ndim": -1}, "a has -1 dimensions"),
+        ({"ndim": -(2**31)}, "a has -2147483648 dimensions"),
+        ({"byte_offset": 2**63}, "a begins outside of memory, at the offset 9223372036854775808"),
+        ({"byte_offset": 2**46}, "a begins outside of memory, at the offset"),
+        ({"byte_offset": 2**64 - 2**40}, "a begins outside of memory, at the offset"),
+    ],
+)
+def test_malformed_tensors_are_refused_before_their_memory_is_read(changes, message):
+    producer = Producer(A, **changes)
+    with pytest.raises(ValueError, match=message):
+        ado.transpose(producer)
+    assert_released(producer)
+
+
+def test_empty_tensors_need_no_address():
+    empty = Producer(np.zeros((0, 3), np.float32), data=None)
+    assert ado.transpose(empty).shape == (3, 0)
+    assert_released(empty)
+
+
 def test_capsules():
     producer = Producer(A)
     capsule = producer.capsule()
@@ -610,3 +635,14 @@ def test_malformed_cuda_array_interfaces():
     refused(ValueError, "9 dimensions, more than 8", shape=(1,) * 9)
     with pytest.raises(TypeError, match="must have the type dict, got int"):
         ado.transpose(with_attribute("__cuda_array_interface__", 5))
+    refused(TypeError, "an address and a bool in 'data', got 5", data=5)
+    refused(TypeError, "an address and a bool in 'data', got .'4096', False", data=("4096", False))
+    refused(TypeError, "integers in 'shape', got int", shape=5)
+
+
+@pytest.mark.parametrize("device", [None, 5, ("cpu", 0), (1,)])
+def test_malformed_dlpack_devices(device):
+    producer = Producer(A)
+    producer.device = device
+    with pytest.raises(TypeError, match="a: __dlpack_device__ must return two integers, got "):
+        ado.transpose(producer)

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import re
 import threading
 
 import numpy as np
@@ -385,6 +386,32 @@ def test_long_texts_of_errors(monkeypatch):
     other, own = run_ranks(2, fail)
     assert str(own) == "x" * 10_000
     assert len(str(other)) < 600
+
+
+class Unreadable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("lone \ud800"), r"ValueError: lone \\ud800"),
+        (Unreadable(), "Unreadable .its text cannot be read."),
+    ],
+)
+def test_errors_without_a_valid_text_reach_all_ranks(error, text):
+    def fail(comm):
+        def function():
+            if comm.rank:
+                raise error
+
+        return on_all_ranks(comm, function)
+
+    other, own = run_ranks(2, fail)
+    assert own is error
+    assert isinstance(other, RuntimeError)
+    assert re.fullmatch(f"rank 1 failed with {text}", str(other))
 
 
 @pytest.mark.parametrize(

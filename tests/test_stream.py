@@ -1,7 +1,11 @@
 """Tests of ado.out_of_core: the blocks of large arrays, and the order of their copies."""
 
+import errno
 import math
+import os
 import re
+import subprocess
+import sys
 
 import hypothesis
 import hypothesis.strategies as st
@@ -222,6 +226,54 @@ def test_memory_mapped_files(tmp_path, rng):
     source = np.load(tmp_path / "in.npy", mmap_mode="r")
     assert ado.out_of_core(ado.edge_detect, source, sink, memory="200 KiB", device="cpu") is sink
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), ado.edge_detect(np.array(source)))
+
+
+FULL_DISK = """
+import sys, numpy as np, adokernels as ado
+source = np.ones((2000, 1000), np.uint8)
+sink = np.memmap(sys.argv[1] + "/sink", np.uint8, "w+", 0, (1000, 2000))
+try:
+    ado.out_of_core("transpose", source, np.asarray(sink)[:, :], device="cpu")
+except OSError as error:
+    print(error.errno, error)
+small = np.memmap(sys.argv[1] + "/small", np.uint8, "w+", 4096, (500, 1000))
+ado.out_of_core("transpose", source[:1000, :500], small, device="cpu")
+print((small == 1).all())
+"""
+
+
+def test_a_sink_on_a_full_disk(tmp_path):
+    """A file system of 1 MiB and a sparse file of 2 MB: an error instead of SIGBUS."""
+    script = f"mount -t tmpfs -o size=1m tmpfs {tmp_path} && exec {sys.executable} - {tmp_path}"
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script]
+    done = subprocess.run(command, input=FULL_DISK, capture_output=True, text=True, check=False)
+    if "mount" in done.stderr or "unshare" in done.stderr:
+        pytest.skip("file systems cannot be mounted here")
+    assert done.returncode == 0, done.stderr
+    error, correct = done.stdout.splitlines()
+    assert error.startswith(f"{errno.ENOSPC} ")
+    assert re.search(r"got 2000000 bytes to reserve and \d+ bytes free: No space", error)
+    assert correct == "True"
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_a_file_system_that_cannot_reserve(number, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    sink = np.memmap(tmp_path / "sink", np.uint8, "w+", 0, (30, 20))
+    ado.out_of_core("transpose", np.ones((20, 30), np.uint8), sink, device="cpu")
+    assert (sink == 1).all()
+
+
+def test_a_sink_whose_name_belongs_to_another_file(tmp_path):
+    sink = np.memmap(tmp_path / "sink", np.uint8, "w+", 0, (300, 200))
+    (tmp_path / "sink").unlink()
+    (tmp_path / "sink").write_bytes(b"other")
+    ado.out_of_core("transpose", np.ones((200, 300), np.uint8), sink, device="cpu")
+    assert (sink == 1).all()
+    assert (tmp_path / "sink").read_bytes() == b"other"
 
 
 def test_strided_source_and_sink(rng):

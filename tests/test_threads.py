@@ -164,13 +164,24 @@ def test_environment_sets_the_number_of_threads(environment, threads):
     assert run_python(code, **{**fewest, **environment}) == (threads or run_python(code, **fewest))
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "many"])
+@pytest.mark.parametrize("number", ["0", "-1", "many", "9" * 5000])
 def test_invalid_number_of_threads(number):
     code = "import adokernels"
     with pytest.raises(AssertionError, match=f"ValueError: ADOKERNELS_NUM_THREADS={number}"):
         run_python(code, ADOKERNELS_NUM_THREADS=number)
-    with pytest.raises(ValueError, match="number of threads must be at least 1, got 0"):
+    with pytest.raises(
+        ValueError, match=r"number of threads must be at least 1 and at most .*, got 0"
+    ):
         _core.set_max_threads(0)
+
+
+@pytest.mark.parametrize("number", [2**31, 2**32 + 1, -(2**32), 10**30])
+def test_numbers_of_threads_beyond_the_range(number):
+    with pytest.raises(ValueError, match=f"at least 1 and at most 2147483647, got {number}$"):
+        ado.settings.threads = number
+    code = "import adokernels"
+    with pytest.raises(AssertionError, match=f"ValueError: ADOKERNELS_NUM_THREADS={number}: the "):
+        run_python(code, ADOKERNELS_NUM_THREADS=str(number))
 
 
 def test_affinity_limits_the_threads():

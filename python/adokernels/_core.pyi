@@ -45,6 +45,7 @@ __all__: list[str] = [
     "isa",
     "kernel_name",
     "last_level_cache_bytes",
+    "mapped_parts",
     "max_threads",
     "profiler_version",
     "resolve_device",
@@ -61,6 +62,7 @@ __all__: list[str] = [
     "to_device",
     "why_no_counters",
     "why_no_cuda",
+    "writes_through_file",
 ]
 
 class Unavailable(RuntimeError):
@@ -702,6 +704,13 @@ def last_level_cache_bytes() -> int:
     Sum of the last-level caches that the threads of CPU variants use.
     """
 
+def mapped_parts(
+    begin: typing.SupportsInt | typing.SupportsIndex, end: typing.SupportsInt | typing.SupportsIndex
+) -> list:
+    """
+    Parts of files that are mapped at these addresses: inode, first byte, byte after the last, and whether writes reach the file.
+    """
+
 def max_threads() -> int:
     """
     Threads that CPU variants use on large problems.
@@ -732,9 +741,7 @@ def sample(
 ) -> tuple[float, float, bool, float]: ...
 def set_device(arg0: str) -> None: ...
 def set_isa(arg0: str) -> None: ...
-def set_max_threads(
-    threads: typing.SupportsInt | typing.SupportsIndex, at_any_size: bool = False
-) -> None:
+def set_max_threads(threads: typing.Any, at_any_size: bool = False) -> None:
     """
     Set the number of threads that CPU variants use on large problems, or at any size.
     """
@@ -773,4 +780,16 @@ def why_no_counters() -> str:
 def why_no_cuda() -> str:
     """
     Empty if there is a usable GPU.
+    """
+
+def writes_through_file(
+    written: tuple[
+        typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+    ],
+    read: tuple[
+        typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+    ],
+) -> bool:
+    """
+    Whether writing to one range of addresses changes another one through a mapped file.
     """

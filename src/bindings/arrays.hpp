@@ -81,6 +81,7 @@ class PyArray final : public ArrayTraits {
   std::string type_name() const override { return element_.name(); }
   bool same_type(const ArrayTraits& other) const override;
   bool shares_memory(const ArrayTraits& other) const override;
+  bool may_be_mapped() const override;
   void before_use(const cuda::Stream& stream, bool writes) override;
   void after_use(const cuda::Stream& stream, bool writes) override;
 
@@ -116,6 +117,5 @@ class PyArray final : public ArrayTraits {
 void release_finished();
 
 py::tuple shape_of(const Array& view);
-std::string type_name(const py::handle& object);
 
 }  // namespace ado::bindings

@@ -2,12 +2,14 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <limits>
 #include <tuple>
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/options.hpp"
 #include "core/error.hpp"
+#include "core/file_maps.hpp"
 #include "core/threads.hpp"
 #include "device/device.hpp"
 #include "runtime/call.hpp"
@@ -106,14 +108,37 @@ void bind_machine(py::module_& m) {
         "Sum of the last-level caches that the threads of CPU variants use.");
   m.def("cores", &host::cores,
         "Physical cores of the logical processors that are available to this process.");
+  m.def(
+      "mapped_parts",
+      [](std::intptr_t begin, std::intptr_t end) {
+        py::list parts;
+        for (const FilePart& part : mapped_parts({begin, end}))
+          parts.append(py::make_tuple(part.inode, part.begin, part.end, part.shared));
+        return parts;
+      },
+      py::arg("begin"), py::arg("end"),
+      "Parts of files that are mapped at these addresses: inode, first byte, byte after the last, "
+      "and whether writes reach the file.");
+  m.def(
+      "writes_through_file",
+      [](const AddressRange& written, const AddressRange& read) {
+        return writes_through_file(written, read);
+      },
+      py::arg("written"), py::arg("read"),
+      "Whether writing to one range of addresses changes another one through a mapped file.");
   m.def("max_threads", &max_threads, "Threads that CPU variants use on large problems.");
   m.def(
       "set_max_threads",
-      [](int threads, bool at_any_size) {
-        if (threads < 1)
-          throw ValueError("the number of threads must be at least 1, got " +
-                           std::to_string(threads));
-        set_max_threads(threads, at_any_size);
+      [](const py::object& threads, bool at_any_size) {
+        const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(threads.ptr()));
+        if (!number) throw py::error_already_set();
+        int overflow = 0;
+        const long long count = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+        if (overflow != 0 || count < 1 || count > std::numeric_limits<int>::max())
+          throw ValueError("the number of threads must be at least 1 and at most " +
+                           std::to_string(std::numeric_limits<int>::max()) + ", got " +
+                           std::string(py::str(threads)));
+        set_max_threads(static_cast<int>(count), at_any_size);
       },
       py::arg("threads"), py::arg("at_any_size") = false,
       "Set the number of threads that CPU variants use on large problems, or at any size.");

@@ -9,8 +9,12 @@
 namespace ado::bindings {
 namespace {
 
+std::string interface_rule(const Who& who, const std::string& what) {
+  return who + ": __cuda_array_interface__ must have " + what;
+}
+
 [[noreturn]] void malformed(const Who& who, const std::string& what) {
-  throw TypeError(who + ": __cuda_array_interface__ must have " + what);
+  throw TypeError(interface_rule(who, what));
 }
 
 py::object entry(const Who& who, const py::dict& interface, const char* key) {
@@ -20,11 +24,9 @@ py::object entry(const Who& who, const py::dict& interface, const char* key) {
 
 std::vector<std::int64_t> lengths_from(const Who& who, const py::object& object, const char* key) {
   std::vector<std::int64_t> lengths;
-  try {
-    for (const py::handle item : object) lengths.push_back(item.cast<std::int64_t>());
-  } catch (const py::cast_error&) {
-    malformed(who, std::string("integers in '") + key + "', got " + std::string(py::repr(object)));
-  }
+  const auto rule = [&] { return interface_rule(who, std::string("integers in '") + key + "'"); };
+  if (!py::isinstance<py::sequence>(object)) throw TypeError(rule() + ", got " + type_name(object));
+  for (const py::handle item : object) lengths.push_back(cast_or<std::int64_t>(item, rule));
   return lengths;
 }
 
@@ -45,7 +47,9 @@ CudaInterface read_cuda_interface(const Who& who, const py::object& object) {
   if (shape.size() > kMaxRank)
     throw ValueError(who + " has " + std::to_string(shape.size()) + " dimensions, more than " +
                      std::to_string(kMaxRank));
-  const auto data = entry(who, interface, "data").cast<std::pair<std::uintptr_t, bool>>();
+  const auto data = cast_or<std::pair<std::uintptr_t, bool>>(entry(who, interface, "data"), [&] {
+    return interface_rule(who, "an address and a bool in 'data'");
+  });
   read.read_only = data.second;
   Array& view = read.view;
   view.type = element_type(read.element.dtype);

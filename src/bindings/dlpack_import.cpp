@@ -1,3 +1,6 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "bindings/arrays.hpp"
@@ -27,6 +30,14 @@ bool in_bytes(std::int64_t elements, int size, std::int64_t& bytes) {
   if (!__builtin_mul_overflow(elements, std::int64_t{size}, &bytes)) return true;
   constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // bytes of the address space
   return elements > 0 && bytes < 0 && bytes >= -kLongest;
+}
+
+// Returns true if the address is in memory of this process. Costs a call of the system.
+bool is_mapped(const std::byte* address) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  unsigned char resident = 0;
+  auto* const start = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) & -page);
+  return mincore(start, 1, &resident) == 0;
 }
 
 }  // namespace
@@ -83,9 +94,13 @@ DeviceId device_of(const Who& who, const DLDevice& device) {
 }
 
 Array view_of(const Who& who, const DLTensor& tensor, const Element& element) {
+  if (tensor.ndim < 0)
+    throw ValueError(who + " has " + std::to_string(tensor.ndim) + " dimensions");
   if (tensor.ndim > kMaxRank)
     throw ValueError(who + " has " + std::to_string(tensor.ndim) + " dimensions, more than " +
                      std::to_string(kMaxRank));
+  if (tensor.shape == nullptr && tensor.ndim > 0)
+    throw ValueError(who + " has " + std::to_string(tensor.ndim) + " dimensions without a shape");
   Array view;
   view.type = element_type(element.dtype);
   view.rank = tensor.ndim;
@@ -98,6 +113,12 @@ Array view_of(const Who& who, const DLTensor& tensor, const Element& element) {
         throw ValueError(who + " has an invalid stride: " + std::to_string(tensor.strides[d]) +
                          " elements in dimension " + std::to_string(d));
   normalise_strides(who, view);
+  if (view.elements() == 0) return view;
+  if (tensor.data == nullptr) throw ValueError(who + " has elements, but its address is null");
+  if (tensor.byte_offset != 0 && device_of(who, tensor.device).kind == Device::kCpu &&
+      !is_mapped(view.data))
+    throw ValueError(who + " begins outside of memory, at the offset " +
+                     std::to_string(tensor.byte_offset));
   return view;
 }
 

@@ -1,8 +1,11 @@
 #include "bindings/foreign.hpp"
 
+#include <pybind11/gil_safe_call_once.h>
+
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "bindings/arrays.hpp"
 #include "core/error.hpp"
@@ -68,16 +71,24 @@ py::object function_of(const char* module, const char* path) {
   return found;
 }
 
+// An import executes Python code, which can let other threads run. A thread that then waited for
+// the guard of a static variable while it holds the GIL would never return, so this class releases
+// it.
+using Once = py::gil_safe_call_once_and_store<py::object>;
+const py::object& once(Once& function, const char* module, const char* path) {
+  return function.call_once_and_store_result([&] { return function_of(module, path); })
+      .get_stored();
+}
+
 std::optional<StreamHandle> stream_of_torch(int device) {
-  static const auto* const function =
-      new py::object(function_of("torch", "_C._cuda_getCurrentRawStream"));
-  return StreamHandle{(*function)(device).cast<std::uintptr_t>()};
+  PYBIND11_CONSTINIT static Once function;
+  return StreamHandle{
+      once(function, "torch", "_C._cuda_getCurrentRawStream")(device).cast<std::uintptr_t>()};
 }
 
 std::optional<StreamHandle> stream_of_cupy(int device) {
-  static const auto* const function =
-      new py::object(function_of("cupy", "cuda.get_current_stream"));
-  return stream_from_python((*function)(device));
+  PYBIND11_CONSTINIT static Once function;
+  return stream_from_python(once(function, "cupy", "cuda.get_current_stream")(device));
 }
 
 std::uintptr_t handle_from(const py::handle& number) {
@@ -112,11 +123,10 @@ std::optional<StreamHandle> stream_from_python(const py::object& stream) {
   if (py::hasattr(stream, "__cuda_stream__")) {
     py::object protocol = stream.attr("__cuda_stream__");
     if (PyCallable_Check(protocol.ptr()) != 0) protocol = protocol();
-    const auto version_and_handle = protocol.cast<py::tuple>();
-    if (version_and_handle.size() < 2)
-      throw TypeError("stream.__cuda_stream__ must return a version and a handle, got " +
-                      std::string(py::repr(version_and_handle)));
-    return StreamHandle{handle_from(version_and_handle[1]), share(stream)};
+    const auto [version, handle] = cast_or<std::pair<int, py::object>>(protocol, [] {
+      return std::string("stream.__cuda_stream__ must return a version and a handle");
+    });
+    return StreamHandle{handle_from(handle), share(stream)};
   }
   for (const char* name : {"cuda_stream", "ptr", "handle"})  // torch; CuPy; Numba
     if (const auto handle = handle_attribute(stream, name))

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bindings/dtypes.hpp"
+#include "core/error.hpp"
 #include "dlpack/dlpack.h"
 #include "runtime/device_id.hpp"
 
@@ -19,6 +20,19 @@ struct StreamHandle {
   std::uintptr_t handle = 0;
   std::shared_ptr<void> owner = {};
 };
+
+std::string type_name(const py::handle& object);
+
+// Converts a value that Python code of another library returned. Throws TypeError with rule() and
+// the value instead of pybind11's error.
+template <class Value, class Rule>
+Value cast_or(const py::handle& object, const Rule& rule) {
+  try {
+    return object.cast<Value>();
+  } catch (const py::cast_error&) {
+    throw TypeError(rule() + ", got " + std::string(py::repr(object)));
+  }
+}
 
 // Returns the stream of an argument stream=, which is None, a handle or a stream object of a
 // library. Throws TypeError for other objects.

@@ -1,4 +1,6 @@
 // Operands of calls: arrays of any library, and their use on streams.
+#include <pybind11/gil_safe_call_once.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -142,8 +144,10 @@ void PyArray::set_foreign() {
       break;
     }
     case Protocol::kDlpack: {
-      const auto device = object_.attr("__dlpack_device__")().cast<std::pair<int, int>>();
-      argument_.memory = device_of(who_, {static_cast<DLDeviceType>(device.first), device.second});
+      const auto [type, id] = cast_or<std::pair<int, int>>(
+          object_.attr("__dlpack_device__")(),
+          [&] { return who_ + ": __dlpack_device__ must return two integers"; });
+      argument_.memory = device_of(who_, {static_cast<DLDeviceType>(type), id});
       foreign_.opened = false;
       break;
     }
@@ -264,6 +268,26 @@ bool PyArray::shares_memory(const ArrayTraits& other) const {
   } catch (const py::error_already_set&) {
     return true;
   }
+}
+
+// Follows the owners of the memory: arrays, memory views, and finally an object of mmap.mmap.
+bool PyArray::may_be_mapped() const {
+  if (!is_numpy_) return false;
+  PyObject* owner = object_.ptr();
+  while (owner != nullptr) {
+    if (py::isinstance<py::array>(owner))
+      owner = py::detail::array_proxy(owner)->base;
+    else if (PyMemoryView_Check(owner))
+      owner = PyMemoryView_GET_BASE(owner);
+    else
+      break;
+  }
+  if (owner == nullptr) return false;
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> mmap;
+  const py::object& type =
+      mmap.call_once_and_store_result([] { return py::module_::import("mmap").attr("mmap"); })
+          .get_stored();
+  return py::isinstance(owner, type);
 }
 
 py::array PyArray::numpy() const {

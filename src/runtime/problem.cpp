@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/error.hpp"
+#include "core/file_maps.hpp"
 #include "runtime/routine.hpp"
 #include "runtime/staging.hpp"
 #include "runtime/text.hpp"
@@ -19,7 +20,7 @@ bool same_memory(const Array& a, const Array& b) {
 }
 
 // Addresses of the first byte of a view and of the byte after its last one.
-std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
+AddressRange extent_of(const Array& a) {
   auto low = reinterpret_cast<std::intptr_t>(a.data), high = low + a.type.size;
   for (int d = 0; d < a.rank; ++d) {
     const std::int64_t reach = (a.shape[d] - 1) * a.stride[d];
@@ -78,6 +79,16 @@ bool share_memory(const Bound& a, const Bound& b) {
   if (!extents_overlap(a.view, b.view)) return false;
   if (a.traits == nullptr || b.traits == nullptr) return true;
   return a.traits->shares_memory(*b.traits);
+}
+
+// Returns true if writing to one array changes the other one through a file that is mapped twice,
+// at different addresses.
+bool share_file(const Bound& written, const Bound& read) {
+  for (const Bound* array : {&written, &read})
+    if (array->traits == nullptr || !array->traits->may_be_mapped() || array->view.elements() == 0)
+      return false;
+  return !extents_overlap(written.view, read.view) &&
+         writes_through_file(extent_of(written.view), extent_of(read.view));
 }
 
 // Copies only the array's own dimensions. Small calls spend much of their time on copies.
@@ -226,10 +237,16 @@ void Problem::check_overlap() const {
     if (may_overlap_itself(output.view))
       throw ValueError(who() + " has internal overlap (elements share memory)");
     for (std::size_t j = 0; j < i; ++j)
-      if (extents_overlap(output.view, *outputs[j]))
+      if (const Bound other{*outputs[j], traits_[inputs.size() + j]};
+          extents_overlap(output.view, other.view) || share_file(output, other))
         throw ValueError(who() + " overlaps " + routine_->outputs[j].name);
-    for (std::size_t j = 0; j < inputs.size(); ++j)
-      overlap = overlap || share_memory(output, {*inputs[j], traits_[j]});
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      const Bound input{*inputs[j], traits_[j]};
+      if (share_file(output, input))
+        throw ValueError(who() + " must not map the same part of a file as " +
+                         routine_->inputs[j].name);
+      overlap = overlap || share_memory(output, input);
+    }
   }
   if (!overlap) return;
   if (const char* reason = why_not_overlap()) throw ValueError(routine_->name + ": " + reason);

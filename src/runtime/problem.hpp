@@ -35,6 +35,8 @@ class ArrayTraits {
   virtual bool same_type(const ArrayTraits& other) const = 0;
   // Called only if the extents of the two arrays overlap.
   virtual bool shares_memory(const ArrayTraits& other) const = 0;
+  // Returns true if the memory may belong to a mapped file (core/file_maps.hpp).
+  virtual bool may_be_mapped() const { return false; }
   // For arrays in device memory that several streams use. Between these calls, work that reads or
   // writes the array is enqueued on the stream.
   virtual void before_use(const cuda::Stream&, bool /*writes*/) {}

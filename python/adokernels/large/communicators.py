@@ -88,13 +88,22 @@ def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) ->
     communicator.all_sum(failures)
     if not failures[0]:
         return result
-    text = f"{type(error).__name__}: {error}".encode() if error is not None else b""
-    own = np.array([text], f"S{_TEXT_BYTES}")
+    own = np.array([b"" if error is None else _text_of(error)], f"S{_TEXT_BYTES}")
     texts = communicator.all_gather(own.view(np.uint8)).view(own.dtype)[:, 0]
     if error is not None:
         raise error
     rank = int(np.flatnonzero(texts)[0])
     raise RuntimeError(f"rank {rank} failed with {texts[rank].decode(errors='replace')}")
+
+
+def _text_of(error: Exception) -> bytes:
+    """Type and text of an error. Never raises: the other ranks wait for the text."""
+    kind = type.__dict__["__name__"].__get__(type(error))  # metaclasses can define __name__, too
+    try:
+        text = f"{kind}: {error}"
+    except Exception:
+        text = f"{kind} (its text cannot be read)"
+    return text.encode(errors="backslashreplace")
 
 
 def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:

@@ -6,9 +6,12 @@ The last block along an axis ends where the axis ends, so it overlaps with the p
 
 from __future__ import annotations
 
+import errno
 import itertools
 import math
+import os
 import re
+import shutil
 import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.libraries import shares_elements
+from adokernels.model.libraries import address_range, shares_elements
 from adokernels.model.registry import routines, transpose
 from adokernels.model.routine import BuiltInVariant, Routine, check_types, has_channels
 
@@ -66,8 +69,9 @@ def out_of_core(
     source : ndarray
         The image, batch of images or matrix, as for a call of the routine.
     sink : ndarray, optional
-        The result is stored here. Default: a new array. It must not share memory with `source`. Two
-        maps of the same file are not recognised.
+        The result is stored here. Default: a new array. It must not share memory with `source`,
+        not even through two maps of a file. The disk space of a memory-mapped file is reserved
+        first.
     memory : int or str, default "8 GiB"
         Bytes of device memory for three blocks and their results, for example ``"512 MiB"``.
         Variants that store intermediate results need additional memory.
@@ -92,6 +96,8 @@ def out_of_core(
         shares memory with `source`.
     Unavailable
         If the device is not available.
+    OSError
+        If the disk does not have the space for a memory-mapped `sink`. Nothing is computed.
 
     Examples
     --------
@@ -128,6 +134,7 @@ def out_of_core(
         sink = np.empty(shape, source.dtype)
     else:
         _check_sink(sink, shape, source)
+        _reserve(sink)
     if device == "cpu":
         _in_turn(call, plan, source, sink, options)
     else:
@@ -177,9 +184,44 @@ def _share_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether arrays share memory; true if the exact answer takes too long."""
     limit = 10_000  # candidate solutions
     try:
-        return np.shares_memory(a, b, max_work=limit)  # type: ignore[arg-type]  # of the stubs
+        if np.shares_memory(a, b, max_work=limit):  # type: ignore[arg-type]  # of the stubs
+            return True
     except RuntimeError:  # TooHardError
         return True
+    if np.may_share_memory(a, b):  # interleaved parts of one map
+        return False
+    return _core.writes_through_file(address_range(b), address_range(a))
+
+
+def _reserve(sink: NDArray[Any]) -> None:
+    """Reserve the disk space of a memory-mapped sink.
+
+    Without it, a store to a page for which the disk has no space ends the process (SIGBUS).
+    """
+    array: Any = sink
+    while isinstance(array, np.ndarray) and getattr(array, "filename", None) is None:
+        array = array.base
+    if not isinstance(array, np.memmap):
+        return
+    path = str(array.filename)
+    for inode, begin, end, shared in _core.mapped_parts(*address_range(sink)):
+        if not shared:
+            continue
+        with open(path, "r+b") as file:
+            if os.fstat(file.fileno()).st_ino != inode:  # the name belongs to another file now
+                continue
+            try:
+                os.posix_fallocate(file.fileno(), begin, end - begin)
+            except OSError as error:
+                number = error.errno or errno.EIO
+                if number in (errno.EOPNOTSUPP, errno.EINVAL):  # of this file system
+                    return
+                raise OSError(
+                    number,
+                    f"stream: sink must fit on its disk, got {end - begin} bytes to reserve and "
+                    f"{shutil.disk_usage(path).free} bytes free: {os.strerror(number)}",
+                    path,
+                ) from error
 
 
 def _bytes(memory: int | str) -> int:
