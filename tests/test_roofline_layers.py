@@ -200,7 +200,7 @@ def test_points_above_the_fma_peak_are_compared_with_tensor_cores():
     assert not any("wrong counter or ceiling" in text for text in roof_labels(ax))
     sweep = dataclasses.replace(fast, machine=with_optional())
     m = sweep["library"]
-    assert sweep.share_of_roof(m) == pytest.approx(
+    assert sweep.nearest_limit(m).share == pytest.approx(
         max(rate / 61e12, m.bytes_per_second / sweep.roof)
     )
     words = [str(evidence) for evidence in m.limiter.evidence]

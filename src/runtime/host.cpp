@@ -64,9 +64,10 @@ std::vector<Cache> read_caches() {
   return found;
 }
 
-// Overwrites one byte per line of a buffer of twice the last-level cache, with the number of threads
-// that a ladder uses. The caches are then full of dirty lines, and a sample pays for the write-back
-// of as many lines as it leaves behind. docs/methods.md compares this with reading the buffer.
+// Overwrites one byte per line of a buffer of twice the last-level cache, with the number of
+// threads that a ladder uses. The caches are then full of dirty lines, and a sample pays for the
+// write-back of as many lines as it leaves behind. docs/methods.md compares this with reading the
+// buffer.
 void flush_caches() {
   static std::vector<char> buffer(2 * static_cast<std::size_t>(last_level_cache_bytes()), 1);
   run_parts(
