@@ -223,17 +223,30 @@ def test_damaged_ceilings_are_measured_again(measured, tmp_path):
     assert json.loads(path.read_text())["ceilings"] == good["ceilings"]
 
 
-def test_the_number_of_stored_ceilings_is_limited(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(machines, "_MOST_FILES", 3)
-    for place in range(5):
-        path = tmp_path / f"machine-cpu-{place}.json"
-        path.write_text("{}")
-        os.utime(path, (place, place))
-    (tmp_path / "other.json").write_text("{}")
+def test_only_own_ceilings_are_removed(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(machines, "_MOST_FILES", 1)
     ado.machine("cpu")
-    names = {path.name for path in tmp_path.iterdir()}
-    assert {"other.json", "machine-cpu-3.json", "machine-cpu-4.json"} < names
-    assert len(names) == 4
+    (own,) = tmp_path.iterdir()
+    good = own.read_text()
+    contents = {
+        **{f"machine-cpu-{place:016x}.json": good for place in range(5)},
+        "machine-cpu-00000000000000aa.json": '{"users": "notes"}',
+        "machine-cuda-00000000000000aa.json": good,  # of another device
+        "machine-cpu-backup.json": good,
+        "machine-cpu-0000000000000000.json.old": good,
+        "my-machine-cpu-0000000000000000.json": good,
+    }
+    for place, (name, text) in enumerate(contents.items()):
+        (tmp_path / name).write_text(text)
+        os.utime(tmp_path / name, (place, place))
+    (tmp_path / "machine-cpu-00000000000000bb.json").symlink_to(own)
+    (tmp_path / "machine-cpu-00000000000000cc.json").mkdir()
+    for name in ("machine-cpu-00000000000000bb.json", "machine-cpu-00000000000000cc.json"):
+        os.utime(tmp_path / name, (9, 9), follow_symlinks=False)
+    before = {path.name for path in tmp_path.iterdir()}
+    ado.machine("cpu", refresh=True)
+    removed = before - {path.name for path in tmp_path.iterdir()}
+    assert removed == {f"machine-cpu-{place:016x}.json" for place in range(5)}
 
 
 # --- The command line -----------------------------------------------------------------------------

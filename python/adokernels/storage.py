@@ -6,12 +6,13 @@ import csv
 import io
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
 
 _MODE = 0o666  # the system applies the user's umask
 
@@ -51,21 +52,34 @@ def replace_file(path: str | Path, content: bytes) -> None:
         if not os.access(target, os.W_OK):
             raise PermissionError(f"{path} must be writable, got a read-only file")
         mode = stat.S_IMODE(existing.st_mode)
-    temporary = target.parent / f".adokernels-{os.urandom(8).hex()}.tmp"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-    except OSError as error:
-        error.filename = str(path)  # the name that the caller passed
-        raise
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary_file(target.parent, _MODE) as (file, temporary):
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+            os.replace(temporary, target)
+    except OSError as error:
+        if error.filename is not None:
+            error.filename, error.filename2 = str(path), None  # the name that the caller passed
+        raise
+
+
+@contextmanager
+def temporary_file(
+    folder: Path, mode: int, descriptor: int | None = None
+) -> Iterator[tuple[BinaryIO, Path]]:
+    """Open a new file in a folder; remove it if the body, which should rename it, raises.
+
+    With a `descriptor` of a folder, `folder` and the yielded path are relative to it.
+    """
+    path = folder / f".adokernels-{os.urandom(8).hex()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(path, flags, mode, dir_fd=descriptor), "wb") as file:
+            yield file, path
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            os.unlink(path, dir_fd=descriptor)
         raise

@@ -53,15 +53,15 @@ def load(path: str | Path) -> Record:
         The message contains the path of the file and of the field:
         ``"x.json: measurements[3].samples[0] must be a positive finite number, got 'a'"``.
     """
-    return read_record(path, _LARGEST_FILE)
-
-
-def read_record(path: str | Path, most_bytes: int) -> Record:
-    """Read a stored record of at most `most_bytes` bytes; raises the errors of :func:`load`."""
     with Path(path).open("rb") as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise ValueError(f"{path}: the file must have at most {most_bytes} bytes, and is larger")
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise ValueError(f"{path}: the file must have at most {_LARGEST_FILE} bytes, and is larger")
+    return record_of(content, path)
+
+
+def record_of(content: bytes, path: str | Path) -> Record:
+    """Read the content of a file; raises the ValueErrors of :func:`load`, with this path."""
     try:
         document = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON

@@ -114,9 +114,13 @@ class StoredRecord(Fields):
         OSError
             If the file cannot be written; an existing file is unchanged.
         """
+        replace_file(path, self._content())
+
+    def _content(self) -> bytes:
+        """The content of a file; raises the ValueError of :meth:`save`."""
         record = self.to_dict()
         type(self).from_dict(record)
-        replace_file(path, to_json(self.KIND, record).encode())
+        return to_json(self.KIND, record).encode()
 
     @classmethod
     def schema(cls) -> Schema:
