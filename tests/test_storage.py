@@ -10,6 +10,7 @@ import stat
 import numpy as np
 import pytest
 from charting import H200, make_transpose, with_peers
+from mutants import read
 
 import adokernels as ado
 from adokernels import cli
@@ -177,6 +178,104 @@ def test_read_only_files_are_not_replaced(tmp_path, monkeypatch):
     with pytest.raises(PermissionError, match="must be writable"):
         replace_file(path, b"new")
     assert path.read_bytes() == GOOD
+
+
+# --- Limits of stored records ---------------------------------------------------------------------
+
+
+def nested(levels):
+    """A list in a list, and so on."""
+    return json.loads("[" * levels + "]" * levels)
+
+
+def old_document(**fields):
+    """A sweep of schema 1 with changed fields in its first measurement."""
+    document = read("notebooks/data/sobel-16384-peers.json")
+    document["measurements"][0].update(fields)
+    return json.dumps(document)
+
+
+def new_document(**context):
+    """A measurement with a changed context."""
+    document = {"schema": 2, "kind": "measurement", **SWEEP["naive"].to_dict()}
+    return json.dumps(document | {"context": context})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (old_document(samples=nested(600)), "must have at most 32 levels of lists and objects"),
+        (old_document(context=nested(600)), "context must be an object"),
+        (new_document(a=nested(600)), "must have at most 16 levels of lists and objects"),
+        (old_document(problem="int8, " * 20_000), "problem must be a sentence.*120000 characters"),
+        (new_document(a=[{}] * (1 << 20)), "must have at most 1048576 lists and objects"),
+        (new_document(a=[1] * (1 << 22)), "must have at most 4194304 values"),
+        ('{"schema": 2, "kind": "sweep", "kind": "machine"}', "kind must occur once per object"),
+        (
+            new_document(a={"twice": 1, "x": 2}).replace('"x"', '"twice"'),
+            "twice must occur once per object",
+        ),
+    ],
+    ids=lambda text: text[:40] if text[0] != "{" else "document",
+)
+def test_limits_of_stored_records(text, message, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"x\.json: .*{message}"):
+        ado.load(path)
+
+
+def test_files_beyond_the_largest_size_are_not_parsed(tmp_path):
+    path = tmp_path / "x.json"
+    with path.open("wb") as file:
+        file.truncate((1 << 27) + 1)
+    with pytest.raises(ValueError, match=r"x\.json: the file must have at most 134217728 bytes"):
+        ado.load(path)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"a": nested(600)}, "too many levels"),
+        ({"a": [{}] * (1 << 20)}, "the record must have at most 1048576 lists and objects"),
+    ],
+    ids=["levels", "size"],
+)
+def test_a_record_beyond_the_limits_is_not_saved(context, message, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(GOOD)
+    with pytest.raises(ValueError, match=message):
+        changed(context=context).save(path)
+    assert path.read_bytes() == GOOD
+
+
+def test_a_large_scan_is_saved_and_loaded(tmp_path):
+    """17 problems with 20 variants, which have the largest number of samples."""
+    samples = np.linspace(1e-5, 2e-5, 2000)
+    m = dataclasses.replace(SWEEP["naive"], samples=samples, clocks=1e14 * samples, waits=samples)
+    sweep = dataclasses.replace(SWEEP, measurements=(m,) * 20)
+    ado.records.Scan(routine="transpose", sweeps=(sweep,) * 17).save(tmp_path / "x.json")
+    assert len(ado.load(tmp_path / "x.json")) == 17
+
+
+def test_tiny_counters_are_shown(tmp_path):
+    """The product of several tiny counters is 0."""
+    m = SWEEP.measurements[3]
+    (kernel,) = m.profile.kernels
+    tiny = dict.fromkeys(kernel.values, 1e-300)
+    profile = dataclasses.replace(m.profile, kernels=(dataclasses.replace(kernel, values=tiny),))
+    changed(profile=profile, executed_flops=1e-300, executed_instructions=1e30).save(
+        tmp_path / "x.json"
+    )
+    sweep = ado.load(tmp_path / "x.json")
+    assert repr(sweep)
+    assert repr(ado.diagnose(sweep))
+
+
+@pytest.mark.parametrize("flops", [10**400, 1e31], ids=["integer", "float"])
+def test_numbers_that_no_record_can_store_are_rejected_before_timing(flops):
+    with pytest.raises(ValueError, match=r"flops must be at most 1e\+30"):
+        ado.measure(len, [], flops=flops)
 
 
 # --- The stored ceilings --------------------------------------------------------------------------
