@@ -2,14 +2,18 @@
 
 import csv
 import dataclasses
+import errno
 import json
 import math
 import os
 import stat
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from charting import H200, make_transpose, with_peers
+from conftest import run_python
 from mutants import read
 
 import adokernels as ado
@@ -178,6 +182,102 @@ def test_read_only_files_are_not_replaced(tmp_path, monkeypatch):
     with pytest.raises(PermissionError, match="must be writable"):
         replace_file(path, b"new")
     assert path.read_bytes() == GOOD
+
+
+@pytest.mark.parametrize("name", ["EBUSY", "EXDEV"])
+def test_mount_points_are_written_in_place(name, tmp_path, monkeypatch):
+    def mounted(*args):
+        raise OSError(getattr(errno, name), "a mount point")
+
+    path = tmp_path / "x"
+    path.write_bytes(b"longer than the new content")
+    inode = path.stat().st_ino
+    monkeypatch.setattr(os, "replace", mounted)
+    for content in (b"new", b"longer than all others before", b""):
+        replace_file(path, content)
+        assert path.read_bytes() == content
+    assert path.stat().st_ino == inode
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_a_mount_point_unchanged(tmp_path, monkeypatch):
+    def mounted(*args):
+        raise OSError(errno.EBUSY, "a mount point")
+
+    def full(descriptor, offset, length):
+        os.ftruncate(descriptor, length - 1)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "x"
+    path.write_bytes(GOOD)
+    monkeypatch.setattr(os, "replace", mounted)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace_file(path, b"new" * 100)
+    assert path.read_bytes() == GOOD
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o6000])
+def test_set_user_id_is_not_kept(bits, in_place, tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(GOOD)
+    path.chmod(bits | 0o755)
+    if in_place:
+        monkeypatch.setattr(os, "replace", lambda *_: os.rename(tmp_path / "none", path))
+        monkeypatch.setattr("adokernels.storage._NOT_REPLACEABLE", [errno.ENOENT])
+    replace_file(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change owners")
+@pytest.mark.parametrize("user", ["root", "another user"])
+def test_the_owner_of_a_file_does_not_change(user):
+    """As root, the file is replaced; another user, who may write it, overwrites it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        path = Path(folder, "x")
+        path.write_bytes(GOOD)
+        path.chmod(0o666)
+        os.chown(path, 12345, 12346)
+        inode = path.stat().st_ino
+        if user != "root":
+            os.seteuid(23456)
+        try:
+            replace_file(path, b"new")
+        finally:
+            os.seteuid(0)
+        found = path.stat()
+        assert (found.st_uid, found.st_gid) == (12345, 12346)
+        assert (found.st_ino == inode) == (user != "root")
+        assert path.read_bytes() == b"new"
+        assert list(Path(folder).iterdir()) == [path]
+
+
+def test_a_file_that_must_not_change_its_owner_is_overwritten(tmp_path, monkeypatch):
+    """The same without root: the system reports another owner, and does not permit a change."""
+    path = tmp_path / "x"
+    path.write_bytes(GOOD)
+    real, inode = os.stat, path.stat().st_ino
+
+    def foreign(*args, **options):
+        found = list(real(*args, **options))
+        return os.stat_result([*found[:4], found[4] + 1, *found[5:]])
+
+    def refuse(*args):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "stat", foreign)
+    monkeypatch.setattr(os, "fchown", refuse)
+    replace_file(path, b"new")
+    monkeypatch.undo()
+    assert (path.read_bytes(), path.stat().st_ino) == (b"new", inode)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_as_dev_stdout(tmp_path):
+    code = "from adokernels.storage import replace_file; replace_file('/dev/stdout', b'new')"
+    assert run_python(code) == "new"
 
 
 # --- Limits of stored records ---------------------------------------------------------------------
