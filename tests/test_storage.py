@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import re
 import stat
 import tempfile
 from pathlib import Path
@@ -23,7 +24,7 @@ from adokernels.charts.roofline import roofline
 from adokernels.measuring import machine as machines
 from adokernels.pictures import save_side_by_side
 from adokernels.records.inputs import Inputs
-from adokernels.storage import replace_file
+from adokernels.storage import replace_file, write_csv
 
 SWEEP = make_transpose(counters=True)
 GOOD = b"the good file"
@@ -483,6 +484,35 @@ def test_the_step_table_as_csv(tmp_path):
     assert [float(row["seconds"]) for row in rows] == [m.seconds for m in (*sweep, *sweep.peers)]
     assert rows[0]["speedup"] == ""  # a ceiling
     assert sweep.records()[1]["speedup"] == 1.0
+
+
+@pytest.mark.parametrize("start", "=+-@\t\r")
+def test_texts_in_csv_files_are_no_formulas(start, tmp_path):
+    write_csv(tmp_path / "x.csv", [{"name": f"{start}1+1", "ratio": -1.5, "other": "a=b"}])
+    with (tmp_path / "x.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row == {"name": f"'{start}1+1", "ratio": "-1.5", "other": "a=b"}
+
+
+HOSTILE_NAME = "a\x1b[31m\u202e\u200f\x9b"
+
+
+def test_texts_of_records_have_no_control_characters():
+    inputs = Inputs.of([(HOSTILE_NAME, (2,), HOSTILE_NAME)], {HOSTILE_NAME: HOSTILE_NAME})
+    m = dataclasses.replace(
+        SWEEP.measurements[3], variant=HOSTILE_NAME, routine=HOSTILE_NAME, problem=inputs
+    )
+    sweep = dataclasses.replace(SWEEP, measurements=(m,))
+    for shown in (str(inputs), str(inputs.operands[0]), repr(m), str(m), repr(sweep), str(sweep)):
+        assert not re.search("[\x1b\u202e\u200f\x9b]", shown)
+
+
+def test_texts_of_own_ladders_have_no_control_characters():
+    ladder = ado.ladder(HOSTILE_NAME, reference=np.copy)
+    ladder.variant(np.copy, name=HOSTILE_NAME)
+    (own,) = ladder.variants
+    for shown in (repr(ladder), str(ladder), repr(own), str(own), ladder._repr_html_()):
+        assert not re.search("[\x1b\u202e\u200f\x9b]", shown)
 
 
 def test_a_scan_as_csv(tmp_path):

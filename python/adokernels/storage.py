@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import BinaryIO
 
+#: Beginnings of texts that spreadsheets evaluate, or that they skip before a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _MODE = 0o666  # the system applies the user's umask
 #: The mode bits that a written file keeps: without set-user-ID, set-group-ID and sticky.
 _PERMISSIONS = 0o777
@@ -25,12 +27,19 @@ _NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.E
 
 
 def write_csv(path: str | Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write records with the same keys as a CSV file; raises the errors of :func:`replace_file`."""
+    """Write records with the same keys as a CSV file; raises the errors of :func:`replace_file`.
+
+    Spreadsheets evaluate texts that begin with one of ``= + - @``, so these get an apostrophe.
+    """
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(records[0]) if records else [])
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({n: _without_formula(v) for n, v in record.items()} for record in records)
     replace_file(path, text.getvalue().encode())
+
+
+def _without_formula(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def replace_file(path: str | Path, content: bytes) -> None:
