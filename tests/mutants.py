@@ -22,6 +22,7 @@ WRONG = {
     "infinity": float("inf"),
     "largest": 1e308,
     "large": 1e29,
+    "denormal": 1e-320,
     "long integer": 10**400,
     "empty text": "",
     "text": "a",

@@ -63,7 +63,7 @@ def cycle_in(graph):
 #: Packages and top-level modules. Each imports only earlier ones, also for type checking.
 #: names.py has the names of public objects, and of objects that methods find in later packages.
 ORDER = (
-    *("names", "text", "process", "code_text", "storage", "toolkit", "pictures"),
+    *("names", "text", "process", "code_text", "storage", "cache", "toolkit", "pictures"),
     "records",
     *("machine_code", "model"),
     *("measuring", "large", "distributed"),

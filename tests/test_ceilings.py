@@ -362,13 +362,14 @@ def test_issue_rate_is_unknown():
     assert replace(gpu(fma=64 * peak), ceilings=()).issue_rate is None
 
 
-def test_stored_ceilings_of_a_gpu_are_found(tmp_path):
+def test_stored_ceilings_of_a_gpu_are_found(tmp_path, monkeypatch):
     """The number of a GPU depends on the process, for example on CUDA_VISIBLE_DEVICES."""
     dram = Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1.0)
     facts = {"device": "cuda:0", "cuda": {"uuid": "ab"}}
     stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,), context=facts)
+    monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
     stored.save(tmp_path / "machine.json")
-    found = machine_module._known(tmp_path / "machine.json", "cuda:1")
+    found = machine_module._known("machine.json", "cuda:1")
     assert found == replace(stored, context={**facts, "device": "cuda:1"})
     assert machine_module._known(tmp_path / "machine.json", "cpu") is None
 

@@ -8,6 +8,7 @@ import pytest
 from charting import CPU, SIZES, clashes, make_offloads, new_figure, outside
 
 import adokernels as ado
+from adokernels import cache
 from adokernels.measuring import paying_off, scanning
 from adokernels.records.scan import BreakEven
 from adokernels.records.statistics import Verdict
@@ -363,8 +364,10 @@ def test_a_stored_scan_of_another_machine_is_not_used(with_gpu, monkeypatch):
     assert "measured" in choice_of(64).pays_off.partition("(")[2]
     monkeypatch.setattr(paying_off, "cpu_name", lambda: "another CPU")
     assert "measured: " not in choice_of(64).pays_off
-    (path,) = paying_off._path("transpose", "cuda:0").parent.glob("scan-transpose-*.json")
-    paying_off._path("transpose", "cuda:0").write_text(path.read_text()[:-100])
+    (path,) = cache.cache_folder().glob("scan-transpose-*.json")
+    (cache.cache_folder() / paying_off._name("transpose", "cuda:0")).write_text(
+        path.read_text()[:-100]
+    )
     assert "measured: " not in choice_of(64).pays_off  # a damaged file
 
 
@@ -397,6 +400,6 @@ def test_only_choices_for_numpy_arrays_know_the_problem():
 
 def test_a_scan_with_default_options_is_stored_for_choose(cpu_as_gpu):
     ado.scan(ado.strided_copy, shapes=[(4096,)], copies=True, stride=4, **QUICK)
-    assert not list(paying_off.cache_folder().glob("scan-*"))
+    assert not list(cache.cache_folder().glob("scan-*"))
     found = ado.scan(ado.transpose, shapes=SHAPES[:1], copies=True, **QUICK)
-    assert ado.load(paying_off._path("transpose", "cpu")) == found
+    assert ado.load(cache.cache_folder() / paying_off._name("transpose", "cpu")) == found

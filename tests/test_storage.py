@@ -2,14 +2,20 @@
 
 import csv
 import dataclasses
+import errno
 import json
 import math
 import os
+import re
 import stat
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from charting import H200, make_transpose, with_peers
+from conftest import run_python
+from mutants import read
 
 import adokernels as ado
 from adokernels import cli
@@ -18,7 +24,7 @@ from adokernels.charts.roofline import roofline
 from adokernels.measuring import machine as machines
 from adokernels.pictures import save_side_by_side
 from adokernels.records.inputs import Inputs
-from adokernels.storage import replace_file
+from adokernels.storage import replace_file, write_csv
 
 SWEEP = make_transpose(counters=True)
 GOOD = b"the good file"
@@ -179,6 +185,200 @@ def test_read_only_files_are_not_replaced(tmp_path, monkeypatch):
     assert path.read_bytes() == GOOD
 
 
+@pytest.mark.parametrize("name", ["EBUSY", "EXDEV"])
+def test_mount_points_are_written_in_place(name, tmp_path, monkeypatch):
+    def mounted(*args):
+        raise OSError(getattr(errno, name), "a mount point")
+
+    path = tmp_path / "x"
+    path.write_bytes(b"longer than the new content")
+    inode = path.stat().st_ino
+    monkeypatch.setattr(os, "replace", mounted)
+    for content in (b"new", b"longer than all others before", b""):
+        replace_file(path, content)
+        assert path.read_bytes() == content
+    assert path.stat().st_ino == inode
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_a_mount_point_unchanged(tmp_path, monkeypatch):
+    def mounted(*args):
+        raise OSError(errno.EBUSY, "a mount point")
+
+    def full(descriptor, offset, length):
+        os.ftruncate(descriptor, length - 1)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "x"
+    path.write_bytes(GOOD)
+    monkeypatch.setattr(os, "replace", mounted)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace_file(path, b"new" * 100)
+    assert path.read_bytes() == GOOD
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o6000])
+def test_set_user_id_is_not_kept(bits, in_place, tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(GOOD)
+    path.chmod(bits | 0o755)
+    if in_place:
+        monkeypatch.setattr(os, "replace", lambda *_: os.rename(tmp_path / "none", path))
+        monkeypatch.setattr("adokernels.storage._NOT_REPLACEABLE", [errno.ENOENT])
+    replace_file(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change owners")
+@pytest.mark.parametrize("user", ["root", "another user"])
+def test_the_owner_of_a_file_does_not_change(user):
+    """As root, the file is replaced; another user, who may write it, overwrites it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        path = Path(folder, "x")
+        path.write_bytes(GOOD)
+        path.chmod(0o666)
+        os.chown(path, 12345, 12346)
+        inode = path.stat().st_ino
+        if user != "root":
+            os.seteuid(23456)
+        try:
+            replace_file(path, b"new")
+        finally:
+            os.seteuid(0)
+        found = path.stat()
+        assert (found.st_uid, found.st_gid) == (12345, 12346)
+        assert (found.st_ino == inode) == (user != "root")
+        assert path.read_bytes() == b"new"
+        assert list(Path(folder).iterdir()) == [path]
+
+
+def test_a_file_that_must_not_change_its_owner_is_overwritten(tmp_path, monkeypatch):
+    """The same without root: the system reports another owner, and does not permit a change."""
+    path = tmp_path / "x"
+    path.write_bytes(GOOD)
+    real, inode = os.stat, path.stat().st_ino
+
+    def foreign(*args, **options):
+        found = list(real(*args, **options))
+        return os.stat_result([*found[:4], found[4] + 1, *found[5:]])
+
+    def refuse(*args):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "stat", foreign)
+    monkeypatch.setattr(os, "fchown", refuse)
+    replace_file(path, b"new")
+    monkeypatch.undo()
+    assert (path.read_bytes(), path.stat().st_ino) == (b"new", inode)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_as_dev_stdout(tmp_path):
+    code = "from adokernels.storage import replace_file; replace_file('/dev/stdout', b'new')"
+    assert run_python(code) == "new"
+
+
+# --- Limits of stored records ---------------------------------------------------------------------
+
+
+def nested(levels):
+    """A list in a list, and so on."""
+    return json.loads("[" * levels + "]" * levels)
+
+
+def old_document(**fields):
+    """A sweep of schema 1 with changed fields in its first measurement."""
+    document = read("notebooks/data/sobel-16384-peers.json")
+    document["measurements"][0].update(fields)
+    return json.dumps(document)
+
+
+def new_document(**context):
+    """A measurement with a changed context."""
+    document = {"schema": 2, "kind": "measurement", **SWEEP["naive"].to_dict()}
+    return json.dumps(document | {"context": context})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (old_document(samples=nested(600)), "must have at most 32 levels of lists and objects"),
+        (old_document(context=nested(600)), "context must be an object"),
+        (new_document(a=nested(600)), "must have at most 16 levels of lists and objects"),
+        (old_document(problem="int8, " * 20_000), "problem must be a sentence.*120000 characters"),
+        (new_document(a=[{}] * (1 << 20)), "must have at most 1048576 lists and objects"),
+        (new_document(a=[1] * (1 << 22)), "must have at most 4194304 values"),
+        ('{"schema": 2, "kind": "sweep", "kind": "machine"}', "kind must occur once per object"),
+        (
+            new_document(a={"twice": 1, "x": 2}).replace('"x"', '"twice"'),
+            "twice must occur once per object",
+        ),
+    ],
+    ids=lambda text: text[:40] if text[0] != "{" else "document",
+)
+def test_limits_of_stored_records(text, message, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"x\.json: .*{message}"):
+        ado.load(path)
+
+
+def test_files_beyond_the_largest_size_are_not_parsed(tmp_path):
+    path = tmp_path / "x.json"
+    with path.open("wb") as file:
+        file.truncate((1 << 27) + 1)
+    with pytest.raises(ValueError, match=r"x\.json: the file must have at most 134217728 bytes"):
+        ado.load(path)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"a": nested(600)}, "too many levels"),
+        ({"a": [{}] * (1 << 20)}, "the record must have at most 1048576 lists and objects"),
+    ],
+    ids=["levels", "size"],
+)
+def test_a_record_beyond_the_limits_is_not_saved(context, message, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(GOOD)
+    with pytest.raises(ValueError, match=message):
+        changed(context=context).save(path)
+    assert path.read_bytes() == GOOD
+
+
+def test_a_large_scan_is_saved_and_loaded(tmp_path):
+    """17 problems with 20 variants, which have the largest number of samples."""
+    samples = np.linspace(1e-5, 2e-5, 2000)
+    m = dataclasses.replace(SWEEP["naive"], samples=samples, clocks=1e14 * samples, waits=samples)
+    sweep = dataclasses.replace(SWEEP, measurements=(m,) * 20)
+    ado.records.Scan(routine="transpose", sweeps=(sweep,) * 17).save(tmp_path / "x.json")
+    assert len(ado.load(tmp_path / "x.json")) == 17
+
+
+def test_tiny_counters_are_shown(tmp_path):
+    """The product of several tiny counters is 0."""
+    m = SWEEP.measurements[3]
+    (kernel,) = m.profile.kernels
+    tiny = dict.fromkeys(kernel.values, 1e-300)
+    profile = dataclasses.replace(m.profile, kernels=(dataclasses.replace(kernel, values=tiny),))
+    changed(profile=profile, executed_flops=1e-300, executed_instructions=1e30).save(
+        tmp_path / "x.json"
+    )
+    sweep = ado.load(tmp_path / "x.json")
+    assert repr(sweep)
+    assert repr(ado.diagnose(sweep))
+
+
+@pytest.mark.parametrize("flops", [10**400, 1e31], ids=["integer", "float"])
+def test_numbers_that_no_record_can_store_are_rejected_before_timing(flops):
+    with pytest.raises(ValueError, match=r"flops must be at most 1e\+30"):
+        ado.measure(len, [], flops=flops)
+
+
 # --- The stored ceilings --------------------------------------------------------------------------
 
 
@@ -223,17 +423,30 @@ def test_damaged_ceilings_are_measured_again(measured, tmp_path):
     assert json.loads(path.read_text())["ceilings"] == good["ceilings"]
 
 
-def test_the_number_of_stored_ceilings_is_limited(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(machines, "_MOST_FILES", 3)
-    for place in range(5):
-        path = tmp_path / f"machine-cpu-{place}.json"
-        path.write_text("{}")
-        os.utime(path, (place, place))
-    (tmp_path / "other.json").write_text("{}")
+def test_only_own_ceilings_are_removed(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(machines, "_MOST_FILES", 1)
     ado.machine("cpu")
-    names = {path.name for path in tmp_path.iterdir()}
-    assert {"other.json", "machine-cpu-3.json", "machine-cpu-4.json"} < names
-    assert len(names) == 4
+    (own,) = tmp_path.iterdir()
+    good = own.read_text()
+    contents = {
+        **{f"machine-cpu-{place:016x}.json": good for place in range(5)},
+        "machine-cpu-00000000000000aa.json": '{"users": "notes"}',
+        "machine-cuda-00000000000000aa.json": good,  # of another device
+        "machine-cpu-backup.json": good,
+        "machine-cpu-0000000000000000.json.old": good,
+        "my-machine-cpu-0000000000000000.json": good,
+    }
+    for place, (name, text) in enumerate(contents.items()):
+        (tmp_path / name).write_text(text)
+        os.utime(tmp_path / name, (place, place))
+    (tmp_path / "machine-cpu-00000000000000bb.json").symlink_to(own)
+    (tmp_path / "machine-cpu-00000000000000cc.json").mkdir()
+    for name in ("machine-cpu-00000000000000bb.json", "machine-cpu-00000000000000cc.json"):
+        os.utime(tmp_path / name, (9, 9), follow_symlinks=False)
+    before = {path.name for path in tmp_path.iterdir()}
+    ado.machine("cpu", refresh=True)
+    removed = before - {path.name for path in tmp_path.iterdir()}
+    assert removed == {f"machine-cpu-{place:016x}.json" for place in range(5)}
 
 
 # --- The command line -----------------------------------------------------------------------------
@@ -271,6 +484,35 @@ def test_the_step_table_as_csv(tmp_path):
     assert [float(row["seconds"]) for row in rows] == [m.seconds for m in (*sweep, *sweep.peers)]
     assert rows[0]["speedup"] == ""  # a ceiling
     assert sweep.records()[1]["speedup"] == 1.0
+
+
+@pytest.mark.parametrize("start", "=+-@\t\r")
+def test_texts_in_csv_files_are_no_formulas(start, tmp_path):
+    write_csv(tmp_path / "x.csv", [{"name": f"{start}1+1", "ratio": -1.5, "other": "a=b"}])
+    with (tmp_path / "x.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row == {"name": f"'{start}1+1", "ratio": "-1.5", "other": "a=b"}
+
+
+HOSTILE_NAME = "a\x1b[31m\u202e\u200f\x9b"
+
+
+def test_texts_of_records_have_no_control_characters():
+    inputs = Inputs.of([(HOSTILE_NAME, (2,), HOSTILE_NAME)], {HOSTILE_NAME: HOSTILE_NAME})
+    m = dataclasses.replace(
+        SWEEP.measurements[3], variant=HOSTILE_NAME, routine=HOSTILE_NAME, problem=inputs
+    )
+    sweep = dataclasses.replace(SWEEP, measurements=(m,))
+    for shown in (str(inputs), str(inputs.operands[0]), repr(m), str(m), repr(sweep), str(sweep)):
+        assert not re.search("[\x1b\u202e\u200f\x9b]", shown)
+
+
+def test_texts_of_own_ladders_have_no_control_characters():
+    ladder = ado.ladder(HOSTILE_NAME, reference=np.copy)
+    ladder.variant(np.copy, name=HOSTILE_NAME)
+    (own,) = ladder.variants
+    for shown in (repr(ladder), str(ladder), repr(own), str(own), ladder._repr_html_()):
+        assert not re.search("[\x1b\u202e\u200f\x9b]", shown)
 
 
 def test_a_scan_as_csv(tmp_path):

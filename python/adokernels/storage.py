@@ -3,34 +3,53 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
 
+#: Beginnings of texts that spreadsheets evaluate, or that they skip before a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _MODE = 0o666  # the system applies the user's umask
+#: The mode bits that a written file keeps: without set-user-ID, set-group-ID and sticky.
+_PERMISSIONS = 0o777
+#: What file systems that cannot reserve space report.
+_NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
+#: A mount point, a folder that must not be written, a file or a folder of another user.
+_NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def write_csv(path: str | Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write records with the same keys as a CSV file; raises the errors of :func:`replace_file`."""
+    """Write records with the same keys as a CSV file; raises the errors of :func:`replace_file`.
+
+    Spreadsheets evaluate texts that begin with one of ``= + - @``, so these get an apostrophe.
+    """
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(records[0]) if records else [])
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({n: _without_formula(v) for n, v in record.items()} for record in records)
     replace_file(path, text.getvalue().encode())
+
+
+def _without_formula(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def replace_file(path: str | Path, content: bytes) -> None:
     """Write a file completely, or leave the existing file unchanged.
 
     The content is written to a temporary file in the same folder, which then replaces the file.
-    An existing file keeps its permissions; a new file gets them from the umask. Symbolic links
-    are followed. Devices and pipes are written directly.
+    An existing file keeps its owner, group and permissions, but no set-user-ID bit; a new file gets
+    its permissions from the umask. Symbolic links are followed. Devices and pipes are written
+    directly. A file that cannot be replaced, because it is a mount point or belongs to another
+    user, is overwritten in place; only then can a crash leave a part of the content.
 
     Raises
     ------
@@ -38,11 +57,10 @@ def replace_file(path: str | Path, content: bytes) -> None:
         If the file cannot be written.
     """
     target = Path(os.path.realpath(path))
-    try:
-        existing = target.stat()
-    except FileNotFoundError:
-        mode = None
-    else:
+    existing: os.stat_result | None = None
+    with suppress(FileNotFoundError):
+        existing = os.stat(path)  # realpath may find no file for /dev/stdout
+    if existing is not None:
         if stat.S_ISDIR(existing.st_mode):
             raise IsADirectoryError(f"{path} must be a file, got a folder")
         if not stat.S_ISREG(existing.st_mode):
@@ -50,22 +68,66 @@ def replace_file(path: str | Path, content: bytes) -> None:
             return
         if not os.access(target, os.W_OK):
             raise PermissionError(f"{path} must be writable, got a read-only file")
-        mode = stat.S_IMODE(existing.st_mode)
-    temporary = target.parent / f".adokernels-{os.urandom(8).hex()}.tmp"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+        try:
+            _replace(target, content, existing)
+        except OSError as error:
+            if existing is None or error.errno not in _NOT_REPLACEABLE:
+                raise
+            _overwrite(target, content, existing)
     except OSError as error:
-        error.filename = str(path)  # the name that the caller passed
+        if error.filename is not None:
+            error.filename, error.filename2 = str(path), None  # the name that the caller passed
         raise
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+
+
+def _replace(target: Path, content: bytes, existing: os.stat_result | None) -> None:
+    with temporary_file(target.parent, _MODE) as (file, temporary):
+        if existing is not None:
+            own = os.fstat(file.fileno())
+            if (own.st_uid, own.st_gid) != (existing.st_uid, existing.st_gid):
+                os.fchown(file.fileno(), existing.st_uid, existing.st_gid)
+            os.fchmod(file.fileno(), existing.st_mode & _PERMISSIONS)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
         os.replace(temporary, target)
+
+
+def _overwrite(target: Path, content: bytes, existing: os.stat_result) -> None:
+    """Write into a file. Its space is reserved first, so that a full disk leaves it unchanged."""
+    descriptor = os.open(target, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "wb") as file:
+        if content:
+            try:
+                os.posix_fallocate(descriptor, 0, len(content))
+            except OSError as error:
+                if error.errno not in _NOT_SUPPORTED:
+                    os.ftruncate(descriptor, existing.st_size)
+                    raise
+        if existing.st_mode & ~_PERMISSIONS & 0o7777:
+            with suppress(PermissionError):  # the system removes the bits if another user writes
+                os.fchmod(descriptor, existing.st_mode & _PERMISSIONS)
+        file.write(content)
+        file.truncate()
+        file.flush()
+        os.fsync(descriptor)
+
+
+@contextmanager
+def temporary_file(
+    folder: Path, mode: int, descriptor: int | None = None
+) -> Iterator[tuple[BinaryIO, Path]]:
+    """Open a new file in a folder; remove it if the body, which should rename it, raises.
+
+    With a `descriptor` of a folder, `folder` and the yielded path are relative to it.
+    """
+    path = folder / f".adokernels-{os.urandom(8).hex()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(path, flags, mode, dir_fd=descriptor), "wb") as file:
+            yield file, path
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            os.unlink(path, dir_fd=descriptor)
         raise

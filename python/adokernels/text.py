@@ -98,7 +98,7 @@ def _short(percentage: float) -> str:
 # Control characters, which terminals interpret and XML rejects; surrogates, which UTF-8 cannot
 # encode; and characters that change the direction of the text after them.
 _UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
 )
 _SPACES = re.compile("[\t\n\v\f\r\u2028\u2029]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -119,6 +119,11 @@ def printable(text: str, most: int, *, lines: bool = False) -> str:
         text = f"{text[: most - half - len(_ELLIPSIS)]}{_ELLIPSIS}{text[-half:]}"
     parts = text.split("\n") if lines else [text]
     return _UNPRINTABLE.sub(_REPLACEMENT, "\n".join(_SPACES.sub(" ", part) for part in parts))
+
+
+def visible(text: str) -> str:
+    """Replace the characters of a text that a terminal could interpret; keep its length."""
+    return printable(text, len(text))
 
 
 def require(kind: Any, words: str, **values: object) -> None:

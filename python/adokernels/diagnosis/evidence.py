@@ -148,7 +148,8 @@ class KernelFacts:
         if not share or not seconds or not clock or loads is None or stores is None:
             return None
         everything = share / 100 * seconds * clock * self.profile.multiprocessors
-        return min((loads + stores) / everything, 1.0)
+        # Counters of damaged records can be so small that their product is 0.
+        return min((loads + stores) / everything, 1.0) if everything else None
 
     def bytes_per_lane(self, access: str) -> float | None:
         """Bytes per lane if all lanes are active; an underestimate if lanes share words."""

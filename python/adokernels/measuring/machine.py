@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -21,12 +20,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels import _core
+from adokernels import _core, cache
 from adokernels.measuring.context import context, device_name, device_type, last_level_cache_bytes
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.model.problem import Call
 from adokernels.model.registry import ceilings
-from adokernels.records.loading import read_record
+from adokernels.records.loading import record_of
 from adokernels.records.machine import ROOF, Ceiling, Machine, contradictions
 from adokernels.records.record import SCHEMA
 from adokernels.records.statistics import median_interval
@@ -40,6 +39,8 @@ _RETRIES = 2
 _GIB = 1 << 30
 #: Maximum size of a file of ceilings in bytes, and maximum number of such files.
 _LARGEST_FILE, _MOST_FILES = 1 << 20, 100
+#: The names of files of ceilings.
+_NAME = r"machine-(cpu|cuda)-[0-9a-f]{16}\.json"
 #: Target duration of one sample of a cache or arithmetic ceiling.
 _SECONDS = 2e-3
 #: Minimum number of FLOPs or bytes per sample.
@@ -128,7 +129,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     -----
     The files are in ``$ADOKERNELS_CACHE``, else ``$XDG_CACHE_HOME/adokernels``, else
     ``~/.cache/adokernels``: one per device, thread count, instruction set, version and list of
-    ceilings.
+    ceilings. The folder must belong to the user, and nobody else may be able to write it. Without
+    such a folder, a warning says so, and each process measures the ceilings again.
     """
     require((str, type(None)), "a str", device=device)
     where = _core.resolve_device(device or _core.device())
@@ -139,8 +141,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
 def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = False) -> Machine:
     """Return the ceilings of a device, as :func:`machine`. Show which one is being measured."""
     facts = context(device)
-    path = _cache_path(device, facts)
-    if not refresh and (known := _known(path, device)):
+    name = _cache_name(device, facts)
+    if not refresh and (known := _known(name, device)):
         return known
     cases = list(_cases(device))
     shown = display.each("measuring", cases, lambda case: case.name)
@@ -153,26 +155,25 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
         context=facts,
         refused=refused,
     )
-    with suppress(OSError):  # in a read-only home directory, every run measures the ceilings again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        result.save(path)
-        _remove_old_files(path.parent)
+    cache.write(name, result._content())
+    cache.remove_oldest(_NAME, _MOST_FILES, _LARGEST_FILE, _is_own)
     return result
 
 
 def stored_machine(device: str) -> Machine | None:
     """The ceilings of a device if an earlier run has stored them."""
-    return _known(_cache_path(device, context(device)), device)
+    return _known(_cache_name(device, context(device)), device)
 
 
-def _known(path: Path, device: str) -> Machine | None:
+def _known(name: str, device: str) -> Machine | None:
     """The record that an earlier run stored, or None if it does not exist or cannot be read.
 
     A GPU can be "cuda:0" in one process and "cuda:1" in another. The result contains `device`.
     """
+    content = cache.read(name, _LARGEST_FILE)
     try:
-        found = read_record(path, _LARGEST_FILE)
-    except (OSError, ValueError):
+        found = None if content is None else record_of(content, name)
+    except ValueError:
         return None
     if not isinstance(found, Machine) or found.device != device_type(device):
         return None
@@ -180,23 +181,16 @@ def _known(path: Path, device: str) -> Machine | None:
     return found if device == "cpu" else replace(found, context=facts)
 
 
-def _remove_old_files(folder: Path) -> None:
-    """Remove all but the most recent files."""
-    files = sorted(folder.glob("machine-*.json"), key=lambda path: path.stat().st_mtime)
-    for path in files[:-_MOST_FILES]:
-        path.unlink(missing_ok=True)
-
-
-def cache_folder() -> Path:
-    """The folder of stored ceilings and scans."""
+def _is_own(name: str, content: bytes) -> bool:
+    """Whether the library has stored a file: the user may have a file with such a name."""
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        return Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
-    except RuntimeError:  # the user has no home directory, as in some containers
-        return Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
+        found = record_of(content, name)
+    except ValueError:
+        return False
+    return isinstance(found, Machine) and name.startswith(f"machine-{found.device}-")
 
 
-def _cache_path(device: str, facts: dict[str, Any]) -> Path:
+def _cache_name(device: str, facts: dict[str, Any]) -> str:
     identity = [device_type(device), SCHEMA, facts["adokernels"], facts["device_name"]]
     if device == "cpu":
         identity += [facts["threads"], facts["isa"], _core.caches()]
@@ -205,7 +199,7 @@ def _cache_path(device: str, facts: dict[str, Any]) -> Path:
         identity += [gpu["uuid"], gpu["driver_version"], gpu["multiprocessors"]]
     identity.append([(case.variant, case.level, case.bytes) for case in _cases(device)])
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    return cache_folder() / f"machine-{device_type(device)}-{digest}.json"
+    return f"machine-{device_type(device)}-{digest}.json"
 
 
 def _all_measured(device: str, cases: Iterable[_Case]) -> dict[str, Ceiling | str]:

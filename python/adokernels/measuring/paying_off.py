@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 
-from adokernels import _core
+from adokernels import _core, cache
 from adokernels.measuring.context import cpu_name, device_name
-from adokernels.measuring.machine import cache_folder, stored_machine
+from adokernels.measuring.machine import stored_machine
 from adokernels.model.problem import Choice
 from adokernels.model.registry import routines
-from adokernels.records.loading import read_record
+from adokernels.records.loading import record_of
 from adokernels.records.machine import Machine
 from adokernels.records.record import SCHEMA
 from adokernels.records.scan import BreakEven, Scan, link_seconds
@@ -30,11 +28,8 @@ _MODEL_ERROR = 1.5
 
 
 def store(found: Scan, device: str) -> None:
-    """Store a scan with copies, for :func:`pays_off`; in a read-only folder, do nothing."""
-    path = _path(found.routine, device)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        found.save(path)
+    """Store a scan with copies, for :func:`pays_off`, if the cache can be used."""
+    cache.write(_name(found.routine, device), found._content())
 
 
 def pays_off(choice: Choice) -> str:
@@ -65,16 +60,17 @@ def _default_gpu() -> str | None:
     return None if _core.why_no_cuda() else _core.resolve_device("cuda")
 
 
-def _path(routine: str, device: str) -> Path:
+def _name(routine: str, device: str) -> str:
     identity = [SCHEMA, device_name(device), cpu_name(), _core.max_threads(), _core.isa()]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    return cache_folder() / f"scan-{routine}-{digest}.json"
+    return f"scan-{routine}-{digest}.json"
 
 
 def _stored_break_even(routine: str, device: str) -> BreakEven | None:
+    content = cache.read(name := _name(routine, device), _LARGEST_FILE)
     try:
-        found = read_record(_path(routine, device), _LARGEST_FILE)
-    except (OSError, ValueError):
+        found = None if content is None else record_of(content, name)
+    except ValueError:
         return None
     return found.break_even if isinstance(found, Scan) and found.routine == routine else None
 

@@ -25,6 +25,7 @@ from adokernels.measuring.context import device_type
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
 from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
+from adokernels.records.forms import LARGEST
 from adokernels.records.measurement import UNCHECKED, Cache, Flush
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
 from adokernels.text import failure, percent, require
@@ -308,8 +309,12 @@ class Settings:
 
 
 def require_finite(**limits: float | None) -> None:
-    """Reject limits that are negative or not finite."""
+    """Reject numbers that are negative, not finite, or too large for a record."""
     for name, value in limits.items():
         require((Real, type(None)), "a number", **{name: value})
-        if value is not None and not (math.isfinite(value) and value >= 0):
+        if value is None:
+            continue
+        if not 0 <= value < math.inf:  # also if it is NaN
             raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
+        if value > LARGEST:
+            raise ValueError(f"{name} must be at most {LARGEST:g}, got a larger number")

@@ -16,7 +16,7 @@ from adokernels.model.source import Source, diff_of
 from adokernels.model.values import host_operands
 from adokernels.records.inputs import Inputs
 from adokernels.records.shown import ShownAsTables
-from adokernels.text import require
+from adokernels.text import require, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -210,7 +210,7 @@ class Variant(ABC):
 
     def __repr__(self) -> str:
         state = "" if self.available else f", unavailable: {self.why_unavailable}"
-        return f"<{self.ladder.name}[{self.name!r}] on {self.device}{state}>"
+        return visible(f"<{self.ladder.name}[{self.name!r}] on {self.device}{state}>")
 
 
 class Ladder(ShownAsTables, ABC):

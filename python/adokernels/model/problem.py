@@ -28,6 +28,7 @@ from adokernels.model.values import (
 from adokernels.names import find
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
+from adokernels.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,7 +165,7 @@ class Choice:
 
     def __repr__(self) -> str:
         words = f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
-        return " ".join(filter(None, [words, self.pays_off]))
+        return visible(" ".join(filter(None, [words, self.pays_off])))
 
 
 class Runnable(Protocol):

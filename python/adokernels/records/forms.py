@@ -24,7 +24,7 @@ from adokernels import _core
 #: The value of `get_origin` for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
 _ARRAY = get_origin(NDArray[np.float64])
 #: Limits of the magnitude of stored numbers, so that products of several of them are finite.
-_LARGEST, _SMALLEST = 1e30, 1e-30
+LARGEST, _SMALLEST = 1e30, 1e-30
 _LARGEST_INTEGER = 2**63 - 1
 #: Maximum number of characters of a text, of entries of a list, and of nesting levels.
 _LONGEST, _MOST_ENTRIES, _DEEPEST = 1 << 20, 1 << 22, 16
@@ -198,7 +198,7 @@ class _Basic(Form):
 
     @property
     def most(self) -> float:
-        return _LARGEST_INTEGER if self.kind is int else _LARGEST
+        return _LARGEST_INTEGER if self.kind is int else LARGEST
 
     def permits(self, values: Collection[Any]) -> bool:
         """Whether all values are floats within the limits: a fast path for valid data."""
@@ -206,7 +206,7 @@ class _Basic(Form):
             return False
         # A sum with NaN is NaN, whereas min and max may ignore it.
         return not values or (
-            self.least <= min(values) and max(values) <= _LARGEST and math.isfinite(sum(values))
+            self.least <= min(values) and max(values) <= LARGEST and math.isfinite(sum(values))
         )
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -272,7 +272,7 @@ class _Mapping(Form):
         _check_names(value, path)
         if isinstance(self.value, _Basic) and self.value.permits(value.values()):
             return dict(value)
-        return {n: self.value.read(item, f"{path}.{_short(n)}") for n, item in value.items()}
+        return {n: self.value.read(item, f"{path}.{shortened(n)}") for n, item in value.items()}
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         least, most = dataclasses.astuple(self.length)
@@ -302,7 +302,7 @@ class _Free(Form):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         value = {"$ref": "#/$defs/Value"}
-        limits = {"maxLength": _LONGEST, "minimum": -_LARGEST, "maximum": _LARGEST}
+        limits = {"maxLength": _LONGEST, "minimum": -LARGEST, "maximum": LARGEST}
         definitions["Value"] = {"items": value, "additionalProperties": value, **limits}
         return value
 
@@ -323,7 +323,7 @@ class _Object(Form):
         for name in value:
             if name not in fields:
                 hint = _core.suggest(str(name), list(fields))
-                raise InvalidField(f"{prefix}{_short(str(name))} must be a known field{hint}")
+                raise InvalidField(f"{prefix}{shortened(str(name))} must be a known field{hint}")
         for name, required in stored_fields(self.kind).items():
             if required and name not in value:
                 raise InvalidField(f"{prefix}{name} is missing")
@@ -377,10 +377,11 @@ def _wrong(path: str, words: str, value: Any) -> InvalidField:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer with thousands of digits; nested lists
         text = f"a very large {type(value).__name__}"
-    return InvalidField(f"{path or 'the record'} must be {words}, got {_short(text)}")
+    return InvalidField(f"{path or 'the record'} must be {words}, got {shortened(text)}")
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """The beginning of a text, for an error message."""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
@@ -390,4 +391,4 @@ def number_in(context: Context, *names: str) -> float | None:
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     known = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if known and 0 < value <= _LARGEST else None
+    return value if known and 0 < value <= LARGEST else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from adokernels.records.forms import Context, Count, Grid, Length, Size
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
-from adokernels.text import percent
+from adokernels.text import percent, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ class HotLine(LineSamples):
 
     def __str__(self) -> str:
         reason = f", {self.reason}" if self.reason else ""
-        return f"line {self.line}: {percent(self.share)} of samples{reason}"
+        return visible(f"line {self.line}: {percent(self.share)} of samples{reason}")
 
 
 @dataclass(frozen=True, kw_only=True)

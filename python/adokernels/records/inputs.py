@@ -11,6 +11,7 @@ import numpy as np
 
 from adokernels.records.forms import Count
 from adokernels.records.record import Fields
+from adokernels.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,7 @@ class Operand(NamedTuple):
 
     def __str__(self) -> str:
         kind = f"{self.shape} {self.dtype}" if self.shape else self.dtype
-        return f"{self.name}: {kind}" if self.name else kind
+        return visible(f"{self.name}: {kind}" if self.name else kind)
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Inputs(Fields):
     def __str__(self) -> str:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
         options = (f"{name}={value!r}" for name, value in self.options.items())
-        return ", ".join([*map(str, self.operands), *options])
+        return visible(", ".join([*map(str, self.operands), *options]))
 
     def __hash__(self) -> int:
         return hash(self.operands)

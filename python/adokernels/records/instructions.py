@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from adokernels.text import visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -123,7 +125,8 @@ class Instruction:
 
     def __str__(self) -> str:
         predicate = f"@{self.predicate} " if self.predicate else ""
-        return f"{self.address:04x}  {predicate + self.opcode:<24} {self.operands}".rstrip()
+        text = f"{self.address:04x}  {predicate + self.opcode:<24} {self.operands}"
+        return visible(text.rstrip())
 
 
 class Code:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adokernels.text import StrEnum, percent
+from adokernels.text import StrEnum, percent, visible
 
 
 class Provenance(StrEnum):
@@ -32,7 +32,7 @@ class Evidence:
     provenance: Provenance
 
     def __str__(self) -> str:
-        return f"{self.statement} ({self.provenance})"
+        return visible(f"{self.statement} ({self.provenance})")
 
 
 class Kind(StrEnum):
@@ -116,7 +116,7 @@ class Limiter:
         if self.unknown:
             parts.append(self.unknown)
         note = "" if self.counted else ", without counters"
-        return f"{self.name}{note}: {'; '.join(parts)}"
+        return visible(f"{self.name}{note}: {'; '.join(parts)}")
 
     def __str__(self) -> str:
         return repr(self)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
 
 from adokernels.names import find
 from adokernels.records.checked import CheckResult
-from adokernels.records.forms import InvalidField
+from adokernels.records.forms import InvalidField, shortened
 from adokernels.records.hotspots import Hotspots
 from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
-from adokernels.records.record import SCHEMA
+from adokernels.records.record import LARGEST_FILE, SCHEMA, too_large
 from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
@@ -27,8 +28,9 @@ Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: The class names of the records that higher packages define, by kind.
 _ABOVE = {"score": "Score"}
-#: Maximum size of a file, in bytes. The largest published file has 1.3 MB.
-_LARGEST_FILE = 1 << 28
+#: Maximum number of levels of lists and objects in a file of schema 1, and of characters of a
+#: sentence in it. Published files have 8 levels and 193 characters.
+_DEEPEST, _LONGEST_SENTENCE = 32, 1 << 16
 # Schema 1 stored the problem as a sentence, and has other names.
 _RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
 #: Totals of counters, which a profile has replaced.
@@ -49,21 +51,25 @@ def load(path: str | Path) -> Record:
     OSError
         If the file cannot be read.
     ValueError
-        If the file is not a record of adokernels, has a newer schema, or a field has a wrong value.
-        The message contains the path of the file and of the field:
+        If the file is not a record of adokernels, has a newer schema, or a field has a wrong value,
+        if an object has two fields with one name, or if the file is too large: more than 128 MiB,
+        2^22 values, or 2^20 lists and objects. The message contains the path of the file and of
+        the field:
         ``"x.json: measurements[3].samples[0] must be a positive finite number, got 'a'"``.
     """
-    return read_record(path, _LARGEST_FILE)
-
-
-def read_record(path: str | Path, most_bytes: int) -> Record:
-    """Read a stored record of at most `most_bytes` bytes; raises the errors of :func:`load`."""
     with Path(path).open("rb") as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise ValueError(f"{path}: the file must have at most {most_bytes} bytes, and is larger")
+        content = file.read(LARGEST_FILE + 1)
+    return record_of(content, path)
+
+
+def record_of(content: bytes, path: str | Path) -> Record:
+    """Read the content of a file; raises the ValueErrors of :func:`load`, with this path."""
+    if reason := too_large(content):
+        raise ValueError(f"{path}: the file {reason}")
     try:
-        document = json.loads(content.decode("utf-8"))
+        document = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
+    except InvalidField as error:
+        raise ValueError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
         raise ValueError(f"{path} is not JSON: {error}") from error
     kind = document.pop("kind", None) if isinstance(document, dict) else None
@@ -80,15 +86,27 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
     return record
 
 
-def converted(record: Any, path: str = "") -> Any:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(n for n, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise InvalidField(f"{shortened(twice)} must occur once per object, and occurs more often")
+    return found
+
+
+def converted(record: Any, path: str = "", level: int = 0) -> Any:
     """Convert a record of schema 1, and all records that it contains, to the current schema."""
+    if level > _DEEPEST:
+        raise InvalidField(f"{path} must have at most {_DEEPEST} levels of lists and objects")
     if isinstance(record, list):
-        return [converted(item, f"{path}[{place}]") for place, item in enumerate(record)]
+        if not any(isinstance(item, list | dict) for item in record):
+            return record
+        return [converted(v, f"{path}[{place}]", level + 1) for place, v in enumerate(record)]
     if not isinstance(record, dict):
         return record
     prefix = f"{path}." if path else ""
     kept = {name: value for name, value in record.items() if name not in ("context", *_REMOVED)}
-    result = {name: converted(value, prefix + name) for name, value in kept.items()}
+    result = {name: converted(value, prefix + name, level + 1) for name, value in kept.items()}
     if "context" in record:
         result["context"] = record["context"]
     if isinstance(sentence := result.get("problem"), str):
@@ -105,6 +123,8 @@ def converted(record: Any, path: str = "") -> Any:
 
 def problem_of(sentence: str) -> Inputs:
     """Read a sentence such as ``"gray: (1600, 2560) uint8, border='replicate'"``."""
+    if len(sentence) > _LONGEST_SENTENCE:
+        raise ValueError(f"it has {len(sentence)} characters, at most {_LONGEST_SENTENCE} are read")
     operands: list[tuple[str, tuple[int, ...], str]] = []
     options: dict[str, Any] = {}
     rest = sentence

@@ -197,7 +197,7 @@ class Measurement(StoredRecord):
         """
         if not self.executed_instructions:
             return None
-        return self.executed_flops / self.executed_instructions - 1
+        return max(self.executed_flops / self.executed_instructions - 1, 0.0)
 
     @property
     def clock(self) -> float | None:

@@ -11,6 +11,7 @@ from adokernels.records.instructions import Code, Instruction, parsed
 from adokernels.records.loops import Loop, loops_in
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
+from adokernels.text import visible
 
 if TYPE_CHECKING:
     pass
@@ -72,7 +73,7 @@ class KernelSass(Fields, Code):
         return None if self.most_registers is None else self.most_registers - self.registers
 
     def __repr__(self) -> str:
-        return f"<machine code of {self.name}, {len(self.instructions)} instructions>"
+        return visible(f"<machine code of {self.name}, {len(self.instructions)} instructions>")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -17,14 +17,14 @@ from adokernels.tables.measurements import (
     verdict_cell,
     verdict_notes,
 )
-from adokernels.tables.rendering import new_table
+from adokernels.tables.rendering import LiteralTable, new_table
 from adokernels.text import quantity, ratio
 
 
 def ladder_table(ladder: Ladder) -> Table:
     """One line per variant: its change, and whether it can run here."""
     title = f"{ladder.name}: {ladder.summary}" if ladder.summary else ladder.name
-    table = Table(title=Text(title))
+    table = LiteralTable(title=Text(title))
     for heading in ("variant", "device", "what it changes", "available"):
         table.add_column(heading)
     for v in ladder.variants:

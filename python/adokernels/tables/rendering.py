@@ -33,13 +33,15 @@ _LONGEST_NAME = 24
 _LONGEST_CELL, _LONGEST_NOTE = 1000, 100_000
 
 
-class _LiteralTable(Table):
+class LiteralTable(Table):
     """A table that shows only printable characters, and does not interpret markup."""
 
     def add_column(self, header: RenderableType = "", *args: Any, **style: Any) -> None:
+        """Add a column with a printable header."""
         super().add_column(_literal(header, _LONGEST_CELL), *args, **style)
 
     def add_row(self, *cells: RenderableType | None, **style: Any) -> None:
+        """Add a row of printable cells."""
         super().add_row(*(_literal(cell or "", _LONGEST_CELL) for cell in cells), **style)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -66,7 +68,7 @@ def new_table(
     The first column and the columns in `left` are left-aligned. Cells are folded in the first
     column and in the columns in `widths`, to this number of characters; None: no maximum.
     """
-    table = _LiteralTable(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = LiteralTable(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.title_justify = table.caption_justify = "left"
     for place, header in enumerate(headers):
         justify: Literal["left", "right"] = "left" if not place or header in left else "right"
