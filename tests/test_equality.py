@@ -36,6 +36,12 @@ MAKERS = {
     "scan": lambda: ado.records.Scan(
         routine="transpose", sweeps=(make_transpose(), make_transpose())
     ),
+    "tuning": lambda: ado.records.Tuning(
+        routine="transpose",
+        variant="naive",
+        settings={"8": ado.records.Setting((8,))},
+        sweep=make_transpose(),
+    ),
     "sass": lambda: ado.records.Sass(routine="r", variant="v", arch="sm_90", kernels=(KERNEL,)),
 }
 

@@ -148,9 +148,8 @@ struct TensorFormat {
   int operand, result, scale, compute;
 };
 
-constexpr int kSumFp32 = 68, kSumFp64 = 70, kSumInt32 = 72, kTf32 = 77;  // CUBLAS_COMPUTE_...
-
 TensorFormat format_of(TensorType type) {
+  constexpr int kSumFp32 = 68, kSumFp64 = 70, kSumInt32 = 72, kTf32 = 77;  // CUBLAS_COMPUTE_...
   switch (type) {
     case TensorType::kFp64:
       return {CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, kSumFp64};
@@ -170,13 +169,11 @@ TensorFormat format_of(TensorType type) {
 
 using Owner = std::unique_ptr<void, Destroy*>;
 
-// FP8 and INT8 require that the first operand is transposed and the second is not. FP64 is faster
-// without.
 Owner operation_of(const TensorFormat& format) {
   Descriptor made = nullptr;
   ADO_CUBLAS(library().create_operation(&made, format.compute, format.scale));
   Owner operation(made, library().destroy_operation);
-  const int transposed = format.compute == kSumFp64 ? kAsStored : kTransposed;
+  const int transposed = kTransposed;
   ADO_CUBLAS(library().set_operation(made, kTransposeFirst, &transposed, sizeof transposed));
   return operation;
 }
@@ -201,7 +198,8 @@ void gemm(const Launch& go, const Product<double>& product) {
   gemm_with(library().dgemm, go, product);
 }
 
-// As for gemm, cuBLAS sees transposed matrices, so it multiplies `right` with `left`.
+// FP8 and INT8 require that the first operand is transposed and the second is not. As for gemm,
+// cuBLAS sees transposed matrices, so it multiplies `right` with `left`.
 void tensor_product(const Launch& go, TensorType type, std::int64_t size, const std::byte* left,
                     const std::byte* right, std::byte* out) {
   if (go.recorder != nullptr) return;

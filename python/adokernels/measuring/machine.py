@@ -427,7 +427,7 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
         yield from _compute_cases("cuda_", level, eight_waves, units * hertz * lanes, basis)
 
     # Matrices with 8192 rows keep all multiprocessors busy. Products of float64 take longer, and at
-    # 8192 rows the limit of power lowers the clock (59.7 and 60.7 TFLOP/s on an H100).
+    # 8192 rows the limit of power lowers the clock (56.7 and 60.0 TFLOP/s on an H100).
     rows = 8192 if gpu["memory_bytes"] >= 8 * _GIB else 4096
     per_cycle = _TENSOR_FLOPS.get(gpu["compute"], (0,) * len(_TENSOR_TYPES))
     for name, flops in zip(_TENSOR_TYPES, per_cycle, strict=True):
