@@ -23,6 +23,7 @@ LINE = LineSamples(kernel="k", path="a.cu", line=2, text="x", reasons={"wait": 1
 KERNEL = ado.records.KernelSass(
     name="k", block=(32,), registers=8, register_limit=64, most_registers=None, listing=""
 )
+SETTING = ado.records.Setting((8,))
 #: Makes an equal record of each kind, each time from new objects.
 MAKERS = {
     "measurement": lambda: make_gpp().measurements[1],
@@ -39,8 +40,11 @@ MAKERS = {
     "tuning": lambda: ado.records.Tuning(
         routine="transpose",
         variant="naive",
-        settings={"8": ado.records.Setting((8,))},
-        sweep=make_transpose(),
+        settings={str(SETTING): SETTING},
+        sweep=ado.records.Sweep(
+            routine="transpose",
+            measurements=(dataclasses.replace(make_transpose()["naive"], variant=str(SETTING)),),
+        ),
     ),
     "sass": lambda: ado.records.Sass(routine="r", variant="v", arch="sm_90", kernels=(KERNEL,)),
 }
