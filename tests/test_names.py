@@ -82,7 +82,7 @@ def test_settings_are_read_and_assigned():
     try:
         ado.settings.threads = 1
         assert (ado.settings.threads, "threads=1" in repr(ado.settings)) == (1, True)
-        with pytest.raises(ValueError, match="at least 1, got 0"):
+        with pytest.raises(ValueError, match="at least 1 and at most 2147483647, got 0"):
             ado.settings.threads = 0
     finally:
         ado.settings.threads = before
