@@ -173,6 +173,8 @@ def test_a_break_even_size_is_a_sentence_with_units():
     assert str(break_even("SSFFF", [0.1, 0.5, 2, 3, 4])) == words
     assert str(break_even("FFFFF", [2] * 5)).endswith("all sizes measured, from 1 B to 256 B")
     assert str(break_even("S?S?S", [0.5] * 5)) == "not faster than the CPU up to 256 B"
+    words = "faster than the CPU at some sizes, but not at the largest, 256 B"
+    assert str(break_even("SFFF?", [0.5, 2, 2, 2, 1.01])) == words
     assert str(break_even("??FFF", [1, 1, 2, 2, 2])) == "faster than the CPU from 16 B or less"
 
 
@@ -188,6 +190,20 @@ def test_break_even_of_a_scan_with_copies():
     assert "GPU is faster than the CPU from about" in text
     assert "link's roof" in text
     assert make_offloads().break_even.upto is None
+
+
+def test_sizes_without_a_verdict_do_not_change_the_break_even_size():
+    scan = make_offloads((10e9, 10e9), cpu=(2e-6, 3.2e9))
+    *most, last = scan.offloads
+    few = {"cpu": dataclasses.replace(last.cpu, samples=last.cpu.samples[:5], waits=[], clocks=[])}
+    found = dataclasses.replace(scan, offloads=(*most, dataclasses.replace(last, **few)))
+    assert found.break_even.bytes == scan.break_even.bytes
+    assert found.kernel_break_even.upto == scan.kernel_break_even.upto
+    assert found.break_even.largest == scan.break_even.largest / 4
+    without = dataclasses.replace(scan, sweeps=scan.sweeps[-1:], offloads=(found.offloads[-1],))
+    assert without.break_even is None
+    assert "of unknown speed" in without.finding
+    without.plot()
 
 
 def test_a_scan_with_copies_is_stored(tmp_path):

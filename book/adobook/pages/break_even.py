@@ -27,7 +27,7 @@ def text(scans: Scans) -> str:
     for name, scan in scans.items():
         even, alone, largest = *_sizes(scan), scan.offloads[-1]
         gain = largest.gpu.speedup_over(largest.cpu)
-        ends = f"{binary_size(even.smallest)} to {binary_size(even.largest)}"
+        ends = " to ".join(binary_size(scan.kernels[i].bytes) for i in (0, -1))
         link = f"[{name}](../../notebooks/data/break_even/{name}.json)"
         rows.append((link, _cell(even), _cell(alone), ratio(gain), ends))
     header = ("routine", "with copies", "kernel alone", "at the largest size", "sizes measured")
@@ -91,6 +91,8 @@ def _sizes(scan: ado.records.Scan) -> Sequence[BreakEven]:
 
 
 def _cell(even: BreakEven) -> str:
+    if even.upto is None and even.ever:
+        return f"some, but not {binary_size(even.largest)}"
     if even.upto is None:
         return f"none up to {binary_size(even.largest)}"
     if even.bytes is None:

@@ -155,8 +155,7 @@ def _name_line(
 def _mark_break_even(canvas: Canvas, scan: Scan) -> None:
     """Shade the sizes at which the GPU pays off, and name the break-even size."""
     ax, even = canvas.ax, scan.break_even
-    assert even is not None
-    if even.upto is None:
+    if even is None or even.upto is None:
         return
     left, right = ax.get_xlim()
     start = even.bytes or (even.upto if even.upto > even.smallest else left)

@@ -76,7 +76,7 @@ def _stored_break_even(routine: str, device: str) -> BreakEven | None:
 
 
 def _measured(size: float, even: BreakEven) -> str:
-    if not even.smallest <= size <= even.largest:
+    if not even.smallest <= size <= even.largest or (even.upto is None and even.ever):
         verdict = "is not known to pay off"
     elif even.upto is None or (even.above is not None and size <= even.above):
         verdict = "does not pay off"

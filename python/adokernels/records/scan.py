@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from adokernels.records import statistics
+from adokernels.records import contention
 from adokernels.records.forms import Amount, Length
 from adokernels.records.measurement import Measurement
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
-from adokernels.records.statistics import Verdict
+from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
 from adokernels.storage import write_csv
 from adokernels.text import binary_size
@@ -70,6 +71,8 @@ class BreakEven:
         faster at the largest size.
     bytes
         Where the two times are equal, interpolated between `above` and `upto`, or None.
+    ever
+        Whether the GPU is faster at any measured size.
     """
 
     smallest: float
@@ -77,6 +80,7 @@ class BreakEven:
     above: float | None
     upto: float | None
     bytes: float | None
+    ever: bool
 
     @classmethod
     def of(cls, sizes: Sequence[float], found: Sequence[tuple[Verdict, float]]) -> BreakEven:
@@ -84,24 +88,28 @@ class BreakEven:
 
         Ratios are interpolated linearly in the logarithms of ratio and size.
         """
-        ends = {"smallest": sizes[0], "largest": sizes[-1]}
+        ever = any(verdict is Verdict.FASTER for verdict, _ in found)
+        result = partial(cls, smallest=sizes[0], largest=sizes[-1], ever=ever)
         first = len(sizes)
         while first and found[first - 1][0] is Verdict.FASTER:
             first -= 1
         if first == len(sizes):
-            return cls(**ends, above=None, upto=None, bytes=None)
+            return result(above=None, upto=None, bytes=None)
         slower = [i for i in range(first) if found[i][0] is Verdict.SLOWER]
         if not slower:
-            return cls(**ends, above=None, upto=sizes[first], bytes=None)
+            return result(above=None, upto=sizes[first], bytes=None)
         crossing = None
         for i, j in itertools.pairwise(range(slower[-1], first + 1)):
             low, high = math.log(found[i][1]), math.log(found[j][1])
             if low < 0 <= high:
                 crossing = sizes[i] * (sizes[j] / sizes[i]) ** (low / (low - high))
-        return cls(**ends, above=sizes[slower[-1]], upto=sizes[first], bytes=crossing)
+        return result(above=sizes[slower[-1]], upto=sizes[first], bytes=crossing)
 
     def __str__(self) -> str:
         """For example ``"faster than the CPU from about 3.2 MiB (between 1 MiB and 4 MiB)"``."""
+        if self.upto is None and self.ever:
+            at = binary_size(self.largest)
+            return f"faster than the CPU at some sizes, but not at the largest, {at}"
         if self.upto is None:
             return f"not faster than the CPU up to {binary_size(self.largest)}"
         if self.above is not None and self.bytes:
@@ -155,30 +163,35 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     def break_even(self) -> BreakEven | None:
         """From which size a GPU pays off for NumPy arrays, copies included.
 
-        Only with ``copies=True``; otherwise None.
+        Only with ``copies=True``, and of the sizes with a verdict; None without any.
         """
-        return self._break_even([o.gpu.compare(o.cpu)[:2] for o in self.offloads])
+        return self._break_even([o.gpu.compare(o.cpu) for o in self.offloads])
 
     @property
     def kernel_break_even(self) -> BreakEven | None:
         """From which size a GPU pays off for arrays that are in its memory.
 
-        Only with ``copies=True``; otherwise None.
+        Only with ``copies=True``, and of the sizes with a verdict; None without any.
         """
-        pairs = zip(self.kernels, self.offloads, strict=True)
-        samples = ((kernel.samples, o.cpu.samples) for kernel, o in pairs)
-        return self._break_even([statistics.compare(*s, paired=False)[:2] for s in samples])
+        pairs = [
+            (k._series, o.cpu._series) for k, o in zip(self.kernels, self.offloads, strict=True)
+        ]
+        return self._break_even([contention.judge(*pair, paired=False) for pair in pairs])
 
-    def _break_even(self, found: Sequence[tuple[Verdict, float]]) -> BreakEven | None:
-        return BreakEven.of([k.bytes for k in self.kernels], found) if found else None
+    def _break_even(self, found: Sequence[Comparison | contention.Judgement]) -> BreakEven | None:
+        sizes = [k.bytes for k, each in zip(self.kernels, found, strict=True) if not each.reason]
+        return (
+            BreakEven.of(sizes, [each[:2] for each in found if not each.reason]) if sizes else None
+        )
 
     @property
     def finding(self) -> str:
         """The break-even size with copies and of the kernel alone, in a sentence, or empty."""
         if not self.offloads:
             return ""
-        alone = str(self.kernel_break_even)
-        return f"With copies, the GPU is {self.break_even}; the kernel alone is {alone}."
+        unknown = "of unknown speed, because no size has a verdict"
+        with_copies, alone = self.break_even or unknown, self.kernel_break_even or unknown
+        return f"With copies, the GPU is {with_copies}; the kernel alone is {alone}."
 
     @property
     def names(self) -> tuple[str, ...]:
