@@ -51,9 +51,9 @@ def test_no_load_makes_a_verdict_wrong(key):
 @pytest.mark.parametrize(
     ("pair", "threads", "load"),
     [
-        *(("double", 1, load) for load in (0, 1, "burst")),
-        *(("double", 2, load) for load in (0, "burst")),
-        *(("NumPy", 1, load) for load in (0, 1)),
+        *(("double", half, load) for half in (1, 8) for load in (0, 1, "burst")),
+        *(("double", all_, load) for all_ in (2, 16) for load in (0, "burst")),
+        *(("NumPy", *case) for case in ((1, 0), (1, 1), (8, 0))),
     ],
 )
 def test_free_processors_permit_a_verdict(pair, threads, load):
@@ -62,9 +62,11 @@ def test_free_processors_permit_a_verdict(pair, threads, load):
     assert pair == "NumPy" or found.interval[0] < 2 < found.interval[1]
 
 
-@pytest.mark.parametrize("load", [1, 2, 4])
-def test_threads_without_processors_withhold_the_verdict(load):
-    ours, theirs = recorded(RECORDED["double", 2, load])
+@pytest.mark.parametrize(
+    ("threads", "load"), [(2, 1), (2, 2), (2, 4), (16, 1), (16, 16), (16, 32), (8, 16), (8, 32)]
+)
+def test_threads_without_processors_withhold_the_verdict(threads, load):
+    ours, theirs = recorded(RECORDED["double", threads, load])
     found = judge(ours, theirs, paired=True)
     assert found.verdict == "unclear"
     assert "threads waited for a processor; other processes used" in found.reason
