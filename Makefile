@@ -3,6 +3,7 @@
 ##
 ## make dev                install in editable mode: Python edits need no build
 ## make check T=max_plus   compile what changed, run the tests of one routine; without T: all tests
+## make fuzz N=1000000     run random cases on all processors; SECONDS=60 limits each suite
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
 ## make generate           regenerate type stubs, tables, pages and charts that are out of date
@@ -24,7 +25,7 @@ export ADOKERNELS_CUDA ?= AUTO
 export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
 export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
-.PHONY: help tour test dev check module lint format generate docs wheel clean FORCE
+.PHONY: help tour test dev check fuzz module lint format generate docs wheel clean FORCE
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
@@ -71,6 +72,11 @@ module: $(VENV)/editable
 	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD) --quiet
 	@ln -sf $(CURDIR)/$(BUILD)/_core*.so $(VENV)/lib/python3*/site-packages/adokernels/
 	@ln -sf $(BUILD)/compile_commands.json .
+
+# Random cases; tests/fuzz describes them. SECONDS limits each suite; ARGS="--device cuda" and others.
+N = 100000
+fuzz: module $(VENV)/with-test
+	$(RUN) tests/fuzz --total $(N) --processes 0 $(addprefix --seconds ,$(SECONDS)) $(ARGS)
 
 # --- Format, lint, types --------------------------------------------------------------------------
 

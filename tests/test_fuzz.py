@@ -16,8 +16,8 @@ import adokernels as ado
 
 FUZZ = Path(__file__).parent / "fuzz"
 
-# Every third call of sobel is wrong.
-FAULTY = """
+# Every third call of sobel is wrong, or the other function is.
+FAULTY_CALL = """
 import ctypes
 import numpy as np
 import adokernels as ado
@@ -41,6 +41,17 @@ class Faulty:
 
 ado.routines["sobel"] = Faulty()
 """
+FAULTY_FUNCTION = """
+import adokernels as ado
+
+{fault}
+"""
+INPUTS = {
+    "records": ("ado.load = lambda path: 1 / 0", r"unexpected ZeroDivisionError"),
+    "producers": ("ado.transpose = lambda a: 1", r"no error, expected ValueError"),
+    "maps": ("ado.transpose = lambda a, out: None", r"wrong result|no error, expected ValueError"),
+    "settings": ("ado.steps = lambda a: [][0]", r"unexpected IndexError"),
+}
 FAULTS = {
     "result": ("result[(0,) * result.ndim] ^= 1", "wrong result"),
     "operand": (
@@ -72,8 +83,8 @@ def test_random_calls(threads):
     code, text = fuzz("--cases", "48", "--threads", threads)
     assert code == 0, text
     summary = re.findall(r"^(\w+): 48 cases, (\d+) results, (\d+) errors, 0 failures", text, re.M)
-    assert [name for name, _, _ in summary] == list(ado.routines)
-    assert all(int(results) > 15 for _, results, _ in summary)
+    assert [name for name, _, _ in summary] == [*ado.routines, *INPUTS]
+    assert all(int(results) > (15 if name in ado.routines else 0) for name, results, _ in summary)
 
 
 @pytest.mark.gpu
@@ -82,12 +93,27 @@ def test_random_calls_on_a_gpu():
     assert code == 0, text
 
 
+def planted(suite, source, folder):
+    """The output of a suite that must fail because of the source in sitecustomize.py."""
+    (folder / "sitecustomize.py").write_text(source)
+    paths = [str(folder), str(Path(ado.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    code, text = fuzz(suite, "--cases", "24", "--processes", "2", **environment)
+    assert code == 1, text
+    assert re.search(rf"python tests/fuzz {suite} --seed \d+ --first \d+ --cases 1", text)
+    assert not re.search(rf"^{suite}: .* 0 failures", text, re.M)
+    return text
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault, tmp_path):
     statement, message = FAULTS[fault]
-    (tmp_path / "sitecustomize.py").write_text(FAULTY.format(fault=statement))
-    paths = [str(tmp_path), str(Path(ado.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    code, text = fuzz("sobel", "--cases", "12", PYTHONPATH=os.pathsep.join(filter(None, paths)))
-    assert code == 1, text
+    text = planted("sobel", FAULTY_CALL.format(fault=statement), tmp_path)
     assert re.search(message, text), text
-    assert re.search(r"python tests/fuzz sobel --seed \d+ --first \d+ --cases 1", text)
+
+
+@pytest.mark.parametrize("suite", INPUTS)
+def test_planted_faults_of_other_suites_are_found(suite, tmp_path):
+    statement, message = INPUTS[suite]
+    text = planted(suite, FAULTY_FUNCTION.format(fault=statement), tmp_path)
+    assert re.search(message, text), text

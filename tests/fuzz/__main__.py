@@ -1,38 +1,45 @@
 """Call routines with random operands and options, valid and invalid ones, at inaccessible pages.
 
-    python tests/fuzz --cases 10000                      # every routine
-    python tests/fuzz sobel gpp --cases 10000 --seed 7
+    python tests/fuzz --cases 10000                      # every suite
+    python tests/fuzz sobel records --cases 10000 --seed 7
     python tests/fuzz sobel --seed 7 --first 123 --cases 1   # one case again
 
-The calls run in another process. If a call ends that process, the case is reported and the next
-one follows. See docs/reliability.md.
+A suite is a routine, or one of `records`, `producers`, `maps` and `settings` (`inputs.py`). The
+cases run in other processes. If a case ends its process, the case is reported and the next one
+follows. See docs/reliability.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-#: Maximum number of failures per routine. The remaining cases are then skipped.
+#: Maximum number of failures per suite and process. The remaining cases are then skipped.
 MOST_FAILURES = 20
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/fuzz", description=__doc__)
-    parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
-    parser.add_argument("--cases", type=int, default=1000, help="number of cases per routine")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="default: all")
+    parser.add_argument("--cases", type=int, default=1000, help="number of cases per suite")
+    parser.add_argument("--total", type=int, help="number of cases of all suites, not --cases")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="limit per suite")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1, help="Python threads that call at once")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--after", nargs=2, default=["", "-1"], help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, default=1, help="0: one per processor")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -41,80 +48,124 @@ def again(given: argparse.Namespace, name: str, number: int) -> str:
     return f"python tests/fuzz {name} --seed {given.seed} --first {number} --cases 1{device}"
 
 
-# --- The process that makes the calls -------------------------------------------------------------
+# --- A process that runs cases --------------------------------------------------------------------
 
 
-def work(given: argparse.Namespace) -> int:
-    """Run the cases; write the case that runs, and the counts, to a file."""
-    from concurrent.futures import ThreadPoolExecutor
+def work(given: argparse.Namespace, part: int, file: Path) -> None:
+    """Run every n-th case of n processes; keep the case that runs, and the counts, in a file.
 
-    from cases import make_case
-    from check import Wrong, check, run
+    If the file exists, a process has ended in the case that it names, and the next case follows.
+    """
+    from check import Wrong
+    from inputs import MAKERS
 
     import adokernels as ado
 
     sys.stdout.reconfigure(errors="backslashreplace")
-    failures = 0
-    names = given.routines or list(ado.routines)
-    crashed, last = given.after
-    for name in names[names.index(crashed) :] if crashed else names:
-        first = int(last) + 1 if name == crashed else given.first
-        routine, start = ado.routines[name], time.perf_counter()
-        counts = {"result": 0, "error": 0, "failure": 0}
-        for number in range(first, given.first + given.cases, given.threads):
-            Path(given.worker).write_text(json.dumps([name, number]), encoding="utf-8")
-            cases = [
-                make_case(routine, given.seed, number + i, given.device)
-                for i in range(given.threads)
-            ]
+    state: dict[str, Any] = {"suite": "", "number": -1, "counts": {}}
+    if file.exists():
+        state = json.loads(file.read_text(encoding="utf-8"))
+    names = given.suites or [*ado.routines, *MAKERS]
+    if given.total:
+        given.cases = -(-given.total // len(names))
+    resumed = state["suite"]
+    for name in names[names.index(resumed) :] if resumed else names:
+        counts = Counter({"result": 0, "error": 0, "failure": 0}, **state["counts"].get(name, {}))
+        first = state["number"] + 1 if name == resumed else given.first
+        end, step = given.first + given.cases, given.processes * given.threads
+        own = range(given.first + part * given.threads, end, step)
+        make, run = suite(given, name)
+        start = time.monotonic()
+        for number in (n for n in own if n >= first):
+            state |= {"suite": name, "number": number}
+            file.write_text(json.dumps(state), encoding="utf-8")
 
-            def outcome(case, call=run if given.threads == 1 else check):
+            def outcome(number: int, name: str = name, make: Any = make, run: Any = run) -> str:
+                case = make(number)
                 try:
-                    return call(case)
+                    return run(case)
                 except Wrong as wrong:
-                    print(f"{case}\n  {wrong}\n  {again(given, case.routine.name, case.number)}")
+                    print(f"{case}\n  {wrong}\n  {again(given, name, number)}", flush=True)
                     return "failure"
 
+            numbers = range(number, min(number + given.threads, end))
             if given.threads == 1:
-                outcomes = [outcome(case) for case in cases]
+                counts.update(map(outcome, numbers))
             else:
                 with ThreadPoolExecutor(given.threads) as pool:
-                    outcomes = list(pool.map(outcome, cases))
-            for each in outcomes:
-                counts[each] += 1
-            if counts["failure"] >= MOST_FAILURES:
+                    counts.update(pool.map(outcome, numbers))
+            state["counts"][name] = dict(counts)
+            late = time.monotonic() - start > given.seconds
+            if late or counts["failure"] >= MOST_FAILURES:
                 break
-        seconds = time.perf_counter() - start
-        print(
-            f"{name}: {sum(counts.values())} cases, {counts['result']} results, "
-            f"{counts['error']} errors, {counts['failure']} failures, {seconds:.1f} s",
-            flush=True,
-        )
-        failures += counts["failure"]
-    return failures
+    file.write_text(json.dumps(state), encoding="utf-8")
+
+
+def suite(given: argparse.Namespace, name: str) -> tuple[Any, Any]:
+    """A function that makes the case with a number, and a function that runs it."""
+    import cases
+    import check
+    import inputs
+
+    import adokernels as ado
+
+    if name not in ado.routines:
+        return lambda number: inputs.make_input(name, given.seed, number), inputs.run
+    use = check.run if given.threads == 1 else check.check
+    routine = ado.routines[name]
+    return lambda number: cases.make_case(routine, given.seed, number, given.device), use
 
 
 # --- The process that reports ---------------------------------------------------------------------
 
 
 def supervise(given: argparse.Namespace) -> int:
-    """Run the cases in another process; after a crash, go on with the next case."""
-    with tempfile.TemporaryDirectory() as folder:
-        progress = Path(folder) / "case"
-        command = [sys.executable, __file__, *sys.argv[1:], "--worker", str(progress)]
-        code = subprocess.run(command, check=False).returncode
-        failed = code == 1
-        while code not in (0, 1):
-            failed = True
-            name, number = json.loads(progress.read_text(encoding="utf-8"))
-            ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            print(
-                f"{name}: the process ended ({ended})\n  {again(given, name, number)}", flush=True
-            )
-            code = subprocess.run([*command, "--after", name, str(number)], check=False).returncode
-        return int(failed or code == 1)
+    """Run the cases in other processes; after a crash, go on with the next case."""
+    given.processes = given.processes or len(os.sched_getaffinity(0))
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.processes) as pool:
+        files = [Path(folder) / str(part) for part in range(given.processes)]
+        states = list(
+            pool.map(lambda part: supervise_one(given, part, files[part]), range(len(files)))
+        )
+    total: dict[str, Counter[str]] = {}
+    for state in states:
+        for name, counts in state["counts"].items():
+            total.setdefault(name, Counter()).update(counts)
+    for name, counts in total.items():
+        found = ", ".join(f"{counts[kind]} {kind}s" for kind in ("result", "error", "failure"))
+        print(f"{name}: {counts.total()} cases, {found}")
+    everything = sum(total.values(), Counter())
+    print(
+        f"{everything.total()} cases, {everything['failure']} failures, "
+        f"{time.monotonic() - start:.0f} s, {given.processes} processes, seed {given.seed}"
+    )
+    return int(everything["failure"] > 0 or not everything)
+
+
+def supervise_one(given: argparse.Namespace, part: int, file: Path) -> dict[str, Any]:
+    """Run one process until it has ended regularly; return its counts."""
+    options = [*sys.argv[1:], "--processes", str(given.processes), "--worker", str(part), str(file)]
+    while True:
+        code = subprocess.run([sys.executable, __file__, *options], check=False).returncode
+        state: dict[str, Any] = {"suite": "", "number": -1, "counts": {}}
+        if file.exists():
+            state = json.loads(file.read_text(encoding="utf-8"))
+        if code == 0:
+            return state
+        name, number = state["suite"], state["number"]
+        counts = Counter(state["counts"].get(name or "start", {}))
+        state["counts"][name or "start"] = counts + Counter(failure=1)
+        ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        print(f"{name}: the process ended ({ended})\n  {again(given, name, number)}", flush=True)
+        if not name or code > 0:
+            return state
+        file.write_text(json.dumps(state), encoding="utf-8")
 
 
 if __name__ == "__main__":
     arguments = parse()
-    sys.exit(min(work(arguments), 1) if arguments.worker else supervise(arguments))
+    if arguments.worker:
+        work(arguments, int(arguments.worker[0]), Path(arguments.worker[1]))
+    else:
+        sys.exit(supervise(arguments))
