@@ -1,6 +1,7 @@
 """Compilation of CUDA C++ source at run time. No test needs a GPU."""
 
 import pickle
+import re
 import sys
 
 import numpy as np
@@ -271,6 +272,83 @@ def test_wrong_arguments_are_rejected():
         compile_cuda("", " ")
     with pytest.raises(ValueError, match="arch must have the form 'sm_90' or 'sm_90a', got '90'"):
         compile_cuda("", "k", arch="90")
+
+
+KERNEL = "__global__ void k(int *a) { *a = 1; }\n"
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        '#include "/etc/passwd"', "#include </etc/passwd>", '#include "../../etc/passwd"',
+        "#include PASSWORDS", '#include_next "/etc/passwd"', '%:include "/etc/passwd"',
+        '??=include "/etc/passwd"', '# /* a\n */ include /**/ "/etc/passwd"',
+        '/* a\n */ #include "/etc/passwd"', '#inc\\\nlude "/etc/passwd"',
+        '#inc??/\nlude "/etc/passwd"',
+        'int x;\r#include "/etc/passwd"', '#embed "/etc/passwd"', "import </etc/passwd>;",
+        '#line 1 "/etc/passwd"', '# 1 "/etc/passwd"', "#line PASSWORDS", '#include "C:/passwords"',
+    ],
+)  # fmt: skip
+def test_a_source_names_no_other_files(directive):
+    source = f'#define PASSWORDS "/etc/passwd"\n{directive}\n{KERNEL}'
+    with pytest.raises(
+        ValueError, match=r"^source must name files by a literal relative path .*, got"
+    ):
+        compile_cuda(source, "k")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "directive",
+    [
+        "#include <cuda_fp16.h>", '# include "cuda/std/array" // a comment', "#line 7",
+        '#line 7 "other.cu"', "// the #include of a header", "#define import 3\n#pragma unroll",
+        "/* import this */",
+    ],
+)  # fmt: skip
+def test_usual_directives_are_accepted(directive):
+    assert compile_cuda(f"{directive}\n{KERNEL}", "k").code
+
+
+@needs_compiler
+def test_a_trusted_source_includes_any_file(tmp_path):
+    (tmp_path / "value.h").write_text("3")
+    source = f'__global__ void k(int *a) {{ *a =\n#include "{tmp_path}/value.h"\n; }}'
+    assert compile_cuda(source, "k", trusted=True).code
+    assert ado.cuda_variant("k", source=source, block=1, trusted=True).compiled("int32").code
+    with pytest.raises(ValueError, match="unless trusted=True"):
+        ado.cuda_variant("k", source=source, block=1).compiled("int32")
+
+
+@pytest.mark.parametrize("name", ["-w.cu", "--options-file=/etc/passwd"])
+def test_names_of_files_are_no_options(name):
+    with pytest.raises(ValueError, match="file must not begin with '-', as options do, got '-"):
+        compile_cuda(KERNEL, "k", file=name)
+
+
+@pytest.mark.parametrize(
+    "option", ["--options-file=/etc/passwd", "-optf=/etc/passwd", "/etc/passwd", "-v,-o=/tmp/x"]
+)
+def test_options_of_the_assembler_name_no_files(option):
+    with pytest.raises(ValueError, match=r"-Xptxas must be followed by .* unless trusted=True"):
+        compile_cuda(KERNEL, "k", options=["-Xptxas", option])
+
+
+@needs_compiler
+def test_options_of_the_assembler():
+    compiled = compile_cuda(
+        KERNEL, "k", options=["-Xptxas=-v", "-Xptxas", "-O2", "-Xptxas=-dlcm=cg"]
+    )
+    assert "Compiling entry function" in compiled.log
+
+
+@needs_compiler
+def test_the_middle_of_a_long_log_is_left_out():
+    source = "\n".join(f"void f{i}() {{ unknown; }} // {'x' * 2000}" for i in range(99))
+    with pytest.raises(ado.CompilationError) as caught:
+        compile_cuda(f"{source}\n{KERNEL}", "k", options=["-default-device"])
+    assert len(caught.value.log) < 70_000
+    assert re.search(r"\n\.\.\. \d+ characters left out \.\.\.\n", caught.value.log)
 
 
 @needs_compiler

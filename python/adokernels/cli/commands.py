@@ -109,6 +109,9 @@ def add_commands(commands: Commands) -> None:
     check.add_argument("--tile", type=lengths, help="elements per block, if not one per thread")
     check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
     check.add_argument("--against", type=names, help="comma-separated names of variants")
+    check.add_argument(
+        "--trusted", action="store_true", help="the source may include files of any folder"
+    )
     check.add_argument("--no-timing", action="store_true", help="check the results only")
 
     profile = commands.add(
@@ -223,7 +226,8 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
             raise ValueError(f"{options.file} must define {name}")
         variant = ado.variant(module[name])
     else:
-        launch = {part: vars(options)[part] for part in ("kernel", "block", "tile", "grid")}
+        names = ("kernel", "block", "tile", "grid", "trusted")
+        launch = {part: vars(options)[part] for part in names}
         source = options.file.read_text(encoding="utf-8")
         variant = ado.cuda_variant(name, source=source, file=str(options.file), **launch)
     settings |= {"against": options.against, "timed": not options.no_timing}

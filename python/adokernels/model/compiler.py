@@ -66,6 +66,7 @@ def compile_cuda(
     arch: str | None = None,
     file: str = "kernel.cu",
     options: Sequence[str] = (),
+    trusted: bool = False,
 ) -> CompiledKernel:
     """Compile a kernel of CUDA C++ source, as C++20 and with line information.
 
@@ -79,12 +80,18 @@ def compile_cuda(
     information; its folder is searched for headers. `options` have the syntax of nvcc:
     ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``, ``"-std=c++17"``, ``"-maxrregcount=64"``.
 
+    Unless `trusted`, the compiler reads no file outside of the folders of headers: `source` may
+    only include files with a literal relative path, and ``-Xptxas`` accepts only options that
+    concern the machine code. The compiler's messages could otherwise show any file that the process
+    can read.
+
     Raises
     ------
     CompilationError
         If the source does not compile, or does not contain the kernel.
     ValueError
-        If the architecture or an option is unknown.
+        If the architecture or an option is unknown, if the name of the file begins with a hyphen,
+        or if the source or an option could read other files and `trusted` is false.
     TypeError
         If the source is not a string.
     Unavailable
@@ -97,12 +104,65 @@ def compile_cuda(
         raise TypeError(f"options must be a sequence of str, got the str {options!r}")
     if not kernel.strip():
         raise ValueError(f"kernel must be the name of a __global__ function, got {kernel!r}")
+    if file.startswith("-"):
+        raise ValueError(f"file must not begin with '-', as options do, got {file!r}")
+    if not trusted:
+        _require_headers_only(source, options)
     current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
     arch = arch or current or _ARCH_WITHOUT_GPU
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
     compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
     return compile_it(source, kernel.strip(), arch, file, tuple(options))
+
+
+#: A directive that names a file, at the beginning of a line or after a comment, and its operand.
+_GAP = r"(?:\s|/\*.*?\*/)*"
+_NAMING = re.compile(
+    rf"(?:^|\*/){_GAP}"
+    rf"(?:(?:\#|%:){_GAP}(?:(?:include(?:_next)?|import|embed|line)\b|(?=\d))|import(?={_GAP}[<\"]))"
+    r"(?P<operand>(?:[^\S\n]|/\*.*?\*/)*[^\n]*)",
+    re.MULTILINE | re.DOTALL,
+)
+#: An operand without macros: a path, or the number of a line and perhaps a path.
+_LITERAL = re.compile(
+    rf'{_GAP}(?:(?P<line>\d+)(?!{_GAP}["\w<])|(?:\d+{_GAP})?(?:<(?P<system>[^>]+)>|"(?P<own>[^"]+)"))',
+    re.DOTALL,
+)
+#: Options of ptxas that select the machine code and its statistics. Others can name files.
+_PTXAS_OPTIONS = {
+    *("v", "verbose", "w", "disable-warnings", "g", "device-debug", "lineinfo"),
+    *("O", "opt-level", "fmad", "maxrregcount", "register-usage-level"),
+    *("dlcm", "def-load-cache", "dscm", "def-store-cache", "flcm", "force-load-cache"),
+    *("fscm", "force-store-cache", "allow-expensive-optimizations", "warn-spills"),
+    *("warn-lmem-usage", "warn-double-usage", "disable-optimizer-constants", "Werror"),
+}
+
+
+def _require_headers_only(source: str, options: Sequence[str]) -> None:
+    """Raise ValueError if the compiler could read files outside of the folders of headers."""
+    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("??=", "#").replace("??/", "\\")  # trigraphs, until C++14
+    for found in _NAMING.finditer(re.sub(r"\\[ \t]*\n", "", text)):
+        literal = _LITERAL.match(found["operand"])
+        if literal and literal["line"]:
+            continue
+        path = (literal["system"] or literal["own"]).replace("\\", "/") if literal else "/"
+        if path.startswith("/") or ".." in path.split("/") or path[1:2] == ":":
+            raise ValueError(
+                "source must name files by a literal relative path without '..' unless "
+                f"trusted=True, got {found['operand'].strip()[:80]}"
+            )
+    for option in program_options(options).get("ptxas_options", ()):
+        for part in option.split(","):
+            name = part.lstrip("-").partition("=")[0].strip()
+            name = re.sub(r"^O\d$", "O", name)
+            if not part.startswith("-") or name not in _PTXAS_OPTIONS:
+                known = ", ".join(sorted(_PTXAS_OPTIONS))
+                raise ValueError(
+                    f"-Xptxas must be followed by one of -({known}) unless trusted=True, "
+                    f"got {part!r}"
+                )
 
 
 def kernels_in(source: str) -> list[str]:
@@ -188,8 +248,17 @@ def _may_be_kept(source: str, options: Sequence[str]) -> bool:
     return not own_header and not any("-I" in o or "include" in o for o in options)
 
 
+#: Characters of a compiler's log that are kept at its beginning and at its end.
+_KEPT = 1 << 16, 1 << 12
+
+
 def _cleaned(log: str) -> str:
-    return log.replace("\0", "").strip()
+    """The log without null characters, and without the middle of a long one."""
+    text, (first, last) = log.replace("\0", "").strip(), _KEPT
+    if len(text) <= first + last:
+        return text
+    left_out = len(text) - first - last
+    return f"{text[:first]}\n... {left_out} characters left out ...\n{text[-last:]}"
 
 
 def _explained(error: Exception, source: str, kernel: str, file: str) -> Exception:

@@ -53,7 +53,7 @@ class CudaVariant(OwnVariant):
     ----------
     text
         The source code.
-    kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file
+    kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file, trusted
         See :func:`cuda_variant`.
     """
 
@@ -67,6 +67,7 @@ class CudaVariant(OwnVariant):
     arguments: Callable[..., Sequence[Any]] | None = None
     compiler_options: tuple[str, ...] = ()
     file: str = "kernel.cu"
+    trusted: bool = False
 
     device: str = "cuda"
 
@@ -104,9 +105,8 @@ class CudaVariant(OwnVariant):
         """Compile the kernel for an element type, by its NumPy name, and the default parameters."""
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
-        return compile_cuda(
-            self.text, _filled(self.kernel, values), arch=arch, file=self.file, options=options
-        )
+        about: dict[str, Any] = {"file": self.file, "options": options, "trusted": self.trusted}
+        return compile_cuda(self.text, _filled(self.kernel, values), arch=arch, **about)
 
     def prepare(self, problem: Problem, block: Block | None = None) -> KernelCall:
         """Compile and load the kernel, and pack its arguments."""
@@ -304,6 +304,7 @@ def cuda_variant(
     arguments: Callable[..., Sequence[Any]] | None = None,
     compiler_options: Sequence[str] = (),
     file: str = "kernel.cu",
+    trusted: bool = False,
     changes: str = "",
     steps: Sequence[str] | None = None,
     flops: float | Callable[..., float] | None = None,
@@ -349,6 +350,10 @@ def cuda_variant(
         Further compiler options, for example ``"-DTILE={TILE}"``.
     file
         The name of the source in messages and profiles.
+    trusted
+        Whether the source may include any file, and whether any option of ptxas is accepted. By
+        default, paths of included files are literal, relative and without ``..``. Set it only for
+        source of your own: the messages of the compiler can show what a file contains.
     changes
         The difference from the previous variant, in one sentence.
     steps, flops, bytes, refuses
@@ -384,6 +389,7 @@ def cuda_variant(
         arguments=arguments,
         compiler_options=tuple(compiler_options),
         file=file,
+        trusted=trusted,
         changes=changes,
         steps=None if steps is None else tuple(steps),
         flops=flops,
