@@ -123,6 +123,10 @@ def test_counts_of_a_kernel():
 
 
 def code(*rows):
+    return parsed(listing(*rows))
+
+
+def listing(*rows):
     """Instructions of 16 bytes; a string that ends with a colon is a label."""
     lines, address = [], 0
     for row in rows:
@@ -131,7 +135,7 @@ def code(*rows):
             continue
         lines.append(f"/*{address:04x}*/ {row} ;")
         address += 16
-    return parsed("\n".join(lines))
+    return "\n".join(lines)
 
 
 def shape_of(loops):
@@ -236,6 +240,20 @@ def test_waits_for_loads_that_overlap_count_once():
     assert waits("LDG.E.128 R4, [R10.64]", "FADD R0, R0, R7") == 1
     assert waits("LDS R4, [R10]", "FADD R0, R0, R4") == 0
     assert waits(*two) == 1  # a load into the same register waits for the previous one
+
+
+@pytest.mark.parametrize(
+    ("copy", "loaded"),
+    [("LDGSTS.E.BYPASS.128 [R5], desc[UR8][R8.64]", 16), ("UBLKCP.S.G [UR4], [UR6], UR8", 0)],
+)
+def test_asynchronous_copies_feed_the_main_loop(copy, loaded):
+    def loop(label, row):
+        return (f".L_{label}:", row, f"@P0 BRA `(.L_{label})")
+
+    rows = *loop("remainder", "LDG.E R2, [R10.64]"), *loop("copies", copy), "EXIT"
+    kernel = sass(listing=listing(*rows))[0]
+    assert [each.loaded_bytes for each in kernel.loops] == [4, loaded]
+    assert kernel.main_loop is kernel.loops[1]
 
 
 def test_a_kernel_without_loops_over_memory_has_no_main_loop():

@@ -135,7 +135,7 @@ using Record = CUpti_ActivityKernel10;
 constexpr std::size_t kBufferBytes = 1 << 20, kAlignment = 8;
 
 struct Started {
-  std::uint64_t nanoseconds;
+  std::uint32_t launch;  // increases with every call of CUDA
   std::string name;
   Extent grid, block;
   int registers;
@@ -163,7 +163,7 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
   while (library().ActivityGetNextRecord(buffer, valid, &activity) == CUPTI_SUCCESS) {
     if (activity->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& r = *reinterpret_cast<const Record*>(activity);
-    launched.push_back({.nanoseconds = r.start,
+    launched.push_back({.launch = r.correlationId,
                         .name = r.name,
                         .grid = extent(r.gridX, r.gridY, r.gridZ),
                         .block = extent(r.blockX, r.blockY, r.blockZ),
@@ -202,9 +202,9 @@ std::vector<cuda::Kernel> launches_of(const std::function<void()>& work) {
   ADO_CUPTI(ActivityDisable, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   ADO_CUPTI(ActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   if (failure) std::rethrow_exception(failure);
-  std::stable_sort(launched.begin(), launched.end(), [](const Started& a, const Started& b) {
-    return a.nanoseconds < b.nanoseconds;
-  });
+  // Kernels in several streams can start in another order.
+  std::stable_sort(launched.begin(), launched.end(),
+                   [](const Started& a, const Started& b) { return a.launch < b.launch; });
   std::vector<cuda::Kernel> kernels;
   for (const Started& started : launched) kernels.push_back(kernel_of(started));
   return kernels;

@@ -46,8 +46,12 @@ class Loop(Code):
 
     @property
     def loaded_bytes(self) -> int:
-        """Bytes per thread and iteration that its instructions load from global memory."""
-        return sum(bits // 8 * count for bits, count in self.loads.items())
+        """Bytes per thread and iteration that its instructions load from global memory.
+
+        Asynchronous copies to shared memory count. The size of a bulk copy is unknown: it counts 0.
+        """
+        widths = (self.loads, self.widths("copy", "global"))
+        return sum(bits // 8 * count for found in widths for bits, count in found.items())
 
     @property
     def load_waits(self) -> int:

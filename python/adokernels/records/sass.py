@@ -58,14 +58,18 @@ class KernelSass(Fields, Code):
 
     @property
     def main_loop(self) -> Loop | None:
-        """The innermost loop that loads the most bytes from global memory per iteration.
+        """The innermost loop with bulk copies, or that loads the most bytes from global memory.
 
         A kernel usually spends most of its time there. It can also have loops for other problems,
         for example for operands that are not aligned, and loops for the remainder of an unrolled
-        loop. It is None if no loop loads from global memory.
+        loop. It is None if no loop loads or copies from global memory.
         """
-        loading = [loop for loop in self.loops if loop.innermost and loop.loaded_bytes]
-        return max(loading, key=lambda loop: (loop.loaded_bytes, len(loop)), default=None)
+
+        def fed(loop: Loop) -> tuple[int, int, int]:
+            return loop.count("copy", "global", bits=0), loop.loaded_bytes, len(loop)
+
+        fed_loops = [loop for loop in self.loops if loop.innermost and any(fed(loop)[:2])]
+        return max(fed_loops, key=fed, default=None)
 
     @property
     def registers_unused(self) -> int | None:
