@@ -134,5 +134,5 @@ def test_either_of_two_faults_may_be_reported(monkeypatch):
         with pytest.raises((ValueError, KeyError)) as raised:
             ado.average_matvec(vectors, matrix, **keywords)
         check_error(case, raised.value)
-    with pytest.raises(Wrong, match="ValueError.*expected"):
+    with pytest.raises(Wrong, match=r"ValueError.*expected"):
         check_error(case, ValueError("average_matvec: another reason"))
