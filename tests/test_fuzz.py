@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import run_seed
 
@@ -117,3 +118,21 @@ def test_planted_faults_of_other_suites_are_found(suite, tmp_path):
     statement, message = INPUTS[suite]
     text = planted(suite, FAULTY_FUNCTION.format(fault=statement), tmp_path)
     assert re.search(message, text), text
+
+
+def test_either_of_two_faults_may_be_reported(monkeypatch):
+    """Operands without a result (M is 0), and a variant that does not exist."""
+    monkeypatch.syspath_prepend(FUZZ)
+    from cases import Case, Operand
+    from check import Wrong, check_error
+
+    vectors, matrix = np.empty((2, 3, 0)), np.empty((3, 3))
+    operands = [Operand(a, a.strides) for a in (vectors, matrix)]
+    case = Case(ado.average_matvec, 0, 0, [vectors, matrix], operands=operands)
+    case.invalid("variant='fastest'", KeyError)
+    for keywords in ({}, {"variant": "fastest"}):
+        with pytest.raises((ValueError, KeyError)) as raised:
+            ado.average_matvec(vectors, matrix, **keywords)
+        check_error(case, raised.value)
+    with pytest.raises(Wrong, match=r"ValueError.*expected"):
+        check_error(case, ValueError("average_matvec: another reason"))
