@@ -88,6 +88,14 @@ def test_random_calls(threads):
     assert all(int(results) > (15 if name in ado.routines else 0) for name, results, _ in summary)
 
 
+def test_the_page_on_reliability_names_all_suites():
+    page = (FUZZ.parents[1] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    _, random, allocations = page.split("\n| --- | --: | --: | --: |\n")
+    names = [re.findall(r"^\| `(\w+)` \|", part, re.M) for part in (random, allocations)]
+    assert names[0][: len(ado.routines) + len(INPUTS)] == [*ado.routines, *INPUTS]
+    assert names[1][: len(ado.routines)] == list(ado.routines)
+
+
 @pytest.mark.gpu
 def test_random_calls_on_a_gpu():
     code, text = fuzz("--cases", "300", "--device", "cuda", ADOKERNELS_DEVICE="cuda")

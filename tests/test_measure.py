@@ -541,9 +541,10 @@ def test_sentences_of_schema_1_become_data(sentence):
     assert str(problem_of(sentence)) == sentence
 
 
-def test_other_sentences_are_rejected():
+@pytest.mark.parametrize("sentence", ["a: what?", "a: (3) float32", "a: (3 float32"])
+def test_other_sentences_are_rejected(sentence):
     with pytest.raises(ValueError, match="must list operands and options"):
-        problem_of("a: what?")
+        problem_of(sentence)
 
 
 def test_files_of_schema_1_still_load(sweep, tmp_path):

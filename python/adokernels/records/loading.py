@@ -129,8 +129,9 @@ def problem_of(sentence: str) -> Inputs:
     options: dict[str, Any] = {}
     rest = sentence
     while rest:
-        if found := _OPERAND.match(rest):
-            operands.append((found[1] or "", ast.literal_eval(found[2]), found[3]))
+        found = _OPERAND.match(rest)
+        if found and isinstance(shape := ast.literal_eval(found[2]), tuple):
+            operands.append((found[1] or "", shape, found[3]))
         elif found := _OPTION.match(rest):
             options[found[1]] = _value(found[2])
         elif found := _TYPE_NAME.match(rest):
