@@ -52,6 +52,11 @@ INPUTS = {
     "producers": ("ado.transpose = lambda a: 1", r"no error, expected ValueError"),
     "maps": ("ado.transpose = lambda a, out: None", r"wrong result|no error, expected ValueError"),
     "settings": ("ado.steps = lambda a: [][0]", r"unexpected IndexError"),
+    "hostile": ("ado.max_plus = lambda a, b: memoryview(str(b).encode())", r"wrong result"),
+    "errors": (
+        "from adokernels.large import communicators\ncommunicators._text_of = lambda error: b'x'",
+        r"RuntimeError\('rank \d failed with x'\)",
+    ),
 }
 FAULTS = {
     "result": ("result[(0,) * result.ndim] ^= 1", "wrong result"),
@@ -144,3 +149,11 @@ def test_either_of_two_faults_may_be_reported(monkeypatch):
         check_error(case, raised.value)
     with pytest.raises(Wrong, match=r"ValueError.*expected"):
         check_error(case, ValueError("average_matvec: another reason"))
+
+
+@pytest.mark.parametrize("section", ["Random calls", "Failed allocations"])
+def test_figures_exist_for_every_routine(section):
+    text = (FUZZ.parents[1] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    part = re.search(rf"^## {section}\n(.*?)^## ", text, re.M | re.S)[1]
+    named = re.findall(r"^\| `(\w+)` \| [\d,]+ \|", part, re.M)
+    assert [name for name in named if name in ado.routines] == list(ado.routines)

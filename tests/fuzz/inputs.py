@@ -1,4 +1,4 @@
-"""Random inputs of no certain routine: records, DLPack producers, memory maps, settings."""
+"""Random inputs of no certain routine: records, arrays of other libraries, settings, errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from cases import chance, pick
 from check import Wrong
 
 import adokernels as ado
+from adokernels.large.communicators import on_all_ranks
+from adokernels.text import failure
 
 sys.path.append(str(Path(__file__).parents[1]))
 from mutants import WRONG, changed, documents, places
 from producers import Capsuled, OldProducer, Producer
+from ranks import run_ranks
 
 #: For the files of one process.
 FOLDER = tempfile.TemporaryDirectory(prefix="adokernels-fuzz-")
@@ -152,7 +155,25 @@ MALFORMED: tuple[dict[str, Any], ...] = (
     *({"lanes": n} for n in (0, 4, 65535)),
 )
 DEVICES = (None, 5, (), (1,), ("a", 0), (1, None), (2**70, 0), (-1, 0), (8, 0), (99, -5), "cpu")
+#: Entries of `__cuda_array_interface__` that must be refused before the memory is read.
+INTERFACES: tuple[Any, ...] = (
+    *({"typestr": t} for t in (..., 5, "", "|O8", "<f3", "\ud800")),
+    *({"data": d} for d in (..., None, 5, (), (4096,), ("4096", False), (10**30, False))),
+    *({"shape": s} for s in (..., 5, ("a",), (-3, 4), (2**40, 2**40), (1,) * 9, (10**30,))),
+    *({"strides": s} for s in ((4,), (2**62, 4), (2**61, 2**61), ("a", 4), 5, (10**30, 4))),
+    *({"mask": np.ones(3)}, *(None, 5, "interface", [], object())),
+)
 CAPSULES = (None, 7, "capsule", (), b"dltensor", object())
+
+
+class OnDevice:
+    """An object with `__cuda_array_interface__`."""
+
+    def __init__(self, changes: Any) -> None:
+        entries = {"shape": (3, 4), "typestr": "<f4", "data": (4096, False), "version": 3}
+        if isinstance(changes, dict):
+            changes = {k: v for k, v in (entries | changes).items() if v is not ...}
+        self.__cuda_array_interface__ = changes
 
 
 class Raising(Producer):
@@ -167,7 +188,8 @@ def make_producer(rng: np.random.Generator) -> Input:
     shape = tuple(int(n) for n in rng.integers(1, 9, 2))
     array = rng.random(shape).astype(pick(rng, ("f4", "f8", "i4", "u1", "c8")))
     array = pick(rng, (lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::2]))(array)
-    kind = pick(rng, ("valid", "tensor", "device", "capsule", "version", "type", "raises"))
+    kinds = ("valid", "tensor", "device", "capsule", "version", "type", "raises", "interface")
+    kind = pick(rng, kinds)
     make = pick(rng, (Producer, OldProducer))
     errors: tuple[type[Exception], ...] = (ValueError, TypeError, BufferError)
     operand: Any = Raising(array) if kind == "raises" else make(array)
@@ -181,6 +203,8 @@ def make_producer(rng: np.random.Generator) -> Input:
     elif kind == "capsule":
         about = pick(rng, CAPSULES)
         operand = Capsuled(about)
+    elif kind == "interface":
+        operand = OnDevice(about := pick(rng, INTERFACES))
     elif kind == "version":
         operand = Producer(array, version=(about := int(rng.integers(2, 2**31)), 0))
     elif kind == "type":
@@ -278,11 +302,125 @@ def make_setting(rng: np.random.Generator) -> Input:
     return Input(f"{name}={value!r:.60}", use)
 
 
+# --- Arguments that run code ----------------------------------------------------------------------
+
+
+class Converted:
+    """An array-like and an integer whose conversions call a function first."""
+
+    def __init__(self, value: Any, function: Callable[[], None]) -> None:
+        self._value, self._function = value, function
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self._function()
+        return self._value
+
+    def __index__(self) -> int:
+        self._function()
+        return self._value
+
+
+def make_hostile(rng: np.random.Generator) -> Input:
+    """A call in which the conversion of an argument changes another argument, or raises."""
+    rows, columns = (int(n) for n in rng.integers(1, 200, 2))
+    big, small = rng.random((rows, columns)), rng.random(rows)
+    gray = rng.integers(0, 256, (rows, columns), np.uint8)
+    out = np.empty_like(gray)
+    change = pick(rng, ("shrunk", "emptied", "grown", "values", "raises"))
+    place = pick(rng, ("operand", "option", "result"))
+    error = pick(rng, (RuntimeError("\ud800"), KeyError(3), MemoryError(), OSError()))
+    length = int(rng.integers(1, columns + 1))
+
+    def use() -> str:
+        target = {"operand": big, "option": gray, "result": out}[place]
+
+        def function() -> None:
+            if change == "raises":
+                raise error
+            if change == "values":
+                target[...] = 1
+            else:
+                shape = {"shrunk": length, "emptied": 0, "grown": 2000 + columns}[change]
+                target.resize((rows, shape), refcheck=False)
+
+        taps = (1, 2, 3, Converted(4, function), 3, 2, 1)
+        try:
+            if place == "operand":
+                given = ado.max_plus(big, Converted(small, function))
+                expected = ado.max_plus(big, small)
+            else:
+                keywords = {"out": out} if place == "result" else {}
+                given = ado.gaussian_blur(gray, taps=taps, **keywords)
+                expected = ado.gaussian_blur(gray)
+        except Exception as raised:
+            of_blur = isinstance(raised, ValueError) and str(raised).startswith("gaussian_blur: ")
+            if raised is error or (change != "raises" and of_blur):
+                return "error"
+            raise
+        if given.tobytes() != expected.tobytes():
+            raise Wrong("wrong result")
+        return "result"
+
+    return Input(f"{place} {change} to {length} of {rows} x {columns}, {error!r}", use)
+
+
+# --- Errors of user code --------------------------------------------------------------------------
+
+
+class Unreadable(Exception):
+    """An error whose text raises another one."""
+
+    def __str__(self) -> str:
+        raise self.args[0]
+
+
+TEXT_PARTS = ("a", "\ud800", "\udfff", "\x00", "\x1b[31m", "\u202e", "\n", "\U0001f600", "x" * 9999)
+
+
+def make_error(rng: np.random.Generator) -> Input:
+    """An error with any text, on some of the ranks of a distributed call."""
+    text = "".join(pick(rng, TEXT_PARTS) for _ in range(int(rng.integers(0, 12))))
+    error: Exception = pick(rng, (ValueError, KeyError, RuntimeError, OSError))(text)
+    if chance(rng, 0.2):
+        error = Unreadable(ValueError(text))
+    size = int(rng.integers(2, 5))
+    failing = sorted({int(rank) for rank in rng.integers(0, size, int(rng.integers(0, 4)))})
+
+    def use() -> str:
+        failure(error).encode()
+
+        def on_rank(communicator: Any) -> Any:
+            def work() -> None:
+                if communicator.rank in failing:
+                    raise error
+
+            return on_all_ranks(communicator, work)
+
+        found = run_ranks(size, on_rank)
+        if not failing:
+            if any(each is not None for each in found):
+                raise Wrong(f"an error without a cause: {found}")
+            return "result"
+        for rank, raised in enumerate(found):
+            if rank in failing and raised is not error:
+                raise Wrong(f"rank {rank} has {raised!r} instead of its own error")
+            if rank in failing:
+                continue
+            if not str(raised).startswith(f"rank {failing[0]} failed with {type(error).__name__}"):
+                raise Wrong(f"rank {rank} has {raised!r}")
+            str(raised).encode()
+        return "error"
+
+    return Input(f"error {type(error).__name__} of {text!r:.80} on ranks {failing} of {size}", use)
+
+
 MAKERS: dict[str, Callable[[np.random.Generator], Input]] = {
     "records": make_record,
     "producers": make_producer,
     "maps": make_map,
     "settings": make_setting,
+    "hostile": make_hostile,
+    "errors": make_error,
 }
 
 
