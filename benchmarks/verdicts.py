@@ -3,7 +3,7 @@
     python benchmarks/verdicts.py verdicts.jsonl aa --device cuda --cache cold --count 1000
     python benchmarks/verdicts.py verdicts.jsonl power --count 100
     python benchmarks/verdicts.py verdicts.jsonl load --count 100 --limit 400
-    python benchmarks/verdicts.py verdicts.jsonl --summary
+    python benchmarks/verdicts.py verdicts.jsonl --summary --json table.json
 
 Each run compares two functions whose true ratio of times is known, and appends one line to the
 file. A series that the file already contains in part is continued, so that several calls make one
@@ -27,6 +27,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import math
 import os
 import signal
 import statistics
@@ -266,10 +267,12 @@ def stored(file: Path) -> list[Row]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+GROUP = ("series", "device", "cache", "pair", "threads", "load", "processors")
+
+
 def group_of(row: Row) -> tuple[str, ...]:
     """The runs of one row of the summary."""
-    names = ("series", "device", "cache", "pair", "threads", "load", "processors")
-    return tuple(str(row[name]) for name in names)
+    return tuple(str(row[name]) for name in GROUP)
 
 
 def is_wrong(row: Row, truth: str) -> bool:
@@ -278,40 +281,42 @@ def is_wrong(row: Row, truth: str) -> bool:
     return row["verdict"] not in ("unclear", truth) and not (small and row["verdict"] == "same")
 
 
-def summary(rows: list[Row]) -> Iterator[str]:
-    """One line per group: the verdicts, the wrong ones, and the time per run."""
+def summary(rows: list[Row]) -> Iterator[Row]:
+    """One row per group: the number of runs per verdict, the wrong ones, and medians."""
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[group_of(row)].append(row)
-    yield (
-        f"{'series':<31}{'threads':>8}{'load':>6}{'runs':>6}{'faster':>8}{'slower':>8}{'same':>6}"
-        f"{'unclear':>8}{'withheld':>9}{'wrong':>6}{'ratio':>8}{'resol. %':>9}{'calm %':>7}{'s':>6}"
-    )
     for group, of in groups.items():
-        counts = Counter("withheld" if row["reason"] else row["verdict"] for row in of)
         truth = {1.0: "same", 0.0: ""}.get(of[0]["truth"], "faster")
         if not truth:
             calm = (*group[:5], "0", group[6])
             truth = Counter(r["verdict"] for r in groups.get(calm, of)).most_common(1)[0][0]
-        wrong = sum(is_wrong(row, truth) for row in of)
-        middle = {
-            name: statistics.median(row[name] for row in of)
-            for name in ("ratio", "resolution", "undisturbed", "seconds")
-        }
-        verdicts = "".join(
-            f"{counts[name]:>{width}}"
-            for name, width in (
-                ("faster", 8),
-                ("slower", 8),
-                ("same", 6),
-                ("unclear", 8),
-                ("withheld", 9),
-            )
-        )
+        counts = Counter("withheld" if row["reason"] else row["verdict"] for row in of)
         yield (
-            f"{' '.join(group[:4]):<31}{group[4]:>8}{group[5]:>6}{len(of):>6}{verdicts}{wrong:>6}"
-            f"{middle['ratio']:>8.3f}{100 * middle['resolution']:>9.2f}"
-            f"{100 * middle['undisturbed']:>7.0f}{middle['seconds']:>6.2f}"
+            dict(zip(GROUP, group, strict=True))
+            | {"runs": len(of)}
+            | {name: counts[name] for name in ("faster", "slower", "same", "unclear", "withheld")}
+            | {"wrong": sum(is_wrong(row, truth) for row in of)}
+            | {
+                name: statistics.median(row[name] for row in of)
+                for name in ("ratio", "resolution", "undisturbed", "seconds")
+            }
+        )
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    """The lines of the summary as text."""
+    yield (
+        f"{'series':<31}{'threads':>8}{'load':>6}{'runs':>6}{'faster':>8}{'slower':>8}{'same':>6}"
+        f"{'unclear':>8}{'withheld':>9}{'wrong':>6}{'ratio':>8}{'resol. %':>9}{'calm %':>7}{'s':>6}"
+    )
+    for row in summary(rows):
+        series = " ".join(row[name] for name in GROUP[:4])
+        yield (
+            f"{series:<31}{row['threads']:>8}{row['load']:>6}{row['runs']:>6}{row['faster']:>8}"
+            f"{row['slower']:>8}{row['same']:>6}{row['unclear']:>8}{row['withheld']:>9}"
+            f"{row['wrong']:>6}{row['ratio']:>8.3f}{100 * row['resolution']:>9.2f}"
+            f"{100 * row['undisturbed']:>7.0f}{row['seconds']:>6.2f}"
         )
 
 
@@ -326,11 +331,18 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=500, help="seconds for this call")
     parser.add_argument("--samples", action="store_true", help="store the samples, too")
     parser.add_argument("--summary", action="store_true", help="print the table")
+    parser.add_argument("--json", type=Path, help="also write the table, with the devices, as JSON")
     options = parser.parse_args()
     if options.series:
         run_series(options)
+    rows = stored(options.file)
     if options.summary or options.series:
-        print("\n".join(summary(stored(options.file))))
+        print("\n".join(table(rows)))
+    if options.json:
+        about = {row["device"]: row["about"] for row in reversed(rows)}
+        finite = ({k: None if v == math.inf else v for k, v in r.items()} for r in summary(rows))
+        text = ",\n".join(json.dumps(row, allow_nan=False) for row in finite)
+        options.json.write_text(f'{{"about": {json.dumps(about)}, "rows": [\n{text}\n]}}\n')
 
 
 if __name__ == "__main__":
