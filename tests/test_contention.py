@@ -24,6 +24,7 @@ from adokernels.measuring.sampling import Sampler
 from adokernels.records.contention import Series, judge, objection
 from adokernels.records.statistics import compare
 from adokernels.tables.measurements import verdict_notes
+from adokernels.tour import summary
 
 COPY = {"routine": "copy", "device": "cuda", "flops": 0, "bytes": 8}
 COPY |= {"executed_flops": 0, "requested_bytes": 8}
@@ -196,6 +197,75 @@ def test_a_measurement_flags_and_ignores_disturbed_samples():
     assert repr(disturbed.compare(theirs)).startswith(
         "No verdict on copy[a] and copy[b], because other work disturbed 40 of 40 rounds"
     )
+
+
+def disturbed_sweep(hopeless):
+    """A ladder under load: every variant is disturbed in half of its rounds, or `hopeless` in all.
+
+    Disturbed samples take three times as long.
+    """
+    rng, times = np.random.default_rng(5), {"a": 8e-3, "b": 4e-3, "c": 1e-3, "d": 0.9e-3}
+    lab, ms = Lab(), []
+    for name, seconds in times.items():
+        late = rng.random(60) < (0.9 if name == hopeless else 0.5)
+        samples = seconds * rng.normal(1, 0.05, 60) * np.where(late, 3, 1)
+        m = lab.measure(seconds, variant=name, **COPY)
+        waits = np.where(late, samples / 2, 0)
+        ms.append(dataclasses.replace(m, samples=samples, waits=waits, session="1"))
+    return ado.records.Sweep(routine="copy", measurements=tuple(ms))
+
+
+@pytest.mark.parametrize("hopeless", ["", "a", "c", "d"])
+def test_a_table_cannot_contradict_itself(hopeless):
+    sweep = disturbed_sweep(hopeless)
+    records = sweep.records()
+    assert {m.all_count for m in sweep} == {bool(hopeless)}
+    for m, record in zip(sweep, records, strict=True):
+        samples = m.samples if hopeless else m.samples[m.waits == 0]
+        assert record["seconds"] == np.median(samples)
+        assert record["speedup"] == records[0]["seconds"] / record["seconds"]
+    order = sorted(records, key=lambda r: r["seconds"])
+    assert order == sorted(records, key=lambda r: -r["speedup"])
+    for before, record in zip(records, records[1:], strict=False):
+        assert record["step_speedup"] == before["seconds"] / record["seconds"]
+        agrees = {"faster": record["step_speedup"] > 1, "slower": record["step_speedup"] < 1}
+        assert agrees.get(record["verdict"], True)
+    # Without the hopeless variant, the undisturbed samples of the others count again.
+    others = tuple(m for m in sweep if m.variant != hopeless)
+    alone = dataclasses.replace(sweep, measurements=others)
+    assert not any(m.all_count for m in alone)
+
+
+def test_medians_and_rounds_that_contradict_each_other_withhold_the_verdict():
+    """A is faster in 70 % of the rounds; the machine is slow in half of A's fast rounds."""
+    n = 100
+    state = np.where(np.arange(n) % 10 < 5, 10.0, 1.0)
+    ours = 1e-3 * state
+    theirs = 1.2 * ours
+    theirs[np.arange(n) % 10 == 4] = 1e-4  # moves the median of B below that of A
+    found = judge(Series(ours), Series(theirs), paired=True)
+    assert found.ratio == pytest.approx(1.2)
+    assert found.verdict == "unclear"
+    assert "contradict each other" in found.reason
+
+
+def test_the_fastest_variant_is_tied_unless_a_verdict_says_otherwise():
+    lab, noise = Lab(), np.random.default_rng(1).normal(1, 0.02, (3, 60))
+    ms = [
+        dataclasses.replace(lab.measure(1e-3, variant=n, **COPY), samples=s * e, session="1")
+        for n, s, e in zip("abc", (2e-3, 1.005e-3, 1e-3), noise, strict=True)
+    ]
+    sweep = ado.records.Sweep(routine="copy", measurements=tuple(ms))
+    best, other = sorted(sweep.variants[1:], key=lambda m: m.seconds)
+    assert (sweep.fastest, sweep.tied) == (best, (other,))
+    assert sweep.lead.startswith(f"tied with {other.variant}: the difference is smaller than ")
+    assert f"({sweep.lead})" in summary(sweep)
+    clear = dataclasses.replace(sweep, measurements=(sweep["a"], best))
+    assert (clear.tied, clear.lead) == ((), "")
+    assert "tied" not in summary(clear)
+    busy = [dataclasses.replace(m, waits=np.full(60, 1e-3)) for m in clear]
+    withheld = summary(dataclasses.replace(clear, measurements=tuple(busy)))
+    assert "unclear: other work disturbed 60 of 60 rounds" in withheld
 
 
 def test_the_sampler_flags_and_replaces_disturbed_samples():

@@ -6,7 +6,7 @@ All functions are pure: they read neither the machine nor a clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,12 +48,16 @@ class Series(NamedTuple):
         SM clocks; empty if unknown.
     facts
         The context of the measurement; see :func:`objection`.
+    all_count
+        Whether the median is that of all samples, because of a series shown beside this one; see
+        :func:`have_enough`.
     """
 
     seconds: _Samples
     waits: _Samples = np.empty(0)
     clocks: _Samples = np.empty(0)
     facts: Mapping[str, Any] = {}
+    all_count: bool = False
 
     @property
     def reached(self) -> float:
@@ -69,9 +73,18 @@ class Series(NamedTuple):
 
     @property
     def usable(self) -> _Samples:
-        """The undisturbed samples; all samples if too few are undisturbed."""
-        good = self.undisturbed()
-        return self.seconds[good] if _are_enough(good) else self.seconds
+        """The undisturbed samples; all samples if too few are undisturbed or `all_count` is set."""
+        return self.seconds if self.all_count or not self.enough else self.seconds[self.undisturbed()]
+
+    @property
+    def enough(self) -> bool:
+        """Whether enough samples are undisturbed."""
+        return _are_enough(self.undisturbed())
+
+    @property
+    def median(self) -> float:
+        """The time of a call."""
+        return float(np.median(self.usable))
 
     @property
     def waited(self) -> float:
@@ -107,13 +120,29 @@ class Judgement(NamedTuple):
     resolution: float
 
 
+def have_enough(series: Iterable[Series]) -> bool:
+    """Whether times in one table are those of undisturbed samples.
+
+    If one of the series has too few of them, the times of all are medians of all samples. Otherwise,
+    a disturbed time would stand beside undisturbed ones.
+    """
+    return all(each.enough for each in series)
+
+
+def ratio_of_medians(ours: Series, theirs: Series) -> float:
+    """The ratio of the times of a table, which therefore never contradicts them."""
+    if not have_enough((ours, theirs)):
+        ours, theirs = (side._replace(all_count=True) for side in (ours, theirs))
+    return theirs.median / ours.median
+
+
 def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
     """Compare two series by their undisturbed samples.
 
-    The verdict is withheld if too few samples are undisturbed, if all samples together show the
-    opposite, or if the whole run was disturbed.
+    The verdict is withheld if too few samples are undisturbed, if all samples together or the ratio
+    of the medians show the opposite, or if the whole run was disturbed.
     """
-    mine, other = usable_rounds(ours, theirs, paired=paired)
+    mine, other = _usable_rounds(ours, theirs, paired=paired)
     verdict, ratio, interval = statistics.compare(mine, other, paired=paired)
     n = min(len(mine), len(other))
     reason = objection(ours.facts) or objection(theirs.facts)
@@ -125,6 +154,8 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
         of_all = statistics.compare(ours.seconds, theirs.seconds, paired=paired)[0]
         if of_all is _OPPOSITE[verdict]:
             reason = f"with the disturbed samples, the result is {of_all.value!r}"
+        elif (ratio > 1) is not (ratio_of_medians(ours, theirs) > 1):
+            reason = "the ratios of the rounds and the ratio of the medians contradict each other"
     found = statistics.resolution(ratio, interval, paired=paired)
     return Judgement(
         verdict=Verdict.UNCLEAR if reason else verdict,
@@ -139,7 +170,7 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
 _OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
-def usable_rounds(ours: Series, theirs: Series, *, paired: bool) -> tuple[_Samples, _Samples]:
+def _usable_rounds(ours: Series, theirs: Series, *, paired: bool) -> tuple[_Samples, _Samples]:
     """The samples of both series to compare; all samples if too few are undisturbed."""
     mine, other = _undisturbed(ours, theirs, paired=paired)
     first, second = ours.seconds[: len(mine)], theirs.seconds[: len(other)]

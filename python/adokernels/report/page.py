@@ -326,7 +326,8 @@ def _summary(sweep: Sweep) -> dict[str, str]:
         return row
     first, best = sweep.variants[0], sweep.fastest
     gain = "" if best is first else ratio(best.speedup_over(first))
-    return row | {"fastest": best.variant, "speed-up": gain, **_result(sweep, best)}
+    fastest = f"{best.variant} ({sweep.lead})" if sweep.lead else best.variant
+    return row | {"fastest": fastest, "speed-up": gain, **_result(sweep, best)}
 
 
 def _result(sweep: Sweep, m: Measurement) -> dict[str, str]:
