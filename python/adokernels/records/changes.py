@@ -87,8 +87,7 @@ class SweepComparison(ShownAsTables, Plotted, Entries[ComparedVariant]):
             for c in self.changes
             if c.comparison.reason
             or (
-                c.comparison.verdict is Verdict.UNCLEAR
-                and 1 / c.comparison.interval[0] > 1 + share
+                c.comparison.verdict is Verdict.UNCLEAR and 1 / c.comparison.interval[0] > 1 + share
             )
         )
 

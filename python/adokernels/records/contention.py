@@ -74,7 +74,9 @@ class Series(NamedTuple):
     @property
     def usable(self) -> _Samples:
         """The undisturbed samples; all samples if too few are undisturbed or `all_count` is set."""
-        return self.seconds if self.all_count or not self.enough else self.seconds[self.undisturbed()]
+        return (
+            self.seconds if self.all_count or not self.enough else self.seconds[self.undisturbed()]
+        )
 
     @property
     def enough(self) -> bool:

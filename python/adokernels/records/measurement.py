@@ -33,7 +33,7 @@ from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.records.profile import Profile
 from adokernels.records.record import StoredRecord
 from adokernels.records.statistics import Comparison
-from adokernels.text import DIGITS, number, percent, prefix, printable, quantity, require
+from adokernels.text import DIGITS, magnitude, number, percent, prefix, printable, quantity, require
 
 Cache = Literal["cold", "warm"]
 Flush = Literal["overwritten", "read", ""]
@@ -158,6 +158,14 @@ class Measurement(StoredRecord):
     def shown_as(self) -> str:
         """The name in charts: the variant's name, with ``(unchecked)`` for an unchecked peer."""
         return f"{self.variant} (unchecked)" if UNCHECKED in self.flags else self.variant
+
+    @property
+    def shown_error(self) -> str:
+        """Its largest error: ``"2.5 ulp"``, for integers ``"1 step"``; empty if unknown."""
+        if self.error_ulp is None:
+            return ""
+        steps = "step" if self.error_ulp == 1 else "steps"
+        return f"{magnitude(self.error_ulp)} {steps if self.error_relative is None else 'ulp'}"
 
     @property
     def seconds(self) -> float:
