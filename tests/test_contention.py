@@ -5,6 +5,7 @@ means that the busy processes ran for a fifth of the run only.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -156,6 +157,10 @@ def test_a_change_of_the_clock_of_the_cpu_cancels_in_the_rounds():
             {"contention": {"nvidia_smi_before": {"clocks_event_reasons.active": "0x08"}}},
             "the GPU reduced its clock (hardware slowdown)",
         ),
+        (
+            {"contention": {"nvidia_smi_after": {"clocks_event_reasons.active": "0x20"}}},
+            "the GPU reduced its clock (heat)",
+        ),
         ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "0x05"}}, ""),
         ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "[N/A]"}}, ""),
     ],
@@ -226,7 +231,7 @@ def test_a_table_cannot_contradict_itself(hopeless):
         assert record["speedup"] == records[0]["seconds"] / record["seconds"]
     order = sorted(records, key=lambda r: r["seconds"])
     assert order == sorted(records, key=lambda r: -r["speedup"])
-    for before, record in zip(records, records[1:], strict=False):
+    for before, record in itertools.pairwise(records):
         assert record["step_speedup"] == before["seconds"] / record["seconds"]
         agrees = {"faster": record["step_speedup"] > 1, "slower": record["step_speedup"] < 1}
         assert agrees.get(record["verdict"], True)
@@ -288,6 +293,26 @@ def test_the_sampler_flags_and_replaces_disturbed_samples():
     while not hopeless.stopped:
         hopeless.sample(precision=0.01, budget=3.0)
     assert len(hopeless.seconds) == 11
+    record = hopeless.record(0.0)
+    assert len(record["switches"]) == len(record["cpu_seconds"]) == 11
+
+
+def test_a_withheld_verdict_states_the_context_switches():
+    waits = np.full(40, 4e-3)
+    ours, theirs = lab_pair(
+        np.full(40, 1e-3), np.full(40, 2e-3), waits=waits, switches=np.full(40, 2.0)
+    )
+    assert ours.compare(theirs).reason == (
+        "other work disturbed 40 of 40 rounds (threads waited for a processor; "
+        "2.0 involuntary context switches per sample)"
+    )
+    assert ado.records.Measurement.from_dict(ours.to_dict()).switches.tolist() == [2.0] * 40
+
+
+def test_context_switches_and_cpu_time_of_a_busy_function_are_recorded():
+    m = ado.measure(lambda: sum(range(20_000)), seconds=0.2, cache="warm")
+    assert len(m.switches) == len(m.cpu_seconds) == len(m.samples)
+    assert np.median(m.cpu_seconds) > 0.2 * m.seconds * m.calls_per_sample
 
 
 def test_a_small_difference_has_a_limit():
@@ -363,17 +388,35 @@ class TestSystem:
         assert found["other_processes"] >= 0
         assert found["processors"] >= _core.cores()
 
-    @pytest.mark.parametrize(("listed", "busy"), [("", 0), ("{own}\n", 0), ("{own}\n77\n", 60)])
-    def test_other_processes_on_the_gpu_are_observed(self, listed, busy, monkeypatch):
+    @pytest.mark.parametrize(
+        ("listed", "utilization", "busy"),
+        [
+            ("", "0 0", 0),
+            ("", "60 30 0", 0),  # own work, until the average does not contain it
+            ("{own}\n", "60 3", 0),
+            ("", "60", 60),  # a process outside of the container
+            ("{own}\n", "60", 60),
+            ("{own}\n77\n", "60", 60),
+            ("{own}\n77\n", "0", 0),
+            ("", "[N/A]", 0),
+        ],
+    )
+    def test_other_processes_on_the_gpu_are_observed(self, listed, utilization, busy, monkeypatch):
+        left, now = utilization.split(), iter(np.arange(0, 100, 0.1))
+
         def answer(uuid, query):
             if "compute-apps" in query:
                 return listed.format(own=os.getpid())
-            return "60 %\n" if "utilization" in query else "45, 80.00 W\n"
+            if "utilization" in query:
+                return f"{left.pop(0) if len(left) > 1 else left[0]} %\n"
+            return "45, 80.00 W\n"
 
         monkeypatch.setattr(context, "_nvidia_smi", answer)
         monkeypatch.setattr(context.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(context.time, "perf_counter", lambda: next(now))
         monkeypatch.setattr(context._core, "cuda_properties", lambda device: {"uuid": "0" * 32})
         found = Contention("cuda").facts(waits=False)
-        assert (found["gpu_processes"], found["gpu_utilization"]) == (int(busy > 0), busy)
-        assert found["nvidia_smi_before"] == {"temperature.gpu": "45", "power.draw": "80.00 W"}
+        assert (found["gpu_processes"], found["gpu_utilization"]) == (int("77" in listed), busy)
+        state = {"temperature.gpu": "45", "power.draw": "80.00 W"}
+        assert found["nvidia_smi_before"] == found["nvidia_smi_after"] == state
         assert objection({"contention": found}) == ("another process used the GPU" if busy else "")

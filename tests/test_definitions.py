@@ -1,6 +1,7 @@
 """Each number has one definition, and all tables, charts and diagnoses use it."""
 
 import ast
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -254,3 +255,32 @@ def test_texts_define_the_scoreboards_as_nvidia_does():
     assert "L1TEX" in long
     assert "hits in L1 are included" in long
     assert all(word in short for word in ("MIO", "shared memory", "MUFU", "special registers"))
+
+
+#: A narrow meaning of a scoreboard near its name: only loads, or only shared memory.
+NARROW = re.compile(
+    r"wait\w* for (the )?(loads|memory|loaded data|data|global)\b[^.]{0,80}long.scoreboard"
+    r"|long.scoreboard[^.|]{0,80}wait\w* for (the )?(loads|memory|loaded data|data|global)\b"
+    r"|wait\w* for (the )?shared memory\b[^.]{0,80}short.scoreboard"
+    r"|short.scoreboard[^.|]{0,60}wait\w* for (the )?shared memory\b"
+)
+
+
+def texts():
+    """Texts of the book, the documentation and the notebooks, each in one line."""
+    for folder, endings in (("docs", ["md"]), ("book", ["md", "py", "toml"])):
+        for path in (path for end in endings for path in (ROOT / folder).rglob(f"*.{end}")):
+            yield f"{path}", " ".join(path.read_text(encoding="utf-8").split())
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for place, cell in enumerate(cells):
+            outputs = [o.get("data", {}).get("text/markdown", []) for o in cell.get("outputs", [])]
+            lines = [*cell["source"], *(line for output in outputs for line in output)]
+            yield f"{path} {place}", " ".join(re.sub(r'"?\s*f?"', "", "".join(lines)).split())
+
+
+def test_no_text_narrows_a_scoreboard():
+    assert NARROW.search("warps wait for loads (*long scoreboard*)")
+    assert NARROW.search("long scoreboard with 25 %: warps wait for the data of loads")
+    found = [(where, match.group()) for where, text in texts() if (match := NARROW.search(text))]
+    assert not found

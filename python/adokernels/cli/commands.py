@@ -152,8 +152,8 @@ def add_commands(commands: Commands) -> None:
         "--fail-if-slower",
         type=share,
         metavar="PERCENT",
-        help="exit with 1 if a variant became slower by more than this, for example 5%%, and with 4 "
-        "if that is unknown for a variant",
+        help="exit with 1 if a variant became slower by more than this, for example 5%%, with 4 if "
+        "that is unknown",
     )
     compare.add_argument(
         "--across-machines", action="store_true", help="allow sweeps of different machines"

@@ -32,7 +32,9 @@ _SLOWDOWNS = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "powe
 #: Share of all processors that the hypervisor used.
 _STOLEN = 0.1
 #: Utilisation of the GPU, in percent, while this process does not use it.
-_BUSY_GPU = 5
+BUSY_GPU = 5
+#: The number of involuntary context switches per sample from which a note states it.
+_OFTEN = 0.1
 
 
 class Series(NamedTuple):
@@ -48,6 +50,8 @@ class Series(NamedTuple):
         SM clocks; empty if unknown.
     facts
         The context of the measurement; see :func:`objection`.
+    switches
+        How often the system took a processor from a thread during each sample; empty if unknown.
     all_count
         Whether the median is that of all samples, because of a series shown beside this one; see
         :func:`have_enough`.
@@ -57,6 +61,7 @@ class Series(NamedTuple):
     waits: _Samples = np.empty(0)
     clocks: _Samples = np.empty(0)
     facts: Mapping[str, Any] = {}
+    switches: _Samples = np.empty(0)
     all_count: bool = False
 
     @property
@@ -125,8 +130,8 @@ class Judgement(NamedTuple):
 def have_enough(series: Iterable[Series]) -> bool:
     """Whether times in one table are those of undisturbed samples.
 
-    If one of the series has too few of them, the times of all are medians of all samples. Otherwise,
-    a disturbed time would stand beside undisturbed ones.
+    If one of the series has too few of them, the times of all are medians of all samples, because
+    a disturbed time must not stand beside undisturbed ones.
     """
     return all(each.enough for each in series)
 
@@ -208,7 +213,9 @@ def _why_disturbed(ours: Series, theirs: Series, *, paired: bool) -> str:
         return f"{words} (lower clock of the GPU)"
     others = number_in(dict(busier.facts), "contention", "other_processes")
     used = f"; other processes used {others:.1f} processors" if others else ""
-    return f"{words} (threads waited for a processor{used})"
+    often = float(np.mean(busier.switches)) if len(busier.switches) else 0.0
+    lost = f"; {often:.1f} involuntary context switches per sample" if often >= _OFTEN else ""
+    return f"{words} (threads waited for a processor{used}{lost})"
 
 
 def objection(facts: Mapping[str, Any]) -> str:
@@ -219,8 +226,9 @@ def objection(facts: Mapping[str, Any]) -> str:
     facts
         The context of the run. ``facts["contention"]`` has the processors that other processes and
         the hypervisor used (``other_processes``, ``steal``), the number of ``processors``, and, on
-        a GPU, the utilisation by other processes in percent (``gpu_utilization``) and the state
-        before the run (``nvidia_smi_before``). Without ``waits``, the waits of threads are unknown.
+        a GPU, the utilisation by other processes in percent (``gpu_utilization``) and the states
+        before the first and after the last sample (``nvidia_smi_before``, ``nvidia_smi_after``).
+        Without ``waits``, the waits of threads are unknown.
     """
     found = facts.get("contention")
     if not isinstance(found, Mapping):
@@ -234,9 +242,10 @@ def objection(facts: Mapping[str, Any]) -> str:
     if processors and not found.get("waits") and others + threads > processors + 0.5:
         free = max(processors - others, 0)
         return f"other processes left {free:.1f} processors to {threads:.0f} threads"
-    if utilization > _BUSY_GPU:
+    if utilization > BUSY_GPU:
         return "another process used the GPU"
-    for state in (found.get("nvidia_smi_before"), facts.get("nvidia_smi")):
+    states = (found.get("nvidia_smi_before"), found.get("nvidia_smi_after"))
+    for state in (*states, facts.get("nvidia_smi")):
         if slowdown := _slowdown(state):
             return f"the GPU reduced its clock ({slowdown})"
     return ""

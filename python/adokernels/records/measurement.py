@@ -73,6 +73,12 @@ class Measurement(StoredRecord):
         call; empty if unknown. A sample is disturbed if it exceeds 5 % of its time. The median and
         its interval are those of the undisturbed samples, unless too few samples are undisturbed
         or `all_count` is set.
+    switches
+        The number of involuntary context switches of the process around each sample: how often the
+        system took the processor from one of its threads. Empty if unknown.
+    cpu_seconds
+        CPU time of the process around each sample, including the eviction of caches, in seconds of
+        all threads. Empty if unknown.
     session
         Measurements with the same session were interleaved; their samples are paired by round.
     calls_per_sample
@@ -134,6 +140,8 @@ class Measurement(StoredRecord):
     stages: tuple[tuple[str, str], ...] = ()
     clocks: Amounts = field(default_factory=lambda: np.empty(0))
     waits: Amounts = field(default_factory=lambda: np.empty(0))
+    switches: Amounts = field(default_factory=lambda: np.empty(0))
+    cpu_seconds: Amounts = field(default_factory=lambda: np.empty(0))
     session: str = ""
     calls_per_sample: Size = 1
     profile: Profile | None = None
@@ -341,7 +349,7 @@ class Measurement(StoredRecord):
     @property
     def _series(self) -> contention.Series:
         return contention.Series(
-            self.samples, self.waits, self.clocks, self.context, self.all_count
+            self.samples, self.waits, self.clocks, self.context, self.switches, self.all_count
         )
 
     def _is_paired(self, other: Measurement) -> bool:

@@ -132,7 +132,7 @@ class Comparison(_Ratio):
 
     @property
     def doubt(self) -> str:
-        """Why neither is known to be faster, for example ``"the times are the same"``, else empty."""
+        """Why neither is known to be faster: ``"the times are the same"``; empty if one is."""
         if self.verdict in (Verdict.FASTER, Verdict.SLOWER):
             return ""
         if self.verdict is Verdict.SAME:
