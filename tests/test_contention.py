@@ -393,7 +393,7 @@ class TestSystem:
         [
             ("", "0 0", 0),
             ("", "60 30 0", 0),  # own work, until the average does not contain it
-            ("{own}\n", "60 3", 0),
+            ("{own}\n", "60 0", 0),
             ("", "60", 60),  # a process outside of the container
             ("{own}\n", "60", 60),
             ("{own}\n77\n", "60", 60),
@@ -420,3 +420,30 @@ class TestSystem:
         state = {"temperature.gpu": "45", "power.draw": "80.00 W"}
         assert found["nvidia_smi_before"] == found["nvidia_smi_after"] == state
         assert objection({"contention": found}) == ("another process used the GPU" if busy else "")
+
+    @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no smaps_rollup")
+    def test_the_eviction_of_caches_writes_to_its_whole_buffer(self):
+        """After a fork, pages that are only read remain shared with the parent."""
+        child = """if True:
+            import os
+            from adokernels import _core
+
+            def private():
+                lines = open("/proc/self/smaps_rollup").read().splitlines()
+                (line,) = (line for line in lines if line.startswith("Private_Dirty:"))
+                return 1024 * int(line.split()[1])
+
+            def flush():
+                _core.sample(lambda: None, "cpu", True, 1, 0)
+
+            flush()
+            if os.fork() == 0:
+                before = private()
+                flush()
+                share = (private() - before) / (2 * _core.last_level_cache_bytes())
+                print(share, flush=True)
+                os._exit(0)
+            os.wait()
+        """
+        found = subprocess.check_output([sys.executable, "-c", child], timeout=120)
+        assert 0.95 < float(found) < 1.5
