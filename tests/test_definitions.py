@@ -1,6 +1,7 @@
 """Each number has one definition, and all tables, charts and diagnoses use it."""
 
 import ast
+import dataclasses
 import json
 import re
 from functools import cache
@@ -29,6 +30,7 @@ from adokernels.records.sweep import Sweep
 from adokernels.report import page
 from adokernels.tables import machine_code
 from adokernels.tables.measurements import counter_table
+from adokernels.text import NO_LIMIT, share_of_limit
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "notebooks" / "data"
@@ -284,3 +286,13 @@ def test_no_text_narrows_a_scoreboard():
     assert NARROW.search("long scoreboard with 25 %: warps wait for the data of loads")
     found = [(where, match.group()) for where, text in texts() if (match := NARROW.search(text))]
     assert not found
+
+
+def test_the_report_and_the_step_table_have_one_rule_for_shares_of_the_peak():
+    sweep = stored("gpp-counted.json")
+    m = sweep.fastest
+    known = page._result(sweep, m)["of FMA peak"]
+    assert known == share_of_limit(sweep.share_of_peak(m)) != "no limit"
+    quick = dataclasses.replace(m, samples=m.samples / 3)  # as a product on tensor cores
+    assert sweep.share_of_peak(quick) > NO_LIMIT
+    assert page._result(sweep, quick)["of FMA peak"] == "no limit"
