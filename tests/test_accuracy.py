@@ -5,12 +5,26 @@ import dataclasses
 
 import numpy as np
 import pytest
-from charting import SIZES, clashes, legend_words, make_gpp, make_transpose, new_figure, outside
+from charting import (
+    SIZES,
+    clashes,
+    legend_words,
+    make_gpp,
+    make_offloads,
+    make_transpose,
+    new_figure,
+    outside,
+    with_peers,
+)
 
+import adobook
 import adokernels as ado
 from adokernels.charts.accuracy import accuracy, frontier
+from adokernels.records.scan import Offload
 from adokernels.records.sweep import Sweep
+from adokernels.report import page
 from adokernels.tables.measurements import sweep_table
+from adokernels.tables.rendering import to_text
 
 EXTRA = {"streams": 9.3, "persistent": 9.25}
 
@@ -68,6 +82,65 @@ def test_the_table_of_integers_has_steps_and_of_exact_results_no_column():
     assert headers(gpp(0.0, 1.0, relative=None))[-1] == "error [steps]"
     for sweep in (make_gpp(), make_transpose()):
         assert not [header for header in headers(sweep) if "error" in header]
+
+
+def scan_of(sweep):
+    return ado.records.Scan(routine="gpp", sweeps=(sweep,))
+
+
+def compared(sweep):
+    return ado.compare(sweep, sweep)
+
+
+def tuning_of(sweep):
+    settings = {m.variant: ado.records.Setting((32,)) for m in sweep.variants}
+    plain = dataclasses.replace(sweep, measurements=sweep.variants, peers=())
+    return ado.records.Tuning(routine="gpp", variant="a", settings=settings, sweep=plain)
+
+
+def checked(sweep):
+    name = sweep.variants[0].variant
+    return ado.records.CheckResult("gpp", name, True, sweep=sweep)
+
+
+VIEWS = {
+    "scan": (scan_of, ", 2.2 ulp"),
+    "changes": (compared, "2.2 ulp, 2.2 ulp"),
+    "tuning": (tuning_of, "2.2 ulp"),
+    "check": (checked, "Its largest error is 2.2 ulp."),
+    "each variant": (lambda s: to_text(page._variants_table(s), 300), "2.2 ulp"),
+    "headline": (lambda s: page._headline([s], ["x"]), "2.2 ulp"),
+    "libraries": (adobook.libraries, "2.2 ulp"),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_of_times_has_the_errors_if_they_are_known(view):
+    show, words = VIEWS[view]
+    measured = with_peers(make_gpp(extra=EXTRA))
+    count = len(measured.variants)
+    known = with_errors(measured, [2.25] * count, peers=[2.25] * len(measured.peers))
+    assert words in repr(show(known))
+    assert "error" not in repr(show(measured))
+    assert "ulp" not in repr(show(measured))
+
+
+def test_the_table_of_calls_has_errors_and_reasons():
+    scan = make_offloads()
+    assert "error" not in repr(scan)
+    first, *rest = scan.offloads
+    cpu, gpu = (
+        dataclasses.replace(m, error_ulp=ulp, error_relative=1e-7, waits=m.samples)
+        for m, ulp in ((first.cpu, 0.5), (first.gpu, 2.5))
+    )
+    shown = repr(
+        dataclasses.replace(
+            scan, offloads=(Offload(cpu=cpu, gpu=gpu, uploaded=1, downloaded=1), *rest)
+        )
+    )
+    assert "0.5 ulp, 2.5 ulp" in shown
+    assert "no verdict on 8 KiB: other work disturbed" in shown
+    assert "resolution: differences below" in shown
 
 
 def test_records_and_files_have_both_errors(tmp_path):

@@ -174,3 +174,33 @@ class TestCommand:
         with pytest.raises(SystemExit):
             main(["compare", *files, f"--fail-if-slower={limit}"])
         assert "percentage" in capsys.readouterr().err
+
+    def test_a_gate_does_not_pass_without_verdicts(self, pair, tmp_path, capsys):
+        before, after = pair
+        busy = tuple(
+            dataclasses.replace(m, samples=np.full(40, 2e-3), waits=np.full(40, 1e-3))
+            for m in before.measurements
+        )
+        few = tuple(dataclasses.replace(m, samples=m.samples[:5]) for m in before.measurements)
+        path = tmp_path / "before.json"
+        before.save(path)
+        for measurements, why in [(busy, "other work disturbed"), (few, "it requires 11 samples")]:
+            other = tmp_path / "other.json"
+            dataclasses.replace(before, measurements=measurements).save(other)
+            assert main(["compare", str(path), str(other)]) == 0
+            assert main(["compare", str(path), str(other), "--fail-if-slower", "5%"]) == 4
+            error = capsys.readouterr().err
+            assert f"inconclusive: {measurements[0].variant}: {why}" in error
+        after.save(other)  # one variant is slower, whatever the others are
+        assert main(["compare", str(path), str(other), "--fail-if-slower", "5%"]) == 1
+
+    @pytest.mark.parametrize(("limit", "status"), [("5%", 4), ("30%", 0)])
+    def test_an_unclear_difference_is_inconclusive_if_it_may_exceed_the_limit(
+        self, limit, status, tmp_path
+    ):
+        noise = np.random.default_rng(1).normal(1, 0.2, (2, 40))
+        m = make_transpose()["tiled"]
+        files = [str(tmp_path / f"{name}.json") for name in "ab"]
+        for path, times in zip(files, noise, strict=True):
+            dataclasses.replace(m, samples=1e-3 * times).save(path)
+        assert main(["compare", *files, "--fail-if-slower", limit]) == status

@@ -5,6 +5,7 @@ means that the busy processes ran for a fifth of the run only.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -24,6 +25,7 @@ from adokernels.measuring.sampling import Sampler
 from adokernels.records.contention import Series, judge, objection
 from adokernels.records.statistics import compare
 from adokernels.tables.measurements import verdict_notes
+from adokernels.tour import summary
 
 COPY = {"routine": "copy", "device": "cuda", "flops": 0, "bytes": 8}
 COPY |= {"executed_flops": 0, "requested_bytes": 8}
@@ -155,6 +157,10 @@ def test_a_change_of_the_clock_of_the_cpu_cancels_in_the_rounds():
             {"contention": {"nvidia_smi_before": {"clocks_event_reasons.active": "0x08"}}},
             "the GPU reduced its clock (hardware slowdown)",
         ),
+        (
+            {"contention": {"nvidia_smi_after": {"clocks_event_reasons.active": "0x20"}}},
+            "the GPU reduced its clock (heat)",
+        ),
         ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "0x05"}}, ""),
         ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "[N/A]"}}, ""),
     ],
@@ -198,6 +204,75 @@ def test_a_measurement_flags_and_ignores_disturbed_samples():
     )
 
 
+def disturbed_sweep(hopeless):
+    """A ladder under load: every variant is disturbed in half of its rounds, or `hopeless` in all.
+
+    Disturbed samples take three times as long.
+    """
+    rng, times = np.random.default_rng(5), {"a": 8e-3, "b": 4e-3, "c": 1e-3, "d": 0.9e-3}
+    lab, ms = Lab(), []
+    for name, seconds in times.items():
+        late = rng.random(60) < (0.9 if name == hopeless else 0.5)
+        samples = seconds * rng.normal(1, 0.05, 60) * np.where(late, 3, 1)
+        m = lab.measure(seconds, variant=name, **COPY)
+        waits = np.where(late, samples / 2, 0)
+        ms.append(dataclasses.replace(m, samples=samples, waits=waits, session="1"))
+    return ado.records.Sweep(routine="copy", measurements=tuple(ms))
+
+
+@pytest.mark.parametrize("hopeless", ["", "a", "c", "d"])
+def test_a_table_cannot_contradict_itself(hopeless):
+    sweep = disturbed_sweep(hopeless)
+    records = sweep.records()
+    assert {m.all_count for m in sweep} == {bool(hopeless)}
+    for m, record in zip(sweep, records, strict=True):
+        samples = m.samples if hopeless else m.samples[m.waits == 0]
+        assert record["seconds"] == np.median(samples)
+        assert record["speedup"] == records[0]["seconds"] / record["seconds"]
+    order = sorted(records, key=lambda r: r["seconds"])
+    assert order == sorted(records, key=lambda r: -r["speedup"])
+    for before, record in itertools.pairwise(records):
+        assert record["step_speedup"] == before["seconds"] / record["seconds"]
+        agrees = {"faster": record["step_speedup"] > 1, "slower": record["step_speedup"] < 1}
+        assert agrees.get(record["verdict"], True)
+    # Without the hopeless variant, the undisturbed samples of the others count again.
+    others = tuple(m for m in sweep if m.variant != hopeless)
+    alone = dataclasses.replace(sweep, measurements=others)
+    assert not any(m.all_count for m in alone)
+
+
+def test_medians_and_rounds_that_contradict_each_other_withhold_the_verdict():
+    """A is faster in 70 % of the rounds; the machine is slow in half of A's fast rounds."""
+    n = 100
+    state = np.where(np.arange(n) % 10 < 5, 10.0, 1.0)
+    ours = 1e-3 * state
+    theirs = 1.2 * ours
+    theirs[np.arange(n) % 10 == 4] = 1e-4  # moves the median of B below that of A
+    found = judge(Series(ours), Series(theirs), paired=True)
+    assert found.ratio == pytest.approx(1.2)
+    assert found.verdict == "unclear"
+    assert "contradict each other" in found.reason
+
+
+def test_the_fastest_variant_is_tied_unless_a_verdict_says_otherwise():
+    lab, noise = Lab(), np.random.default_rng(1).normal(1, 0.02, (3, 60))
+    ms = [
+        dataclasses.replace(lab.measure(1e-3, variant=n, **COPY), samples=s * e, session="1")
+        for n, s, e in zip("abc", (2e-3, 1.005e-3, 1e-3), noise, strict=True)
+    ]
+    sweep = ado.records.Sweep(routine="copy", measurements=tuple(ms))
+    best, other = sorted(sweep.variants[1:], key=lambda m: m.seconds)
+    assert (sweep.fastest, sweep.tied) == (best, (other,))
+    assert sweep.lead.startswith(f"tied with {other.variant}: the difference is smaller than ")
+    assert f"({sweep.lead})" in summary(sweep)
+    clear = dataclasses.replace(sweep, measurements=(sweep["a"], best))
+    assert (clear.tied, clear.lead) == ((), "")
+    assert "tied" not in summary(clear)
+    busy = [dataclasses.replace(m, waits=np.full(60, 1e-3)) for m in clear]
+    withheld = summary(dataclasses.replace(clear, measurements=tuple(busy)))
+    assert "unclear: other work disturbed 60 of 60 rounds" in withheld
+
+
 def test_the_sampler_flags_and_replaces_disturbed_samples():
     waits = iter([0.0, 4e-3] * 1000)
 
@@ -218,6 +293,26 @@ def test_the_sampler_flags_and_replaces_disturbed_samples():
     while not hopeless.stopped:
         hopeless.sample(precision=0.01, budget=3.0)
     assert len(hopeless.seconds) == 11
+    record = hopeless.record(0.0)
+    assert len(record["switches"]) == len(record["cpu_seconds"]) == 11
+
+
+def test_a_withheld_verdict_states_the_context_switches():
+    waits = np.full(40, 4e-3)
+    ours, theirs = lab_pair(
+        np.full(40, 1e-3), np.full(40, 2e-3), waits=waits, switches=np.full(40, 2.0)
+    )
+    assert ours.compare(theirs).reason == (
+        "other work disturbed 40 of 40 rounds (threads waited for a processor; "
+        "2.0 involuntary context switches per sample)"
+    )
+    assert ado.records.Measurement.from_dict(ours.to_dict()).switches.tolist() == [2.0] * 40
+
+
+def test_context_switches_and_cpu_time_of_a_busy_function_are_recorded():
+    m = ado.measure(lambda: sum(range(20_000)), seconds=0.2, cache="warm")
+    assert len(m.switches) == len(m.cpu_seconds) == len(m.samples)
+    assert np.median(m.cpu_seconds) > 0.2 * m.seconds * m.calls_per_sample
 
 
 def test_a_small_difference_has_a_limit():
@@ -293,17 +388,62 @@ class TestSystem:
         assert found["other_processes"] >= 0
         assert found["processors"] >= _core.cores()
 
-    @pytest.mark.parametrize(("listed", "busy"), [("", 0), ("{own}\n", 0), ("{own}\n77\n", 60)])
-    def test_other_processes_on_the_gpu_are_observed(self, listed, busy, monkeypatch):
+    @pytest.mark.parametrize(
+        ("listed", "utilization", "busy"),
+        [
+            ("", "0 0", 0),
+            ("", "60 30 0", 0),  # own work, until the average does not contain it
+            ("{own}\n", "60 0", 0),
+            ("", "60", 60),  # a process outside of the container
+            ("{own}\n", "60", 60),
+            ("{own}\n77\n", "60", 60),
+            ("{own}\n77\n", "0", 0),
+            ("", "[N/A]", 0),
+        ],
+    )
+    def test_other_processes_on_the_gpu_are_observed(self, listed, utilization, busy, monkeypatch):
+        left, now = utilization.split(), iter(np.arange(0, 100, 0.1))
+
         def answer(uuid, query):
             if "compute-apps" in query:
                 return listed.format(own=os.getpid())
-            return "60 %\n" if "utilization" in query else "45, 80.00 W\n"
+            if "utilization" in query:
+                return f"{left.pop(0) if len(left) > 1 else left[0]} %\n"
+            return "45, 80.00 W\n"
 
         monkeypatch.setattr(context, "_nvidia_smi", answer)
         monkeypatch.setattr(context.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(context.time, "perf_counter", lambda: next(now))
         monkeypatch.setattr(context._core, "cuda_properties", lambda device: {"uuid": "0" * 32})
         found = Contention("cuda").facts(waits=False)
-        assert (found["gpu_processes"], found["gpu_utilization"]) == (int(busy > 0), busy)
-        assert found["nvidia_smi_before"] == {"temperature.gpu": "45", "power.draw": "80.00 W"}
+        assert (found["gpu_processes"], found["gpu_utilization"]) == (int("77" in listed), busy)
+        state = {"temperature.gpu": "45", "power.draw": "80.00 W"}
+        assert found["nvidia_smi_before"] == found["nvidia_smi_after"] == state
         assert objection({"contention": found}) == ("another process used the GPU" if busy else "")
+
+    @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no smaps_rollup")
+    def test_the_eviction_of_caches_writes_to_its_whole_buffer(self):
+        """After a fork, pages that are only read remain shared with the parent."""
+        child = """if True:
+            import os
+            from adokernels import _core
+
+            def private():
+                lines = open("/proc/self/smaps_rollup").read().splitlines()
+                (line,) = (line for line in lines if line.startswith("Private_Dirty:"))
+                return 1024 * int(line.split()[1])
+
+            def flush():
+                _core.sample(lambda: None, "cpu", True, 1, 0)
+
+            flush()
+            if os.fork() == 0:
+                before = private()
+                flush()
+                share = (private() - before) / (2 * _core.last_level_cache_bytes())
+                print(share, flush=True)
+                os._exit(0)
+            os.wait()
+        """
+        found = subprocess.check_output([sys.executable, "-c", child], timeout=120)
+        assert 0.95 < float(found) < 1.5

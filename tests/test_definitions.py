@@ -1,5 +1,8 @@
 """Each number has one definition, and all tables, charts and diagnoses use it."""
 
+import ast
+import dataclasses
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -14,11 +17,20 @@ from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.diagnosis.targets import TARGETS
 from adokernels.records import definitions
 from adokernels.records.limiter import Kind, Step
-from adokernels.records.metrics import BY_KEY, LARGEST_REQUEST, QUANTITIES, SECTOR, units_of
+from adokernels.records.metrics import (
+    BY_KEY,
+    LARGEST_REQUEST,
+    LEVEL_BYTES,
+    QUANTITIES,
+    SECTOR,
+    units_of,
+)
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 from adokernels.report import page
+from adokernels.tables import machine_code
 from adokernels.tables.measurements import counter_table
+from adokernels.text import NO_LIMIT, share_of_limit
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "notebooks" / "data"
@@ -39,6 +51,7 @@ def counted(name):
     return [m for m in record if m.profile and m.profile.longest.units]
 
 
+GPP = stored("gpp-counted.json")[-1]
 SWEEPS = [name for name in RECORDS if counted(name)]
 
 
@@ -171,6 +184,57 @@ def test_every_quantity_has_one_definition_in_the_glossary():
         assert sum(line.startswith(f"| {term.name} |") for line in lines) >= 1
 
 
+def titles_of(tree):
+    """The constant column titles in the source of a module with tables, in one line each."""
+    lists = {"headers", "units", "numbers", "words", "sentences", "accesses", "left"}
+    for node in ast.walk(tree):
+        parts = []
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            named = any(isinstance(t, ast.Name) and t.id in lists for t in targets)
+            parts = [node.value] if named else []
+        elif isinstance(node, ast.For) and getattr(node.target, "id", "") == "heading":
+            parts = [node.iter]
+        elif isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if name == "new_table":
+                parts = node.args[1:2]
+            elif name in ("_Column", "column"):
+                parts = node.args[:1]
+        for text in (text for part in parts for text in texts_in(part)):
+            if name := " ".join(text.split()).partition(" [")[0]:
+                yield name
+
+
+def texts_in(node):
+    """The constant texts in an expression, without parts of texts, keys and conditions."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
+        yield node.value
+    if not isinstance(node, ast.JoinedStr | ast.Dict | ast.Compare | ast.Subscript):
+        for child in ast.iter_child_nodes(node):
+            yield from texts_in(child)
+
+
+def test_every_column_of_every_table_is_in_the_glossary():
+    package = Path(ado.__file__).parent
+    found = {
+        title
+        for path in (package / "tables").glob("*.py")
+        for title in titles_of(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    found |= {head.replace("\n", " ") for head, *_ in machine_code._COLUMNS}
+    levels = {f"FLOP per {level} byte": "FLOP per level byte" for level in LEVEL_BYTES}
+    levels["FLOP per requested byte"] = "AI"
+    found |= {levels.get(name, name) for name in page._details(stored("gpp-counted.json"), GPP)}
+    found |= {"error", "largest error", "relative error", "of roof", "of FMA peak", "fastest"}
+    assert {"DRAM bytes / compulsory", "possible gain", "step is", "basis", "depth"} <= found
+    known = {term.name for term in definitions.TERMS} | definitions.COLUMNS.keys()
+    assert found <= known, sorted(found - known)
+    assert not {term.name for term in definitions.TERMS} & definitions.COLUMNS.keys()
+    for word in ("withheld", "disturbed", "resolution", "break-even size", "host link"):
+        assert word in known
+
+
 def test_thresholds_shares_and_the_limit_of_the_mix_are_computed_in_one_module():
     package = Path(ado.__file__).parent
     once = {
@@ -193,3 +257,42 @@ def test_texts_define_the_scoreboards_as_nvidia_does():
     assert "L1TEX" in long
     assert "hits in L1 are included" in long
     assert all(word in short for word in ("MIO", "shared memory", "MUFU", "special registers"))
+
+
+#: A narrow meaning of a scoreboard near its name: only loads, or only shared memory.
+NARROW = re.compile(
+    r"wait\w* for (the )?(loads|memory|loaded data|data|global)\b[^.]{0,80}long.scoreboard"
+    r"|long.scoreboard[^.|]{0,80}wait\w* for (the )?(loads|memory|loaded data|data|global)\b"
+    r"|wait\w* for (the )?shared memory\b[^.]{0,80}short.scoreboard"
+    r"|short.scoreboard[^.|]{0,60}wait\w* for (the )?shared memory\b"
+)
+
+
+def texts():
+    """Texts of the book, the documentation and the notebooks, each in one line."""
+    for folder, endings in (("docs", ["md"]), ("book", ["md", "py", "toml"])):
+        for path in (path for end in endings for path in (ROOT / folder).rglob(f"*.{end}")):
+            yield f"{path}", " ".join(path.read_text(encoding="utf-8").split())
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for place, cell in enumerate(cells):
+            outputs = [o.get("data", {}).get("text/markdown", []) for o in cell.get("outputs", [])]
+            lines = [*cell["source"], *(line for output in outputs for line in output)]
+            yield f"{path} {place}", " ".join(re.sub(r'"?\s*f?"', "", "".join(lines)).split())
+
+
+def test_no_text_narrows_a_scoreboard():
+    assert NARROW.search("warps wait for loads (*long scoreboard*)")
+    assert NARROW.search("long scoreboard with 25 %: warps wait for the data of loads")
+    found = [(where, match.group()) for where, text in texts() if (match := NARROW.search(text))]
+    assert not found
+
+
+def test_the_report_and_the_step_table_have_one_rule_for_shares_of_the_peak():
+    sweep = stored("gpp-counted.json")
+    m = sweep.fastest
+    known = page._result(sweep, m)["of FMA peak"]
+    assert known == share_of_limit(sweep.share_of_peak(m)) != "no limit"
+    quick = dataclasses.replace(m, samples=m.samples / 3)  # as a product on tensor cores
+    assert sweep.share_of_peak(quick) > NO_LIMIT
+    assert page._result(sweep, quick)["of FMA peak"] == "no limit"

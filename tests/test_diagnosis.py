@@ -328,3 +328,21 @@ def test_own_variants_can_state_their_categories():
         ado.variant(np.negative, name="negative", steps=["spills"])
     with pytest.raises(TypeError, match="steps must be a sequence of categories"):
         ado.variant(np.negative, name="negative", steps="avoid spills")
+
+
+def test_a_step_without_a_verdict_is_not_scored():
+    """The samples of both variants are disturbed, so the bound is neither held nor violated."""
+    sweep = ladders()["transpose", "float32"]
+    busy = [dataclasses.replace(m, waits=m.samples) for m in sweep.measurements]
+    known = ado.diagnose(sweep)
+    findings = ado.diagnose(dataclasses.replace(sweep, measurements=tuple(busy)))
+    assert any(f.tested for f in known)
+    assert not any(f.tested or f.exceeded for f in findings)
+    assert {f.held for f in findings} == {None}
+    assert all(f.outcome.reason for f in findings if f.outcome)
+    assert "no verdict on the step after naive: other work disturbed" in repr(findings)
+    done = dataclasses.replace(known[0], advices=(known[-1].advice,))
+    if done.advice and done.advice.step is Step.DONE:
+        assert done.named is not None
+        withheld = dataclasses.replace(done.outcome, reason="a busy machine")
+        assert dataclasses.replace(done, outcome=withheld).named is None

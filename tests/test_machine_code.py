@@ -287,6 +287,13 @@ def test_the_grid_limits_the_resident_blocks():
     assert kernel_with(16, block=(32,), resident_warps=1).most_registers == 255
 
 
+@pytest.mark.parametrize(("grid", "most"), [(1, 64), (132, 64), (133, 32), (264, 32), (5000, 32)])
+def test_the_blocks_of_a_grid_are_distributed_over_the_device(grid, most):
+    """Two blocks can be resident on each of 132 multiprocessors, if the grid has that many."""
+    two = {"resident_warps": 64, "grid": (grid,)}
+    assert kernel_with(32, multiprocessors=132, **two).most_registers == most
+
+
 def test_registers_agree_with_the_limits_of_stored_kernels():
     def blocks(kernel, registers):
         allocated = -(-registers * 32 // 256) * 256

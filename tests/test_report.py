@@ -95,7 +95,8 @@ def test_the_first_table_names_the_fastest_variant_and_links_to_the_section(whol
         anchor, routine = re.fullmatch(r'<a href="#([^"]+)">(\w+)</a>', cells[0]).groups()
         assert anchor == f"sweep-{place}"
         assert f"<h2>{routine}</h2>" in parts[anchor]
-        assert cells[1] == sweep.fastest.variant
+        lead = f" ({sweep.lead})" if sweep.lead else ""
+        assert cells[1] == sweep.fastest.variant + lead
         assert sweep.machine.title in cells
 
 

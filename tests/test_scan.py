@@ -265,7 +265,8 @@ def test_scanning_with_copies_times_calls_with_numpy_arrays(cpu_as_gpu, routine)
     shapes = sorted(default_shapes(routine))[:2]
     found = ado.scan(routine, shapes=shapes, copies=True, **QUICK)
     assert len(found.offloads) == len(found) == 2
-    assert found.break_even is not None
+    withheld = [bool(o.gpu.compare(o.cpu).reason) for o in found.offloads]  # on a busy machine
+    assert (found.break_even is None) is all(withheld)
     for kernel, o in zip(found.kernels, found.offloads, strict=True):
         assert o.cpu.problem == o.gpu.problem == kernel.problem
         assert o.cpu.session == o.gpu.session  # interleaved

@@ -7,7 +7,10 @@ import json
 import math
 import os
 import re
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -527,3 +530,32 @@ def test_a_scan_as_csv(tmp_path):
     assert rows[-1]["variant"] == scan.sweeps[1].measurements[-1].variant
     values = {type(v) for record in scan.records() for v in record.values()}
     assert values <= {str, int, float, bool, type(None)}, "data frames need plain values"
+
+
+KILLED = """
+import os, signal, sys
+from adokernels.storage import replace_file
+os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+replace_file(sys.argv[1], b"half")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="processes cannot be identified")
+def test_the_next_save_removes_the_file_of_a_killed_process(tmp_path):
+    path = tmp_path / "record.json"
+    path.write_bytes(GOOD)
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    (abandoned,) = tmp_path.glob(".adokernels-*.tmp")
+    place = abandoned.name.split("-")[1]
+    kept = [
+        f".adokernels-{place}-{os.getpid()}-{'0' * 16}.tmp",  # its writer runs
+        f".adokernels-{place[::-1]}x-1-{'0' * 16}.tmp",  # of another machine or container
+        ".adokernels-notes.tmp",
+    ]
+    for name in kept:
+        (tmp_path / name).touch()
+    assert path.read_bytes() == GOOD
+    replace_file(path, b"whole")
+    assert path.read_bytes() == b"whole"
+    assert sorted(p.name for p in tmp_path.glob(".adokernels*")) == sorted(kept)

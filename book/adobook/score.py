@@ -189,8 +189,8 @@ def score(sweeps: Iterable[ado.records.Sweep]) -> Score:
     Parameters
     ----------
     sweeps
-        Ladders with counters. A step counts if its first variant has counters and
-        its second variant states its categories.
+        Ladders with counters. A step counts if its first variant has counters, its second variant
+        states its categories, and the verdict on the two is not withheld.
     """
     return Score(rows=tuple(row for sweep in sweeps for row in _rows(sweep)))
 
@@ -199,7 +199,7 @@ def _rows(sweep: ado.records.Sweep) -> Iterator[Row]:
     ladder = ", ".join([sweep.routine, *dict.fromkeys(str(m.problem) for m in sweep)])
     for finding in ado.diagnose(sweep):
         outcome, advice = finding.outcome, finding.advice
-        if not finding.counted or outcome is None or outcome.changes is None:
+        if not finding.counted or outcome is None or outcome.changes is None or outcome.reason:
             continue
         yield Row(
             ladder=ladder,

@@ -6,6 +6,7 @@ import csv
 import errno
 import io
 import os
+import re
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Beginnings of texts that spreadsheets evaluate, or that they skip before a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: The name of a temporary file: where and by which process it was made.
+_TEMPORARY = re.compile(r"\.adokernels-(?P<namespace>\w+)-(?P<process>\d+)-[0-9a-f]{16}\.tmp")
 _MODE = 0o666  # the system applies the user's umask
 #: The mode bits that a written file keeps: without set-user-ID, set-group-ID and sticky.
 _PERMISSIONS = 0o777
@@ -114,15 +117,52 @@ def _overwrite(target: Path, content: bytes, existing: os.stat_result) -> None:
         os.fsync(descriptor)
 
 
+def _namespace() -> str:
+    """What identifies the processes of this system start and container; empty if unknown."""
+    with suppress(OSError):
+        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+        return f"{start}{os.stat('/proc/self/ns/pid').st_ino:x}"
+    return ""
+
+
+def _remove_abandoned(folder: Path, descriptor: int | None) -> None:
+    """Remove the temporary files in a folder whose writers have been killed.
+
+    A process number is known only in the container that has given it. In a folder that several
+    machines share, the files of the others stay.
+    """
+    own = _namespace()
+    names: list[str] = []
+    with suppress(OSError):
+        names = os.listdir(folder if descriptor is None else descriptor)
+    for name in names:
+        found = _TEMPORARY.fullmatch(name)
+        if found and own and found["namespace"] == own and not _runs(int(found["process"])):
+            with suppress(OSError):
+                os.unlink(folder / name, dir_fd=descriptor)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
 @contextmanager
 def temporary_file(
     folder: Path, mode: int, descriptor: int | None = None
 ) -> Iterator[tuple[BinaryIO, Path]]:
     """Open a new file in a folder; remove it if the body, which should rename it, raises.
 
-    With a `descriptor` of a folder, `folder` and the yielded path are relative to it.
+    With a `descriptor` of a folder, `folder` and the yielded path are relative to it. Files of
+    processes that were killed are removed.
     """
-    path = folder / f".adokernels-{os.urandom(8).hex()}.tmp"
+    _remove_abandoned(folder, descriptor)
+    path = folder / f".adokernels-{_namespace()}-{os.getpid()}-{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(path, flags, mode, dir_fd=descriptor), "wb") as file:

@@ -85,6 +85,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %" if value == 0 or value >= 0.01 else f"{number(100 * value, 1)} %"
 
 
+def magnitude(value: float) -> str:
+    """Write an error, of which the order of magnitude matters, with two digits."""
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
+
+
 def bounds(low: float, centre: float, high: float) -> str:
     """Format the bounds of an interval relative to its centre: ``"-0.8 +1.5 %"``."""
     below, above = (100 * abs(end / centre - 1) for end in (low, high))

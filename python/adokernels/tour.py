@@ -119,16 +119,17 @@ def summary(sweep: ado.records.Sweep) -> str:
     """Describe a sweep in one line: the fastest variant, its time, speed-up and share of the roof.
 
     For example ``transpose on EPYC 9654: threaded 21.3 ms, 14.5 times as fast as naive_loops, 92 %
-    of the roof``.
+    of the roof``. It names the variants that may be as fast as the fastest one.
     """
     if not sweep.variants:
         return f"{sweep.routine}: no variant was measured"
     first, best = sweep.variants[0], sweep.fastest
-    parts = [f"{best.variant} {quantity(best.seconds, 's')}"]
+    lead = f" ({sweep.lead})" if sweep.lead else ""
+    parts = [f"{best.variant} {quantity(best.seconds, 's')}{lead}"]
     if best is not first:
-        verdict = best.compare(first).verdict
+        found = best.compare(first)
         gain = f"{number(best.speedup_over(first))} times as fast as {first.variant}"
-        parts.append(gain if verdict == "faster" else f"{gain} ({verdict})")
+        parts.append(f"{gain} ({found.verdict}: {found.doubt})" if found.doubt else gain)
     nearest = sweep.nearest_limit(best)
     if nearest and nearest.applies:
         parts.append(f"{percent(nearest.share)} of the {nearest.name}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages import break_even
+from adobook.pages import break_even, ceilings
 from adobook.pages.stored import contexts_of, day, fill_template, origin
 from adobook.published import read_toml
 from adobook.text import write_rich_table, write_table
@@ -65,7 +65,9 @@ def pages(
         break_even=break_even.link(scans),
         pages="\n\n".join(_part_of_index(page, sweeps) for page in PAGES),
     )
-    found = {"index.md": index} | {page.file: _page(page, sweeps) for page in PAGES}
+    measured = [*sweeps.values(), *(sweep for scan in scans.values() for sweep in scan)]
+    found = {"index.md": index, "ceilings.md": ceilings.text(measured)}
+    found |= {page.file: _page(page, sweeps) for page in PAGES}
     return found | ({"break_even.md": break_even.text(scans)} if scans else {})
 
 

@@ -22,6 +22,8 @@ WRONG = 1
 USAGE = 2
 #: A missing device, compiler or library.
 NO_DEVICE = 3
+#: No variant is known to be slower, but the comparison has no verdict on one of them.
+INCONCLUSIVE = 4
 #: Interrupted with Ctrl-C, as shells report it.
 INTERRUPTED = 130
 

@@ -12,6 +12,7 @@ from rich.console import Console
 import adokernels as ado
 from adokernels import _core
 from adokernels.cli.arguments import (
+    INCONCLUSIVE,
     INTERRUPTED,
     WRONG,
     Commands,
@@ -151,7 +152,8 @@ def add_commands(commands: Commands) -> None:
         "--fail-if-slower",
         type=share,
         metavar="PERCENT",
-        help="exit with 1 if a variant became slower by more than this, for example 5%%",
+        help="exit with 1 if a variant became slower by more than this, for example 5%%, with 4 if "
+        "that is unknown",
     )
     compare.add_argument(
         "--across-machines", action="store_true", help="allow sweeps of different machines"
@@ -257,11 +259,16 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
     changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
     save_and_show(changes, options, console)
-    slower = [] if options.fail_if_slower is None else changes.slower(options.fail_if_slower)
+    if options.fail_if_slower is None:
+        return 0
+    slower = changes.slower(options.fail_if_slower)
     for change in slower:
         increase = percent(1 / change.comparison.ratio - 1)
         complain(f"{change.variant} takes {increase} longer")
-    return WRONG if slower else 0
+    unknown = changes.inconclusive(options.fail_if_slower)
+    for change in unknown:
+        complain(f"inconclusive: {change.variant}: {change.comparison.doubt}")
+    return WRONG if slower else INCONCLUSIVE if unknown else 0
 
 
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:

@@ -29,8 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
     0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a wrong
-    argument or if the output cannot be written, 3 for a missing device, 130 if interrupted with
-    Ctrl-C. A closed pipe does not change the status.
+    argument or if the output cannot be written, 3 for a missing device, 4 if ``compare`` cannot
+    tell whether a variant is slower, 130 if interrupted with Ctrl-C. A closed pipe does not change
+    the status.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)

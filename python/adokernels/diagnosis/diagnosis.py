@@ -33,6 +33,9 @@ class Outcome:
         Ratio of the times before and after, and its 99.9 % confidence interval.
     metric
         The metric that the advice should change, before and after, or None without counters.
+    reason
+        Why the verdict on the two times is withheld; the outcome then tests nothing. Empty if the
+        verdict is not withheld.
     """
 
     variant: str
@@ -40,6 +43,7 @@ class Outcome:
     ratio: float
     interval: tuple[float, float]
     metric: MetricChange | None
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,29 +83,40 @@ class Finding:
     def named(self) -> bool | None:
         """Whether the advice names a change of the next variant, or None if they are unknown.
 
-        The advice "done" is correct if the gain of the next variant is at most 5 %.
+        The advice "done" is correct if the gain of the next variant is at most 5 %, and None if
+        the verdict on this gain is withheld.
         """
         if self.outcome is None or self.outcome.changes is None:
             return None
         if self.advice is None:
             return False if self.counted else None
         if self.advice.step is Step.DONE:
-            return self.outcome.ratio <= CONFIRMED
+            return None if self.outcome.reason else self.outcome.ratio <= CONFIRMED
         return self.advice.step in self.outcome.changes
 
     @property
     def tested(self) -> bool:
         """Whether the next variant tests the bound: proposed change made, or "done"."""
-        if self.outcome is None or self.advice is None or self.advice.bound is None:
+        if self._test is None:
             return False
-        return self.advice.step in (Step.DONE, *(self.outcome.changes or ()))
+        outcome, step, _ = self._test
+        return step in (Step.DONE, *(outcome.changes or ()))
 
     @property
     def exceeded(self) -> bool:
         """Whether the gain of the next variant exceeds the bound, regardless of its changes."""
-        if self.outcome is None or self.advice is None or self.advice.bound is None:
+        if self._test is None:
             return False
-        return self.outcome.interval[0] > self.advice.bound
+        outcome, _, bound = self._test
+        return outcome.interval[0] > bound
+
+    @property
+    def _test(self) -> tuple[Outcome, Step, float] | None:
+        """The outcome, the proposed step and its bound; None if one is unknown or withheld."""
+        outcome, advice = self.outcome, self.advice
+        if outcome is None or outcome.reason or advice is None or advice.bound is None:
+            return None
+        return outcome, advice.step, advice.bound
 
     @property
     def held(self) -> bool | None:
@@ -161,14 +176,15 @@ def _done(advices: tuple[Advice, ...]) -> bool:
 
 
 def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:
-    _, ratio, interval = after.compare(m)
+    found = after.compare(m)
     steps = _stated_steps(after)
     return Outcome(
         variant=after.variant,
         changes=None if steps is None else frozenset(map(Step, steps)),
-        ratio=ratio,
-        interval=interval,
+        ratio=found.ratio,
+        interval=found.interval,
         metric=change(advices[0].step, m.profile, after.profile) if advices else None,
+        reason=found.reason,
     )
 
 

@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.records.contention import BUSY_GPU
 
 _SMI_FIELDS = (
     *("temperature.gpu", "power.draw", "power.limit", "clocks.sm", "clocks.mem"),
     *("clocks_event_reasons.active", "mig.mode.current", "persistence_mode"),
 )
+#: Seconds after which the utilisation that nvidia-smi reports does not include earlier work.
+_AVERAGED = 1.25
 
 
 @cache
@@ -98,6 +101,8 @@ class Contention:
         waits
             Whether the samples contain the waits of threads for a processor.
         """
+        # The state changes within a second of the last sample.
+        state = _state_of_gpu(self._uuid) if self._uuid else {}
         elapsed = time.perf_counter() - self._start
         own = time.process_time() - self._own
         found: dict[str, Any] = {"waits": waits}
@@ -111,7 +116,7 @@ class Contention:
         if self._uuid:
             after = _other_work(self._uuid)
             most = {name: max(value, after[name]) for name, value in self._gpu.items()}
-            found |= most | {"nvidia_smi_before": self._before}
+            found |= most | {"nvidia_smi_before": self._before, "nvidia_smi_after": state}
         return found
 
 
@@ -128,8 +133,9 @@ def _processor_seconds() -> tuple[float, float] | None:
 def _other_work(uuid: str) -> dict[str, int]:
     """The number of other processes on an idle GPU, and its utilisation by them in percent.
 
-    nvidia-smi averages the utilisation over up to one second. It is read only if there are other
-    processes, because this second must not include own work.
+    nvidia-smi averages the utilisation over up to one second, which must not include own work. In a
+    container, it does not list processes outside. If none is listed, the utilisation is therefore
+    that of an unseen process if it does not fall within this second.
     """
     processes = used = 0
     with suppress(OSError, subprocess.SubprocessError):
@@ -137,9 +143,18 @@ def _other_work(uuid: str) -> dict[str, int]:
         processes = sum(pid.isdecimal() and int(pid) != os.getpid() for pid in listed)
         if processes:
             time.sleep(1)
-            digits = _nvidia_smi(uuid, "--query-gpu=utilization.gpu").partition(" ")[0]
-            used = int(digits) if digits.isdecimal() else 0
+        used = _utilization(uuid)
+        end = time.perf_counter() + _AVERAGED
+        while not processes and used > BUSY_GPU and time.perf_counter() < end:
+            time.sleep(0.25)
+            used = _utilization(uuid)
     return {"gpu_processes": processes, "gpu_utilization": used}
+
+
+def _utilization(uuid: str) -> int:
+    """The utilisation of a GPU in percent, averaged over up to a second; 0 if unknown."""
+    digits = _nvidia_smi(uuid, "--query-gpu=utilization.gpu").partition(" ")[0]
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _state_of_gpu(uuid: str) -> dict[str, str]:

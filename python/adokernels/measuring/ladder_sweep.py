@@ -15,12 +15,11 @@ from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.problem import Block, Call, Problem
+from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.registry import routines
 from adokernels.model.routine import batch_option
 from adokernels.model.values import Errors
 from adokernels.records.inputs import Inputs
-from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
@@ -221,7 +220,7 @@ class _Checks:
 
 def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) -> dict[str, Any]:
     """The fields of a Measurement that come from the variant and its prepared call."""
-    kernels = tuple(map(Kernel.from_core, call.kernels()))
+    kernels = kernels_on(call.problem.device_id, call.kernels())
     if not kernels and profile:  # the kernels of a Python function are known only from the counters
         kernels = tuple(counted.kernel for counted in profile.kernels)
     return {

@@ -113,7 +113,7 @@ def collect(
     for kernel, values in _core.count(work, names, cache == "cold"):
         # A ratio of counters is 0 / 0 if both are zero.
         finite = {n: v for n, v in zip(names, values, strict=True) if math.isfinite(v)}
-        counted = Kernel.from_core(kernel)
+        counted = Kernel.from_core(kernel, processors)
         kernels.append(KernelProfile(kernel=counted, values=finite, multiprocessors=processors))
     return Profile(
         label=label,

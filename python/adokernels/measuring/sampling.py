@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -67,6 +68,8 @@ class Sampler:
     seconds: list[float] = field(default_factory=list)  # per call, of each sample
     clocks: list[float] = field(default_factory=list)  # SM clock in Hz of each sample
     waits: list[float] = field(default_factory=list)  # for a processor, in seconds per call
+    switches: list[float] = field(default_factory=list)  # involuntary, of the process
+    cpu_seconds: list[float] = field(default_factory=list)  # of the process, flush included
     blocked: bool = True  # whether the launch overhead of every sample was hidden
     spent: float = 0.0  # seconds spent on sampling, including the eviction of caches
     stopped: str = ""  # why no more samples are needed; empty while more are needed
@@ -137,9 +140,13 @@ class Sampler:
         """Take one sample and decide whether more are needed."""
         if self.before:
             self.before()
-        start = time.perf_counter()
+        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
         seconds, clock, blocked, waited = self.take(self.calls)
+        after = resource.getrusage(resource.RUSAGE_SELF)
         self.spent += time.perf_counter() - start
+        self.switches.append(float(after.ru_nivcsw - before.ru_nivcsw))
+        used = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+        self.cpu_seconds.append(max(used, 0.0))
         self.seconds.append(seconds)
         if clock:
             self.clocks.append(clock)
@@ -202,6 +209,8 @@ class Sampler:
             "samples": np.asarray(self.seconds),
             "clocks": np.asarray(self.clocks),
             "waits": np.asarray(self.waits),
+            "switches": np.asarray(self.switches),
+            "cpu_seconds": np.asarray(self.cpu_seconds),
             "calls_per_sample": self.calls,
             "stopped": self.stopped or "interrupted",
             "flags": self.flags(reached, checked=checked),

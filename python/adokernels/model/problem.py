@@ -396,6 +396,12 @@ class Problem:
                     raise ValueError(f"wrong result: it changes the operand {name}")
 
 
+def kernels_on(device: str, infos: Sequence[_core.KernelInfo]) -> tuple[Kernel, ...]:
+    """Copy the values of kernels that the core reports for a device."""
+    count = int(_core.cuda_properties(device)["multiprocessors"]) if infos else 0
+    return tuple(Kernel.from_core(info, count) for info in infos)
+
+
 class Call(ABC):
     """A variant that is ready to run on one problem."""
 
@@ -449,5 +455,5 @@ class Call(ABC):
         infos = self.kernels()
         if not infos and self.device == "cuda":
             infos = [kernel for kernel, _ in _core.count(self.timed, [], False)]
-        kernels = tuple(map(Kernel.from_core, infos))
+        kernels = kernels_on(self.problem.device_id, infos)
         return Resources(routine=self.problem.ladder.name, variant=self.variant, kernels=kernels)

@@ -14,7 +14,7 @@ from adokernels import _core
 from adokernels.machine_code import launched_kernels, sass_of_module
 from adokernels.model.ladder import Ladder, Variant, check_options, refuse_dask_arrays
 from adokernels.model.own_ladder import OwnLadder, extended
-from adokernels.model.problem import Block, Call, Problem
+from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.source import Source, shipped_path, source_of
 from adokernels.model.task import Task
 from adokernels.model.tasks import TASKS
@@ -111,7 +111,7 @@ class BuiltInVariant(Variant, _core.Callable):
         if not args:
             args = self.routine.task.empty_operands()
         infos = self.routine._core.kernels(self.name, args, options, block, out)
-        kernels = tuple(map(Kernel.from_core, infos))
+        kernels = kernels_on("cuda", infos)
         return Resources(routine=self.routine.name, variant=self.name, kernels=kernels)
 
     def sass(

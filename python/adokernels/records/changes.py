@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from adokernels.records.loading import load
-from adokernels.records.measurement import Measurement
+from adokernels.records.measurement import Measurement, side_by_side
 from adokernels.records.record import Entries
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
@@ -77,6 +77,20 @@ class SweepComparison(ShownAsTables, Plotted, Entries[ComparedVariant]):
             if c.comparison.verdict is Verdict.SLOWER and 1 / c.comparison.ratio > 1 + share
         )
 
+    def inconclusive(self, share: float = 0.0) -> tuple[ComparedVariant, ...]:
+        """The variants of which it is unknown whether they became slower by more than a share.
+
+        Their verdict is withheld, or it is "unclear" and the interval contains such an increase.
+        """
+        return tuple(
+            c
+            for c in self.changes
+            if c.comparison.reason
+            or (
+                c.comparison.verdict is Verdict.UNCLEAR and 1 / c.comparison.interval[0] > 1 + share
+            )
+        )
+
 
 def compare(
     before: Sweep | Measurement | str | Path,
@@ -119,11 +133,11 @@ def compare(
         )
     changes = tuple(
         ComparedVariant(
-            before=theirs[name],
-            after=ours[name],
-            comparison=ours[name].compare(theirs[name], across_machines=across_machines),
+            before=before,
+            after=after,
+            comparison=after.compare(before, across_machines=across_machines),
         )
-        for name in common
+        for before, after in (side_by_side((theirs[name], ours[name])) for name in common)
     )
     first = changes[0].after
     machines = [changes[0].before.machine_title, first.machine_title]

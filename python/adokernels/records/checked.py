@@ -63,4 +63,6 @@ class CheckResult(StoredRecord):
             nearest = self.sweep.nearest_limit(m)
             limit = f", {percent(nearest.share)} of the {nearest.name}" if nearest else ""
             lines.append(f"It takes {quantity(m.seconds, 's')}{limit}.")
+            if m.shown_error:
+                lines.append(f"Its largest error is {m.shown_error}.")
         return "\n".join([*lines, *map(repr, self.comparisons.values())])

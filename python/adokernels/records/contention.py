@@ -6,7 +6,7 @@ All functions are pure: they read neither the machine nor a clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,9 @@ _SLOWDOWNS = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "powe
 #: Share of all processors that the hypervisor used.
 _STOLEN = 0.1
 #: Utilisation of the GPU, in percent, while this process does not use it.
-_BUSY_GPU = 5
+BUSY_GPU = 5
+#: The number of involuntary context switches per sample from which a note states it.
+_OFTEN = 0.1
 
 
 class Series(NamedTuple):
@@ -48,12 +50,19 @@ class Series(NamedTuple):
         SM clocks; empty if unknown.
     facts
         The context of the measurement; see :func:`objection`.
+    switches
+        How often the system took a processor from a thread during each sample; empty if unknown.
+    all_count
+        Whether the median is that of all samples, because of a series shown beside this one; see
+        :func:`have_enough`.
     """
 
     seconds: _Samples
     waits: _Samples = np.empty(0)
     clocks: _Samples = np.empty(0)
     facts: Mapping[str, Any] = {}
+    switches: _Samples = np.empty(0)
+    all_count: bool = False
 
     @property
     def reached(self) -> float:
@@ -69,9 +78,20 @@ class Series(NamedTuple):
 
     @property
     def usable(self) -> _Samples:
-        """The undisturbed samples; all samples if too few are undisturbed."""
-        good = self.undisturbed()
-        return self.seconds[good] if _are_enough(good) else self.seconds
+        """The undisturbed samples; all samples if too few are undisturbed or `all_count` is set."""
+        return (
+            self.seconds if self.all_count or not self.enough else self.seconds[self.undisturbed()]
+        )
+
+    @property
+    def enough(self) -> bool:
+        """Whether enough samples are undisturbed."""
+        return _are_enough(self.undisturbed())
+
+    @property
+    def median(self) -> float:
+        """The time of a call."""
+        return float(np.median(self.usable))
 
     @property
     def waited(self) -> float:
@@ -107,13 +127,29 @@ class Judgement(NamedTuple):
     resolution: float
 
 
+def have_enough(series: Iterable[Series]) -> bool:
+    """Whether times in one table are those of undisturbed samples.
+
+    If one of the series has too few of them, the times of all are medians of all samples, because
+    a disturbed time must not stand beside undisturbed ones.
+    """
+    return all(each.enough for each in series)
+
+
+def ratio_of_medians(ours: Series, theirs: Series) -> float:
+    """The ratio of the times of a table, which therefore never contradicts them."""
+    if not have_enough((ours, theirs)):
+        ours, theirs = (side._replace(all_count=True) for side in (ours, theirs))
+    return theirs.median / ours.median
+
+
 def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
     """Compare two series by their undisturbed samples.
 
-    The verdict is withheld if too few samples are undisturbed, if all samples together show the
-    opposite, or if the whole run was disturbed.
+    The verdict is withheld if too few samples are undisturbed, if all samples together or the ratio
+    of the medians show the opposite, or if the whole run was disturbed.
     """
-    mine, other = usable_rounds(ours, theirs, paired=paired)
+    mine, other = _usable_rounds(ours, theirs, paired=paired)
     verdict, ratio, interval = statistics.compare(mine, other, paired=paired)
     n = min(len(mine), len(other))
     reason = objection(ours.facts) or objection(theirs.facts)
@@ -125,6 +161,8 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
         of_all = statistics.compare(ours.seconds, theirs.seconds, paired=paired)[0]
         if of_all is _OPPOSITE[verdict]:
             reason = f"with the disturbed samples, the result is {of_all.value!r}"
+        elif (ratio > 1) is not (ratio_of_medians(ours, theirs) > 1):
+            reason = "the ratios of the rounds and the ratio of the medians contradict each other"
     found = statistics.resolution(ratio, interval, paired=paired)
     return Judgement(
         verdict=Verdict.UNCLEAR if reason else verdict,
@@ -139,7 +177,7 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
 _OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
-def usable_rounds(ours: Series, theirs: Series, *, paired: bool) -> tuple[_Samples, _Samples]:
+def _usable_rounds(ours: Series, theirs: Series, *, paired: bool) -> tuple[_Samples, _Samples]:
     """The samples of both series to compare; all samples if too few are undisturbed."""
     mine, other = _undisturbed(ours, theirs, paired=paired)
     first, second = ours.seconds[: len(mine)], theirs.seconds[: len(other)]
@@ -175,7 +213,9 @@ def _why_disturbed(ours: Series, theirs: Series, *, paired: bool) -> str:
         return f"{words} (lower clock of the GPU)"
     others = number_in(dict(busier.facts), "contention", "other_processes")
     used = f"; other processes used {others:.1f} processors" if others else ""
-    return f"{words} (threads waited for a processor{used})"
+    often = float(np.mean(busier.switches)) if len(busier.switches) else 0.0
+    lost = f"; {often:.1f} involuntary context switches per sample" if often >= _OFTEN else ""
+    return f"{words} (threads waited for a processor{used}{lost})"
 
 
 def objection(facts: Mapping[str, Any]) -> str:
@@ -186,8 +226,9 @@ def objection(facts: Mapping[str, Any]) -> str:
     facts
         The context of the run. ``facts["contention"]`` has the processors that other processes and
         the hypervisor used (``other_processes``, ``steal``), the number of ``processors``, and, on
-        a GPU, the utilisation by other processes in percent (``gpu_utilization``) and the state
-        before the run (``nvidia_smi_before``). Without ``waits``, the waits of threads are unknown.
+        a GPU, the utilisation by other processes in percent (``gpu_utilization``) and the states
+        before the first and after the last sample (``nvidia_smi_before``, ``nvidia_smi_after``).
+        Without ``waits``, the waits of threads are unknown.
     """
     found = facts.get("contention")
     if not isinstance(found, Mapping):
@@ -201,9 +242,10 @@ def objection(facts: Mapping[str, Any]) -> str:
     if processors and not found.get("waits") and others + threads > processors + 0.5:
         free = max(processors - others, 0)
         return f"other processes left {free:.1f} processors to {threads:.0f} threads"
-    if utilization > _BUSY_GPU:
+    if utilization > BUSY_GPU:
         return "another process used the GPU"
-    for state in (found.get("nvidia_smi_before"), facts.get("nvidia_smi")):
+    states = (found.get("nvidia_smi_before"), found.get("nvidia_smi_after"))
+    for state in (*states, facts.get("nvidia_smi")):
         if slowdown := _slowdown(state):
             return f"the GPU reduced its clock ({slowdown})"
     return ""

@@ -43,6 +43,8 @@ class Kernel(Fields):
     limits
         Blocks per multiprocessor if only one resource were limited: ``"warps"``, ``"registers"``,
         ``"shared memory"``, or the number of ``"blocks"`` itself.
+    multiprocessors
+        Multiprocessors of the device; 0 if unknown, as in files of earlier versions.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Kernel(Fields):
     resident_warps: Count
     max_warps: Size
     limits: Annotated[Mapping[str, Count], Length(1)]
+    multiprocessors: Count = 0
 
     @property
     def shared_bytes(self) -> int:
@@ -75,11 +78,13 @@ class Kernel(Fields):
     def most_registers(self) -> int:
         """The largest number of registers per thread that does not reduce the resident blocks.
 
-        A grid with fewer blocks than one multiprocessor can hold limits the resident blocks. Its
-        blocks are assumed to be on one multiprocessor.
+        A grid with fewer blocks than the device can hold limits the resident blocks. The device
+        distributes its blocks evenly. If the number of multiprocessors is unknown, all blocks are
+        assumed to be on one of them.
         """
         warps = math.ceil(math.prod(self.block) / _WARP)
-        blocks = min(self.resident_warps // warps, math.prod(self.grid))
+        largest = math.ceil(math.prod(self.grid) / max(self.multiprocessors, 1))
+        blocks = min(self.resident_warps // warps, largest)
         needed = max(blocks, 1) * warps
         # Each of the four schedulers has a quarter of the registers, and of the warps.
         per_warp = _REGISTERS // _SCHEDULERS // math.ceil(needed / _SCHEDULERS)
@@ -92,8 +97,8 @@ class Kernel(Fields):
         return self.most_registers - self.registers
 
     @classmethod
-    def from_core(cls, info: _core.KernelInfo) -> Self:
-        """Copy the values that the core reports."""
+    def from_core(cls, info: _core.KernelInfo, multiprocessors: int) -> Self:
+        """Copy the values that the core reports, for a device with these multiprocessors."""
         return cls(
             name=info.name,
             grid=tuple(info.grid),
@@ -110,6 +115,7 @@ class Kernel(Fields):
                 "shared memory": info.blocks_by_shared,
                 "blocks": info.blocks_by_slots,
             },
+            multiprocessors=multiprocessors,
         )
 
 

@@ -5,6 +5,8 @@ All values are in seconds, bytes, FLOPs and hertz; they are converted only for d
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -31,7 +33,7 @@ from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.records.profile import Profile
 from adokernels.records.record import StoredRecord
 from adokernels.records.statistics import Comparison
-from adokernels.text import DIGITS, number, percent, prefix, printable, quantity, require
+from adokernels.text import DIGITS, magnitude, number, percent, prefix, printable, quantity, require
 
 Cache = Literal["cold", "warm"]
 Flush = Literal["overwritten", "read", ""]
@@ -69,7 +71,14 @@ class Measurement(StoredRecord):
     waits
         The longest time that a thread waited for a processor during each sample, in seconds per
         call; empty if unknown. A sample is disturbed if it exceeds 5 % of its time. The median and
-        its interval are those of the undisturbed samples, unless too few samples are undisturbed.
+        its interval are those of the undisturbed samples, unless too few samples are undisturbed
+        or `all_count` is set.
+    switches
+        The number of involuntary context switches of the process around each sample: how often the
+        system took the processor from one of its threads. Empty if unknown.
+    cpu_seconds
+        CPU time of the process around each sample, including the eviction of caches, in seconds of
+        all threads. Empty if unknown.
     session
         Measurements with the same session were interleaved; their samples are paired by round.
     calls_per_sample
@@ -106,6 +115,9 @@ class Measurement(StoredRecord):
         Machine, software and settings.
     machine
         The ceilings of the device, if its sweep has them; stored with the sweep only.
+    all_count
+        Whether the median is that of all samples, because a measurement in the same sweep has too
+        few undisturbed samples; not stored.
     """
 
     KIND = "measurement"
@@ -128,6 +140,8 @@ class Measurement(StoredRecord):
     stages: tuple[tuple[str, str], ...] = ()
     clocks: Amounts = field(default_factory=lambda: np.empty(0))
     waits: Amounts = field(default_factory=lambda: np.empty(0))
+    switches: Amounts = field(default_factory=lambda: np.empty(0))
+    cpu_seconds: Amounts = field(default_factory=lambda: np.empty(0))
     session: str = ""
     calls_per_sample: Size = 1
     profile: Profile | None = None
@@ -141,6 +155,7 @@ class Measurement(StoredRecord):
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)
     machine: Machine | None = field(default=None, metadata=NOT_STORED)
+    all_count: bool = field(default=False, metadata=NOT_STORED)
 
     def __post_init__(self) -> None:
         """Complete records of earlier versions."""
@@ -153,9 +168,17 @@ class Measurement(StoredRecord):
         return f"{self.variant} (unchecked)" if UNCHECKED in self.flags else self.variant
 
     @property
+    def shown_error(self) -> str:
+        """Its largest error: ``"2.5 ulp"``, for integers ``"1 step"``; empty if unknown."""
+        if self.error_ulp is None:
+            return ""
+        steps = "step" if self.error_ulp == 1 else "steps"
+        return f"{magnitude(self.error_ulp)} {steps if self.error_relative is None else 'ulp'}"
+
+    @property
     def seconds(self) -> float:
         """Median time of one call."""
-        return float(np.median(self._series.usable))
+        return self._series.median
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -316,17 +339,18 @@ class Measurement(StoredRecord):
     def speedup_over(self, other: Measurement) -> float:
         """The ratio of times; above 1 if this measurement is faster.
 
-        It is the median of the ratios per round if the two were interleaved, else the ratio of the
-        medians.
+        It is the ratio of the medians, ``other.seconds / self.seconds``, so that it never
+        contradicts the times in a table; of all samples if one of the two has too few undisturbed
+        samples. The ratio of :meth:`compare` is the median of the ratios per round.
         """
         require(Measurement, "a measurement", other=other)
-        paired = self._is_paired(other)
-        rounds = contention.usable_rounds(self._series, other._series, paired=paired)
-        return statistics.ratio_of_times(*rounds, paired=paired)
+        return contention.ratio_of_medians(self._series, other._series)
 
     @property
     def _series(self) -> contention.Series:
-        return contention.Series(self.samples, self.waits, self.clocks, self.context)
+        return contention.Series(
+            self.samples, self.waits, self.clocks, self.context, self.switches, self.all_count
+        )
 
     def _is_paired(self, other: Measurement) -> bool:
         return bool(self.session) and self.session == other.session
@@ -355,3 +379,13 @@ class Measurement(StoredRecord):
         line = f"{self.routine}[{self.variant}] on {self.device}, {self.cache}: {', '.join(parts)}"
         notes = [*(["ceiling: does not compute the result"] if self.ceiling else []), *self.flags]
         return printable("; ".join([line, *notes]), _LONGEST_LINE)
+
+
+def side_by_side(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """The measurements of one table: their times are all of undisturbed samples, or all of all."""
+    given = tuple(measurements)
+    all_count = not contention.have_enough(m._series for m in given)
+    return tuple(
+        m if m.all_count is all_count else dataclasses.replace(m, all_count=all_count)
+        for m in given
+    )

@@ -131,6 +131,20 @@ class Comparison(_Ratio):
         return 0.999 if self.samples >= FEWEST_SAMPLES else None
 
     @property
+    def doubt(self) -> str:
+        """Why neither is known to be faster: ``"the times are the same"``; empty if one is."""
+        if self.verdict in (Verdict.FASTER, Verdict.SLOWER):
+            return ""
+        if self.verdict is Verdict.SAME:
+            return "the times are the same"
+        if self.reason:
+            return self.reason
+        if self.confidence is None:
+            return f"only {self.samples} samples"
+        resolution = f"differences below {rounded_up(self.resolution)} are not found reliably"
+        return f"the difference is {self.limit}" if self.limit else resolution
+
+    @property
     def limit(self) -> str:
         """For example ``"smaller than 1.7 %"``, if that is all that is known, else empty."""
         low, high = self.interval

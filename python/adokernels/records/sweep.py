@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels.names import Renamed
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
+from adokernels.records.measurement import Measurement, side_by_side
 from adokernels.records.metrics import mix_limit
 from adokernels.records.record import Entries, StoredRecord
 from adokernels.records.shown import ShownAsTables
+from adokernels.records.statistics import Verdict
 from adokernels.storage import write_csv
 from adokernels.text import NO_LIMIT, percent
 
@@ -74,13 +75,16 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     interrupted: bool = False
 
     def __post_init__(self) -> None:
-        """Attach the machine to the measurements, whose limiters refer to its ceilings."""
-        for name in ("measurements", "stages"):
-            attached = (
-                m if m.machine is self.machine else dataclasses.replace(m, machine=self.machine)
-                for m in getattr(self, name)
-            )
-            object.__setattr__(self, name, tuple(attached))
+        """Attach the machine, to which limiters refer, and decide which samples count."""
+        together = iter(side_by_side((*self.measurements, *self.stages, *self.peers)))
+        for name in ("measurements", "stages", "peers"):
+            ours = tuple(itertools.islice(together, len(getattr(self, name))))
+            if name != "peers":
+                ours = tuple(
+                    m if m.machine is self.machine else dataclasses.replace(m, machine=self.machine)
+                    for m in ours
+                )
+            object.__setattr__(self, name, ours)
 
     def _contradiction(self) -> str:
         """Measurements from different machines cannot be compared or shown in one table."""
@@ -102,8 +106,34 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
 
     @property
     def fastest(self) -> Measurement:
-        """The variant with the smallest median."""
+        """The variant with the smallest median; see :attr:`tied` for variants as fast as it."""
         return min(self.variants, key=lambda m: m.seconds)
+
+    @property
+    def tied(self) -> tuple[Measurement, ...]:
+        """The variants of which :attr:`fastest` is not known to be faster, the fastest first.
+
+        Either the verdict is "same" or "unclear", or it is withheld.
+        """
+        best = self.fastest
+        close = (
+            m
+            for m in self.variants
+            if m is not best and m.is_like(best) and best.compare(m).verdict is not Verdict.FASTER
+        )
+        return tuple(sorted(close, key=lambda m: m.seconds))
+
+    @property
+    def lead(self) -> str:
+        """Why :attr:`fastest` is not known to be the fastest, or empty if its verdicts say so.
+
+        For example ``"tied with tiled: the times are the same"``.
+        """
+        if not self.variants or not self.tied:
+            return ""
+        nearest, *others = self.tied
+        more = f" and {len(others)} more" if others else ""
+        return f"tied with {nearest.variant}{more}: {self.fastest.compare(nearest).doubt}"
 
     @property
     def roof(self) -> float | None:
@@ -254,7 +284,7 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "noise": m.noise,
         "samples": len(m.samples),
         "speedup": m.speedup_over(first) if first and same else None,
-        "step_speedup": step.ratio if step else None,
+        "step_speedup": m.speedup_over(before) if before else None,
         "verdict": step.verdict.value if step else None,
         "withheld": step.reason or None if step else None,
         "resolution": step.resolution if step and step.confidence else None,

@@ -31,7 +31,6 @@ from adokernels.tables.rendering import FADED, new_table, to_html
 from adokernels.text import (
     escaped,
     number,
-    percent,
     printable,
     quantity,
     ratio,
@@ -53,6 +52,7 @@ _DROPPED = ("metadata", "style")
 _COLUMNS = {
     **dict.fromkeys(("routine", "fastest"), ""),
     **dict.fromkeys(("time", "speed-up", "of roof", "of FMA peak"), ' style="text-align:right"'),
+    "largest error": ' style="text-align:right"',
     **dict.fromkeys(("limiter", "device"), ""),
     "problem": ' class="sentence"',
 }
@@ -326,7 +326,8 @@ def _summary(sweep: Sweep) -> dict[str, str]:
         return row
     first, best = sweep.variants[0], sweep.fastest
     gain = "" if best is first else ratio(best.speedup_over(first))
-    return row | {"fastest": best.variant, "speed-up": gain, **_result(sweep, best)}
+    fastest = f"{best.variant} ({sweep.lead})" if sweep.lead else best.variant
+    return row | {"fastest": fastest, "speed-up": gain, **_result(sweep, best)}
 
 
 def _result(sweep: Sweep, m: Measurement) -> dict[str, str]:
@@ -335,7 +336,8 @@ def _result(sweep: Sweep, m: Measurement) -> dict[str, str]:
     return {
         "time": quantity(m.seconds, "s"),
         "of roof": "" if share is None else share_of_limit(share),
-        "of FMA peak": "" if of_peak is None else percent(of_peak),
+        "of FMA peak": "" if of_peak is None else share_of_limit(of_peak),
+        "largest error": m.shown_error,
         "limiter": "" if found.kind == "unknown" else found.name,
     }
 

@@ -85,6 +85,9 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 moved,
                 {True: "yes", False: "no", None: ""}[finding.named],
             )
+    withheld = {f.variant: f.outcome.reason for f in diagnosis if f.outcome}
+    notes = [f"no verdict on the step after {name}: {why}" for name, why in withheld.items() if why]
+    table.caption = "\n".join(notes) or None
     return table
 
 
@@ -97,6 +100,8 @@ def listed(changes: Iterable[Step] | None) -> str:
 
 def verdict_on(finding: Finding) -> str:
     """Format the state of the bound of a finding."""
+    if finding.outcome and finding.outcome.reason:
+        return "no verdict"
     if finding.held is None:
         return "exceeded by another change" if finding.exceeded else "not tested"
     return "held" if finding.held else "violated"

@@ -12,6 +12,7 @@ from adokernels.model.ladder import Ladder
 from adokernels.model.routine import Routine
 from adokernels.records.tuning import Tuning
 from adokernels.tables.measurements import (
+    ERRORS,
     interval_cell,
     interval_notes,
     verdict_cell,
@@ -35,7 +36,9 @@ def ladder_table(ladder: Ladder) -> Table:
 
 def tuning_table(tuning: Tuning) -> Table:
     """One row per setting: its time, and the comparison with the default."""
+    errors = any(m.shown_error for m in tuning.sweep)
     headers = ["setting", "time", "95 % CI", "samples", "against the\ndefault", "it is"]
+    headers += [ERRORS] * errors
     table = new_table(
         f"{tuning.routine}[{tuning.variant}]: {tuning.sweep.title}", headers, left=["it is"]
     )
@@ -45,9 +48,9 @@ def tuning_table(tuning: Tuning) -> Table:
     for m in tuning.sweep:
         against = comparisons.get(m.variant)
         cells = [m.variant, quantity(m.seconds, "s"), interval_cell(m), str(len(m.samples))]
-        gain = ratio(against.ratio) if against else ""
+        gain = ratio(m.speedup_over(default)) if against and default else ""
         verdict = verdict_cell(against.verdict.value) if against else Text("the default")
-        table.add_row(*cells, gain, verdict)
+        table.add_row(*cells, gain, verdict, *([m.shown_error] if errors else []))
     notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
     notes += interval_notes(tuning.sweep)
     notes += verdict_notes(comparisons)

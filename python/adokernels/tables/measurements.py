@@ -26,6 +26,7 @@ from adokernels.text import (
     binary_size,
     bounds,
     count,
+    magnitude,
     number,
     percent,
     prefix,
@@ -40,6 +41,8 @@ FEW_SAMPLES = (
     "range: with fewer than 11 samples there is no 95 % interval, and comparisons are unclear; "
     "increase the time per variant"
 )
+#: The title of a column with the largest errors of one measurement, or of two.
+ERRORS = "largest\nerror"
 #: Width of the column with limiters, in characters; longer names are folded.
 _LIMITER = 10
 
@@ -100,20 +103,22 @@ def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
     notes += [f"{name}: the difference is {f.limit}" for name, f in known.items() if f.limit]
     shares = dict.fromkeys(rounded_up(f) for f in sorted(c.resolution for c in known.values()))
     if shares:
-        words = " to ".join(dict.fromkeys([*shares][i] for i in (0, -1)))
-        notes.append(f"resolution: differences below {words} are not found reliably")
+        ends = " to ".join(dict.fromkeys([*shares][i] for i in (0, -1)))
+        notes.append(f"resolution: differences below {ends} are not found reliably")
     return notes
 
 
 def scan_table(scan: Scan) -> Table:
-    """One row per problem: time and share of the nearest limit of each variant and peer.
+    """One row per problem: time, share of the nearest limit and error of each variant and peer.
 
     With offloads: times of the three default calls, and the time of the copies at the link's roof.
     """
     if scan.offloads:
         return _offload_table(scan)
     headers = ["problem", "compulsory\nbytes", *scan.names]
-    table = new_table(f"{scan.title}: time and share of the nearest limit", headers)
+    errors = any(m.shown_error for found in scan for m in (*found.measurements, *found.peers))
+    more = ", share of the nearest limit, error" if errors else " and share of the nearest limit"
+    table = new_table(f"{scan.title}: time{more}", headers)
     skipped: dict[str, None] = {}
     for found in scan:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
@@ -125,7 +130,8 @@ def scan_table(scan: Scan) -> Table:
         times = dict.fromkeys(scan.names, "")
         for name, m in by_name.items():
             nearest = found.nearest_limit(m)
-            times[name] = f"{quantity(m.seconds, 's')}{f', {nearest}' if nearest else ''}"
+            parts = [quantity(m.seconds, "s"), str(nearest or ""), m.shown_error]
+            times[name] = ", ".join(filter(None, parts))
         table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
     table.caption = "\n".join(skipped)
     return table
@@ -140,22 +146,34 @@ def _offload_table(scan: Scan) -> Table:
         "with copies,\nthe GPU is",
     ]
     headers += ["speed-up", "kernel\nalone", "copies at the\nlink's roof"]
+    errors = [pair_of_errors(o.cpu, o.gpu) for o in scan.offloads]
+    headers += [ERRORS] * any(errors)
     table = new_table(f"{scan.title}: calls with NumPy arrays", headers, left=headers[4:5])
-    for found, kernel, o in zip(scan, scan.kernels, scan.offloads, strict=True):
-        verdict, gain, _ = o.gpu.compare(o.cpu)
+    comparisons = {}
+    for found, kernel, o, error in zip(scan, scan.kernels, scan.offloads, errors, strict=True):
+        size = binary_size(kernel.bytes)
+        comparisons[size] = o.gpu.compare(o.cpu)
         copies = link_seconds(found.machine, o.uploaded, o.downloaded)
-        table.add_row(
+        cells = (
             _shapes(kernel),
-            binary_size(kernel.bytes),
+            size,
             quantity(o.cpu.seconds, "s"),
             quantity(o.gpu.seconds, "s"),
-            verdict_cell(verdict.value),
-            ratio(gain),
+            verdict_cell(comparisons[size].verdict.value),
+            ratio(o.gpu.speedup_over(o.cpu)),
             quantity(kernel.seconds, "s"),
             quantity(copies, "s") if copies else "",
+            error,
         )
-    table.caption = scan.finding
+        table.add_row(*cells[: len(headers)])
+    table.caption = "\n".join([scan.finding, *verdict_notes(comparisons)])
     return table
+
+
+def pair_of_errors(first: Measurement, second: Measurement) -> str:
+    """The errors of two measurements, for example ``"0.5 ulp, 0.8 ulp"``; empty without both."""
+    errors = [m.shown_error for m in (first, second)]
+    return ", ".join(error or "unknown" for error in errors) if any(errors) else ""
 
 
 def _shapes(m: Measurement) -> str:
@@ -166,18 +184,20 @@ def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict."""
     labels = changes.labels
     headers = ["variant", *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
-    table = new_table(changes.title, headers, left=headers[-1:])
-    for change in changes:
-        verdict, gain, (low, high) = change.comparison
+    errors = [pair_of_errors(change.before, change.after) for change in changes]
+    table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
+    for change, error in zip(changes, errors, strict=True):
+        verdict, _, (low, high) = change.comparison
         few = " (range)" if change.comparison.confidence is None else ""
         table.add_row(
             change.variant,
             quantity(change.before.seconds, "s"),
             quantity(change.after.seconds, "s"),
-            ratio(gain),
+            ratio(change.after.speedup_over(change.before)),
             f"{low:.3g} to {high:.3g}{few}",
             f"{len(change.before.samples)}, {len(change.after.samples)}",
             verdict_cell(verdict.value),
+            *([error] if any(errors) else []),
         )
     notes = [
         f"only {label}: {', '.join(names)}"
@@ -407,11 +427,6 @@ class _Column:
         return value is not None if self.zeros else bool(value)
 
 
-def _short(value: float) -> str:
-    """An error, of which the order of magnitude matters."""
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
-
-
 def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Column]:
     def column(name: str, key: str, unit: str) -> _Column:
         """Use one prefix for the whole column, so that its numbers are easy to compare."""
@@ -435,6 +450,6 @@ def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Colum
         column("executed", "flops_per_second", "FLOP/s"),
         _Column("AI\n[FLOP/B]", "intensity", number),
         column("clock", "clock", "Hz"),
-        _Column(f"error\n[{'steps' if steps else 'ulp'}]", "error_ulp", _short, zeros=True),
-        _Column("relative\nerror", "error_relative", _short, zeros=True),
+        _Column(f"error\n[{'steps' if steps else 'ulp'}]", "error_ulp", magnitude, zeros=True),
+        _Column("relative\nerror", "error_relative", magnitude, zeros=True),
     ]

@@ -1,0 +1,133 @@
+"""The first call of a process: Python code of other libraries runs in static initialisers.
+
+A fake torch module before version 2.10, which has no table of C functions, stands for the real one.
+"""
+
+import textwrap
+
+import pytest
+from conftest import run_python
+
+from adokernels import _core
+
+TORCH = """
+import sys, threading, time, types
+import numpy as np
+
+calls = []
+
+
+class Functions:
+    @property
+    def _cuda_getCurrentRawStream(self):
+        time.sleep(0.3)  # Python code: other threads run
+        calls.append("looked up")
+        return lambda device: calls.append(device) or 0
+
+
+class Tensor:
+    requires_grad = False
+
+    def is_conj(self):
+        return False
+
+    is_neg = is_conj
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **keywords):
+        calls.append(keywords.get("stream"))
+        raise RuntimeError("exported")
+
+
+Tensor.__module__ = "torch"
+torch = types.ModuleType("torch")
+torch._C = Functions()
+sys.modules["torch"] = torch
+"""
+
+
+def run(code):
+    """Run a program after the definition of the fake module; return its output."""
+    return run_python(TORCH + textwrap.dedent(code))
+
+
+def test_a_call_uses_the_current_stream_of_torch_before_2_10():
+    """On a GPU, the export also gets the stream, so torch orders its own work before the call."""
+    lines = run(
+        """
+        import adokernels as ado
+        for _ in range(2):
+            try:
+                ado.transpose(Tensor())
+            except Exception as error:
+                print(type(error).__name__, error)
+        print(calls)
+        """
+    ).splitlines()
+    legacy = 1  # the legacy default stream in DLPack; its handle is 0
+    if _core.why_no_cuda():
+        assert lines[-1] == "['looked up', 0, 0]"
+    else:
+        assert lines == ["RuntimeError exported"] * 2 + [f"['looked up', 0, {legacy}, 0, {legacy}]"]
+
+
+@pytest.mark.parametrize("what", ["ado.transpose(Tensor())", "ado.routines['transpose']"])
+def test_two_threads_in_a_first_call_do_not_wait_for_each_other(what):
+    """With a plain static variable, one holds its guard and the other one the GIL, for ever."""
+    code = f"""
+        def first():
+            barrier.wait()
+            import adokernels as ado
+            try:
+                {what}
+            except Exception:
+                pass
+            ended.append(1)
+
+        barrier, ended = threading.Barrier(4), []
+        threads = [threading.Thread(target=first, daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        print(len(ended))
+        sys.stdout.flush()
+        import os
+        os._exit(0)
+        """
+    assert run(code).split() == ["4"]
+
+
+def test_two_threads_that_look_for_a_memory_map_first():
+    code = """
+        import builtins
+        import adokernels as ado
+        original = builtins.__import__
+
+        def slow(name, *rest, **keywords):
+            if name == "mmap":
+                time.sleep(0.3)
+            return original(name, *rest, **keywords)
+
+        builtins.__import__ = slow
+
+        def first(buffer):
+            barrier.wait()
+            source = np.frombuffer(buffer, "f4").reshape(4, 4)
+            ado.transpose(source, out=np.empty((4, 4), "f4"))
+            ended.append(1)
+
+        barrier, ended = threading.Barrier(2), []
+        threads = [threading.Thread(target=first, args=[bytearray(64)], daemon=True) for _ in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        print(len(ended))
+        sys.stdout.flush()
+        import os
+        os._exit(0)
+        """
+    assert run(code).split() == ["2"]
