@@ -5,8 +5,10 @@
 #include <bit>
 
 #include "transpose/element_steps.cuh"
+#include "transpose/engine_index.cuh"
 #include "transpose/engine_thin.cuh"
 #include "transpose/engine_tiles.cuh"
+#include "transpose/tma_step.cuh"
 
 namespace ado::cuda {
 namespace {

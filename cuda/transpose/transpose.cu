@@ -115,6 +115,37 @@ constexpr Variant<Transpose> kVariants[] = {
          launch(go, transpose_wide<size>, input_bytes(p), output_bytes(p));
        });
      })},
+    {.name = "tma",
+     .changes = {"Copies swizzled boxes of a to shared memory by the tensor memory accelerator.",
+                 Step::kInFlight},
+     .min_compute = 90,
+     .why_not = why_not_tma,
+     .why_slower = [](const Transpose&) { return "no"; },
+     .blocks = {{{128}}},
+     .grid =
+         [](const Transpose& p, Extent) {
+           return with_box_tile(p, [&](auto tile) {
+             return grid_of(ceil_div(p.rows(), tile.kRows), ceil_div(p.cols(), tile.kCols));
+           });
+         },
+     .shared_bytes =
+         [](const Transpose& p, Extent) {
+           return with_box_tile(p, [](auto tile) { return static_cast<std::size_t>(tile.kBytes); });
+         },
+     .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+       with_box_tile(p, [&](auto tile) {
+         using Tile = decltype(tile);
+         Launch g = go;
+         g.block = {Tile::kThreads};
+         launch(g, transpose_tma<kVectorBytes / Tile::kSide, Tile>,
+                tensor_map(go, p.a.data, p.rows(), p.cols() * p.a.type.size, p.a.stride[0],
+                           Tile::kRows),
+                Tile::kStores ? tensor_map(go, p.out.data, p.cols(), p.rows() * p.a.type.size,
+                                           p.out.stride[0], Tile::kCols)
+                              : CUtensorMap{},
+                output_bytes(p));
+       });
+     })},
     {.name = "unaligned_rows",
      .changes = {"Keeps accesses aligned if rows are not.", Step::kCoalescing},
      .why_not = why_not_elements,
@@ -195,6 +226,44 @@ constexpr Variant<Transpose> kVariants[] = {
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        launch(go, same_alignment(p) ? transpose_as_copy<false> : transpose_as_copy<true>, p.a.data,
               p.out.data, parts_of_copy(p));
+     })},
+    {.name = "linear_index",
+     .changes = {"Numbers the threads along the shorter side of a first, without a tile.",
+                 Step::kBarriers, Step::kOperations},
+     .why_not = why_not_linear_index,
+     .why_slower = [](const Transpose&) { return "no"; },
+     .blocks = {{{256}, {128}, {64}, {512}}},
+     .grid = [](const Transpose& p,
+                Extent block) { return grid_of(ceil_div(p.a.elements(), block.x * unit_of(p) / p.a.type.size), 1); },
+     .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+       with_size(p, [&](auto size) {
+         using T = Element<size>;
+         const auto strides = [&](const Array& m, bool along) {
+           const auto stride = static_cast<unsigned>(m.stride[0] / m.type.size);
+           return along ? Strides{.minor = 1, .major = stride}
+                        : Strides{.minor = stride, .major = 1};
+         };
+         const bool rows = rows_are_minor(p);
+         const auto units = [&](auto unit) {
+           if constexpr (unit > size) {
+             constexpr int kCount = unit / size;
+             const auto elements = static_cast<unsigned>(p.a.elements());
+             if (rows)
+               launch(go, transpose_linear_units<T, kCount, true>, p.a.as<const T>(), p.out.as<T>(),
+                      elements, divisor(p.rows()), strides(p.a, false));
+             else
+               launch(go, transpose_linear_units<T, kCount, false>, p.a.as<const T>(),
+                      p.out.as<T>(), elements, divisor(p.cols()), strides(p.out, false));
+           }
+         };
+         const int unit = unit_of(p);
+         if (unit > size && unit == 4) return units(std::integral_constant<int, 4>{});
+         if (unit > size && unit == 8) return units(std::integral_constant<int, 8>{});
+         if (unit > size && unit == 16) return units(std::integral_constant<int, 16>{});
+         launch(go, transpose_linear_index<T>, p.a.as<const T>(), p.out.as<T>(),
+                static_cast<unsigned>(p.a.elements()), divisor(rows ? p.rows() : p.cols()),
+                strides(p.a, !rows), strides(p.out, rows));
+       });
      })},
     {.name = "in_place",
      .changes = {"Swaps pairs of tiles if out is a.", Step::kOther},
