@@ -1,8 +1,16 @@
 // Bulk tensor copies: the tensor memory accelerator (TMA) of devices from compute capability 9.0 on
-// copies boxes of a matrix between global and shared memory. One thread starts a copy of a whole
-// box. The hardware computes all addresses, and fills the parts of a box outside the matrix with
-// zeros.
+// copies boxes of a matrix from global to shared memory. One thread starts a copy of a whole box.
+// The hardware computes all addresses, and fills the parts of a box outside the matrix with zeros.
 #pragma once
+
+#include "common/vector.cuh"
+
+namespace ado::cuda {
+
+inline constexpr int kBoxLine = 128;        // bytes per line of a box
+inline constexpr int kBoxAlignment = 1024;  // of a box in shared memory
+
+}  // namespace ado::cuda
 
 #ifdef __CUDACC__
 
@@ -12,15 +20,16 @@
 
 namespace ado::cuda {
 
-// Lines of a box have 128 bytes. The copy swizzles them: vector v of line n is stored at position
-// v ^ n % 8, so that neighbouring lines have the same vector in different banks.
-inline constexpr int kBoxLine = 128;
-inline constexpr int kBoxAlignment = 1024;  // of a box in shared memory
-
 // Describes a matrix of `rows` rows of `cols` bytes for copies of boxes of `lines` rows. Data and
 // stride must be multiples of 16 bytes. Empty in a dry run and for an empty grid.
 CUtensorMap tensor_map(const Launch& go, const void* data, std::int64_t rows, std::int64_t cols,
                        std::int64_t stride, int lines);
+
+// Returns where the copy stores a 16-byte vector, in bytes from the start of the box. It swizzles
+// lines, so that neighbouring lines have the same vector in different banks.
+inline __device__ int in_box(int line, int vector) {
+  return line * kBoxLine + (vector ^ line % 8) * kVectorBytes;
+}
 
 #if __CUDA_ARCH__ >= 900
 
@@ -31,10 +40,10 @@ class CopyBarrier {
   __device__ void expect(int bytes) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&state_)));
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // copies see the initial state
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(&state_)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state_)),
+        "r"(bytes)
+        : "memory");
   }
   // Starts the copy of the box whose first element is at (row, byte).
   __device__ void copy_box(void* to, const CUtensorMap& from, int row, int byte) {
@@ -59,23 +68,6 @@ class CopyBarrier {
  private:
   std::uint64_t state_;
 };
-
-// Copies a box from shared memory. All threads that wrote it must have called publish_box first,
-// then met at a barrier.
-inline __device__ void publish_box() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-inline __device__ void store_box(const CUtensorMap& to, int row, int byte, const void* from) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to),
-      "r"(byte), "r"(row), "r"(shared_address(from))
-      : "memory");
-}
-// Waits until the boxes that the thread has stored have been read from shared memory.
-inline __device__ void wait_for_stores() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
 
 #endif
 

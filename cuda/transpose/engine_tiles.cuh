@@ -68,14 +68,6 @@ auto with_unaligned_tile(const Transpose& p, const Hardware& gpu, Visit visit) {
     } else if constexpr (size == 2) {
       return visit(TileShape<2, kVectorBytes, 16, 16, 1, kSectorBytes>{});
     } else if constexpr (size == 4) {
-      const char* e = getenv("ADO_TILE");
-      switch (e == nullptr ? 0 : atoi(e)) {
-        case 1: return visit(TileShape<4, 4, 32, 64, 4, kSectorBytes>{});
-        case 2: return visit(TileShape<4, 4, 64, 32, 4, kSectorBytes>{});
-        case 3: return visit(TileShape<4, 4, 32, 32, 4, kSectorBytes>{});
-        case 4: return visit(TileShape<4, 4, 32, 128, 4, kSectorBytes>{});
-        default: break;
-      }
       return visit(TileShape<4, 4, 64, 64, 4, kSectorBytes>{});
     } else {
       return visit(TileShape<size, size, 512 / size, 32, 4, kSectorBytes>{});

@@ -11,10 +11,12 @@
 //
 //   1. element_steps.cuh   naive, narrow_blocks, tiled, padded, coarsened; and the ceiling, copy
 //   2. wide_step.cuh       wide
+//   3. tma_step.cuh        tma
 //
 // The engine of the default call contains no further steps: engine_tiles.cuh (unaligned_rows,
-// in_place), engine_thin.cuh (few_columns, few_rows) and engine_copy.cuh (as_copy) are for matrices
-// of other layouts and shapes, and engine_choice.cuh chooses among the variants.
+// in_place), engine_thin.cuh (few_columns, few_rows), engine_copy.cuh (as_copy) and
+// engine_index.cuh (linear_index) are for matrices of other layouts, shapes and sizes, and
+// engine_choice.cuh chooses among the variants.
 #include "transpose/engine_choice.cuh"
 
 namespace ado::cuda {
@@ -61,7 +63,6 @@ constexpr Variant<Transpose> kVariants[] = {
      .changes = {"Transposes a tile in shared memory, so that stores are also coalesced.",
                  Step::kCoalescing},
      .why_not = why_not_elements,
-     .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
      .grid = grid_of_element_tiles,
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
@@ -73,7 +74,6 @@ constexpr Variant<Transpose> kVariants[] = {
     {.name = "padded",
      .changes = {"Pads the tile by one column to avoid bank conflicts.", Step::kBankConflicts},
      .why_not = why_not_elements,
-     .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
      .grid = grid_of_element_tiles,
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
@@ -86,7 +86,6 @@ constexpr Variant<Transpose> kVariants[] = {
      .changes = {"Each thread moves several elements, so that several loads are in flight.",
                  Step::kInFlight},
      .why_not = why_not_elements,
-     .why_slower = why_slower_tile,
      .blocks = {{{kTile, 8}, {kTile, 2}, {kTile, 4}, {kTile, 16}}},
      .grid = grid_of_element_tiles,
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
@@ -116,33 +115,22 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "tma",
-     .changes = {"Copies swizzled boxes of a to shared memory by the tensor memory accelerator.",
+     .changes = {"Loads tiles by the tensor memory accelerator, which swizzles them.",
                  Step::kInFlight},
      .min_compute = 90,
      .why_not = why_not_tma,
-     .why_slower = [](const Transpose&) { return "no"; },
-     .blocks = {{{128}}},
-     .grid =
-         [](const Transpose& p, Extent) {
-           return with_box_tile(p, [&](auto tile) {
-             return grid_of(ceil_div(p.rows(), tile.kRows), ceil_div(p.cols(), tile.kCols));
-           });
-         },
+     .why_slower = why_slower_tma,
+     .blocks = {{{kBoxThreads}}},
+     .grid = [](const Transpose& p, Extent) { return grid_of_boxes(p); },
      .shared_bytes =
          [](const Transpose& p, Extent) {
-           return with_box_tile(p, [](auto tile) { return static_cast<std::size_t>(tile.kBytes); });
+           return with_size(p, [](auto size) { return std::size_t{BoxTile<size>::kBytes}; });
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
-       with_box_tile(p, [&](auto tile) {
-         using Tile = decltype(tile);
-         Launch g = go;
-         g.block = {Tile::kThreads};
-         launch(g, transpose_tma<kVectorBytes / Tile::kSide, Tile>,
-                tensor_map(go, p.a.data, p.rows(), p.cols() * p.a.type.size, p.a.stride[0],
-                           Tile::kRows),
-                Tile::kStores ? tensor_map(go, p.out.data, p.cols(), p.rows() * p.a.type.size,
-                                           p.out.stride[0], Tile::kCols)
-                              : CUtensorMap{},
+       with_size(p, [&](auto size) {
+         launch(go, transpose_tma<size>,
+                tensor_map(go, p.a.data, p.rows(), p.cols() * size, p.a.stride[0],
+                           BoxTile<size>::kRows),
                 output_bytes(p));
        });
      })},
@@ -228,41 +216,24 @@ constexpr Variant<Transpose> kVariants[] = {
               p.out.data, parts_of_copy(p));
      })},
     {.name = "linear_index",
-     .changes = {"Numbers the threads along the shorter side of a first, without a tile.",
+     .changes = {"If a is small, gives each thread one element, without a tile or a barrier.",
                  Step::kBarriers, Step::kOperations},
      .why_not = why_not_linear_index,
-     .why_slower = [](const Transpose&) { return "no"; },
+     .why_slower = why_slower_linear_index,
      .blocks = {{{256}, {128}, {64}, {512}}},
      .grid = [](const Transpose& p,
-                Extent block) { return grid_of(ceil_div(p.a.elements(), block.x * unit_of(p) / p.a.type.size), 1); },
+                Extent block) { return grid_of(ceil_div(p.a.elements(), block.x), 1); },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
          using T = Element<size>;
-         const auto strides = [&](const Array& m, bool along) {
-           const auto stride = static_cast<unsigned>(m.stride[0] / m.type.size);
-           return along ? Strides{.minor = 1, .major = stride}
-                        : Strides{.minor = stride, .major = 1};
+         const bool of_out = follows_out(p);
+         const auto strides = [&](const Array& m, bool followed) {
+           const auto row = static_cast<unsigned>(m.stride[0] / size);
+           return followed ? Strides{.minor = 1, .major = row} : Strides{.minor = row, .major = 1};
          };
-         const bool rows = rows_are_minor(p);
-         const auto units = [&](auto unit) {
-           if constexpr (unit > size) {
-             constexpr int kCount = unit / size;
-             const auto elements = static_cast<unsigned>(p.a.elements());
-             if (rows)
-               launch(go, transpose_linear_units<T, kCount, true>, p.a.as<const T>(), p.out.as<T>(),
-                      elements, divisor(p.rows()), strides(p.a, false));
-             else
-               launch(go, transpose_linear_units<T, kCount, false>, p.a.as<const T>(),
-                      p.out.as<T>(), elements, divisor(p.cols()), strides(p.out, false));
-           }
-         };
-         const int unit = unit_of(p);
-         if (unit > size && unit == 4) return units(std::integral_constant<int, 4>{});
-         if (unit > size && unit == 8) return units(std::integral_constant<int, 8>{});
-         if (unit > size && unit == 16) return units(std::integral_constant<int, 16>{});
          launch(go, transpose_linear_index<T>, p.a.as<const T>(), p.out.as<T>(),
-                static_cast<unsigned>(p.a.elements()), divisor(rows ? p.rows() : p.cols()),
-                strides(p.a, !rows), strides(p.out, rows));
+                static_cast<unsigned>(p.a.elements()), divisor(of_out ? p.rows() : p.cols()),
+                strides(p.a, !of_out), strides(p.out, of_out));
        });
      })},
     {.name = "in_place",

@@ -3,8 +3,6 @@
 
 #ifdef __CUDACC__
 
-#include <cstdlib>
-
 #include "device/internal.cuh"
 
 namespace ado::cuda {
@@ -19,12 +17,10 @@ CUtensorMap tensor_map(const Launch& go, const void* data, std::int64_t rows, st
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride)};
   const cuuint32_t box[] = {kBoxLine, static_cast<cuuint32_t>(lines)}, steps[] = {1, 1};
-  const char* e = std::getenv("ADO_PROMOTE");
-  const auto promotion = e == nullptr ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CUtensorMapL2promotion(atoi(e));
   const CUresult status =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void*>(data), sizes, strides, box,
-             steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   check_driver(status, "cuTensorMapEncodeTiled", __FILE__, __LINE__);
   return map;
 }
