@@ -6,8 +6,8 @@
 //   shared memory --16 bytes--> registers --transposed, 16 bytes--> out in global memory
 //
 // As in `wide`, a thread transposes micro-tiles of kSide x kSide elements in registers. On an H100
-// (2026), storing boxes of out by the accelerator as well takes 1 to 3 % longer: elements then pass
-// through shared memory twice, behind two more barriers.
+// (2026), storing boxes of out by the accelerator as well takes up to 3 % longer: elements then
+// pass through shared memory twice, behind two more barriers.
 #pragma once
 
 #include "common/tensor_copy.cuh"
