@@ -33,6 +33,15 @@ constexpr Tuned<PerSize> kTilesForWide{.value = {24, 12, 12, 12, 12}, .device = 
 constexpr Tuned<PerSize> kTilesForUnaligned{.value = {24, 28, 16, 10, 10}, .device = "H200"};
 constexpr Tuned<int> kTilesForFew{.value = 8, .device = "H200"};
 
+// Elements per multiprocessor up to which variants with a tile are slower, because they need a
+// barrier between load and store.
+constexpr Tuned<PerSize> kForNarrow{.value = {800, 800, 800, 0, 0}, .device = "H100"};
+const char* why_slower_tile(const Transpose& p, const Hardware& gpu) {
+  return p.a.elements() <= std::int64_t{of_size(p, kForNarrow.on(gpu))} * gpu.multiprocessors
+             ? "a is small and latency dominates, so variants without a barrier are faster"
+             : nullptr;
+}
+
 bool aligned_for_wide(const Transpose& p) {
   return rows_aligned(p.a, kVectorBytes) && rows_aligned(p.out, kVectorBytes);
 }
@@ -68,13 +77,14 @@ const char* why_not_tma(const Transpose& p) {
 }
 
 // Boxes pay only if the problem is too small to be limited by DRAM and large enough for many
-// blocks.
-constexpr Tuned<int> kTilesForTma{.value = 24, .device = "H100"};
+// blocks. The first limit is in bytes per multiprocessor.
+constexpr Tuned<std::int64_t> kBytesForTma{.value = 112 << 10, .device = "H100"};
 constexpr Tuned<std::int64_t> kSideForTma{.value = 512, .device = "H100"};
 const char* why_slower_tma(const Transpose& p, const Hardware& gpu) {
-  if (p.a.type.size != 4) return "only for elements of 4 bytes, `wide` was found to be slower";
-  if (element_tiles(p, gpu) < kTilesForTma.on(gpu))
-    return "a is small, so the smaller tiles of `wide` keep more multiprocessors busy";
+  if (p.a.type.size != 4 && p.a.type.size != 16)
+    return "only for elements of 4 and 16 bytes, `wide` was found to be slower";
+  if (p.a.bytes() < kBytesForTma.on(gpu) * gpu.multiprocessors)
+    return "a is small, so the smaller tiles of other variants keep more multiprocessors busy";
   if (std::min(p.rows(), p.cols()) < kSideForTma.on(gpu)) return kThinReason;
   return 2 * p.a.bytes() > gpu.l2_bytes
              ? "a and out together do not fit into L2, so that DRAM limits `wide` as well"
@@ -144,11 +154,11 @@ const char* why_not_linear_index(const Transpose& p) {
 
 // Elements per multiprocessor up to which one thread per element is fastest, for matrices of 2 to
 // 16 rows, of 2 to 8 columns, and others. A warp accesses the fewer sectors, the fewer they are.
-constexpr Tuned<PerSize> kForFewRows{.value = {4096, 4096, 4096, 8192, 4096}, .device = "H100"};
+constexpr Tuned<PerSize> kForFewRows{.value = {5120, 5120, 7168, 5120, 4096}, .device = "H100"};
 constexpr Tuned<int> kForFewCols{.value = 3072, .device = "H100"};
-constexpr Tuned<int> kForOthers{.value = 768, .device = "H100"};
+constexpr Tuned<PerSize> kForOthers{.value = {320, 320, 320, 768, 768}, .device = "H100"};
 const char* why_slower_linear_index(const Transpose& p, const Hardware& gpu) {
-  std::int64_t limit = kForOthers.on(gpu);
+  std::int64_t limit = of_size(p, kForOthers.on(gpu));
   if (p.rows() > 1 && p.cols() > 1) {
     if (p.rows() <= 16)
       limit = of_size(p, kForFewRows.on(gpu));

@@ -63,6 +63,7 @@ constexpr Variant<Transpose> kVariants[] = {
      .changes = {"Transposes a tile in shared memory, so that stores are also coalesced.",
                  Step::kCoalescing},
      .why_not = why_not_elements,
+     .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
      .grid = grid_of_element_tiles,
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
@@ -74,6 +75,7 @@ constexpr Variant<Transpose> kVariants[] = {
     {.name = "padded",
      .changes = {"Pads the tile by one column to avoid bank conflicts.", Step::kBankConflicts},
      .why_not = why_not_elements,
+     .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
      .grid = grid_of_element_tiles,
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
@@ -86,6 +88,7 @@ constexpr Variant<Transpose> kVariants[] = {
      .changes = {"Each thread moves several elements, so that several loads are in flight.",
                  Step::kInFlight},
      .why_not = why_not_elements,
+     .why_slower = why_slower_tile,
      .blocks = {{{kTile, 8}, {kTile, 2}, {kTile, 4}, {kTile, 16}}},
      .grid = grid_of_element_tiles,
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
