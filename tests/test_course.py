@@ -305,7 +305,7 @@ def test_steps_name_unmeasured_steps_between():
     text = str(course.step(dataclasses.replace(gpp, measurements=measured), "tiled"))
     assert "Steps between them that were not measured: single_launch." in text
     text = str(course.step(ado.load(DATA / "transpose-float32-odd.json"), "unaligned_rows"))
-    assert "that were not measured: wide (rows are not aligned to 16 bytes)." in text
+    assert "that were not measured: wide (rows are not aligned to 16 bytes), tma." in text
 
 
 def test_steps_show_the_bytes_of_each_level(ladder):

@@ -35,7 +35,7 @@ def test_every_variant_solves_its_problems(variant, dtype, rng):
     elif variant == "few_rows":
         for shape in [(2, 3), (7, 1001), (3, 4099), (32, 500), (256, 300)]:
             assert check(random_of(rng, shape, dtype), variant=variant)
-    elif variant == "wide":
+    elif variant in ("wide", "tma"):
         for shape in [(160, 160), (160, 256), (512, 192), (144, 1024), (16, 64), (272, 304)]:
             assert check(random_of(rng, shape, dtype), variant=variant)
     else:
@@ -45,15 +45,37 @@ def test_every_variant_solves_its_problems(variant, dtype, rng):
 
 # Default variants on an H200, on both sides of each crossover.
 CHOICES = [
-    # one row or column
-    ("f8", (1, 1), "as_copy"),
+    # one element per thread: 320 elements of at most 4 bytes per multiprocessor, 768 larger ones,
+    # and more if rows or columns are few
+    ("u1", (0, 5), "linear_index"),
+    ("c16", (0, 1), "linear_index"),
+    ("f8", (1, 101376), "linear_index"),
+    ("f8", (1, 101377), "as_copy"),
     ("f8", (1, 2465642), "as_copy"),
+    ("u1", (42240, 1), "linear_index"),
+    ("u1", (42241, 1), "as_copy"),
     ("u1", (9746464, 1), "as_copy"),
-    ("c16", (0, 1), "as_copy"),
-    # up to 32768 elements
-    ("f4", (4, 8192), "narrow_blocks"),
-    ("f4", (4, 8193), "coarsened"),
-    ("u1", (0, 5), "narrow_blocks"),
+    ("f8", (17, 5963), "linear_index"),
+    ("f8", (17, 5964), "coarsened"),
+    ("f4", (17, 2484), "linear_index"),
+    ("f4", (17, 2485), "narrow_blocks"),
+    ("i2", (4693, 9), "linear_index"),
+    ("i2", (4694, 9), "narrow_blocks"),
+    ("u2", (16, 42240), "linear_index"),
+    ("u2", (16, 42241), "few_rows"),
+    ("f4", (16, 59136), "linear_index"),
+    ("f4", (16, 59137), "few_rows"),
+    ("f8", (16, 42240), "linear_index"),
+    ("f8", (16, 42241), "few_rows"),
+    ("c16", (15, 36044), "linear_index"),
+    ("c16", (15, 36045), "few_rows"),
+    ("f4", (50688, 8), "linear_index"),
+    ("f4", (50689, 8), "few_columns"),
+    # no barrier: 800 elements of at most 4 bytes per multiprocessor
+    ("u1", (320, 330), "narrow_blocks"),
+    ("u1", (320, 331), "coarsened"),
+    ("f4", (709, 147), "narrow_blocks"),
+    ("f4", (709, 149), "coarsened"),
     # small matrices with rows of a aligned to 16 bytes and rows of out to 32
     ("u1", (2048, 1536), "coarsened"),
     ("u1", (2048, 1584), "wide"),
@@ -69,10 +91,23 @@ CHOICES = [
     ("u1", (1563, 2049), "unaligned_rows"),
     ("i2", (1825, 1999), "coarsened"),
     ("i2", (1857, 1999), "unaligned_rows"),
-    ("f4", (1569, 1647), "coarsened"),
-    ("f4", (1601, 1647), "unaligned_rows"),
+    ("f4", (1319, 1599), "coarsened"),
+    ("f4", (1345, 1599), "unaligned_rows"),
     ("f8", (1055, 1247), "coarsened"),
     ("f8", (1057, 1281), "unaligned_rows"),
+    # boxes for elements of 4 and 16 bytes: from 112 KiB per multiprocessor on, up to the size of L2
+    ("f4", (1792, 2096), "wide"),
+    ("f4", (1792, 2112), "tma"),
+    ("f4", (2560, 3072), "tma"),
+    ("f4", (2560, 3104), "wide"),
+    ("f4", (512, 8192), "tma"),
+    ("f4", (504, 8192), "wide"),
+    ("f4", (2044, 2048), "unaligned_rows"),
+    ("f8", (1792, 2112), "wide"),
+    ("c16", (924, 1022), "coarsened"),
+    ("c16", (924, 1024), "tma"),
+    ("c16", (1280, 1536), "tma"),
+    ("c16", (1280, 1538), "wide"),
     # alignment of large matrices
     ("f4", (8192, 8192), "wide"),
     ("f4", (8192, 8196), "wide"),
@@ -80,12 +115,12 @@ CHOICES = [
     ("f4", (8191, 8193), "unaligned_rows"),
     ("c16", (8191, 8192), "unaligned_rows"),
     # few rows or columns: limit of the long dimension
-    ("f4", (4, 33760), "coarsened"),
-    ("f4", (4, 33793), "few_rows"),
-    ("f4", (33760, 4), "coarsened"),
-    ("f4", (33793, 4), "few_columns"),
-    ("u1", (3, 50687), "coarsened"),
-    ("u1", (3, 50688), "few_rows"),
+    ("f4", (20, 33760), "coarsened"),
+    ("f4", (20, 33793), "few_rows"),
+    ("f4", (33760, 20), "coarsened"),
+    ("f4", (33793, 20), "few_columns"),
+    ("u1", (17, 50687), "coarsened"),
+    ("u1", (17, 50688), "few_rows"),
     # few rows or columns: limit of the short dimension
     ("u1", (176, 100000), "few_rows"),
     ("u1", (192, 100000), "wide"),
@@ -135,12 +170,15 @@ def test_every_number_of_rows(dtype, rng):
         ("naive", (160, 160), True, "use `in_place`"),
         ("coarsened", (160, 160), True, "use `in_place`"),
         ("wide", (160, 160), True, "use `in_place`"),
+        ("tma", (160, 160), True, "use `in_place`"),
+        ("linear_index", (131, 131), True, "use `in_place`"),
         ("unaligned_rows", (131, 131), True, "use `in_place`"),
         ("few_columns", (131, 131), True, "use `in_place`"),
         ("few_rows", (131, 131), True, "use `in_place`"),
         ("as_copy", (1, 1), True, "use `in_place`"),
         ("in_place", (160, 160), False, "out is not a"),
         ("wide", (129, 255), False, "not aligned to 16 bytes"),
+        ("tma", (129, 255), False, "not aligned to 16 bytes"),
         ("few_columns", (2, 257), False, "more than 256 columns"),
         ("few_rows", (257, 2), False, "more than 256 rows"),
         ("as_copy", (2, 2), False, "more than one row and more than one column"),

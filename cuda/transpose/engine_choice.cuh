@@ -5,8 +5,10 @@
 #include <bit>
 
 #include "transpose/element_steps.cuh"
+#include "transpose/engine_index.cuh"
 #include "transpose/engine_thin.cuh"
 #include "transpose/engine_tiles.cuh"
+#include "transpose/tma_step.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -28,15 +30,15 @@ double element_tiles(const Transpose& p, const Hardware& gpu) {
          std::max(gpu.multiprocessors, 1);
 }
 constexpr Tuned<PerSize> kTilesForWide{.value = {24, 12, 12, 12, 12}, .device = "H200"};
-constexpr Tuned<PerSize> kTilesForUnaligned{.value = {24, 28, 20, 10, 10}, .device = "H200"};
+constexpr Tuned<PerSize> kTilesForUnaligned{.value = {24, 28, 16, 10, 10}, .device = "H200"};
 constexpr Tuned<int> kTilesForFew{.value = 8, .device = "H200"};
 
-// Variants with a tile in shared memory need a barrier between load and store.
-constexpr Tuned<std::int64_t> kTinyElements{.value = 32768, .device = "H200"};
+// Elements per multiprocessor up to which variants with a tile are slower, because they need a
+// barrier between load and store.
+constexpr Tuned<PerSize> kForNarrow{.value = {800, 800, 800, 0, 0}, .device = "H100"};
 const char* why_slower_tile(const Transpose& p, const Hardware& gpu) {
-  return p.a.elements() <= kTinyElements.on(gpu)
-             ? "a is small and latency dominates, so `narrow_blocks`, which has no barrier, is "
-               "faster"
+  return p.a.elements() <= std::int64_t{of_size(p, kForNarrow.on(gpu))} * gpu.multiprocessors
+             ? "a is small and latency dominates, so variants without a barrier are faster"
              : nullptr;
 }
 
@@ -62,6 +64,31 @@ const char* why_slower_wide(const Transpose& p, const Hardware& gpu) {
   if (element_tiles(p, gpu) < of_size(p, kTilesForWide.on(gpu))) return kSmallReason;
   if (p.a.type.size == 8 && std::min(p.rows(), p.cols()) <= kThinSide.on(gpu)) return kThinReason;
   return p.a.type.size == 16 && p.cols() <= kThinCols.on(gpu) ? kThinReason : nullptr;
+}
+
+// Coordinates of boxes are 32-bit integers, and strides of tensor maps have 40 bits.
+const char* why_not_tma(const Transpose& p) {
+  if (const char* reason = why_not_wide(p)) return reason;
+  constexpr std::int64_t kMaxCoordinate = (std::int64_t{1} << 31) - 1 - kBoxLine;
+  return std::max(p.cols() * p.a.type.size, p.rows()) > kMaxCoordinate ||
+                 p.a.stride[0] >= std::int64_t{1} << 40
+             ? "rows are too many, too long or too far apart for a tensor map"
+             : nullptr;
+}
+
+// Boxes pay only if the problem is too small to be limited by DRAM and large enough for many
+// blocks. The first limit is in bytes per multiprocessor.
+constexpr Tuned<std::int64_t> kBytesForTma{.value = 112 << 10, .device = "H100"};
+constexpr Tuned<std::int64_t> kSideForTma{.value = 512, .device = "H100"};
+const char* why_slower_tma(const Transpose& p, const Hardware& gpu) {
+  if (p.a.type.size != 4 && p.a.type.size != 16)
+    return "only for elements of 4 and 16 bytes, `wide` was found to be slower";
+  if (p.a.bytes() < kBytesForTma.on(gpu) * gpu.multiprocessors)
+    return "a is small, so the smaller tiles of other variants keep more multiprocessors busy";
+  if (std::min(p.rows(), p.cols()) < kSideForTma.on(gpu)) return kThinReason;
+  return 2 * p.a.bytes() > gpu.l2_bytes
+             ? "a and out together do not fit into L2, so that DRAM limits `wide` as well"
+             : nullptr;
 }
 
 const char* why_slower_unaligned_rows(const Transpose& p, const Hardware& gpu) {
@@ -115,6 +142,32 @@ const char* why_not_as_copy(const Transpose& p) {
   if (p.rows() != 1 && p.cols() != 1) return "a has more than one row and more than one column";
   if (!p.a.packed() || !p.out.packed()) return "elements are not contiguous";
   return nullptr;
+}
+
+const char* why_not_linear_index(const Transpose& p) {
+  if (p.in_place()) return kNotInPlace;
+  constexpr std::int64_t kMax = std::int64_t{1} << 31;
+  if (p.a.elements() >= kMax) return "a has 2^31 elements or more";
+  return std::max(p.a.stride[0], p.out.stride[0]) >= kMax ? "rows are 2 GiB or more apart"
+                                                          : nullptr;
+}
+
+// Elements per multiprocessor up to which one thread per element is fastest, for matrices of 2 to
+// 16 rows, of 2 to 8 columns, and others. A warp accesses the fewer sectors, the fewer they are.
+constexpr Tuned<PerSize> kForFewRows{.value = {5120, 5120, 7168, 5120, 4096}, .device = "H100"};
+constexpr Tuned<int> kForFewCols{.value = 3072, .device = "H100"};
+constexpr Tuned<PerSize> kForOthers{.value = {320, 320, 320, 768, 768}, .device = "H100"};
+const char* why_slower_linear_index(const Transpose& p, const Hardware& gpu) {
+  std::int64_t limit = of_size(p, kForOthers.on(gpu));
+  if (p.rows() > 1 && p.cols() > 1) {
+    if (p.rows() <= 16)
+      limit = of_size(p, kForFewRows.on(gpu));
+    else if (p.cols() <= 8)
+      limit = kForFewCols.on(gpu);
+  }
+  return p.a.elements() > limit * gpu.multiprocessors
+             ? "a is large, so variants with more bytes in flight per thread are faster"
+             : nullptr;
 }
 
 const char* why_not_in_place(const Transpose& p) { return p.in_place() ? nullptr : "out is not a"; }

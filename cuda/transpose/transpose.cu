@@ -11,10 +11,12 @@
 //
 //   1. element_steps.cuh   naive, narrow_blocks, tiled, padded, coarsened; and the ceiling, copy
 //   2. wide_step.cuh       wide
+//   3. tma_step.cuh        tma
 //
 // The engine of the default call contains no further steps: engine_tiles.cuh (unaligned_rows,
-// in_place), engine_thin.cuh (few_columns, few_rows) and engine_copy.cuh (as_copy) are for matrices
-// of other layouts and shapes, and engine_choice.cuh chooses among the variants.
+// in_place), engine_thin.cuh (few_columns, few_rows), engine_copy.cuh (as_copy) and
+// engine_index.cuh (linear_index) are for matrices of other layouts, shapes and sizes, and
+// engine_choice.cuh chooses among the variants.
 #include "transpose/engine_choice.cuh"
 
 namespace ado::cuda {
@@ -115,6 +117,26 @@ constexpr Variant<Transpose> kVariants[] = {
          launch(go, transpose_wide<size>, input_bytes(p), output_bytes(p));
        });
      })},
+    {.name = "tma",
+     .changes = {"Loads tiles by the tensor memory accelerator, which swizzles them.",
+                 Step::kInFlight},
+     .min_compute = 90,
+     .why_not = why_not_tma,
+     .why_slower = why_slower_tma,
+     .blocks = {{{kBoxThreads}}},
+     .grid = [](const Transpose& p, Extent) { return grid_of_boxes(p); },
+     .shared_bytes =
+         [](const Transpose& p, Extent) {
+           return with_size(p, [](auto size) { return std::size_t{BoxTile<size>::kBytes}; });
+         },
+     .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+       with_size(p, [&](auto size) {
+         launch(go, transpose_tma<size>,
+                tensor_map(go, p.a.data, p.rows(), p.cols() * size, p.a.stride[0],
+                           BoxTile<size>::kRows),
+                output_bytes(p));
+       });
+     })},
     {.name = "unaligned_rows",
      .changes = {"Keeps accesses aligned if rows are not.", Step::kCoalescing},
      .why_not = why_not_elements,
@@ -195,6 +217,27 @@ constexpr Variant<Transpose> kVariants[] = {
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        launch(go, same_alignment(p) ? transpose_as_copy<false> : transpose_as_copy<true>, p.a.data,
               p.out.data, parts_of_copy(p));
+     })},
+    {.name = "linear_index",
+     .changes = {"If a is small, gives each thread one element, without a tile or a barrier.",
+                 Step::kBarriers, Step::kOperations},
+     .why_not = why_not_linear_index,
+     .why_slower = why_slower_linear_index,
+     .blocks = {{{256}, {128}, {64}, {512}}},
+     .grid = [](const Transpose& p,
+                Extent block) { return grid_of(ceil_div(p.a.elements(), block.x), 1); },
+     .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+       with_size(p, [&](auto size) {
+         using T = Element<size>;
+         const bool of_out = follows_out(p);
+         const auto strides = [&](const Array& m, bool followed) {
+           const auto row = static_cast<unsigned>(m.stride[0] / size);
+           return followed ? Strides{.minor = 1, .major = row} : Strides{.minor = row, .major = 1};
+         };
+         launch(go, transpose_linear_index<T>, p.a.as<const T>(), p.out.as<T>(),
+                static_cast<unsigned>(p.a.elements()), divisor(of_out ? p.rows() : p.cols()),
+                strides(p.a, !of_out), strides(p.out, of_out));
+       });
      })},
     {.name = "in_place",
      .changes = {"Swaps pairs of tiles if out is a.", Step::kOther},

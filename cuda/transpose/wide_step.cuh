@@ -1,4 +1,5 @@
-// Transpose, the last step: `wide`. Accesses move 16 bytes, except at the edges of the matrix.
+// Transpose, the last step for every GPU: `wide`. Accesses move 16 bytes, except at the edges of
+// the matrix.
 //
 //   a in global memory --16 bytes--> registers --transposed, 16 bytes--> shared memory
 //   shared memory --16 bytes--> registers --16 bytes--> out in global memory

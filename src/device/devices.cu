@@ -12,11 +12,8 @@
 #include <type_traits>
 
 namespace ado::cuda {
-namespace {
 
-// Returns a function of the driver. The driver is not linked, because a machine may lack it.
-template <class Function>
-Function* driver_function(const char* name, int version) {
+void* driver_function(const char* name, int version) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 13000
@@ -27,8 +24,15 @@ Function* driver_function(const char* name, int version) {
 #endif
   if (found != cudaDriverEntryPointSuccess || function == nullptr)
     throw Unavailable(std::string("the CUDA driver has no function ") + name);
-  return reinterpret_cast<Function*>(function);
+  return function;
 }
+
+void check_driver(int status, const char* call, const char* file, int line) {
+  if (status != 0)
+    throw CudaError(call, file, line, ("driver error " + std::to_string(status)).c_str(), "");
+}
+
+namespace {
 
 struct Driver {
   CUresult (*get_device)(CUdevice*, int) = driver_function<CUresult(CUdevice*, int)>("cuDeviceGet",
@@ -44,11 +48,7 @@ const Driver& driver() {
   return functions;
 }
 
-void check(CUresult status, const char* call, int line) {
-  if (status != CUDA_SUCCESS)
-    throw CudaError(call, __FILE__, line, ("driver error " + std::to_string(status)).c_str(), "");
-}
-#define ADO_DRIVER(call) check(driver().call, #call, __LINE__)
+#define ADO_DRIVER(call) check_driver(driver().call, #call, __FILE__, __LINE__)
 
 // Returns the context that the CUDA runtime uses for a device. It is never released.
 CUcontext primary_context(int ordinal) {

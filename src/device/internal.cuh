@@ -11,6 +11,15 @@
 
 namespace ado::cuda {
 
+// Returns a function of the driver. The driver is not linked, because a machine may lack it.
+void* driver_function(const char* name, int version);
+template <class Function>
+Function* driver_function(const char* name, int version) {
+  return reinterpret_cast<Function*>(driver_function(name, version));
+}
+// Throws if the result of a driver's function, a CUresult, is not CUDA_SUCCESS.
+void check_driver(int status, const char* call, const char* file, int line);
+
 // Returns an attribute of the current device.
 int attribute(cudaDeviceAttr which);
 
