@@ -225,6 +225,7 @@ const std::string& why_unavailable() {
       return std::string("no CUDA device");
     }
     if (status != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(status);
+    const RelaxedCapture relaxed;  // loads the kernel
     cudaFuncAttributes attributes;
     if (cudaFuncGetAttributes(&attributes, any_kernel) == cudaErrorNoKernelImageForDevice) {
       cudaGetLastError();
