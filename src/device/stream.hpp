@@ -45,7 +45,7 @@ class RelaxedCapture {
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
-  int previous_ = 0;  // a cudaStreamCaptureMode
+  int previous_ = 0;  // a CUstreamCaptureMode; 0: the default
 };
 
 // A stream that does not synchronise with the legacy default stream. The destructor does not cancel

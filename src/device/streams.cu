@@ -41,17 +41,6 @@ bool is_captured(const Stream& stream) {
   return status != cudaStreamCaptureStatusNone;  // also after an error has ended the capture
 }
 
-RelaxedCapture::RelaxedCapture() {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  ADO_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
-  previous_ = mode;
-}
-
-RelaxedCapture::~RelaxedCapture() {
-  auto mode = static_cast<cudaStreamCaptureMode>(previous_);
-  cudaThreadExchangeStreamCaptureMode(&mode);
-}
-
 void synchronize(const Stream& stream) {
   const DeviceScope scope(stream.device);
   ADO_CUDA(cudaStreamSynchronize(raw(stream)));
