@@ -19,6 +19,7 @@
 #include <atomic>
 
 #include "common/async_copy.cuh"
+#include "common/graph_counter.cuh"
 #include "gpp/engine_timing.cuh"
 #include "gpp/hoisting.cuh"
 
@@ -117,18 +118,20 @@ inline double seconds_of_single_launch(const Gpp& p, const Hardware& gpu) {
 
 // Each counter is the number of blocks of a launch that have stored their partial sums. It is 0
 // before and after each launch. Concurrent launches must use different counters, so each launch
-// uses the next one of kArrivalCounters.
+// uses the next one of kArrivalCounters. A graph can replay a launch at any time, so captured
+// launches use a counter of the graph.
 inline constexpr unsigned kArrivalCounters = 1 << 14;
 __device__ unsigned arrivals[kArrivalCounters];
 
-// Returns true in all threads of the block that calls this last.
-__device__ inline bool arrives_last(unsigned counter) {
+// Returns true in all threads of the block that calls this last. `counter`: an index of arrivals.
+__device__ inline bool arrives_last(unsigned counter, unsigned* counter_of_graph) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
     const unsigned blocks = gridDim.x;
-    last = atomicInc(&arrivals[counter], blocks - 1) == blocks - 1;  // wraps to 0
+    unsigned* const arrived = counter_of_graph != nullptr ? counter_of_graph : &arrivals[counter];
+    last = atomicInc(arrived, blocks - 1) == blocks - 1;  // wraps to 0
   }
   __syncthreads();
   return last;
@@ -143,8 +146,8 @@ struct SingleStage {
 
 template <int kF>
 __global__ void __launch_bounds__(kSingleThreads, kSingleBlocks)
-    gpp_single_launch(Inputs p, Pass<kF> pass, Items items, unsigned counter, Complex* asx,
-                      Complex* ach) {
+    gpp_single_launch(Inputs p, Pass<kF> pass, Items items, unsigned counter,
+                      unsigned* counter_of_graph, Complex* asx, Complex* ach) {
   __shared__ SingleStage<kF> stages[2];
   const unsigned thread = threadIdx.x;
   const unsigned column = thread & (items.columns - 1), row = thread >> items.column_bits;
@@ -297,7 +300,7 @@ __global__ void __launch_bounds__(kSingleThreads, kSingleBlocks)
     sums.next();
   }
   sums.store(pass);
-  if (!arrives_last(counter)) return;
+  if (!arrives_last(counter, counter_of_graph)) return;
   __threadfence();
   constexpr int kCount = ThreadSums<kF>::kCount, kLanes = kSingleThreads / kCount;
   const int number = thread / kLanes;
@@ -320,13 +323,14 @@ __global__ void __launch_bounds__(kSingleThreads, kSingleBlocks)
 
 inline void run_single_launch(const Gpp& p, const Launch& go) {
   static std::atomic<unsigned> calls{0};
+  unsigned* const of_graph = counter_of_graph(go);
   for (std::int64_t first = 0; first < p.frequencies(); first += kMaxFrequencies) {
     const auto run_pass = [&]<int kF>(std::integral_constant<int, kF>) {
       const Pass<kF> pass = {.first = first,
                              .blocks = volume_of(go.grid),
                              .partials = reinterpret_cast<double*>(go.scratch)};
       launch(go, gpp_single_launch<kF>, inputs_of(p), pass, items_of(p, go.hardware),
-             calls++ % kArrivalCounters, p.asx.as<Complex>(), p.ach.as<Complex>());
+             calls++ % kArrivalCounters, of_graph, p.asx.as<Complex>(), p.ach.as<Complex>());
     };
     if (p.frequencies() - first == 1)
       run_pass(std::integral_constant<int, 1>{});

@@ -73,6 +73,8 @@ std::optional<cuda::Stream> consumer_stream(int device, const py::object& stream
 // which can be destroyed before the memory is freed.
 DeviceArray copy_of(const DeviceArray& array) {
   const cuda::Stream stream = cuda::nameable(array.memory->stream());
+  if (cuda::is_captured(stream))
+    throw py::buffer_error("__dlpack__: copy must not be True while a graph captures the stream");
   array.memory->before_use(stream, false);
   DeviceArray copy(array.element, array.view, stream, array.memory->stream_owner);
   cuda::copy_strided(copy.view, array.view, stream);

@@ -47,10 +47,10 @@ class ManagedTensor {
   DLManagedTensor* plain_ = nullptr;
 };
 
-// Calls object.__dlpack__. `stream` is the stream on which the tensor will be used, or nothing for
-// host memory.
+// Calls object.__dlpack__. `stream` is the handle of the stream that waits for earlier work on the
+// array; -1: no stream waits. Nothing for host memory.
 ManagedTensor call_dlpack(const Who& who, const py::object& object,
-                          const std::optional<cuda::Stream>& stream);
+                          const std::optional<std::int64_t>& stream);
 
 // Returns the device of a tensor. Throws TypeError if it is neither host memory nor memory of a
 // CUDA device.

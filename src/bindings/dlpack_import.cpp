@@ -63,10 +63,10 @@ ManagedTensor ManagedTensor::from_capsule(const Who& who, const py::object& caps
 }
 
 ManagedTensor call_dlpack(const Who& who, const py::object& object,
-                          const std::optional<cuda::Stream>& stream) {
+                          const std::optional<std::int64_t>& stream) {
   const py::object method = object.attr("__dlpack__");
   py::dict keywords;
-  if (stream) keywords["stream"] = cuda::handle_of(*stream);
+  if (stream) keywords["stream"] = *stream;
   const py::dict old_keywords = keywords.attr("copy")();
   keywords["max_version"] = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   py::object capsule;

@@ -85,6 +85,10 @@ std::byte* PyArray::make(const Who& who, const Element& element, const Array& li
                          const DeviceId& memory, const StreamHandle& stream) {
   if (memory.kind == Device::kCuda) {
     const cuda::Stream order = cuda::stream_of(memory.ordinal, stream.handle);
+    if (cuda::is_captured(order))
+      throw ValueError(who +
+                       " must be passed as out= while a graph captures the stream, because its "
+                       "replays cannot allocate a new array");
     set(who, py::cast(DeviceArray(element, like, order, stream.owner)), true);
     return argument_.view.data;
   }
@@ -178,7 +182,14 @@ void PyArray::open(const std::optional<cuda::Stream>& stream) {
   foreign_.opened = true;
   const bool on_device = argument_.memory.kind == Device::kCuda;
   try {
-    set_tensor(call_dlpack(who_, object_, on_device ? stream : std::nullopt));
+    std::optional<std::int64_t> waiting;
+    // -1: no wait. before_use() waits for the current stream of a known library, and a captured
+    // stream must not wait for one that is not captured.
+    if (on_device && stream)
+      waiting = foreign_.stream || cuda::is_captured(*stream)
+                    ? -1
+                    : static_cast<std::int64_t>(cuda::handle_of(*stream));
+    set_tensor(call_dlpack(who_, object_, waiting));
   } catch (const py::error_already_set& error) {
     // Some libraries do not export an array with DLPack, but NumPy can convert it.
     if (on_device || output_ || !error.matches(PyExc_BufferError)) throw;
@@ -320,9 +331,12 @@ void PyArray::after_use(const cuda::Stream& stream, bool writes) {
     const bool known =
         foreign_.stream && cuda::stream_of(stream.device, foreign_.stream->handle) == stream;
     if (argument_.memory.kind != Device::kCuda || known) return;
-    foreign_.end = std::make_shared<cuda::Event>(stream);
-    if (foreign_.stream && foreign_.library_waits)
-      foreign_.end->block(cuda::stream_of(stream.device, foreign_.stream->handle));
+    const bool captured = cuda::is_captured(stream);
+    const auto end = std::make_shared<cuda::Event>(stream);
+    if (!captured) foreign_.end = end;  // captured work is not running
+    if (!foreign_.stream || !foreign_.library_waits) return;
+    const auto library = cuda::stream_of(stream.device, foreign_.stream->handle);
+    if (captured == cuda::is_captured(library)) end->block(library);
   } catch (...) {
     // CUDA has failed. The next call reports it.
   }

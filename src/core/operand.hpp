@@ -28,6 +28,8 @@
 //                                          runs: each_value(name, array, rule, holds) throws where
 //                                          holds(value) is false. The values of device arrays are
 //                                          copied to the host first, so keep these operands small.
+//                                          each_value.known() is false if a CUDA graph captures the
+//                                          call: the values do not exist yet.
 //   const char* kPrecision                 static: the accuracy of the results of all variants;
 //                                          without this member, they are exact
 // why_not and why_not_overlap return a string literal, or nullptr if there is no objection.

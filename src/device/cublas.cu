@@ -23,6 +23,7 @@ namespace {
 using Handle = void*;
 using Create = int(Handle*);
 using SetStream = int(Handle, void* stream);
+using SetWorkspace = int(Handle, void* workspace, std::size_t bytes);
 using StatusText = const char*(int);
 template <class T>
 using Gemm = int(Handle, int op_a, int op_b, int m, int n, int k, const T* alpha, const T* a,
@@ -47,6 +48,7 @@ constexpr int kTransposeFirst = 3;  // CUBLASLT_MATMUL_DESC_TRANSA
 struct Library {
   Create* create = nullptr;
   SetStream* set_stream = nullptr;
+  SetWorkspace* set_workspace = nullptr;
   Gemm<float>* sgemm = nullptr;
   Gemm<double>* dgemm = nullptr;
   StatusText *status_name = nullptr, *status_text = nullptr;
@@ -57,10 +59,11 @@ struct Library {
   Multiply* multiply = nullptr;
 
   bool complete() const {
-    return create != nullptr && set_stream != nullptr && sgemm != nullptr && dgemm != nullptr &&
-           status_name != nullptr && status_text != nullptr && create_operation != nullptr &&
-           set_operation != nullptr && create_matrix != nullptr && destroy_operation != nullptr &&
-           destroy_matrix != nullptr && multiply != nullptr;
+    return create != nullptr && set_stream != nullptr && set_workspace != nullptr &&
+           sgemm != nullptr && dgemm != nullptr && status_name != nullptr &&
+           status_text != nullptr && create_operation != nullptr && set_operation != nullptr &&
+           create_matrix != nullptr && destroy_operation != nullptr && destroy_matrix != nullptr &&
+           multiply != nullptr;
   }
 };
 
@@ -73,6 +76,7 @@ Library open(const std::string& file) {
   };
   find("cublasCreate_v2", library.create);
   find("cublasSetStream_v2", library.set_stream);
+  find("cublasSetWorkspace_v2", library.set_workspace);
   find("cublasSgemm_v2", library.sgemm);
   find("cublasDgemm_v2", library.dgemm);
   find("cublasGetStatusName", library.status_name);
@@ -134,7 +138,12 @@ void gemm_with(Gemm<T>* function, const Launch& go, const Product<T>& p) {
   if (go.recorder != nullptr) return;
   const std::lock_guard lock(turn);
   const Handle handle = handles.current(create);
-  ADO_CUBLAS(library().set_stream(handle, go.stream));
+  ADO_CUBLAS(library().set_stream(handle, go.stream));  // also selects the default workspace
+  // The default workspace of a captured call would be an allocation in the graph.
+  const Stream stream = stream_of(current_device(), reinterpret_cast<std::uintptr_t>(go.stream));
+  const Buffer workspace(is_captured(stream) ? kTensorWorkspace : 0, stream);
+  if (workspace.data() != nullptr)
+    ADO_CUBLAS(library().set_workspace(handle, workspace.data(), workspace.bytes()));
   // cuBLAS is column-major, so each row-major matrix here is a transposed matrix to cuBLAS.
   const T one = 1, zero = 0;
   const int rows = static_cast<int>(p.rows), cols = static_cast<int>(p.cols),

@@ -55,8 +55,17 @@ const Properties& properties();
 // MIG leave some of the device's multiprocessors to others.
 Hardware hardware(void* stream);
 
+// Memory of a CUDA graph that is being captured.
+struct GraphMemory {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t capture = 0;  // identifies the capture in this process
+};
+
 // Device memory, allocated and freed in the order of its stream. The stream must exist as long as
-// the memory; `stream_owner` keeps it alive.
+// the memory; `stream_owner` keeps it alive. If a CUDA graph captures the stream, the memory
+// belongs to the graph (src/device/graphs.cu). It then serves work that is captured before the
+// destructor.
 //
 // Work on other streams must be enclosed by before_use and after_use. The memory is then written
 // and freed only after that work. Both functions are safe to call from several threads.
@@ -86,9 +95,12 @@ class Buffer {
     bool writes;
   };
 
+  explicit Buffer(Buffer& from);  // takes the memory
+
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   Stream stream_;
+  GraphMemory of_graph_;  // empty unless a graph owns the memory
   std::mutex mutex_;
   std::vector<Use> uses_;  // at most one per stream
 };

@@ -41,6 +41,8 @@ struct Driver {
       driver_function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain", 7000);
   CUresult (*push)(CUcontext) = driver_function<CUresult(CUcontext)>("cuCtxPushCurrent", 4000);
   CUresult (*pop)(CUcontext*) = driver_function<CUresult(CUcontext*)>("cuCtxPopCurrent", 4000);
+  CUresult (*exchange_mode)(CUstreamCaptureMode*) =
+      driver_function<CUresult(CUstreamCaptureMode*)>("cuThreadExchangeStreamCaptureMode", 10010);
 };
 
 const Driver& driver() {
@@ -101,6 +103,18 @@ DeviceScope::~DeviceScope() {
   if (pushed_) driver().pop(&popped);
 }
 
+// cudaThreadExchangeStreamCaptureMode would first initialise the runtime's state of the device, in
+// the previous mode. The status is not checked: a thread without a context captures nothing.
+RelaxedCapture::RelaxedCapture() {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (driver().exchange_mode(&mode) == CUDA_SUCCESS) previous_ = mode;
+}
+
+RelaxedCapture::~RelaxedCapture() {
+  auto mode = static_cast<CUstreamCaptureMode>(previous_);
+  driver().exchange_mode(&mode);
+}
+
 namespace {
 
 // Used to test whether this build contains code for the device.
@@ -138,12 +152,16 @@ const std::optional<ContextQueries>& context_queries() {
   return found;
 }
 
-int query_multiprocessors(const ContextQueries& driver, CUstream stream, CUcontext current) {
+// `stream`: empty for a captured stream. CUDA ends the capture if it is queried, so it counts as a
+// stream of the current context.
+int query_multiprocessors(const ContextQueries& driver, std::optional<CUstream> stream,
+                          CUcontext current) {
   CUcontext context = nullptr;
   CUgreenCtx green_context = nullptr;
   CUdevResource resource{};
   // Fails for the per-thread stream while a green context is current.
-  if (driver.context_of(stream, &context, &green_context) != CUDA_SUCCESS) context = current;
+  if (!stream || driver.context_of(*stream, &context, &green_context) != CUDA_SUCCESS)
+    context = current;
   const CUresult status =
       green_context != nullptr
           ? driver.of_green_context(green_context, &resource, CU_DEV_RESOURCE_TYPE_SM)
@@ -156,14 +174,16 @@ int query_multiprocessors(const ContextQueries& driver, CUstream stream, CUconte
 // and the driver's identifiers of its context and stream, which the driver does not reuse.
 int multiprocessors_of(void* handle) {
   const auto& driver = context_queries();
-  const auto stream = static_cast<CUstream>(handle);
   CUcontext current = nullptr;
   if (!driver || driver->current(&current) != CUDA_SUCCESS || current == nullptr) return 0;
-  const bool special = stream == nullptr || stream == CU_STREAM_LEGACY ||
-                       stream == CU_STREAM_PER_THREAD;  // they belong to the current context
+  std::optional<CUstream> stream;
+  if (!is_captured(stream_of(current_device(), reinterpret_cast<std::uintptr_t>(handle))))
+    stream = static_cast<CUstream>(handle);
+  const bool of_current = !stream || *stream == nullptr || *stream == CU_STREAM_LEGACY ||
+                          *stream == CU_STREAM_PER_THREAD;  // belongs to the current context
   unsigned long long context_id = 0, stream_id = 0;
   driver->id_of_context(current, &context_id);
-  if (!special) driver->id_of_stream(stream, &stream_id);
+  if (!of_current) driver->id_of_stream(*stream, &stream_id);
   struct Answer {
     unsigned long long context_id = 0, stream_id = 0;
     int multiprocessors = 0;
@@ -225,6 +245,7 @@ const std::string& why_unavailable() {
       return std::string("no CUDA device");
     }
     if (status != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(status);
+    const RelaxedCapture relaxed;  // initialises the runtime and loads the kernel
     cudaFuncAttributes attributes;
     if (cudaFuncGetAttributes(&attributes, any_kernel) == cudaErrorNoKernelImageForDevice) {
       cudaGetLastError();

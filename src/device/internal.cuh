@@ -71,6 +71,14 @@ class PerDevice {
   std::array<std::atomic<T*>, kMaxDevices> slots_{};
 };
 
+// Returns memory of the graph that captures the stream, for the work that is captured until
+// return_to_graph (graphs.cu).
+GraphMemory memory_of_graph(cudaStream_t stream, std::size_t bytes);
+void return_to_graph(cudaStream_t stream, const GraphMemory& memory);
+// Frees a buffer in a later call of free_later_memory().
+void free_later(std::unique_ptr<Buffer> buffer);
+void free_later_memory();
+
 // A kernel that blocks a stream until the host releases it. blocked_stream.cu implements it.
 class StreamBlock {
  public:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace ado::cuda {
 namespace {
@@ -27,6 +28,12 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
 Buffer::Buffer(std::size_t bytes, const Stream& stream) : bytes_(bytes), stream_(stream) {
   if (bytes == 0) return;
   const DeviceScope scope(stream.device);
+  free_later_memory();
+  if (is_captured(stream)) {
+    of_graph_ = memory_of_graph(raw(stream), bytes);
+    data_ = of_graph_.data;
+    return;
+  }
   void* data = nullptr;
   const cudaError_t status = cudaMallocAsync(&data, bytes, raw(stream));
   if (status == cudaErrorMemoryAllocation) {
@@ -39,12 +46,25 @@ Buffer::Buffer(std::size_t bytes, const Stream& stream) : bytes_(bytes), stream_
   data_ = static_cast<std::byte*>(data);
 }
 
+Buffer::Buffer(Buffer& from)
+    : stream_owner(std::move(from.stream_owner)),
+      data_(std::exchange(from.data_, nullptr)),
+      bytes_(from.bytes_),
+      stream_(from.stream_),
+      uses_(std::move(from.uses_)) {}
+
 Buffer::~Buffer() {
   if (data_ == nullptr) return;
   try {
     const DeviceScope scope(stream_.device);
-    for (const Use& use : uses_) use.end->block(nameable(stream_));
-    cudaFreeAsync(data_, raw(stream_));
+    if (of_graph_.data != nullptr) {
+      return_to_graph(raw(stream_), of_graph_);
+    } else if (is_captured(stream_)) {  // the graph cannot free memory that it has not allocated
+      free_later(std::unique_ptr<Buffer>(new Buffer(*this)));
+    } else {
+      for (const Use& use : uses_) use.end->block(nameable(stream_));
+      cudaFreeAsync(data_, raw(stream_));
+    }
   } catch (...) {
     // At the end of the process, the driver may already be unloaded. It has then freed the memory.
   }
@@ -54,12 +74,13 @@ void Buffer::before_use(const Stream& stream, bool writes) {
   if (data_ == nullptr) return;
   const std::lock_guard lock(mutex_);
   wait_for(stream, nameable(stream_));
+  if (uses_.empty() || is_captured(stream)) return;
   for (const Use& use : uses_)
     if (writes || use.writes) use.end->block(stream);
 }
 
 void Buffer::after_use(const Stream& stream, bool writes) {
-  if (data_ == nullptr || stream == stream_) return;
+  if (data_ == nullptr || stream == stream_ || is_captured(stream)) return;
   auto end = std::make_unique<Event>(stream);
   const std::lock_guard lock(mutex_);
   const auto known = std::find_if(uses_.begin(), uses_.end(),

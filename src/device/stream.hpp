@@ -32,6 +32,22 @@ Stream nameable(const Stream& stream);
 // Waits on the host until the work on a stream has finished.
 void synchronize(const Stream& stream);
 
+// Returns true while a CUDA graph captures the stream: its work is recorded, and does not run.
+bool is_captured(const Stream& stream);
+
+// Lets the calling thread allocate memory, load kernels and query events within a scope, even if
+// one of its streams is captured. CUDA otherwise forbids these calls, and they end the capture.
+class RelaxedCapture {
+ public:
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  int previous_ = 0;  // a CUstreamCaptureMode; 0: the default
+};
+
 // A stream that does not synchronise with the legacy default stream. The destructor does not cancel
 // work that is already enqueued.
 class OwnStream {
@@ -67,7 +83,9 @@ class Event {
 };
 
 // Work that is enqueued on `waiting` after this call runs after work that was enqueued on `awaited`
-// before this call.
+// before this call. A captured stream waits only for other captured streams, because a graph is
+// replayed later, on a stream of the user's choice. Throws ValueError if only `awaited` is
+// captured.
 void wait_for(const Stream& waiting, const Stream& awaited);
 
 }  // namespace ado::cuda

@@ -1,4 +1,5 @@
 // Streams and events.
+#include "core/error.hpp"
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__
@@ -29,6 +30,15 @@ std::uintptr_t handle_of(const Stream& stream) {
 
 Stream nameable(const Stream& stream) {
   return stream.thread != 0 && stream.thread != this_thread() ? Stream{stream.device} : stream;
+}
+
+// Only streams other than the legacy default stream can be captured.
+bool is_captured(const Stream& stream) {
+  if (nameable(stream).is_legacy()) return false;
+  const DeviceScope scope(stream.device);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  ADO_CUDA(cudaStreamIsCapturing(raw(stream), &status));
+  return status != cudaStreamCaptureStatusNone;  // also after an error has ended the capture
 }
 
 void synchronize(const Stream& stream) {
@@ -65,13 +75,21 @@ void Event::block(const Stream& waiting) const {
 }
 
 bool Event::done() const {
+  const RelaxedCapture relaxed;
   const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event_));
   if (status != cudaSuccess) cudaGetLastError();
   return status != cudaErrorNotReady;
 }
 
 void wait_for(const Stream& waiting, const Stream& awaited) {
-  if (waiting != awaited) Event(awaited).block(waiting);
+  if (waiting == awaited) return;
+  const bool captured = is_captured(waiting);
+  if (captured != is_captured(awaited)) {
+    if (captured) return;
+    throw ValueError(
+        "stream must be captured, because a graph captures the stream of an operand; pass stream=");
+  }
+  Event(awaited).block(waiting);
 }
 
 }  // namespace ado::cuda

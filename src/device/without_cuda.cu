@@ -28,6 +28,9 @@ Hardware hardware(void*) { unavailable(); }
 Stream stream_of(int, std::uintptr_t) { unavailable(); }
 std::uintptr_t handle_of(const Stream&) { unavailable(); }
 Stream nameable(const Stream& stream) { return stream; }
+bool is_captured(const Stream&) { return false; }
+RelaxedCapture::RelaxedCapture() { unavailable(); }
+RelaxedCapture::~RelaxedCapture() = default;
 void synchronize(const Stream&) { unavailable(); }
 OwnStream::OwnStream(int) { unavailable(); }
 OwnStream::~OwnStream() = default;

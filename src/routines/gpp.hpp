@@ -43,7 +43,7 @@ struct Gpp {
   Array wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ, asx, ach;
   double gamma = 0.5, sexcut = 4.0, tol = 1e-6;
 
-  // Number of bands with an occupation other than 0; -1 before check_values.
+  // Number of bands with an occupation other than 0; -1: unknown.
   std::int64_t occupied_bands = -1;
 
   template <class Visitor>
@@ -119,6 +119,8 @@ struct Gpp {
   // FLOPs depend on their number.
   template <class EachValue>
   void check_values(EachValue&& each_value) {
+    occupied_bands = -1;
+    if (!each_value.known()) return;
     std::int64_t occupied = 0;
     each_value("occ", occ, "must be from 0 to 1", [&](double value) {
       occupied += value != 0;

@@ -200,6 +200,7 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
     throw ValueError(routine.name + ": stream must be None for a call on the CPU");
   const FixedThreads threads;
   std::optional<cuda::DeviceScope> scope;
+  std::optional<cuda::RelaxedCapture> relaxed;
   const ScopeExit end([&] { problem.release(); });
   void* handle = nullptr;
   if (on_gpu) {
@@ -209,6 +210,13 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
     scope.emplace(ordinal);
     if (variant != nullptr) require_available(routine, *variant);  // before operands are copied
     const cuda::Stream order = cuda::stream_of(ordinal, stream.value_or(0));
+    if (cuda::is_captured(order)) {
+      if (!problem.on_device())
+        throw ValueError(routine.name +
+                         ": operands must be in device memory while a graph captures the stream, "
+                         "because the GPU cannot read host operands; copy them with ado.to_device");
+      relaxed.emplace();
+    }
     problem.place(order);
     handle = order.handle;
   }

@@ -56,6 +56,9 @@ struct EachValue {
   const std::string& routine;
   std::optional<cuda::Stream> stream = {};  // the stream of operands in device memory
 
+  // Returns false while a graph captures the stream, because replays read other values.
+  bool known() const { return !stream || !cuda::is_captured(*stream); }
+
   template <class Holds>
   void operator()(const char* name, const Array& array, const char* rule,
                   const Holds& holds) const {

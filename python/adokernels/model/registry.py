@@ -28,7 +28,7 @@ device : str, optional
     else the device set by ``ado.settings.device``.
 out : array or tuple of arrays, optional
     Array for the result, or one array per result. Arrays of any library are accepted, as
-    for operands.
+    for operands. Required while a CUDA graph captures the stream.
 stream : int or object, optional
     The CUDA stream of a call on a GPU: a handle, or a stream object of torch, CuPy,
     Numba or cuda.core. Default: the current stream of the operands' library.

@@ -1,0 +1,128 @@
+// Memory for work that CUDA graphs capture.
+//
+// A replay uses the addresses of the capture, so the memory must exist as long as the graph, its
+// clones and its executable graphs. CUDA keeps a "user object" as long: here, the object is the
+// memory. During a capture, cudaMallocAsync would add an allocation to the graph. Such a graph
+// cannot be cloned, be a child of another graph, or be instantiated twice at the same time, and
+// each replay allocates and frees.
+//
+// As in a memory pool, work that is captured later on the same stream uses returned memory again.
+#include <algorithm>
+#include <atomic>
+
+#include "common/graph_counter.cuh"
+#include "device/internal.cuh"
+
+#ifdef __CUDACC__
+
+namespace ado::cuda {
+namespace {
+
+// Buffers that are no longer needed, as a linked list. They are freed later, because CUDA destroys
+// user objects in a thread that must not call CUDA.
+struct Unneeded {
+  std::unique_ptr<Buffer> buffer;
+  Unneeded* next = nullptr;
+};
+std::atomic<Unneeded*> unneeded{nullptr};
+
+void CUDART_CB append(void* entry) {
+  auto* const first = static_cast<Unneeded*>(entry);
+  first->next = unneeded;
+  while (!unneeded.compare_exchange_weak(first->next, first)) continue;
+}
+
+// The state of a capture: the identifier, and the memory of each of its streams.
+struct Capture {
+  struct Branch {
+    cudaStream_t stream;
+    std::vector<GraphMemory> returned = {};
+    GraphMemory counter = {};
+  };
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+  std::vector<Branch> branches = {};
+};
+
+// The last capture on which this thread has called.
+thread_local Capture last;
+
+Capture::Branch& branch_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+#if CUDART_VERSION >= 13000
+  ADO_CUDA(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, nullptr, nullptr, nullptr));
+#else
+  ADO_CUDA(cudaStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr));
+#endif
+  if (status != cudaStreamCaptureStatusActive)
+    throw_error(cudaErrorStreamCaptureInvalidated, "cudaStreamGetCaptureInfo(...)", __FILE__,
+                __LINE__);
+  if (last.id != id || last.graph != graph) last = {.id = id, .graph = graph};
+  const auto found = std::find_if(last.branches.begin(), last.branches.end(),
+                                  [&](const auto& branch) { return branch.stream == stream; });
+  return found != last.branches.end() ? *found : last.branches.emplace_back(stream);
+}
+
+// Allocates memory that is 0 and belongs to the graph of the last capture.
+GraphMemory allocate(std::size_t bytes) {
+  static PerDevice<OwnStream> streams;
+  const RelaxedCapture relaxed;
+  const int device = current_device();
+  const Stream& stream = streams.current([&] { return OwnStream(device); }).stream();
+  auto entry = std::make_unique<Unneeded>(std::make_unique<Buffer>(bytes, stream));
+  std::byte* const data = entry->buffer->data();
+  ADO_CUDA(cudaMemsetAsync(data, 0, bytes, raw(stream)));
+  synchronize(stream);
+  cudaUserObject_t owner = nullptr;
+  ADO_CUDA(cudaUserObjectCreate(&owner, entry.get(), append, 1, cudaUserObjectNoDestructorSync));
+  static_cast<void>(entry.release());  // the user object owns it
+  if (const cudaError_t status =
+          cudaGraphRetainUserObject(last.graph, owner, 1, cudaGraphUserObjectMove);
+      status != cudaSuccess) {
+    cudaUserObjectRelease(owner, 1);
+    throw_error(status, "cudaGraphRetainUserObject(...)", __FILE__, __LINE__);
+  }
+  return {data, bytes, last.id};
+}
+
+}  // namespace
+
+GraphMemory memory_of_graph(cudaStream_t stream, std::size_t bytes) {
+  std::vector<GraphMemory>& returned = branch_of(stream).returned;
+  const auto found = std::find_if(returned.begin(), returned.end(),
+                                  [&](const GraphMemory& memory) { return memory.bytes >= bytes; });
+  if (found == returned.end()) return allocate(bytes);
+  const GraphMemory memory = *found;
+  returned.erase(found);
+  return memory;
+}
+
+void return_to_graph(cudaStream_t stream, const GraphMemory& memory) {
+  if (memory.capture != last.id) return;
+  for (Capture::Branch& branch : last.branches)
+    if (branch.stream == stream) branch.returned.push_back(memory);
+}
+
+unsigned* counter_of_graph(const Launch& go) {
+  const auto stream = reinterpret_cast<std::uintptr_t>(go.stream);
+  if (go.recorder != nullptr || !is_captured(stream_of(current_device(), stream))) return nullptr;
+  GraphMemory& counter = branch_of(static_cast<cudaStream_t>(go.stream)).counter;
+  if (counter.data == nullptr) counter = allocate(sizeof(unsigned));
+  return reinterpret_cast<unsigned*>(counter.data);
+}
+
+void free_later(std::unique_ptr<Buffer> buffer) { append(new Unneeded{std::move(buffer)}); }
+
+void free_later_memory() {
+  if (unneeded.load(std::memory_order_relaxed) == nullptr) return;
+  for (Unneeded* entry = unneeded.exchange(nullptr); entry != nullptr;) {
+    const std::unique_ptr<Unneeded> freed(entry);
+    entry = entry->next;
+  }
+}
+
+}  // namespace ado::cuda
+
+#endif
