@@ -92,6 +92,10 @@ def cases():
             far._replace(wtilde=problem.wtilde * rng.choice([-1, 1], problem.wtilde.shape)),
             # Poles at 0, at real and at imaginary frequencies.
             far._replace(wtilde=np.where(rng.random(problem.wtilde.shape) < 0.1, 0, far.wtilde)),
+            # Many poles per warp that need the formulas; see needs_care in hoisting.cuh.
+            problem._replace(
+                wtilde=np.where(rng.random(problem.wtilde.shape) < 0.5, 1e-9, problem.wtilde)
+            ),
             far._replace(wtilde=far.wtilde.real + 0j),
             far._replace(wtilde=1j * far.wtilde.imag),
             # Frequencies at unequal distances, at a large distance, in descending order, and equal.

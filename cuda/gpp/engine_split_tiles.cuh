@@ -95,10 +95,10 @@ __device__ void add_split_pairs(const Inputs& p, const Pass<kF>& pass, const Sor
                                 ThreadSums<kF>& sums) {
 #pragma unroll
   for (int row = 0; row < kSplitRows; ++row)
-    if (tile.igp + row < p.rows && tile.ig < p.columns)
-      add_pair(
-          p, pass, tile.igp + row, tile.ig, poles[row], pair_sums[row], to - from,
-          [&](std::int64_t i) { return sorted.band[tile.first + from + i]; }, sums);
+    add_pair(
+        p, pass, tile.igp + row < p.rows && tile.ig < p.columns, tile.igp + row, tile.ig,
+        poles[row], pair_sums[row], to - from,
+        [&](std::int64_t i) { return sorted.band[tile.first + from + i]; }, sums);
 }
 
 // Full and weighted bands.

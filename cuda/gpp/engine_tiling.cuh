@@ -165,10 +165,10 @@ __global__ void __launch_bounds__(kGatherThreads)
     const int count = frequencies_of_pass(p, first);
     double* const to = sorted.wx + first * sorted.length + place * count;
     for (int f = 0; f < count; ++f) to[f] = energies_at(p, sorted, place)[first + f];
-    if (place % kChunk == 0)
-      sorted.ranges[(first / kMaxFrequencies * sorted.length + place) / kChunk] =
-          range_of_chunk(p, sorted, place, first, count);
   }
+  if (place % kChunk == 0)
+    find_ranges_of_chunk(p, sorted, place / kChunk, threadIdx.x / kWarpSize,
+                         kGatherThreads / kWarpSize);
 }
 
 inline constexpr int kStages = 3;  // chunks in shared memory
@@ -371,10 +371,9 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
 
 #pragma unroll
     for (int row = 0; row < kRowsPerThread; ++row)
-      if (igp + row < p.rows && ig < p.columns)
-        add_pair(
-            p, pass, igp + row, ig, poles[row], pair_sums[row], end,
-            [&](std::int64_t i) { return sorted.band[first + i]; }, sums);
+      add_pair(
+          p, pass, igp + row < p.rows && ig < p.columns, igp + row, ig, poles[row], pair_sums[row],
+          end, [&](std::int64_t i) { return sorted.band[first + i]; }, sums);
   }
   sums.store(pass);
 }
