@@ -48,19 +48,37 @@ struct Items {
   unsigned count = 0;              // of items
 };
 
+// Without the copies of operands to shared memory.
+inline constexpr Tuned<PassTime> kSinglePass{
+    .value = {.instructions = 18.4, .other_cycles = 0.394, .setup = 5, .tail = 1.9},
+    .device = "H200"};
+// Cycles of a multiprocessor per pair and element of aqsn or aqsm that is copied for its tile.
+inline constexpr Tuned<double> kCyclesPerElement{.value = 0.0012, .device = "H200"};
+
+// The times of a pass with tiles of `elements` columns and rows.
+inline PassTime single_pass_of(const Hardware& gpu, unsigned elements) {
+  PassTime time = kSinglePass.on(gpu);
+  time.other_cycles += kCyclesPerElement.on(gpu) * elements;
+  return time;
+}
+
 inline Items items_of(const Gpp& p, const Hardware& gpu) {
   Items items;
   if (p.empty()) return items;
-  // Selects the tile with the fewest threads outside the matrix. Of equally good tiles, the first
-  // one loads the least data.
+  // Selects the fastest tile: with few threads outside the matrix and few elements to copy.
   std::int64_t best = 0;
+  double least_cycles = 0;
   constexpr unsigned kBits = 7;
   static_assert(kSingleThreads == 1 << kBits);
-  for (const unsigned column_bits : {5, 4, 6, 3, 7, 2, 1, 0}) {
+  for (unsigned column_bits = 0; column_bits <= kBits; ++column_bits) {
     const unsigned columns = 1 << column_bits, rows = kSingleThreads / columns;
     const std::int64_t tiles = ceil_div(p.columns(), columns) * ceil_div(p.rows(), rows);
-    if (best != 0 && tiles >= best) continue;
+    const double cycles =
+        static_cast<double>(tiles) * cycles_of(single_pass_of(gpu, columns + rows), gpu,
+                                               p.frequencies() == 1 ? 1 : kMaxFrequencies);
+    if (best != 0 && cycles >= least_cycles) continue;
     best = tiles;
+    least_cycles = cycles;
     items.columns = columns;
     items.rows = rows;
     items.column_bits = column_bits;
@@ -97,10 +115,6 @@ inline Extent grid_of_items(const Gpp& p, Extent, const Hardware& gpu) {
       std::clamp<std::int64_t>(items_of(p, gpu).count, 1, most_single_blocks(gpu)))};
 }
 
-inline constexpr Tuned<PassTime> kSinglePass{
-    .value = {.instructions = 16.4, .other_cycles = 0.62, .setup = 5, .tail = 1.9},
-    .device = "H200"};
-
 inline double seconds_of_single_launch(const Gpp& p, const Hardware& gpu) {
   const Items items = items_of(p, gpu);
   return seconds_of(p, gpu,
@@ -110,7 +124,7 @@ inline double seconds_of_single_launch(const Gpp& p, const Hardware& gpu) {
                      .pairs = std::int64_t{items.tiles} * kSingleThreads,
                      .bands_of_block = items.segment_length,
                      .resident_pairs = kSingleBlocks * kSingleThreads},
-                    kSinglePass.on(gpu));
+                    single_pass_of(gpu, items.columns + items.rows));
 }
 
 #ifdef __CUDACC__
@@ -290,10 +304,9 @@ __global__ void __launch_bounds__(kSingleThreads, kSingleBlocks)
       pair_sums.sch_b[f] += full_sch_b[f];
       pair_sums.ssx_b[f] += full_sch_b[f];
     }
-    if (own)
-      add_pair(
-          p, pass, igp, ig, w, pair_sums, item.last - item.first,
-          [&](std::int64_t i) { return item.first + i; }, sums);
+    add_pair(
+        p, pass, own, igp, ig, w, pair_sums, item.last - item.first,
+        [&](std::int64_t i) { return item.first + i; }, sums);
     sums.next();
   }
   sums.store(pass);

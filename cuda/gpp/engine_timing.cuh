@@ -43,6 +43,12 @@ struct TiledWork {
   int resident_pairs;                                        // per multiprocessor
 };
 
+// Cycles of a multiprocessor per (band, igp, ig) of a pass.
+inline double cycles_of(const PassTime& time, const Hardware& gpu, int frequencies) {
+  return time.other_cycles +
+         frequencies * time.instructions * kCyclesPerInstruction.on(gpu) / fp64_lanes(gpu);
+}
+
 inline double seconds_of(const Gpp& p, const Hardware& gpu, const TiledWork& work,
                          const PassTime& time) {
   const auto bands = static_cast<double>(p.bands()), pairs = static_cast<double>(work.pairs);
@@ -50,11 +56,10 @@ inline double seconds_of(const Gpp& p, const Hardware& gpu, const TiledWork& wor
   const auto bands_of_block = static_cast<double>(std::min(work.bands_of_block, p.bands()));
   const double bands_of_multiprocessor = pairs * (bands + time.setup) / gpu.multiprocessors +
                                          time.tail * bands_of_block * work.resident_pairs;
-  const double instruction_cycles = kCyclesPerInstruction.on(gpu) / fp64_lanes(gpu);
   const auto seconds_of_passes = [&](std::int64_t passes, int frequencies) {
-    const double cycles = time.other_cycles + frequencies * time.instructions * instruction_cycles;
-    return static_cast<double>(passes) * (work.launches_per_pass * kSecondsPerLaunch.on(gpu) +
-                                          bands_of_multiprocessor * cycles / gpu.core_hertz);
+    return static_cast<double>(passes) *
+           (work.launches_per_pass * kSecondsPerLaunch.on(gpu) +
+            bands_of_multiprocessor * cycles_of(time, gpu, frequencies) / gpu.core_hertz);
   };
   return work.launches_per_call * kSecondsPerLaunch.on(gpu) +
          work.operand_copies * operand_bytes / (kShareOfBandwidth.on(gpu) * gpu.memory_bandwidth) +
