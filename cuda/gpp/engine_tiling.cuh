@@ -17,6 +17,7 @@
 // While the warps compute chunk c, chunks c + 1 and c + 2 are being copied. Chunk c is in stage c %
 // 3 of shared memory.
 #pragma once
+#include <cstdlib>  // TRIAL
 
 #ifdef __CUDACC__
 #include <cuda_pipeline_primitives.h>
@@ -62,9 +63,11 @@ inline constexpr Tuned<double> kEnoughBlocksPerMultiprocessor{.value = 15.52, .d
 
 template <int kRowsPerThread>
 Tiling tiling_of(const Gpp& p, const Hardware& gpu) {
+  const char* const trial = std::getenv("ADO_GPP_BLOCKS");  // TRIAL
   return tiling_with_blocks<kRowsPerThread>(
-      p, static_cast<std::int64_t>(kEnoughBlocksPerMultiprocessor.on(gpu) *
-                                   std::max(gpu.multiprocessors, 1)));
+      p, static_cast<std::int64_t>(
+             (trial ? std::atof(trial) : kEnoughBlocksPerMultiprocessor.on(gpu)) *
+             std::max(gpu.multiprocessors, 1)));
 }
 
 inline Extent grid_of_tiling(const Tiling& tiling) {
