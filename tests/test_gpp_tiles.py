@@ -35,7 +35,7 @@ def choice(bands, rows, columns, frequencies, gpu=H200):
         ((0, 3, 4, 2), "single_launch"),
         # More terms.
         ((200, 64, 1024, 2), "single_launch"),
-        ((200, 256, 2048, 2), "single_launch"),
+        ((200, 256, 2048, 2), "moments"),
         # More bands of the same (igp, ig).
         ((8, 512, 4096, 2), "single_launch"),
         ((64, 512, 4096, 2), "two_rows"),

@@ -48,18 +48,15 @@ struct Items {
   unsigned count = 0;              // of items
 };
 
-// Without the copies of operands to shared memory.
-inline constexpr Tuned<PassTime> kSinglePass{
-    .value = {.instructions = 18.4, .other_cycles = 0.394, .setup = 5, .tail = 1.9},
-    .device = "H200"};
-// Cycles of a multiprocessor per pair and element of aqsn or aqsm that is copied for its tile.
-inline constexpr Tuned<double> kCyclesPerElement{.value = 0.0012, .device = "H200"};
+// Cycles of a multiprocessor per (band, igp, ig) of a pass, excluding FP64 instructions; and the
+// additional ones per element of aqsn or aqsm that is copied for a tile.
+inline constexpr Tuned<double> kOtherCyclesOfItems{.value = 0.39, .device = "H100"};
+inline constexpr Tuned<double> kCyclesPerElement{.value = 0.0012, .device = "H100"};
 
 // The times of a pass with tiles of `elements` columns and rows.
 inline PassTime single_pass_of(const Hardware& gpu, unsigned elements) {
-  PassTime time = kSinglePass.on(gpu);
-  time.other_cycles += kCyclesPerElement.on(gpu) * elements;
-  return time;
+  return {.instructions = 16,
+          .other_cycles = kOtherCyclesOfItems.on(gpu) + kCyclesPerElement.on(gpu) * elements};
 }
 
 inline Items items_of(const Gpp& p, const Hardware& gpu) {
@@ -119,10 +116,13 @@ inline double seconds_of_single_launch(const Gpp& p, const Hardware& gpu) {
   const Items items = items_of(p, gpu);
   return seconds_of(p, gpu,
                     {.launches_per_call = 0,
-                     .launches_per_pass = 1,
-                     .operand_copies = 1,
+                     .operand_copies = 0,
+                     .launches_per_pass = 0,
+                     .kernels = 1,
+                     .bands = p.bands(),
                      .pairs = std::int64_t{items.tiles} * kSingleThreads,
-                     .bands_of_block = items.segment_length,
+                     .segments = items.tiles == 0 ? 0 : items.count / items.tiles,
+                     .segment_length = items.segment_length,
                      .resident_pairs = kSingleBlocks * kSingleThreads},
                     single_pass_of(gpu, items.columns + items.rows));
 }
