@@ -6,9 +6,9 @@
 // The constants were fitted for cold calls with gpp_operands, in which 3 % of the terms take the
 // second branch. For 217 random shapes from (8, 8, 64, 1) to 2e9 terms
 // (benchmarks/random_shapes.py, H100, 2026), the chosen variant is at most 3 % slower than the
-// fastest one, tiled included, for 210 of them, and at most 8 % slower for the others. If fitted to
-// a random half of the shapes, it is at most 3 % slower for 97 % of the other half, and at most 12
-// % slower for the others.
+// fastest one, tiled included, for 210 of them, and at most 9 % slower for the others. If fitted to
+// a random half of the shapes, it is at most 3 % slower for 97 % of the other half, and at most
+// 13 % slower for the others.
 #pragma once
 
 #include "core/variant.hpp"
