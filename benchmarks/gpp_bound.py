@@ -116,20 +116,16 @@ def chunks(energies: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     return [energies[i : i + CHUNK] for i in range(0, len(energies), CHUNK)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", default="sm_90", help="the architecture of the measured GPU")
-    options = parser.parse_args()
-    measured = ado.load(DATA / "gpp-si214.json")[VARIANT]
-    sass = ado.gpp[VARIANT].sass(kernels=measured.kernels, arch=options.arch)
+def bounds(arch: str) -> list[tuple[str, float, dict[str, float], float]]:
+    """For each loop: its name, bands, instructions per band, and seconds for all pairs."""
+    kernels = ado.load(DATA / "gpp-si214.json")[VARIANT].kernels
+    sass = ado.gpp[VARIANT].sass(kernels=kernels, arch=arch)
     problem = ado.gpp_operands("si214", seed=0)
     executions, seconds = bands_of_loops(problem), seconds_of_classes()
     rows, columns = problem.wtilde.shape
     # Tiles are padded to 8 igp by 32 ig. A warp has LANES threads.
     threads = -(-rows // (ROWS * WARPS)) * -(-columns // LANES) * WARPS * LANES
-    total = 0.0
-    print(f"{'loop':<20} {'bands':>6}   FP64 instructions per band reading        others      ms")
-    print(f"{'':<20} {'':>6}   two   three, one cached   three registers")
+    result = []
     for name, loops in LOOPS.items():
         found = loops_over_bands(next(k for k in sass if k.name.endswith(name)))
         if len(found) != len(loops):
@@ -137,12 +133,25 @@ def main() -> None:
         for (loop, per_iteration), body in zip(loops, found, strict=True):
             counts = {k: n / per_iteration for k, n in classes(body.instructions).items()}
             time = sum(n * seconds[k] for k, n in counts.items()) * executions[loop] * threads
-            total += time
-            two, reused, three, other = (counts.get(k, 0.0) for k in (*CLASSES, "other"))
-            print(
-                f"{loop:<20} {executions[loop]:6.1f} {two:5.1f} {reused:19.1f} {three:17.1f} "
-                f"{other:10.1f} {1e3 * time:7.2f}"
-            )
+            result.append((loop, executions[loop], counts, time))
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arch", default="sm_90", help="the architecture of the measured GPU")
+    options = parser.parse_args()
+    measured = ado.load(DATA / "gpp-si214.json")[VARIANT]
+    found = bounds(options.arch)
+    print(f"{'loop':<20} {'bands':>6}   FP64 instructions per band reading        others      ms")
+    print(f"{'':<20} {'':>6}   two   three, one cached   three registers")
+    for loop, bands, counts, time in found:
+        two, reused, three, other = (counts.get(k, 0.0) for k in (*CLASSES, "other"))
+        print(
+            f"{loop:<20} {bands:6.1f} {two:5.1f} {reused:19.1f} {three:17.1f} "
+            f"{other:10.1f} {1e3 * time:7.2f}"
+        )
+    total = sum(time for *_, time in found)
     print(f"bound: {1e3 * total:.1f} ms, measured: {1e3 * measured.seconds:.1f} ms")
 
 

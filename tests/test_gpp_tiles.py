@@ -35,7 +35,7 @@ def choice(bands, rows, columns, frequencies, gpu=H200):
         ((0, 3, 4, 2), "single_launch"),
         # More terms.
         ((200, 64, 1024, 2), "single_launch"),
-        ((200, 256, 2048, 2), "single_launch"),
+        ((200, 256, 2048, 2), "moments"),
         # More bands of the same (igp, ig).
         ((8, 512, 4096, 2), "single_launch"),
         ((64, 512, 4096, 2), "two_rows"),
@@ -92,6 +92,10 @@ def cases():
             far._replace(wtilde=problem.wtilde * rng.choice([-1, 1], problem.wtilde.shape)),
             # Poles at 0, at real and at imaginary frequencies.
             far._replace(wtilde=np.where(rng.random(problem.wtilde.shape) < 0.1, 0, far.wtilde)),
+            # Many poles per warp that need the formulas; see needs_care in hoisting.cuh.
+            problem._replace(
+                wtilde=np.where(rng.random(problem.wtilde.shape) < 0.5, 1e-9, problem.wtilde)
+            ),
             far._replace(wtilde=far.wtilde.real + 0j),
             far._replace(wtilde=1j * far.wtilde.imag),
             # Frequencies at unequal distances, at a large distance, in descending order, and equal.

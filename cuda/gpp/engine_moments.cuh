@@ -136,6 +136,9 @@ struct EmptyBandMoments {
   double a, squares, product;  // a - h, b^2 - h^2 and 4 h^2 b^2
 
   static __device__ EmptyBandMoments of(const Pole& w, double h) {
+    // The compiler cannot analyse a shuffle. Otherwise, it would compute the constants again in
+    // each iteration of the loop over bands.
+    h = __shfl_sync(kAllLanes, h, 0);
     return {w.a - h, w.b2 - h * h, 4 * (h * h) * w.b2};
   }
 };
@@ -176,13 +179,6 @@ __device__ inline void add_empty_band_moments(const Pole& w, double h, const Pai
   multiply_add(odd, 2 * h * w.b2, one);
   sums.sch[0] += ty + odd;
   sums.sch[1] += ty + -odd;
-}
-
-__device__ inline double max_over_lanes(double x) {
-#pragma unroll
-  for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
-    x = fmax(x, __shfl_xor_sync(kAllLanes, x, distance));
-  return x;
 }
 
 // Energies whose distance from a exceeds this value are far from the pole.

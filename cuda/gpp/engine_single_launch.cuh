@@ -49,19 +49,34 @@ struct Items {
   unsigned count = 0;              // of items
 };
 
+// Cycles of a multiprocessor per (band, igp, ig) of a pass, excluding FP64 instructions; and the
+// additional ones per element of aqsn or aqsm that is copied for a tile.
+inline constexpr Tuned<double> kOtherCyclesOfItems{.value = 0.39, .device = "H100"};
+inline constexpr Tuned<double> kCyclesPerElement{.value = 0.0012, .device = "H100"};
+
+// The times of a pass with tiles of `elements` columns and rows.
+inline PassTime single_pass_of(const Hardware& gpu, unsigned elements) {
+  return {.instructions = 16,
+          .other_cycles = kOtherCyclesOfItems.on(gpu) + kCyclesPerElement.on(gpu) * elements};
+}
+
 inline Items items_of(const Gpp& p, const Hardware& gpu) {
   Items items;
   if (p.empty()) return items;
-  // Selects the tile with the fewest threads outside the matrix. Of equally good tiles, the first
-  // one loads the least data.
+  // Selects the fastest tile: with few threads outside the matrix and few elements to copy.
   std::int64_t best = 0;
+  double least_cycles = 0;
   constexpr unsigned kBits = 7;
   static_assert(kSingleThreads == 1 << kBits);
-  for (const unsigned column_bits : {5, 4, 6, 3, 7, 2, 1, 0}) {
+  for (unsigned column_bits = 0; column_bits <= kBits; ++column_bits) {
     const unsigned columns = 1 << column_bits, rows = kSingleThreads / columns;
     const std::int64_t tiles = ceil_div(p.columns(), columns) * ceil_div(p.rows(), rows);
-    if (best != 0 && tiles >= best) continue;
+    const double cycles =
+        static_cast<double>(tiles) * cycles_of(single_pass_of(gpu, columns + rows), gpu,
+                                               p.frequencies() == 1 ? 1 : kMaxFrequencies);
+    if (best != 0 && cycles >= least_cycles) continue;
     best = tiles;
+    least_cycles = cycles;
     items.columns = columns;
     items.rows = rows;
     items.column_bits = column_bits;
@@ -98,20 +113,19 @@ inline Extent grid_of_items(const Gpp& p, Extent, const Hardware& gpu) {
       std::clamp<std::int64_t>(items_of(p, gpu).count, 1, most_single_blocks(gpu)))};
 }
 
-inline constexpr Tuned<PassTime> kSinglePass{
-    .value = {.instructions = 16.4, .other_cycles = 0.62, .setup = 5, .tail = 1.9},
-    .device = "H200"};
-
 inline double seconds_of_single_launch(const Gpp& p, const Hardware& gpu) {
   const Items items = items_of(p, gpu);
   return seconds_of(p, gpu,
                     {.launches_per_call = 0,
-                     .launches_per_pass = 1,
-                     .operand_copies = 1,
+                     .operand_copies = 0,
+                     .launches_per_pass = 0,
+                     .kernels = 1,
+                     .bands = p.bands(),
                      .pairs = std::int64_t{items.tiles} * kSingleThreads,
-                     .bands_of_block = items.segment_length,
+                     .segments = items.tiles == 0 ? 0 : items.count / items.tiles,
+                     .segment_length = items.segment_length,
                      .resident_pairs = kSingleBlocks * kSingleThreads},
-                    kSinglePass.on(gpu));
+                    single_pass_of(gpu, items.columns + items.rows));
 }
 
 #ifdef __CUDACC__
@@ -293,10 +307,9 @@ __global__ void __launch_bounds__(kSingleThreads, kSingleBlocks)
       pair_sums.sch_b[f] += full_sch_b[f];
       pair_sums.ssx_b[f] += full_sch_b[f];
     }
-    if (own)
-      add_pair(
-          p, pass, igp, ig, w, pair_sums, item.last - item.first,
-          [&](std::int64_t i) { return item.first + i; }, sums);
+    add_pair(
+        p, pass, own, igp, ig, w, pair_sums, item.last - item.first,
+        [&](std::int64_t i) { return item.first + i; }, sums);
     sums.next();
   }
   sums.store(pass);

@@ -24,13 +24,9 @@ inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid
 
 inline constexpr int kSplitBlocks = 3;  // per multiprocessor; allows 168 registers per thread
 
-// Both kernels compute the constants of each pair.
-inline constexpr Tuned<PassTime> kMomentsPass{
-    .value = {.instructions = 14.3, .other_cycles = 0.172, .setup = 30, .tail = 3.9},
-    .device = "H200"};
-
 inline double seconds_of_moments(const Gpp& p, const Hardware& gpu) {
-  return seconds_of(p, gpu, tiled_work<kSplitRows>(p, gpu, 2, kSplitBlocks), kMomentsPass.on(gpu));
+  return seconds_of(p, gpu, tiled_work<kSplitRows>(p, gpu, 2, kSplitBlocks),
+                    {.instructions = 14.25, .other_cycles = kOtherCyclesOfTiles.on(gpu)});
 }
 
 #ifdef __CUDACC__
@@ -87,18 +83,22 @@ struct SplitTerms {
   }
 };
 
-// Adds the pairs of a thread to its sums, for the bands at places [from, to).
+// Adds the pairs of a thread to its sums, for the bands at places [begin, end) of the sorted list.
+// Loads the poles again, because the loops over bands have too few registers to keep them.
 template <int kF>
 __device__ void add_split_pairs(const Inputs& p, const Pass<kF>& pass, const SortedBands& sorted,
-                                const SplitTile& tile, const Pole (&poles)[kSplitRows],
-                                const PairSums<kF> (&pair_sums)[kSplitRows], int from, int to,
-                                ThreadSums<kF>& sums) {
+                                const Tiling& tiling, std::int64_t begin, std::int64_t end,
+                                const PairSums<kF> (&pair_sums)[kSplitRows], ThreadSums<kF>& sums) {
+  const SplitTile tile(tiling, begin, end);
+  const int from = tile.place_of(begin), to = tile.place_of(end);
+  Pole poles[kSplitRows];
+  load_poles(p, tile.igp, tile.ig, poles);
 #pragma unroll
   for (int row = 0; row < kSplitRows; ++row)
-    if (tile.igp + row < p.rows && tile.ig < p.columns)
-      add_pair(
-          p, pass, tile.igp + row, tile.ig, poles[row], pair_sums[row], to - from,
-          [&](std::int64_t i) { return sorted.band[tile.first + from + i]; }, sums);
+    add_pair(
+        p, pass, tile.igp + row < p.rows && tile.ig < p.columns, tile.igp + row, tile.ig,
+        poles[row], pair_sums[row], to - from,
+        [&](std::int64_t i) { return sorted.band[tile.first + from + i]; }, sums);
 }
 
 // Full and weighted bands.
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
         }
       });
     });
-    add_split_pairs(p, pass, sorted, tile, poles, pair_sums, 0, end, sums);
+    add_split_pairs(p, pass, sorted, tiling, 0, sorted.ends[kWeightedBands], pair_sums, sums);
   }
   sums.store(pass);
 }
@@ -231,7 +231,8 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
       for (int row = 0; row < kSplitRows; ++row)
         add_empty_band_moments(poles[row], range.h, moments[row], pair_sums[row]);
     }
-    add_split_pairs(p, pass, sorted, tile, poles, pair_sums, begin, end, sums);
+    add_split_pairs(p, pass, sorted, tiling, sorted.ends[kWeightedBands], sorted.ends[kEmptyBands],
+                    pair_sums, sums);
   }
   sums.store(pass);
 }

@@ -1,11 +1,14 @@
-// The predicted time of a call, by which single_launch, two_rows and moments are chosen:
+// The predicted time of a call, by which single_launch, two_rows and moments are chosen. It
+// excludes what all of them need: the first launch of each pass, and reading the operands once.
 //
-//   seconds = launches + aqsn and aqsm through memory + passes x cycles of a pass / hertz
+//   seconds = further launches + copies of aqsn and aqsm + passes x cycles of a pass / hertz
 //
 // The constants were fitted for cold calls with gpp_operands, in which 3 % of the terms take the
-// second branch. For 170 random shapes from (8, 8, 64, 1) to si214 (benchmarks/random_shapes.py,
-// H200, 2026), the chosen variant is at most 3 % slower than the fastest one for 162 of them, and
-// at most 9 % slower for the others.
+// second branch. For 217 random shapes from (8, 8, 64, 1) to 2e9 terms
+// (benchmarks/random_shapes.py, H100, 2026), the chosen variant is at most 3 % slower than the
+// fastest one, tiled included, for 210 of them, and at most 9 % slower for the others. If fitted to
+// a random half of the shapes, it is at most 3 % slower for 97 % of the other half, and at most
+// 13 % slower for the others.
 #pragma once
 
 #include "core/variant.hpp"
@@ -13,11 +16,16 @@
 
 namespace ado::cuda::gpp {
 
-inline constexpr Tuned<double> kSecondsPerLaunch{.value = 9.6e-6, .device = "H200"};
-// The share of the DRAM bandwidth with which aqsn and aqsm are read or written once.
-inline constexpr Tuned<double> kShareOfBandwidth{.value = 0.256, .device = "H200"};
+inline constexpr Tuned<double> kSecondsPerLaunch{.value = 4.9e-6, .device = "H100"};
+// The share of the DRAM bandwidth with which the sorted copies of aqsn and aqsm are accessed.
+inline constexpr Tuned<double> kShareOfBandwidth{.value = 0.75, .device = "H100"};
 // Cycles per FP64 instruction of a lane, with bank conflicts of the registers.
-inline constexpr Tuned<double> kCyclesPerInstruction{.value = 1.1, .device = "H200"};
+inline constexpr Tuned<double> kCyclesPerInstruction{.value = 1.05, .device = "H100"};
+// The constants and sums of a pair take as long as this number of bands, per kernel and segment.
+inline constexpr Tuned<double> kBandsOfSetup{.value = 12, .device = "H100"};
+// Blocks with many terms of the second branch end later than others, by this share of the time in
+// which the resident blocks process the bands of one block.
+inline constexpr Tuned<double> kTail{.value = 0.55, .device = "H100"};
 
 // FP64 lanes per multiprocessor: CUDA C++ Programming Guide, arithmetic throughput.
 constexpr int fp64_lanes(const Hardware& gpu) {
@@ -25,36 +33,41 @@ constexpr int fp64_lanes(const Hardware& gpu) {
   return gpu.compute == 80 ? 32 : 2;
 }
 
-// The time of a variant per pass. `instructions`: FP64, per (band, igp, ig, frequency), if half of
-// the bands are occupied.
+// The time of a variant per (band, igp, ig) of a pass.
 struct PassTime {
-  double instructions;
-  double other_cycles;  // of a multiprocessor per (band, igp, ig): loads, m, loop
-  double setup;         // the constants and sums of a pair take as long as this number of bands
-  // Blocks with many terms of the second branch end later, by `tail` times the time in which the
-  // resident blocks process the bands of one block.
-  double tail;
+  double instructions;  // FP64, per frequency, if half of the bands are occupied: costs.cuh
+  double other_cycles;  // of a multiprocessor: loads, m, loop
 };
 
 // The launches of a variant, and its division of pairs and bands among blocks.
 struct TiledWork {
-  int launches_per_call, launches_per_pass, operand_copies;  // copies: reads and writes of aqsn
-  std::int64_t pairs, bands_of_block;                        // pairs of whole tiles
-  int resident_pairs;                                        // per multiprocessor
+  int launches_per_call, operand_copies;  // copies: sequential accesses to sorted aqsn and aqsm
+  int launches_per_pass;                  // after the first
+  int kernels;                            // over bands, per pass
+  std::int64_t bands, pairs;              // with padding
+  std::int64_t segments, segment_length;
+  int resident_pairs;  // per multiprocessor
 };
+
+// Cycles of a multiprocessor per (band, igp, ig) of a pass.
+inline double cycles_of(const PassTime& time, const Hardware& gpu, int frequencies) {
+  return time.other_cycles +
+         frequencies * time.instructions * kCyclesPerInstruction.on(gpu) / fp64_lanes(gpu);
+}
 
 inline double seconds_of(const Gpp& p, const Hardware& gpu, const TiledWork& work,
                          const PassTime& time) {
-  const auto bands = static_cast<double>(p.bands()), pairs = static_cast<double>(work.pairs);
   const auto operand_bytes = static_cast<double>(p.aqsn.bytes() + p.aqsm.bytes());
-  const auto bands_of_block = static_cast<double>(std::min(work.bands_of_block, p.bands()));
-  const double bands_of_multiprocessor = pairs * (bands + time.setup) / gpu.multiprocessors +
-                                         time.tail * bands_of_block * work.resident_pairs;
-  const double instruction_cycles = kCyclesPerInstruction.on(gpu) / fp64_lanes(gpu);
+  const double bands = static_cast<double>(work.bands) +
+                       kBandsOfSetup.on(gpu) * work.kernels * static_cast<double>(work.segments);
+  const auto bands_of_block = static_cast<double>(std::min(work.segment_length, p.bands()));
+  const double bands_of_multiprocessor =
+      static_cast<double>(work.pairs) * bands / gpu.multiprocessors +
+      kTail.on(gpu) * bands_of_block * work.resident_pairs;
   const auto seconds_of_passes = [&](std::int64_t passes, int frequencies) {
-    const double cycles = time.other_cycles + frequencies * time.instructions * instruction_cycles;
-    return static_cast<double>(passes) * (work.launches_per_pass * kSecondsPerLaunch.on(gpu) +
-                                          bands_of_multiprocessor * cycles / gpu.core_hertz);
+    return static_cast<double>(passes) *
+           (work.launches_per_pass * kSecondsPerLaunch.on(gpu) +
+            bands_of_multiprocessor * cycles_of(time, gpu, frequencies) / gpu.core_hertz);
   };
   return work.launches_per_call * kSecondsPerLaunch.on(gpu) +
          work.operand_copies * operand_bytes / (kShareOfBandwidth.on(gpu) * gpu.memory_bandwidth) +

@@ -126,28 +126,34 @@ __device__ bool needs_care(const Pole& w, const PairSums<kF>& pair_sums) {
   return !pair_sums.finite() || (w2 != 0 && !(w2 > Gpp::kTolZero * w.limit));
 }
 
-// Adds the sums of a pair to the sums of the thread. If needs_care returns true, evaluates the
-// formulas instead for `count` bands. band_at(i) is the index of the i-th band, or negative for
-// padding.
+// Adds the sums of a pair to the sums of the thread, if the thread has a pair. If needs_care
+// returns true, evaluates the formulas for `count` bands instead. band_at(i) is the index of the
+// i-th band, or negative for padding. All lanes of a warp must call this, with the same bands.
+//
+// The lanes evaluate the bands of such a pair together. In a single lane, the bands would follow
+// each other, and blocks with such pairs would end long after the others (H200, 2026: 0.3 of 1.6
+// ms, 400 x 256 x 4096 x 2).
 template <int kF, class BandAt>
-__device__ void add_pair(const Inputs& p, const Pass<kF>& pass, std::int64_t igp, std::int64_t ig,
-                         const Pole& pole, const PairSums<kF>& pair_sums, std::int64_t count,
-                         BandAt band_at, ThreadSums<kF>& sums) {
+__device__ void add_pair(const Inputs& p, const Pass<kF>& pass, bool own, std::int64_t igp,
+                         std::int64_t ig, const Pole& pole, const PairSums<kF>& pair_sums,
+                         std::int64_t count, BandAt band_at, ThreadSums<kF>& sums) {
   const std::int64_t pair = igp * p.columns + ig;
-  const Complex w = p.wtilde[pair], eps = p.i_eps[pair];
-  if (!needs_care(pole, pair_sums)) {
-    pair_sums.finish(w, eps, p.vcoul[igp], sums);
-    return;
-  }
+  const bool careful = own && needs_care(pole, pair_sums);
+  if (own && !careful) pair_sums.finish(p.wtilde[pair], p.i_eps[pair], p.vcoul[igp], sums);
 #pragma unroll 1
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t n = band_at(i);
-    if (n < 0) continue;
-    const Complex aqsn = p.aqsn[n * p.columns + ig];
-    const double occ = p.occ[n], vcoul = p.vcoul[igp];
-    const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
-    const auto energy = [&](int f) { return p.wx[n * p.frequencies + pass.first + f]; };
-    add_simplified_terms(p, occ, vcoul, w, eps, m, energy, sums);
+  for (unsigned lanes = __ballot_sync(kAllLanes, careful); lanes != 0; lanes &= lanes - 1) {
+    const int lane = __ffs(static_cast<int>(lanes)) - 1;
+    const std::int64_t row = __shfl_sync(kAllLanes, igp, lane);
+    const std::int64_t column = __shfl_sync(kAllLanes, ig, lane);
+    const Complex w = p.wtilde[row * p.columns + column], eps = p.i_eps[row * p.columns + column];
+#pragma unroll 1
+    for (std::int64_t i = flat_thread() % kWarpSize; i < count; i += kWarpSize) {
+      const std::int64_t n = band_at(i);
+      if (n < 0) continue;
+      const Complex m = conj(p.aqsm[n * p.rows + row]) * p.aqsn[n * p.columns + column];
+      const auto energy = [&](int f) { return p.wx[n * p.frequencies + pass.first + f]; };
+      add_simplified_terms(p, p.occ[n], p.vcoul[row], w, eps, m, energy, sums);
+    }
   }
 }
 
@@ -163,8 +169,8 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
 #pragma unroll 1
   for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
     const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
+    PairSums<kF> pair_sums;
     if (own) {
-      PairSums<kF> pair_sums;
 #pragma unroll 1
       for (std::int64_t n = first; n < last; ++n) {
         const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
@@ -198,10 +204,10 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
           multiply_add(pair_sums.sch[f], sch, m);
         }
       }
-      add_pair(
-          p, pass, igp, ig, w, pair_sums, last - first, [=](std::int64_t i) { return first + i; },
-          sums);
     }
+    add_pair(
+        p, pass, own, igp, ig, w, pair_sums, last - first,
+        [=](std::int64_t i) { return first + i; }, sums);
     sums.next();
   }
   sums.store(pass);
@@ -218,8 +224,8 @@ __device__ void add_all_bands(const Inputs& p, const Pass<kF>& pass, AddBand add
 #pragma unroll 1
   for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
     const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
+    PairSums<kF> pair_sums;
     if (own) {
-      PairSums<kF> pair_sums;
 #pragma unroll 1
       for (std::int64_t n = first; n < last; ++n) {
         const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
@@ -228,10 +234,10 @@ __device__ void add_all_bands(const Inputs& p, const Pass<kF>& pass, AddBand add
         for (int f = 0; f < kF; ++f)
           add_band(w, p.wx[n * p.frequencies + pass.first + f], occ, m, f, pair_sums);
       }
-      add_pair(
-          p, pass, igp, ig, w, pair_sums, last - first, [=](std::int64_t i) { return first + i; },
-          sums);
     }
+    add_pair(
+        p, pass, own, igp, ig, w, pair_sums, last - first,
+        [=](std::int64_t i) { return first + i; }, sums);
     sums.next();
   }
   sums.store(pass);
