@@ -1,4 +1,4 @@
-"""How often a verdict is wrong, missed or withheld: A/A pairs, a difference of 2 %, busy machines.
+"""Counts wrong, missed and withheld verdicts: A/A pairs, a difference of 2 %, busy machines.
 
     python benchmarks/verdicts.py verdicts.jsonl aa --device cuda --cache cold --count 1000
     python benchmarks/verdicts.py verdicts.jsonl power --count 100
@@ -80,7 +80,7 @@ class Pair:
     truth: float
     samplers: tuple[Sampler, Sampler]
     threads: int = 0
-    #: Whether it is an addition to a series, and is run a quarter as often.
+    #: Whether it is an addition to a series, and runs a quarter as often.
     extra: bool = False
 
 

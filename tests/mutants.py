@@ -88,7 +88,7 @@ def hotspots_document():
 
 
 def tuning_document():
-    """Two settings of a variant, of which one was measured, and one fails."""
+    """Two settings of a variant: one was measured, and one fails."""
     sweep = sweep_document()
     m = sweep["measurements"][-1] | {"variant": "32 x 8, TILE=32", "stages": []}
     sweep |= {"measurements": [m], "peers": [], "stages": []}

@@ -152,7 +152,7 @@ def test_operands_of_tensor_cores_are_random_numbers(level):
 
 
 class FakeCopies:
-    """Stands for copies with a GPU."""
+    """Replaces copies with a GPU."""
 
     begun: ClassVar[list[str]] = []
 

@@ -290,7 +290,7 @@ def test_objects_that_cannot_be_tuned_are_rejected():
 
 
 def test_six_samples_give_no_verdict_on_speed(monkeypatch, rng):
-    """The verdict on the results stands."""
+    """The verdict on the results remains valid."""
     monkeypatch.setattr(sampling, "_MIN_SAMPLES_IF_SLOW", 6)
     how = {"against": ["simd"], "ceilings": False, "progress": False, "seconds": 1e-9}
     result = ado.check(lambda a: a.T.copy(), ado.transpose, rng.random((60, 70)), **how)

@@ -1,4 +1,4 @@
-"""Every public record can be pickled and copied: results of worker processes are sent so."""
+"""Every public record can be pickled and copied: worker processes send results this way."""
 
 import copy
 import json

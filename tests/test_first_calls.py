@@ -75,7 +75,7 @@ def test_a_call_uses_the_current_stream_of_torch_before_2_10():
 
 @pytest.mark.parametrize("what", ["ado.transpose(Tensor())", "ado.routines['transpose']"])
 def test_two_threads_in_a_first_call_do_not_wait_for_each_other(what):
-    """With a plain static variable, one holds its guard and the other one the GIL, for ever."""
+    """With a plain static variable, one thread holds its guard, and another holds the GIL."""
     code = f"""
         def first():
             barrier.wait()

@@ -845,7 +845,7 @@ class TestSpotCheck:
         values.check(*(run(GppOperands(*each.operands), "simd") for each in values.runs))
 
     def test_the_unit_is_that_of_all_terms(self):
-        """It is estimated, so several samples have nearly the same."""
+        """It is estimated, so several samples have nearly the same unit."""
         problem = ado.gpp_operands("test", SEED)
         for _ in range(5):
             spot = tasks.gpp.spot_check(*problem)

@@ -289,7 +289,7 @@ def test_the_grid_limits_the_resident_blocks():
 
 @pytest.mark.parametrize(("grid", "most"), [(1, 64), (132, 64), (133, 32), (264, 32), (5000, 32)])
 def test_the_blocks_of_a_grid_are_distributed_over_the_device(grid, most):
-    """Two blocks can be resident on each of 132 multiprocessors, if the grid has that many."""
+    """Two blocks can be resident on each of 132 multiprocessors, if the grid has enough blocks."""
     two = {"resident_warps": 64, "grid": (grid,)}
     assert kernel_with(32, multiprocessors=132, **two).most_registers == most
 

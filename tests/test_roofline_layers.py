@@ -176,7 +176,7 @@ def test_tensor_cores_and_the_link_are_drawn_on_request():
     assert not any("TF32 tensor" in word for word in shown)
     assert any(text.startswith("DRAM: memory-bound") for text in shown), "not of the link"
     assert not clashes(ax)
-    # Both do not change the nearest roof.
+    # Neither changes the nearest roof.
     assert ax.get_title(loc="left") == draw(sweep, levels=["DRAM"]).get_title(loc="left")
 
 

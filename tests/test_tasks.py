@@ -300,7 +300,7 @@ def test_references_have_a_higher_precision_than_results_with_rounding(name):
 
 
 def test_errors_in_ulp_and_relative():
-    """An ulp is that of the result's type at the reference; small elements are relative to rms."""
+    """Ulps belong to the result's type at the reference; errors near 0 are relative to the rms."""
     exact = np.array([1.0, 2.0, 4.0])
     ulp = np.spacing(np.float32(1))
     got = np.array([1, 2 + 6 * ulp, 4], np.float32)

@@ -42,7 +42,7 @@ class _Subject:
     def get(self, key: str) -> float | None:
         """A counted quantity or a metric. It is None without a count.
 
-        Shares of peak are those of the longest kernel, from which the limiter is derived.
+        Shares of peak belong to the longest kernel, from which the limiter is derived.
         """
         if isinstance(self.counters, Profile) and key in BY_KEY and BY_KEY[key].section == _SHARES:
             return self.counters.longest.get(key) if len(self.counters) else None

@@ -22,9 +22,9 @@ _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 #: Maximum number of characters of the reason in the warning.
 _LONGEST_REASON = 500
-#: Packages between the warning and the code of the user.
+#: Packages that are skipped to find the user's line for the warning.
 _NOT_THE_USER = ("adokernels", "contextlib", "functools")
-#: The reason of the warning, once it was shown.
+#: The reason in the warning, after it was shown.
 _warned: list[str] = []
 
 
@@ -52,7 +52,7 @@ def cache_folder() -> Path:
 def read(name: str, most_bytes: int) -> bytes | None:
     """The content of a cached file; None if this user has stored no such file.
 
-    A file that others can write, or of more than `most_bytes` bytes, is ignored.
+    A file that others can write, or that has more than `most_bytes` bytes, is ignored.
     """
     with _opened_folder(create=False) as folder:
         return None if folder is None else _content(folder, name, most_bytes)

@@ -23,9 +23,9 @@ _TEMPORARY = re.compile(r"\.adokernels-(?P<namespace>\w+)-(?P<process>\d+)-[0-9a
 _MODE = 0o666  # the system applies the user's umask
 #: The mode bits that a written file keeps: without set-user-ID, set-group-ID and sticky.
 _PERMISSIONS = 0o777
-#: What file systems that cannot reserve space report.
+#: Errors of file systems that cannot reserve space.
 _NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
-#: A mount point, a folder that must not be written, a file or a folder of another user.
+#: Errors of mount points, write-protected folders, and files or folders of another user.
 _NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -52,7 +52,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
     An existing file keeps its owner, group and permissions, but no set-user-ID bit; a new file gets
     its permissions from the umask. Symbolic links are followed. Devices and pipes are written
     directly. A file that cannot be replaced, because it is a mount point or belongs to another
-    user, is overwritten in place; only then can a crash leave a part of the content.
+    user, is overwritten in place; only then, a crash can leave a part of the content.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _overwrite(target: Path, content: bytes, existing: os.stat_result) -> None:
 
 
 def _namespace() -> str:
-    """What identifies the processes of this system start and container; empty if unknown."""
+    """An identifier of this system start and container; empty if unknown."""
     with suppress(OSError):
         start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
         return f"{start}{os.stat('/proc/self/ns/pid').st_ino:x}"
@@ -128,8 +128,8 @@ def _namespace() -> str:
 def _remove_abandoned(folder: Path, descriptor: int | None) -> None:
     """Remove the temporary files in a folder whose writers have been killed.
 
-    A process number is known only in the container that has given it. In a folder that several
-    machines share, the files of the others stay.
+    A process number is valid only in the container that assigned it. In a folder that several
+    machines share, the files of the other machines stay.
     """
     own = _namespace()
     names: list[str] = []

@@ -86,7 +86,7 @@ def percent(value: float) -> str:
 
 
 def magnitude(value: float) -> str:
-    """Write an error, of which the order of magnitude matters, with two digits."""
+    """Write an error with two digits, because only its order of magnitude matters."""
     return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
@@ -141,7 +141,7 @@ def require(kind: Any, words: str, **values: object) -> None:
 def failure(error: BaseException) -> str:
     """Describe an error of the user's code: ``"it fails with TypeError: must be a str"``.
 
-    The text is short enough for a record, and the error need not have one.
+    The text is short enough for a record, and the error need not have a readable text.
     """
     try:
         text = str(error)

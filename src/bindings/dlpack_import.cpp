@@ -32,7 +32,7 @@ bool in_bytes(std::int64_t elements, int size, std::int64_t& bytes) {
   return elements > 0 && bytes < 0 && bytes >= -kLongest;
 }
 
-// Returns true if the address is in memory of this process. Costs a call of the system.
+// Returns true if the address is in memory of this process. Costs one system call.
 bool is_mapped(const std::byte* address) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   unsigned char resident = 0;

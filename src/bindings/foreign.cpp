@@ -71,9 +71,9 @@ py::object function_of(const char* module, const char* path) {
   return found;
 }
 
-// An import executes Python code, which can let other threads run. A thread that then waited for
-// the guard of a static variable while it holds the GIL would never return, so this class releases
-// it.
+// An import executes Python code, which can let other threads run. A thread that then waits for the
+// guard of a static variable must not hold the GIL, or it never returns. This class releases the
+// GIL.
 using Once = py::gil_safe_call_once_and_store<py::object>;
 const py::object& once(Once& function, const char* module, const char* path) {
   return function.call_once_and_store_result([&] { return function_of(module, path); })

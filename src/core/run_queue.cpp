@@ -39,7 +39,7 @@ long long delay_of(int file) {
   return space == std::string::npos ? -1 : std::atoll(text.c_str() + space);
 }
 
-// CPU time of a thread in nanoseconds, including its present time slice; negative if unknown.
+// CPU time of a thread in nanoseconds, including its current time slice; negative if unknown.
 long long cpu_time_of(pid_t thread) {
   // The clock of a thread of this process, as pthread_getcpuclockid() computes it.
   const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | 6U);
@@ -115,8 +115,8 @@ double RunQueueDelay::longest() const {
     while (late && Clock::now() < end + kWake) late = is_late(thread);
     const long long delay = delay_of(thread.delays);
     if (thread.delay < 0 || delay < 0) continue;
-    // A thread often loses its processor when it reads these files. The calling thread did so
-    // before the start or after the end if it used the processor all the time between.
+    // A thread often loses its processor when it reads these files. If the CPU time of the calling
+    // thread covers the interval, it lost the processor before the start or after the end.
     const long long most = thread.id == own ? std::max(elapsed - used, 0LL) : elapsed;
     longest = std::max(longest, late ? elapsed : std::min(delay - thread.delay, most));
   }

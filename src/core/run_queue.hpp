@@ -10,7 +10,7 @@
 namespace ado {
 
 // Measures how long threads are ready to run without a processor, because other threads use all
-// processors. The threads are those that exist when the object is made.
+// processors. It measures the threads that exist when the object is created.
 class RunQueueDelay {
  public:
   RunQueueDelay();

@@ -32,7 +32,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/fuzz", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="default: all")
     parser.add_argument("--cases", type=int, default=1000, help="number of cases per suite")
-    parser.add_argument("--total", type=int, help="number of cases of all suites, not --cases")
+    parser.add_argument("--total", type=int, help="number of cases of all suites; replaces --cases")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="limit per suite")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
@@ -144,7 +144,7 @@ def supervise(given: argparse.Namespace) -> int:
 
 
 def supervise_one(given: argparse.Namespace, part: int, file: Path) -> dict[str, Any]:
-    """Run one process until it has ended regularly; return its counts."""
+    """Run one process until it exits normally; return its counts."""
     options = [*sys.argv[1:], "--processes", str(given.processes), "--worker", str(part), str(file)]
     while True:
         code = subprocess.run([sys.executable, __file__, *options], check=False).returncode

@@ -1,4 +1,4 @@
-"""Random inputs of no certain routine: records, arrays of other libraries, settings, errors."""
+"""Random inputs for no particular routine: records, arrays of libraries, settings, errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mutants import WRONG, changed, documents, places
 from producers import Capsuled, OldProducer, Producer
 from ranks import run_ranks
 
-#: For the files of one process.
+#: The folder for the files of one process.
 FOLDER = tempfile.TemporaryDirectory(prefix="adokernels-fuzz-")
 HOSTILE_VALUES = (
     *(None, True, "text", "\ud800", b"x", "", -1, 0, 1, 2, 4, 10**3, 4294967297, 2**63, 10**400),
@@ -36,7 +36,7 @@ HOSTILE_VALUES = (
 
 
 def own_file(name: str) -> Path:
-    """The file with this name of the thread."""
+    """The file of this thread with this name."""
     return Path(FOLDER.name) / f"{threading.get_ident()}-{name}"
 
 

@@ -103,7 +103,7 @@ def accuracy(
 
 
 def frontier(errors: dict[Measurement, float]) -> list[Measurement]:
-    """The measurements than which no other is both faster and more accurate, fastest first."""
+    """Find the measurements that no other beats in both time and error, fastest first."""
     found: list[Measurement] = []
     for m in sorted(errors, key=lambda m: (m.seconds, errors[m])):
         if not found or errors[m] < errors[found[-1]]:

@@ -49,10 +49,10 @@ def memory_chart(
 
     Arrows show bytes: up for loads and reads, down for stores and writes. The width of an arrow is
     proportional to the bytes, with one scale for the whole chart. A line without a head is the
-    total of both directions. Boxes show hit rates, and a bar for the utilisation of the busiest
-    unit of the level (of the longest kernel), as in the table of counters. The
-    box of the instructions shows sectors per request with the ideal value, and the share of the
-    shared-memory wavefronts that are bank conflicts. Losses are coloured.
+    total of both directions. Boxes show hit rates. A bar shows the utilisation of the busiest unit
+    of the level (in the longest kernel), as in the table of counters. The box of the instructions
+    shows sectors per request with the ideal value, and the share of the shared-memory wavefronts
+    that are bank conflicts. Losses are coloured.
 
     Parameters
     ----------

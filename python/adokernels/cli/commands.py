@@ -111,7 +111,7 @@ def add_commands(commands: Commands) -> None:
     check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
     check.add_argument("--against", type=names, help="comma-separated names of variants")
     check.add_argument(
-        "--trusted", action="store_true", help="the source may include files of any folder"
+        "--trusted", action="store_true", help="the source may include files from any folder"
     )
     check.add_argument("--no-timing", action="store_true", help="check the results only")
 

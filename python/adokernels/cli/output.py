@@ -43,7 +43,7 @@ class Output(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Pass buffered text on."""
+        """Write buffered text."""
         self._call("flush")
 
     def _call(self, method: str, *arguments: str) -> None:
@@ -56,7 +56,7 @@ class Output(io.TextIOBase):
             self._discard()
 
     def _discard(self) -> None:
-        """Discard the text in the buffers, too: Python would write it again at its exit."""
+        """Discard the text in the buffers, too: Python would write it again at exit."""
         stream, self._stream = self._stream, None
         with suppress(AttributeError, OSError, ValueError):  # the stream may have no descriptor
             descriptor = stream.fileno()

@@ -184,7 +184,7 @@ def _share_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether arrays share memory; true if the exact answer takes too long."""
     limit = 10_000  # candidate solutions
     try:
-        if np.shares_memory(a, b, max_work=limit):  # type: ignore[arg-type]  # of the stubs
+        if np.shares_memory(a, b, max_work=limit):  # type: ignore[arg-type]  # error in the stubs
             return True
     except RuntimeError:  # TooHardError
         return True
@@ -214,7 +214,7 @@ def _reserve(sink: NDArray[Any]) -> None:
                 os.posix_fallocate(file.fileno(), begin, end - begin)
             except OSError as error:
                 number = error.errno or errno.EIO
-                if number in (errno.EOPNOTSUPP, errno.EINVAL):  # of this file system
+                if number in (errno.EOPNOTSUPP, errno.EINVAL):  # not supported here
                     return
                 raise OSError(
                     number,

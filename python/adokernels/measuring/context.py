@@ -78,7 +78,7 @@ def context(device: str) -> dict[str, Any]:
 class Contention:
     """Observes what other processes use from its creation on.
 
-    It is made after everything that precedes the samples, because the GPU must be idle.
+    Create it directly before the samples, because the GPU must be idle.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ def _other_work(uuid: str) -> dict[str, int]:
     """The number of other processes on an idle GPU, and its utilisation by them in percent.
 
     nvidia-smi averages the utilisation over up to one second, which must not include own work. In a
-    container, it does not list processes outside. If none is listed, the utilisation is therefore
-    that of an unseen process if it does not fall within this second.
+    container, it does not list processes outside. If none is listed, a utilisation that does not
+    fall within this second therefore belongs to an unseen process.
     """
     processes = used = 0
     with suppress(OSError, subprocess.SubprocessError):

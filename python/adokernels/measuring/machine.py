@@ -122,15 +122,15 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
         and peaks of FMAs and additions in FP64 and FP32, with the number of threads that CPU
         variants use. For a GPU, also bandwidths of its link to the host, and peaks of the tensor
         cores if cuBLAS is installed. Theoretical figures come from queried device properties, where
-        known. A ceiling that contradicts another one or varies widely is measured again. If it
-        still does, it is left out, and ``refused`` contains the reason.
+        known. A ceiling that contradicts another one or varies widely is measured again. If
+        this does not help, it is left out, and ``refused`` contains the reason.
 
     Notes
     -----
     The files are in ``$ADOKERNELS_CACHE``, else ``$XDG_CACHE_HOME/adokernels``, else
     ``~/.cache/adokernels``: one per device, thread count, instruction set, version and list of
-    ceilings. The folder must belong to the user, and nobody else may be able to write it. Without
-    such a folder, a warning says so, and each process measures the ceilings again.
+    ceilings. The folder must belong to the user, and must not be writable by others. Without such a
+    folder, a warning says so, and each process measures the ceilings again.
     """
     require((str, type(None)), "a str", device=device)
     where = _core.resolve_device(device or _core.device())
@@ -331,7 +331,7 @@ def _measure_link(device: str, case: _Case) -> Ceiling:
         "theoretical": ways * peak or None,
         "basis": f"{basis} x {ways}" if peak else "",
     }
-    # Some GPUs are connected by another link than PCIe.
+    # Some GPUs are not connected by PCIe.
     case = replace(case, **known, assumed=True)
     return _ceiling(case, ways * case.bytes, min(samples, key=min))
 
@@ -352,7 +352,7 @@ def _pcie_bandwidth(bus_id: str) -> tuple[float, str]:
 
 
 def _source(case: _Case) -> NDArray[Any]:
-    """Random elements. Zeros would need less power, so that the clocks would be higher.
+    """Random elements. Zeros would need less power and allow higher clocks.
 
     Tensor cores get numbers from -1 to 1; FP8 (E4M3) random bytes below 2, and INT8 random bytes.
     """
@@ -427,7 +427,7 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
         yield from _compute_cases("cuda_", level, eight_waves, units * hertz * lanes, basis)
 
     # Matrices with 8192 rows keep all multiprocessors busy. Products of float64 take longer, and at
-    # 8192 rows the limit of power lowers the clock (56.7 and 60.0 TFLOP/s on an H100).
+    # 8192 rows the power limit lowers the clock (56.7 and 60.0 TFLOP/s on an H100).
     rows = 8192 if gpu["memory_bytes"] >= 8 * _GIB else 4096
     per_cycle = _TENSOR_FLOPS.get(gpu["compute"], (0,) * len(_TENSOR_TYPES))
     for name, flops in zip(_TENSOR_TYPES, per_cycle, strict=True):

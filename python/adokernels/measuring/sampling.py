@@ -36,7 +36,7 @@ from adokernels.text import failure, percent, require
 Sample = tuple[float, float, bool, float]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
-_CHECKED = 5  # rounds between two looks at the intervals
+_CHECKED = 5  # rounds between two checks of the intervals
 # After the time limit, sampling continues until there are FEWEST_SAMPLES undisturbed samples, but
 # at most up to this multiple of the limit. Regardless of the limit, it continues until there are at
 # least _MIN_SAMPLES_IF_SLOW samples.
@@ -103,7 +103,7 @@ class Sampler:
     def stopped_by_errors(self) -> Iterator[None]:
         """Stop sampling if the function raises, so that the samples of the others are kept.
 
-        CudaError is raised, because no other function could use the GPU after most of them.
+        It raises CudaError: after most of these errors, no function can use the GPU.
         """
         try:
             yield
@@ -114,7 +114,7 @@ class Sampler:
 
     @contextmanager
     def warned_of_errors(self, words: str) -> Iterator[None]:
-        """Flag the measurement, which remains valid, if something else with the function fails."""
+        """Flag the measurement, which remains valid, if another use of the function fails."""
         try:
             yield
         except _core.CudaError:
@@ -270,9 +270,9 @@ def _are_done(samplers: Sequence[Sampler], precision: float) -> bool:
 def _is_precise(ours: Sampler, theirs: Sampler, precision: float) -> bool:
     """Whether the ratio of two variants is precise enough for a verdict.
 
-    Half of its 99.9 % interval must be below `precision`, or one variant clearly faster. The end of
-    sampling thus does not depend on which of two similar variants has been faster so far: this
-    would increase the number of wrong verdicts.
+    Half of its 99.9 % interval must be below `precision`, or one variant must be clearly faster.
+    The end of sampling thus does not depend on which of two similar variants has been faster so
+    far: this would increase the number of wrong verdicts.
     """
     found = judge(ours.series, theirs.series, paired=True)
     low, high = found.interval

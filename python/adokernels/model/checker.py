@@ -53,7 +53,7 @@ class Checker:
         arrays = sum(o.nbytes for o in problem.host_arguments if is_array(o))
         results = sum(math.prod(r.shape) * r.dtype.itemsize for r in problem.result_types)
         # Other operands, two expected results, and a temporary copy of a result. An expected result
-        # in higher precision takes twice as much.
+        # in higher precision takes twice the memory.
         copies = 7 if problem.task.exact and not problem.task.spot_check else 3
         require_host_memory(arrays + copies * results, f"checks of {ladder.name}")
         problem.values.expected  # noqa: B018

@@ -124,7 +124,7 @@ _NAMING = re.compile(
     r"(?P<operand>(?:[^\S\n]|/\*.*?\*/)*[^\n]*)",
     re.MULTILINE | re.DOTALL,
 )
-#: An operand without macros: a path, or the number of a line and perhaps a path.
+#: An operand without macros: a path, or a line number and optionally a path.
 _LITERAL = re.compile(
     rf'{_GAP}(?:(?P<line>\d+)(?!{_GAP}["\w<])|(?:\d+{_GAP})?(?:<(?P<system>[^>]+)>|"(?P<own>[^"]+)"))',
     re.DOTALL,

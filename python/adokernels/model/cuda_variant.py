@@ -353,7 +353,7 @@ def cuda_variant(
     trusted
         Whether the source may include any file, and whether any option of ptxas is accepted. By
         default, paths of included files are literal, relative and without ``..``. Set it only for
-        source of your own: the messages of the compiler can show what a file contains.
+        your own source: the messages of the compiler can show what a file contains.
     changes
         The difference from the previous variant, in one sentence.
     steps, flops, bytes, refuses

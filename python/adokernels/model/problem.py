@@ -53,7 +53,7 @@ class ResultType(NamedTuple):
 class Values:
     """Values of the operands on the host, and the expected result, computed at its first use.
 
-    If the task's reference is too slow for all of it, a random part is expected.
+    If the task's reference is too slow for the whole result, only a random part is computed.
     """
 
     def __init__(self, task: Task, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class Values:
 
     @cached_property
     def _exact(self) -> Any:
-        """The expected result in higher precision, as far as the task computes it so."""
+        """The expected result, in higher precision if the task supports it."""
         if self._spot:
             return self._spot.exact
         return (self._task.exact or self._task.expected)(*self.operands, **self._options)
@@ -89,7 +89,7 @@ class Values:
 
     @cached_property
     def runs(self) -> tuple[Values, ...]:
-        """The values with which a variant runs once each, so that its results can be checked."""
+        """The values of each run that a check needs."""
         if self._spot is None or self._spot.counterpart is None:
             return (self,)
         return self, Values(self._task, self._spot.counterpart, self._options)
@@ -114,7 +114,7 @@ class Values:
         return self._errors(error, tuple(each / weight for each in sums), exact, first)
 
     def _errors(self, in_unit: float, results: Arrays, exact: Arrays, at: Arrays = ()) -> Errors:
-        """All errors; those in ulp and relative are None for results that must be exact."""
+        """All errors; ulp and relative errors are None for results that must be exact."""
         errors = Errors(in_unit)
         for got, right, here in itertools.zip_longest(results, exact, at):
             if self._task.allowed(got.dtype) > SAME_VALUES and got.dtype.kind in "iufc":
@@ -155,7 +155,7 @@ class Choice:
 
     @property
     def pays_off(self) -> str:
-        """Whether a GPU pays off for these NumPy arrays, copies included, in a sentence.
+        """State in a sentence whether a GPU pays off for these NumPy arrays, copies included.
 
         It is measured if :func:`adokernels.scan` has stored it with ``copies=True``, else modelled
         from stored ceilings. It is empty without a GPU, and for arrays of other libraries.

@@ -21,7 +21,7 @@ SAME_VALUES = float(np.nextafter(0.0, 1.0))
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 #: Elements out of tolerance that an error message describes.
 _SHOWN = 3
-#: The type of a result, by the next wider type, in which its reference is computed.
+#: Maps the type of a reference to the narrower type of its result.
 _NARROWER = {
     np.dtype(wide): np.dtype(narrow)
     for wide, narrow in (
@@ -172,7 +172,7 @@ class Sample(NamedTuple):
     flat: NDArray[np.int64]
 
     def of(self, array: NDArray[Any]) -> NDArray[Any]:
-        """These elements of an array of this shape."""
+        """Select these elements from an array of this shape."""
         return np.asarray(array[np.unravel_index(self.flat, self.shape)])
 
 

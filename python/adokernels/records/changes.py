@@ -78,7 +78,7 @@ class SweepComparison(ShownAsTables, Plotted, Entries[ComparedVariant]):
         )
 
     def inconclusive(self, share: float = 0.0) -> tuple[ComparedVariant, ...]:
-        """The variants of which it is unknown whether they became slower by more than a share.
+        """The variants for which it is unknown whether they became slower by more than a share.
 
         Their verdict is withheld, or it is "unclear" and the interval contains such an increase.
         """

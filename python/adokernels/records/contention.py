@@ -22,18 +22,18 @@ _Samples = NDArray[np.float64]
 #: shares are bimodal: on an idle processor, a thread waits for 0 to 20 us; on a busy one, for the
 #: time slices of other threads, which are milliseconds.
 WAITED = 0.05
-#: A sample is also disturbed if it ran below this fraction of the clock that the run has reached.
+#: A sample is also disturbed if it ran below this fraction of the clock that the run reached.
 THROTTLED = 0.8
 #: A verdict requires that at least this share of the samples is undisturbed. A smaller share is a
-#: selection: for example, of the samples during which other work paused.
+#: biased selection: for example, only samples during which other work paused.
 FEWEST_UNDISTURBED = 0.2
-#: Reasons of low clocks, as bits. The other reasons (idle, settings, power limit) are normal.
+#: Bits of the reasons for low clocks. The other reasons (idle, settings, power limit) are normal.
 _SLOWDOWNS = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
 #: Share of all processors that the hypervisor used.
 _STOLEN = 0.1
 #: Utilisation of the GPU, in percent, while this process does not use it.
 BUSY_GPU = 5
-#: The number of involuntary context switches per sample from which a note states it.
+#: Minimum number of involuntary context switches per sample that a note states.
 _OFTEN = 0.1
 
 
@@ -53,7 +53,7 @@ class Series(NamedTuple):
     switches
         How often the system took a processor from a thread during each sample; empty if unknown.
     all_count
-        Whether the median is that of all samples, because of a series shown beside this one; see
+        Whether the median uses all samples, because of a series shown beside this one; see
         :func:`have_enough`.
     """
 
@@ -128,7 +128,7 @@ class Judgement(NamedTuple):
 
 
 def have_enough(series: Iterable[Series]) -> bool:
-    """Whether times in one table are those of undisturbed samples.
+    """Whether the times in one table use only undisturbed samples.
 
     If one of the series has too few of them, the times of all are medians of all samples, because
     a disturbed time must not stand beside undisturbed ones.

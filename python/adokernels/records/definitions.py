@@ -107,18 +107,18 @@ QUANTITY_DEFINITIONS: Mapping[str, str] = {
     "dram_read_bytes": "bytes read from DRAM",
     "dram_write_bytes": "bytes written to DRAM",
     "dram_bytes": "bytes read from and written to DRAM",
-    "l1_hit_rate": "sectors found in L1, of all sectors that L1 accesses",
-    "l2_hit_rate": "sectors found in L2, of all sectors that L2 accesses",
+    "l1_hit_rate": "sectors found in L1, relative to all sectors that L1 accesses",
+    "l2_hit_rate": "sectors found in L2, relative to all sectors that L2 accesses",
     **_of_accesses("load"),
     **_of_accesses("store"),
     **_of_shared("load"),
     **_of_shared("store"),
-    "conflict_share": "bank conflicts, of all wavefronts of loads and stores of shared memory",
+    "conflict_share": "bank conflicts, relative to all wavefronts of shared loads and stores",
     "instructions": "executed instructions of warps",
     "issue_active": "share of the active cycles in which a scheduler issues an instruction",
     "eligible_warps": "warps per scheduler that could issue, mean over the active cycles",
     "active_warps": "resident warps per scheduler, mean over the active cycles",
-    "occupancy": "resident warps, of the maximum of a multiprocessor, in its active cycles",
+    "occupancy": "resident warps per multiprocessor, relative to the maximum, in active cycles",
     "warp_latency": "mean number of cycles between two instructions of a warp",
     **{f"stall_{name}": f"cycles in which a warp {why}" for name, why in STALLS.items()},
     **{
@@ -129,13 +129,13 @@ QUANTITY_DEFINITIONS: Mapping[str, str] = {
     "flops_fp64": "FP64 operations",
     "flops_fp32": "FP32 operations",
     "flops_fp16": "FP16 operations; compilers also move constants with them",
-    "fma_share": "FMAs, of the FP64 and FP32 instructions",
+    "fma_share": "share of FMAs in the FP64 and FP32 instructions",
     **{f"{kind}_operations": f"{kind} instructions, one per thread" for kind in _OPERATIONS},
     "lanes": "lanes of a warp that take part in an instruction, mean",
     "unpredicated_lanes": "lanes of a warp that take part and are not switched off by a predicate",
     "branch_efficiency": "branch targets that all lanes share; 0 without such branches",
     "local_bytes": "bytes of accesses to local memory, mostly spilled registers",
-    "sm_balance": "mean active cycles of a multiprocessor, of those of the busiest one",
+    "sm_balance": "mean active cycles of a multiprocessor, relative to the busiest one",
     "sm_active": "share of the kernel's cycles in which a multiprocessor has a warp, mean",
 }
 
@@ -221,8 +221,8 @@ TERMS = (
     Term(
         "99.9 % interval",
         "",
-        "interval of the ratio of times that decides the verdict; of the ratios of the rounds if"
-        " the two variants were timed in the same rounds",
+        "interval of the ratio of times that decides the verdict; it uses the ratios of the rounds"
+        " if the two variants were timed in the same rounds",
         "timed samples of the same rounds",
     ),
     Term(
@@ -261,7 +261,7 @@ TERMS = (
     ),
     Term("largest error", "ulp", "as error, with its unit in the cell", "checks of the results"),
     Term("useful", "B/s", "compulsory bytes divided by the time", "formula of the routine, time"),
-    Term("executed", "FLOP/s", "FLOPs of the variant, by the time", "formula of the variant, time"),
+    Term("executed", "FLOP/s", "FLOPs of the variant per second", "formula of the variant, time"),
     Term("AI", "FLOP/B", "executed FLOPs per requested byte", "formulas of the variant"),
     Term(
         "roof",
@@ -269,24 +269,24 @@ TERMS = (
         "bandwidth of the ladder's own ceiling, or of a copy in DRAM without one",
         "timed in the same rounds, or `ado.machine`",
     ),
-    Term("of roof", "%", "useful bytes per second, of the roof", "useful / roof"),
+    Term("of roof", "%", "useful bytes per second, relative to the roof", "useful / roof"),
     Term(
         "of FMA peak",
         "%",
-        "executed FLOPs per second, of the measured peak of FMAs in the problem's precision",
+        "executed FLOPs per second, relative to the measured FMA peak in the problem's precision",
         "executed / `ado.machine`",
     ),
     Term(
         "of mix limit",
         "%",
-        "executed FLOPs per second, of the limit of the variant's mix: (1 + f) / 2 of the FMA peak,"
-        " if a fraction f of its floating-point instructions are FMAs; only on a GPU",
+        "executed FLOPs per second, relative to the limit of the variant's mix: (1 + f) / 2 of the"
+        " FMA peak, if a fraction f of its floating-point instructions are FMAs; only on a GPU",
         "of FMA peak / ((1 + f) / 2)",
     ),
     Term(
         "nearest limit",
         "%",
-        "the larger one of the shares of the roof and of the FMA peak, with the name of the limit;"
+        "the larger of the shares of the roof and the FMA peak, with the name of the limit;"
         " the peak of tensor cores replaces an FMA peak that the variant exceeds",
         "of roof, of FMA peak",
     ),
@@ -294,15 +294,15 @@ TERMS = (
         "limiter",
         "",
         "the unit with the largest share of its peak in the longest kernel, latency, or too little"
-        " work; without counters, a measured ceiling of which time and formulas prove a share",
+        " work; without counters, a measured ceiling whose share follows from time and formulas",
         "compute, L1, L2 and DRAM",
         "see compute",
     ),
     Term(
         "of the measured DRAM bandwidth",
         "%",
-        "counted DRAM bytes per second, of the bandwidth measured for the same mix of reads and"
-        " writes; evidence beside the limiter, which it does not decide",
+        "counted DRAM bytes per second, relative to the bandwidth measured for the same mix of"
+        " reads and writes; evidence beside the limiter, which it does not decide",
         "DRAM bytes / time / `ado.machine`",
     ),
     Term(
@@ -321,7 +321,7 @@ TERMS = (
     Term(
         "theoretical occupancy",
         "%",
-        "warps that registers, shared memory and block size allow, of the maximum",
+        "warps that registers, shared memory and block size allow, relative to the maximum",
         "resources of the kernel",
         f"below {_percent(BOUND)} (TheoreticalOccupancy)",
     ),
@@ -360,7 +360,7 @@ TERMS = (
         "time, roof",
     ),
     Term("rank", "", "possible gain relative to the largest one, which has rank 100", "times"),
-    Term("of all stages", "%", "time of a stage, of the sum of the stages of its pipeline", "time"),
+    Term("of all stages", "%", "time of a stage, relative to the sum of all stages", "time"),
     Term("compulsory bytes", "B", "bytes that the problem needs", "formula of the routine"),
     Term(
         "FLOP per level byte",
@@ -401,11 +401,11 @@ COLUMNS: Mapping[str, str] = {
     "local memory per thread": "bytes of local memory per thread, mostly spilled registers",
     "shared memory per block": "bytes of static and dynamic shared memory per block",
     "limited by": "the resource that limits the theoretical occupancy",
-    "most frequent stall": "stall reason with the most cycles, of the cycles between instructions",
+    "most frequent stall": "stall reason with the largest share of the cycles between instructions",
     "sectors per load": "as sectors per request of loads",
     "sectors per store": "as sectors per request of stores",
     "issue slots": "share of the active cycles in which a scheduler issues an instruction",
-    "achieved occupancy": "resident warps, of the maximum of a multiprocessor",
+    "achieved occupancy": "resident warps, relative to the maximum of a multiprocessor",
     "compute": "share of peak, see the counters",
     "memory": "share of peak, see the counters",
     "L1": "share of peak, see the counters",
@@ -419,7 +419,7 @@ COLUMNS: Mapping[str, str] = {
     "ceiling": "a measured limit of the machine",
     "measured": "measured value of a ceiling",
     "theoretical": "value of a ceiling that follows from clocks and widths",
-    "share": "measured, of theoretical; of samples, the share of a line or kernel",
+    "share": "measured divided by theoretical value; for samples, the share of a line or kernel",
     "basis": "how the theoretical value is computed",
     "evidence": "the values that prove the limiter",
     "next step": "the proposed change, and the cards that support it",
@@ -438,7 +438,7 @@ COLUMNS: Mapping[str, str] = {
     "indicator": "condition on the quantity",
     "holds before": "whether the condition holds before the step",
     "line": "line of the source",
-    "not issued": "samples in which the warp did not issue, of the samples of the line",
+    "not issued": "share of the samples of the line in which the warp did not issue",
     "stall reasons": "the most frequent warp states of the samples of the line",
     "code": "text of the line",
     "instructions": "machine instructions",

@@ -48,7 +48,7 @@ class Loop(Code):
     def loaded_bytes(self) -> int:
         """Bytes per thread and iteration that its instructions load from global memory.
 
-        Asynchronous copies to shared memory count. The size of a bulk copy is unknown: it counts 0.
+        Asynchronous copies to shared memory count. The size of a bulk copy is unknown: it adds 0.
         """
         widths = (self.loads, self.widths("copy", "global"))
         return sum(bits // 8 * count for found in widths for bits, count in found.items())

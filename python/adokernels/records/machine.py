@@ -118,7 +118,7 @@ class Machine(StoredRecord, ShownAsTables):
     threads
         Threads of CPU variants; 0 for a GPU.
     ceilings
-        The measured ceilings. DRAM copy is always there.
+        The measured ceilings. DRAM copy is always present.
     context
         Versions, settings and properties of the device.
     refused

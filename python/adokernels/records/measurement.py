@@ -71,8 +71,8 @@ class Measurement(StoredRecord):
     waits
         The longest time that a thread waited for a processor during each sample, in seconds per
         call; empty if unknown. A sample is disturbed if it exceeds 5 % of its time. The median and
-        its interval are those of the undisturbed samples, unless too few samples are undisturbed
-        or `all_count` is set.
+        its interval use only undisturbed samples, unless too few samples are undisturbed or
+         `all_count` is set.
     switches
         The number of involuntary context switches of the process around each sample: how often the
         system took the processor from one of its threads. Empty if unknown.
@@ -116,8 +116,8 @@ class Measurement(StoredRecord):
     machine
         The ceilings of the device, if its sweep has them; stored with the sweep only.
     all_count
-        Whether the median is that of all samples, because a measurement in the same sweep has too
-        few undisturbed samples; not stored.
+        Whether the median uses all samples, because a measurement in the same sweep has too few
+         undisturbed samples; not stored.
     """
 
     KIND = "measurement"
@@ -340,8 +340,8 @@ class Measurement(StoredRecord):
         """The ratio of times; above 1 if this measurement is faster.
 
         It is the ratio of the medians, ``other.seconds / self.seconds``, so that it never
-        contradicts the times in a table; of all samples if one of the two has too few undisturbed
-        samples. The ratio of :meth:`compare` is the median of the ratios per round.
+        contradicts the times in a table. It uses all samples if one of the two has too few
+        undisturbed samples. The ratio of :meth:`compare` is the median of the ratios per round.
         """
         require(Measurement, "a measurement", other=other)
         return contention.ratio_of_medians(self._series, other._series)
@@ -382,7 +382,7 @@ class Measurement(StoredRecord):
 
 
 def side_by_side(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """The measurements of one table: their times are all of undisturbed samples, or all of all."""
+    """Measurements of one table: all use only undisturbed samples, or all use all samples."""
     given = tuple(measurements)
     all_count = not contention.have_enough(m._series for m in given)
     return tuple(

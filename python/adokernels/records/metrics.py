@@ -144,7 +144,7 @@ class Quantity:
 
     @property
     def definition(self) -> str:
-        """What it is, in words."""
+        """Its definition in words."""
         return QUANTITY_DEFINITIONS[self.key]
 
     @property

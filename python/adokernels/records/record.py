@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Version of the JSON layout. A reader rejects files of later versions.
 SCHEMA = 2
-#: Maximum size of a file in bytes, of values in it, and of lists and objects. A scan of 17 problems
+#: Maximum number of bytes, of values, and of lists and objects in a file. A scan of 17 problems
 #: with 20 variants each has at most 2 million values; the largest published file has 1.3 MB.
 LARGEST_FILE, _MOST_VALUES, _MOST_CONTAINERS = 1 << 27, 1 << 22, 1 << 20
 

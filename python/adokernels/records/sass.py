@@ -58,7 +58,7 @@ class KernelSass(Fields, Code):
 
     @property
     def main_loop(self) -> Loop | None:
-        """The innermost loop with bulk copies, or that loads the most bytes from global memory.
+        """The innermost loop that has bulk copies or loads the most bytes from global memory.
 
         A kernel usually spends most of its time there. It can also have loops for other problems,
         for example for operands that are not aligned, and loops for the remainder of an unrolled

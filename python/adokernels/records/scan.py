@@ -89,7 +89,7 @@ class BreakEven:
 
     @classmethod
     def of(cls, sizes: Sequence[float], found: Sequence[tuple[Verdict, float]]) -> BreakEven:
-        """Find it from the verdict on the GPU and the ratio of times at each size, in order.
+        """Find the size from the verdict on the GPU and the ratio of times at each size, in order.
 
         Ratios are interpolated linearly in the logarithms of ratio and size.
         """
@@ -168,7 +168,7 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     def break_even(self) -> BreakEven | None:
         """From which size a GPU pays off for NumPy arrays, copies included.
 
-        Only with ``copies=True``, and of the sizes with a verdict; None without any.
+        Only with ``copies=True``. It uses the sizes with a verdict, and is None without any.
         """
         return self._break_even([o.gpu.compare(o.cpu) for o in self.offloads])
 
@@ -176,7 +176,7 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     def kernel_break_even(self) -> BreakEven | None:
         """From which size a GPU pays off for arrays that are in its memory.
 
-        Only with ``copies=True``, and of the sizes with a verdict; None without any.
+        Only with ``copies=True``. It uses the sizes with a verdict, and is None without any.
         """
         pairs = [
             (k._series, o.cpu._series) for k, o in zip(self.kernels, self.offloads, strict=True)

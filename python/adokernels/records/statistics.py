@@ -26,7 +26,7 @@ Z999 = 3.29
 _LONGEST_NAME = 200  # characters
 #: Largest difference that the sentence about an unclear comparison calls small.
 _SMALL = 0.1
-#: The least difference for the verdicts "faster" and "slower", for paired and for other samples.
+#: The smallest difference for the verdicts "faster" and "slower", for paired and for other samples.
 _MARGINS = {True: 0.01, False: 0.05}
 #: Minimum number of samples for an interval. The range of 11 independent samples contains the
 #: median with a probability of 99.9 %, 1 - 2 ** -10. For 95 %, 6 independent samples would be

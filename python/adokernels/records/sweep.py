@@ -224,7 +224,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
         are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether this step
         exceeds the noise, ``withheld`` why there is no verdict, and ``resolution`` the smallest
-        difference that the run could have seen. ``confidence`` is the level of the interval from
+        difference that the run could have found. ``confidence`` is the level of the interval from
         ``ci_low`` to ``ci_high``. ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit``
         are the methods of these names. The errors are described in :class:`Measurement`. A value
         that does not apply is None.

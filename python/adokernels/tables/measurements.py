@@ -94,7 +94,7 @@ def interval_notes(sweep: Sweep) -> list[str]:
 
 
 def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
-    """Notes for withheld verdicts, small differences, and the smallest difference to be seen."""
+    """Notes for withheld verdicts, small differences, and the resolution."""
     known = {name: found for name, found in comparisons.items() if found.confidence}
     withheld: dict[str, list[str]] = {}
     for name, found in known.items():

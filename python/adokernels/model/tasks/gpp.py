@@ -30,7 +30,7 @@ _RARE = 64
 _TINY = 1e-9
 #: The largest number of terms that the reference result computes within a few seconds.
 _MAX_TERMS = 8_000_000
-#: The smallest number of pairs of band and igp whose terms a check of a larger problem computes.
+#: Minimum number of pairs of band and igp whose terms a check of a larger problem computes.
 _FEWEST_PAIRS = 32
 _TOL_ZERO = 1e-12
 
@@ -273,10 +273,11 @@ def spot_check(*operands: Any, **options: float) -> SpotCheck | None:
     The sums are linear in aqsm. With a random number c and a random sample s of the entries of
     aqsm, ``c gpp(aqsm) + gpp(other)`` is ``(1 + c) gpp(only s)``, where ``other`` is ``-c aqsm``
     except that it keeps s, and ``only s`` is 0 except in s. Both calls are dense, and the reference
-    computes only the terms of s. Because c is no power of 2, the rounding errors of the two calls
-    differ.
+    computes only the terms of s. Because c is not a power of 2, the rounding errors of the two
+    calls differ.
 
-    The sample contains the corners, pairs of any band and igp, and as many pairs of occupied bands.
+    The sample contains the corners, pairs of any band and igp, and the same number of pairs of
+    occupied bands.
     """
     arrays = dict(zip(GppOperands._fields, map(np.asarray, operands), strict=True))
     aqsm, each = arrays["aqsm"], arrays["aqsn"].shape[1] * arrays["wx"].shape[1]

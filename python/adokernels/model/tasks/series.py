@@ -14,8 +14,8 @@ from adokernels.model.values import Sample, narrowed
 
 #: The largest number of elements that the reference result computes within a few seconds.
 MAX_ELEMENTS = 1 << 19
-#: Elements that are checked at each end of a larger array: more than one block of any kernel
-#: computes.
+#: Elements that are checked at each end of a larger array: more than any kernel computes per
+#: block.
 ENDS = 1 << 13
 #: Elements evaluated at a time, so that temporary arrays stay in the cache.
 _PIECE = 1 << 13
