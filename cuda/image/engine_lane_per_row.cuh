@@ -1,16 +1,24 @@
-// Engine: narrow images of one channel, in which each lane processes whole rows.
+// Engine: narrow images, in which each lane processes whole rows or pieces of rows.
 //
 // In an image of three columns, a lane of the sliding window copies 16 bytes per row, but only
 // three of them belong to the row. Here, a block copies its rows to shared memory as contiguous
 // bytes. Then each lane processes a strip of neighbouring rows, with the stages of the sliding
-// window. A lane has all columns of a row, so it needs no pixels of other lanes. With strips of h
-// rows:
+// window. Results are stored to shared memory, too, and are copied to the image as 16-byte vectors.
 //
 //   shared memory   | row 0 | row 1 | ... | row h-1 | row h | row h+1 | ...
 //                   | strip of lane 0               | strip of lane 1 ...
 //
-// Results are stored to shared memory, too, and are copied to the image as 16-byte vectors.
+// Up to kMaxRowCols columns, a lane has all columns of a row. The number of columns is a constant of
+// the kernel, so the position of a row in its words is one, too: four rows of n bytes have n words,
+// and a lane loads and stores these words, without the bytes of other strips.
+//
+//   four rows of 5 pixels   | a a a a | a b b b | b b c c | c c c d | d d d d |
+//
+// Wider rows are divided into pieces of 16 columns. The last two pieces overlap if the number of
+// columns is not a multiple of 16.
 #pragma once
+
+#include <bit>
 
 #include "image/sliding_window.cuh"
 
@@ -19,21 +27,29 @@ namespace ado::cuda {
 inline constexpr Extent kStripBlock{128};
 inline constexpr int kStripThreads = kStripBlock.x;
 
-inline constexpr std::int64_t kMaxLaneCols = 32;  // columns in the registers of a lane
+inline constexpr std::int64_t kMaxRowCols = 24;   // columns in the registers of a lane
+inline constexpr std::int64_t kMaxLaneCols = 256;  // columns of images that are divided into pieces
+inline constexpr int kPieceWords = 4, kPieceCols = 4 * kPieceWords;
 
-// Calls `visit` with the number of words of a row as a constant.
-template <class Visit>
-auto with_row_words(std::int64_t cols, Visit visit) {
-  return cols <= 4    ? visit(std::integral_constant<int, 1>{})
-         : cols <= 8  ? visit(std::integral_constant<int, 2>{})
-         : cols <= 16 ? visit(std::integral_constant<int, 4>{})
-                      : visit(std::integral_constant<int, 8>{});
+// Words per lane. A power of two, for PackedPixels; the compiler removes words that are not used.
+template <int kCols>
+inline constexpr int kRowWords = kCols > 1 ? std::bit_ceil((kCols + 3U) / 4) : kPieceWords;
+
+// Calls `visit` with the number of columns as a constant, or with 0 if rows are divided into pieces.
+template <int kCols = 1, class Visit>
+auto with_row_cols(std::int64_t cols, const Visit& visit) {
+  if constexpr (kCols > kMaxRowCols)
+    return visit(std::integral_constant<int, 0>{});
+  else
+    return cols <= kCols ? visit(std::integral_constant<int, kCols>{})
+                         : with_row_cols<kCols + 1>(cols, visit);
 }
 
-// Strips of `height` rows in images of `cols` columns. `down`: strips per image.
+// Strips of `height` rows in images of `cols` columns. `down`: strips per image. A block processes
+// `per_block` strips and `pieces` pieces of each.
 struct Strips {
   std::int64_t images, rows, down;
-  int cols, height;
+  int cols, height, pieces, per_block;
 
   ADO_HOST_DEVICE std::int64_t all() const { return images * down; }
 };
@@ -42,54 +58,60 @@ struct Strips {
 inline constexpr MeasuredOnH200 kManyStrips{1 << 16};
 
 // With high strips, fewer rows above and below strips are loaded. With low strips, blocks need less
-// shared memory, and small images have more strips. The bytes per strip were tuned on an H200.
-template <class Routine>
-int max_strip_rows(const Routine& p, const Hardware& gpu) {
-  constexpr std::int64_t kMinRows = 4;
-  const auto cols = static_cast<int>(p.cols());
-  const int bytes = std::max(std::clamp(20 * cols, 90, 200), 12 * cols);
-  return static_cast<int>(std::clamp<std::int64_t>(
-      p.images() * p.rows() / std::max<std::int64_t>(kManyStrips.on(gpu), 1), kMinRows,
-      std::max<std::int64_t>(bytes / cols, kMinRows)));
-}
-
-// The strips of neighbouring lanes begin in different banks if the distance between them is an odd
-// number of words.
-template <class Routine>
+// shared memory, and small images have more strips. The strips of neighbouring lanes should begin in
+// different banks: at a distance of an odd number of words. Lanes with whole rows execute `kUnrolled`
+// iterations at a time.
+template <int kRadius, class Routine>
 Strips strips_of(const Routine& p, const Hardware& gpu) {
+  constexpr int kMinRows = 4, kUnrolled = 4;
   Strips s{.images = p.images(),
            .rows = p.rows(),
            .down = 0,
            .cols = static_cast<int>(p.cols()),
-           .height = 0};
+           .height = 0,
+           .pieces = 1,
+           .per_block = kStripThreads};
   if (s.images == 0 || s.rows == 0 || s.cols == 0) return s;
-  const int most = max_strip_rows(p, gpu);
+  if (s.rows == 1) {  // the same as one column
+    s.rows = p.cols();
+    s.cols = 1;
+  }
+  int most = std::max(200 / s.cols, 14);
+  if (s.cols > kMaxRowCols) {
+    s.pieces = (s.cols + kPieceCols - 1) / kPieceCols;
+    s.per_block = kStripThreads / s.pieces;
+    most = kRadius > 1 ? 20 : 12;
+  }
+  if (const char* e = getenv("ADO_STRIP_ROWS")) most = atoi(e);
+  most = static_cast<int>(std::clamp<std::int64_t>(
+      s.images * s.rows * s.pieces / std::max<std::int64_t>(kManyStrips.on(gpu), 1), kMinRows,
+      most));
+  const auto fits = [&](int h) {
+    return s.cols > 1 && s.cols <= kMaxRowCols ? (h + 2 * kRadius) % kUnrolled == 0
+                                 : h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1);
+  };
   s.height = most;
-  for (int h = most; h > std::max(most - 8, 0); --h)
-    if (h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1)) {
-      s.height = h;
-      break;
-    }
+  while (s.height > kMinRows && !fits(s.height)) --s.height;
   if (s.height > s.rows) s.height = static_cast<int>(s.rows);
   s.down = ceil_div(s.rows, s.height);
   return s;
 }
 
 // Shared memory of a block: the rows of all strips, including the rows above and below them, and
-// the results. A lane reads whole words, which may end after the last row.
-template <int kWords>
+// the results. Lanes also read bytes before the first and after the last row, but do not use them.
 struct StripMemory {
-  int rows_bytes, result_bytes;
+  int before, rows_bytes, result_bytes;
 
-  ADO_HOST_DEVICE StripMemory(const Strips& s, int radius)
-      : rows_bytes(
-            whole_vectors((kStripThreads * s.height + 2 * radius) * s.cols + 4 * kWords + 8)),
-        result_bytes(whole_vectors(kStripThreads * s.height * s.cols)) {}
+  ADO_HOST_DEVICE StripMemory(const Strips& s, int radius, int channels)
+      : before(whole_vectors(radius * s.cols * channels)),
+        rows_bytes(before +
+                   whole_vectors((s.per_block * s.height + 2 * radius + 4) * s.cols * channels)),
+        result_bytes(whole_vectors(s.per_block * s.height * s.cols)) {}
 
  private:
-  // The first byte may have any position within a vector.
+  // The first byte may have any position within a vector, and lanes read up to 12 bytes more.
   ADO_HOST_DEVICE static int whole_vectors(int bytes) {
-    return (bytes + 2 * kVectorBytes) / kVectorBytes * kVectorBytes;
+    return (bytes + 3 * kVectorBytes) / kVectorBytes * kVectorBytes;
   }
 };
 
@@ -97,26 +119,25 @@ struct StripMemory {
 
 template <class Routine>
 const char* why_not_lanes(const Routine& p) {
-  return p.cols() > kMaxLaneCols ? "images have more than 32 columns" : nullptr;
-}
-
-template <class Routine>
-Extent strip_grid(const Routine& p, Extent, const Hardware& gpu) {
-  const Strips s = strips_of(p, gpu);
-  return grid_of(ceil_div(s.all(), kStripThreads), 1);
+  return p.cols() > kMaxLaneCols ? "images have more than 256 columns" : nullptr;
 }
 
 template <class Routine, int kRadius>
+Extent strip_grid(const Routine& p, Extent, const Hardware& gpu) {
+  const Strips s = strips_of<kRadius>(p, gpu);
+  return grid_of(ceil_div(s.all(), s.per_block), 1);
+}
+
+template <class Routine, int kRadius, int kChannels = 1>
 std::size_t strip_shared_bytes(const Routine& p, Extent, const Hardware& gpu) {
-  return with_row_words(p.cols(), [&](auto words) {
-    const StripMemory<words> memory(strips_of(p, gpu), kRadius);
-    return static_cast<std::size_t>(memory.rows_bytes + memory.result_bytes);
-  });
+  const StripMemory memory(strips_of<kRadius>(p, gpu), kRadius, kChannels);
+  return static_cast<std::size_t>(memory.rows_bytes + memory.result_bytes);
 }
 
 template <int kRadius, class Routine>
-const char* why_lanes_slower(const Routine& p, const Hardware& gpu) {
-  if (p.cols() > kNarrowCols) return "rows are wide enough for several lanes";
+const char* why_lanes_slower(const Routine& p, const Hardware& gpu, RowStart start) {
+  if (p.cols() > kMaxRowCols && start == RowStart::kVectors)
+    return "rows are aligned to vectors and wide enough for several lanes";
   const auto shared = static_cast<std::int64_t>(strip_shared_bytes<Routine, kRadius>(p, {}, gpu));
   return gpu.shared_bytes != 0 && shared > gpu.shared_bytes
              ? "the device has too little shared memory for the strips"
@@ -126,33 +147,222 @@ const char* why_lanes_slower(const Routine& p, const Hardware& gpu) {
 // Executed FLOPs of gradients, including the rows above and below the strips.
 template <class Routine, int kRadius>
 double strip_flops(const Routine& p, const Hardware& gpu) {
-  return with_row_words(p.cols(), [&](auto words) {
-    const Strips s = strips_of(p, gpu);
-    const std::int64_t rows = ceil_div(s.height + 2 * kRadius, 2) * 2;
-    return kFlopsOfLength * static_cast<double>(s.all() * rows * 4 * words);
-  });
+  const Strips s = strips_of<kRadius>(p, gpu);
+  const bool whole = s.cols <= kMaxRowCols;
+  const std::int64_t rows = ceil_div(s.height + 2 * kRadius, whole ? 4 : 2) * (whole ? 4 : 2);
+  const std::int64_t cols = whole ? ceil_div(s.cols, 4) * 4 : s.pieces * kPieceCols;
+  return kFlopsOfLength * static_cast<double>(s.all() * rows * cols);
 }
 
 // Requested bytes. A block also loads the rows above its first and below its last strip.
 template <class Routine, int kRadius>
 double strip_bytes(const Routine& p, const Hardware& gpu) {
-  const Strips s = strips_of(p, gpu);
+  const Strips s = strips_of<kRadius>(p, gpu);
   if (s.all() == 0) return 0;
   const std::int64_t rows = s.images * s.rows;
-  return static_cast<double>((2 * rows + 2 * kRadius * (ceil_div(s.all(), kStripThreads) - 1)) *
+  return static_cast<double>((2 * rows + 2 * kRadius * (ceil_div(s.all(), s.per_block) - 1)) *
                              s.cols);
 }
 
 #ifdef __CUDACC__
 
-template <int kWords, class Stage>
+// The strip of a lane. Rows are relative to the first row of the strip.
+struct Strip {
+  int top, loaded;           // rows -top to loaded - 1 are inside the image
+  int height;                // number of rows that are stored
+  const std::uint8_t* from;  // the first byte of row 0, in shared memory
+  std::uint8_t* to;          // the first result of row 0, in shared memory
+
+  __device__ bool has(int row) const { return row >= -top && row < loaded; }
+};
+
+// Four bytes of consecutive words, from byte `first` on.
+template <int kCount>
+__device__ unsigned four_bytes(const unsigned (&words)[kCount], int first) {
+  const int word = first / 4, next = word + 1 < kCount ? word + 1 : word;
+  return first % 4 == 0 ? words[word]
+                        : __funnelshift_r(words[word], words[next], 8 * (first % 4));
+}
+
+// Processes the strip of a lane that has whole rows, four at a time.
+template <int kCols, int kChannels, class Stage>
+class WholeRows {
+  static constexpr int kRadius = Stage::kRadius, kGroup = 4;
+  static constexpr int kWords = kRowWords<kCols>, kUsed = (kCols + 3) / 4;
+  using Row = PackedPixels<kWords>;
+
+ public:
+  static __device__ void process(const Strip& strip, int height, Stage stage) {
+    const std::uint8_t* const first = strip.from - kRadius * kCols * kChannels;
+    std::uint8_t* to = strip.to - 2 * kRadius * kCols;
+    const unsigned in = low_bits(first) % 4, out = low_bits(to) % 4;
+    const auto* from = reinterpret_cast<const unsigned*>(first - in);
+    unsigned next = *from, before = 0;
+#pragma unroll 1
+    for (int base = -kRadius; base < height + kRadius; base += kGroup, to += kGroup * kCols) {
+      unsigned bytes[kCols * kChannels];
+#pragma unroll
+      for (int w = 0; w < kCols * kChannels; ++w) {
+        const unsigned last = next;
+        next = *++from;
+        bytes[w] = __funnelshift_r(last, next, 8 * in);
+      }
+      Row results[kGroup];
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) {
+        PixelsAround<kWords> row = {};
+#pragma unroll
+        for (int w = 0; w < kUsed; ++w)
+          row.at[w + 1] = gray(bytes, i * kCols, 4 * w) & mask(strip, base + i, w);
+        if constexpr (kChannels == 1)
+          results[i] = stage.push(i, row);
+        else
+          results[i] = stage.push(i, row, [&](Row& between, int behind) {
+#pragma unroll
+            for (int w = 0; w < kWords; ++w)
+              between.at[w] &= mask(strip, base + i - behind, w);
+          });
+      }
+      // Bytes are stored at the ends of the strip, and words in between.
+      const int row = base - kRadius;
+      const bool words = row >= 0 && row + kGroup <= strip.height &&
+                         (out == 0 || (row > 0 && row + kGroup < strip.height));
+      if (!words) store_bytes(strip, row, to, before, out, results);
+#pragma unroll
+      for (int w = 0; w < kCols; ++w) {
+        const unsigned now = packed(results, 4 * w);
+        if (words)
+          reinterpret_cast<unsigned*>(to - out)[w] = __funnelshift_l(before, now, 8 * out);
+        before = now;
+      }
+    }
+  }
+
+ private:
+  // Mask of the pixels of a word that are inside the image.
+  static __device__ unsigned mask(const Strip& strip, int row, int word) {
+    return strip.has(row) ? first_pixels(kCols - 4 * word) : 0;
+  }
+
+  // Stores the rows that are inside the strip, and the last `out` bytes of the word before them, which
+  // words that were stored before do not contain.
+  static __device__ void store_bytes(const Strip& strip, int row, std::uint8_t* to, unsigned before,
+                                     int out, const Row (&rows)[kGroup]) {
+#pragma unroll
+    for (int i = 1; i < 4; ++i)
+      if (row > 0 && row < strip.height && i <= out)
+        to[-i] = static_cast<std::uint8_t>(before >> (8 * (4 - i)));
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i)
+      if (row + i >= 0 && row + i < strip.height)
+#pragma unroll
+        for (int col = 0; col < kCols; ++col)
+          to[i * kCols + col] = static_cast<std::uint8_t>(rows[i].at[col / 4] >> (8 * (col % 4)));
+  }
+
+  // Four pixels of a row, from column `col` on. `first`: the first pixel of the row in `bytes`.
+  static __device__ unsigned gray(const unsigned (&bytes)[kCols * kChannels], int first, int col) {
+    if constexpr (kChannels == 1) {
+      return four_bytes(bytes, first + col);
+    } else {
+      unsigned of[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int byte = (first + col + i) * kChannels;
+        of[i] = col + i >= kCols ? 0
+                : byte % 4 == 1  ? luminance<1>(bytes[byte / 4])
+                                 : luminance(four_bytes(bytes, byte));
+      }
+      return pack(of[0], of[1], of[2], of[3]);
+    }
+  }
+
+  // Four bytes of consecutive rows, from byte `first` on.
+  static __device__ unsigned packed(const Row (&rows)[kGroup], int first) {
+    constexpr unsigned kAppended[] = {0, 0x6540, 0x5410, 0x4210};  // to the first bytes of a word
+    unsigned word = four_bytes(rows[first / kCols].at, first % kCols);
+#pragma unroll
+    for (int row = 1; row < kGroup; ++row) {
+      const int filled = row * kCols - first % kCols;
+      if (filled < 4) word = __byte_perm(word, rows[first / kCols + row].at[0], kAppended[filled]);
+    }
+    return word;
+  }
+};
+
+// Processes a strip of pixels that are neighbours in memory and have no others around them: a part of
+// an image of one column. The filters are symmetric, so this is also a part of an image of one row.
+template <class Stage>
+__device__ void process_line(const Strip& strip, int height, typename Stage::Options options) {
+  const unsigned shift = 8 * low_bits(strip.from);
+  const auto* from = reinterpret_cast<const unsigned*>(strip.from - 4 - low_bits(strip.from) % 4);
+  const bool aligned = low_bits(strip.to) % 4 == 0;
+#pragma unroll 1
+  for (int base = 0; base < height; base += kPieceCols, from += kPieceWords) {
+    PixelsAround<kPieceWords> row;
+#pragma unroll
+    for (int w = 0; w < kPieceWords + 2; ++w) {
+      row.at[w] = __funnelshift_r(from[w], from[w + 1], shift);
+      const int pixel = base + 4 * (w - 1);
+      if (pixel < -strip.top || pixel + 4 > strip.loaded)
+        row.at[w] &= first_pixels(strip.loaded - pixel) & ~first_pixels(-strip.top - pixel);
+    }
+    Stage stage(1, options);
+    PackedPixels<kPieceWords> result = stage.push(0, row);
+#pragma unroll
+    for (int i = 1; i <= Stage::kRadius; ++i) result = stage.push(i, {});
+    std::uint8_t* const to = strip.to + base;
+#pragma unroll
+    for (int w = 0; w < kPieceWords; ++w)
+      if (aligned && base + 4 * w + 4 <= strip.height) {
+        reinterpret_cast<unsigned*>(to)[w] = result.at[w];
+      } else {
+#pragma unroll
+        for (int i = 4 * w; i < 4 * w + 4; ++i)
+          if (base + i < strip.height)
+            to[i] = static_cast<std::uint8_t>(result.at[w] >> (8 * (i % 4)));
+      }
+  }
+}
+
+// Processes the strip of a lane that has 16 columns.
+template <class Stage>
+__device__ void process_piece(const Strip& strip, int cols, int col, int height, Stage stage) {
+  constexpr int kRadius = Stage::kRadius;
+  const std::uint8_t* from = strip.from + col - 4 - kRadius * cols;
+  std::uint8_t* to = strip.to + col - 2 * kRadius * cols;
+  const unsigned left = col == 0 ? 0 : 0xffffffff, right = first_pixels(cols - col - kPieceCols);
+#pragma unroll 1
+  for (int base = -kRadius; base < height + kRadius; base += 2) {
+#pragma unroll
+    for (int step = 0; step < 2; ++step, from += cols, to += cols) {
+      const unsigned inside = strip.has(base + step) ? 0xffffffff : 0;
+      const auto* const words = reinterpret_cast<const unsigned*>(from - low_bits(from) % 4);
+      PixelsAround<kPieceWords> pixels;
+#pragma unroll
+      for (int w = 0; w < kPieceWords + 2; ++w)
+        pixels.at[w] = __funnelshift_r(words[w], words[w + 1], 8 * low_bits(from)) & inside;
+      pixels.at[0] &= left;
+      pixels.at[kPieceWords + 1] &= right;
+      const PackedPixels<kPieceWords> result = stage.push(step, pixels);
+      const int row = base + step - kRadius;
+      if (row < 0 || row >= strip.height) continue;
+#pragma unroll
+      for (int i = 0; i < kPieceCols; ++i)
+        to[i] = static_cast<std::uint8_t>(result.at[i / 4] >> (8 * (i % 4)));
+    }
+  }
+}
+
+// kCols: as in with_row_cols.
+template <int kCols, int kChannels, class Stage>
 __global__ void __launch_bounds__(kStripThreads)
     lane_per_row(const std::uint8_t* in, std::uint8_t* out, Strips strips,
                  typename Stage::Options options) {
   constexpr int kRadius = Stage::kRadius;
   extern __shared__ uint4 shared[];
-  auto* const tile = reinterpret_cast<std::uint8_t*>(shared);
-  const int cols = strips.cols, thread = static_cast<int>(threadIdx.x);
+  const int cols = kCols > 0 ? kCols : strips.cols, row_bytes = cols * kChannels;
+  const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t all_rows = strips.images * strips.rows;
   // Rows are counted across images. The block stores rows [first, last) and loads [begin, end).
   const auto first_row = [&](std::int64_t strip) {
@@ -160,68 +370,50 @@ __global__ void __launch_bounds__(kStripThreads)
     const std::int64_t image = divide(strip, strips.down);
     return image * strips.rows + (strip - image * strips.down) * strips.height;
   };
-  const std::int64_t first_strip = block_x() * kStripThreads;
-  const std::int64_t first = first_row(first_strip), last = first_row(first_strip + kStripThreads);
+  const std::int64_t first_strip = block_x() * strips.per_block;
+  const std::int64_t first = first_row(first_strip),
+                     last = first_row(first_strip + strips.per_block);
   const std::int64_t begin = max(first - kRadius, std::int64_t{0}),
                      end = min(last + kRadius, all_rows);
 
   // The tile begins with an aligned vector. Bytes after the end of the array are not read.
-  const std::uint8_t* const from = in + begin * cols;
-  const int in_offset = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % kVectorBytes);
-  const int in_bytes = static_cast<int>((end - begin) * cols) + in_offset;
-  const auto* const vectors = reinterpret_cast<const uint4*>(from - in_offset);
+  const StripMemory memory(strips, kRadius, kChannels);
+  auto* const tile = reinterpret_cast<std::uint8_t*>(shared) + memory.before;
+  const std::uint8_t* const from = in + begin * row_bytes;
+  const int in_offset = static_cast<int>(low_bits(from) % kVectorBytes);
+  const int in_bytes = static_cast<int>((end - begin) * row_bytes) + in_offset;
 #pragma unroll 4
-  for (int i = thread; i < in_bytes / kVectorBytes; i += kStripThreads) shared[i] = vectors[i];
+  for (int i = thread * kVectorBytes; i + kVectorBytes <= in_bytes;
+       i += kStripThreads * kVectorBytes)
+    copy_vector_async(shared_address(tile + i), from - in_offset + i, kVectorBytes);
   const int tail = in_bytes / kVectorBytes * kVectorBytes + thread;
   if (tail >= in_offset && tail < in_bytes) tile[tail] = from[tail - in_offset];
-  const StripMemory<kWords> memory(strips, kRadius);
-  std::uint8_t* const results = tile + memory.rows_bytes;
+  std::uint8_t* const results = reinterpret_cast<std::uint8_t*>(shared) + memory.rows_bytes;
   std::uint8_t* const to = out + first * cols;
-  const int out_offset = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) % kVectorBytes);
-  const bool by_words = (cols | out_offset) % 4 == 0;
+  const int out_offset = static_cast<int>(low_bits(to) % kVectorBytes);
+  commit_copies();
+  wait_for_copies<0>();
   __syncthreads();
 
-  const std::int64_t strip = first_strip + thread;
-  if (strip < strips.all()) {
-    const std::int64_t row = first_row(strip);  // counted across images
+  // The strips of neighbouring lanes are neighbours.
+  const int piece = kCols > 0 ? 0 : thread / strips.per_block;
+  const std::int64_t strip = first_strip + thread - piece * strips.per_block;
+  if (strip < strips.all() && piece < strips.pieces) {
+    const std::int64_t row = first_row(strip);
     const std::int64_t image = divide(strip, strips.down);
-    const int top = clamp_distance(row - image * strips.rows);  // rows of the image above the strip
     const int below = clamp_distance((image + 1) * strips.rows - row);
-    const int height = min(strips.height, below);
-    const int loaded = min(strips.height + kRadius, below);
-    int at = in_offset + static_cast<int>(row - kRadius - begin) * cols;
-    int result = out_offset + static_cast<int>(row - first) * cols;
-    unsigned mask[kWords];
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) mask[w] = first_pixels(cols - 4 * w);
-    Stage stage(1, options);
-#pragma unroll 1
-    for (int base = -kRadius; base < strips.height + kRadius; base += 2) {
-#pragma unroll
-      for (int step = 0; step < 2; ++step, at += cols) {
-        const int index = base + step;  // of the loaded row, relative to the first row of the strip
-        PixelsAround<kWords> pixels = {};
-        if (index >= -top && index < loaded) {
-          const auto* const words = reinterpret_cast<const unsigned*>(tile + at / 4 * 4);
-#pragma unroll
-          for (int w = 0; w < kWords; ++w)
-            pixels.at[w + 1] = __funnelshift_r(words[w], words[w + 1], 8 * (at % 4)) & mask[w];
-        }
-        const PackedPixels<kWords> pushed = stage.push(step, pixels);
-        if (index < kRadius || index - kRadius >= height) continue;
-#pragma unroll
-        for (int w = 0; w < kWords; ++w) {
-          if (by_words) {
-            if (4 * w < cols) *reinterpret_cast<unsigned*>(results + result + 4 * w) = pushed.at[w];
-          } else {
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-              if (4 * w + i < cols)
-                results[result + 4 * w + i] = static_cast<std::uint8_t>(pushed.at[w] >> (8 * i));
-          }
-        }
-        result += cols;
-      }
+    const Strip own{.top = clamp_distance(row - image * strips.rows),
+                    .loaded = below,
+                    .height = min(strips.height, below),
+                    .from = tile + in_offset + static_cast<int>(row - begin) * row_bytes,
+                    .to = results + out_offset + static_cast<int>(row - first) * cols};
+    if constexpr (kCols == 1 && kChannels == 1) {
+      process_line<Stage>(own, strips.height, options);
+    } else if constexpr (kCols > 0) {
+      WholeRows<kCols, kChannels, Stage>::process(own, strips.height, Stage(1, options));
+    } else {
+      const int col = min(piece * kPieceCols, cols - kPieceCols);
+      process_piece(own, cols, col, strips.height, Stage(1, options));
     }
   }
   __syncthreads();
@@ -238,6 +430,16 @@ __global__ void __launch_bounds__(kStripThreads)
   if (out_offset + thread < before) to[thread] = results[out_offset + thread];
   const int after = max(whole_end * kVectorBytes, before) + thread;
   if (after < out_end) to[after - out_offset] = results[after];
+}
+
+// Launches lane_per_row for images of kChannels channels.
+template <int kChannels, template <int> class Stage, class Routine>
+void run_strips(const Routine& p, const Array& in, const Launch& go) {
+  const Strips strips = strips_of<Stage<1>::kRadius>(p, go.hardware);
+  with_row_cols(strips.cols, [&](auto cols) {
+    launch(go, lane_per_row<cols, kChannels, Stage<kRowWords<cols>>>, in.as<const std::uint8_t>(),
+           p.out.template as<std::uint8_t>(), strips, {});
+  });
 }
 
 #endif

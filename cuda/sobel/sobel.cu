@@ -252,15 +252,12 @@ constexpr Variant<Sobel> kVariants[] = {
      .why_not = why_not_lanes<Sobel>,
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},
-     .grid = strip_grid<Sobel>,
+     .grid = strip_grid<Sobel, kRadius>,
      .shared_bytes = strip_shared_bytes<Sobel, kRadius>,
      .flops = strip_flops<Sobel, kRadius>,
      .bytes = strip_bytes<Sobel, kRadius>,
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       with_row_words(p.cols(), [&](auto words) {
-         launch(go, lane_per_row<words, SobelStage<words>>, p.gray.as<const std::uint8_t>(),
-                p.out.as<std::uint8_t>(), strips_of(p, go.hardware), {});
-       });
+       run_strips<1, SobelStage>(p, p.gray, go);
      })},
 };
 
