@@ -142,11 +142,11 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .why_not = why_not_blur_lanes,
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},
-     .grid = strip_grid<GaussianBlur, kRadius>,
-     .shared_bytes = strip_shared_bytes<GaussianBlur, kRadius>,
-     .bytes = strip_bytes<GaussianBlur, kRadius>,
+     .grid = strip_grid<GaussianBlur>,
+     .shared_bytes = strip_shared_bytes<GaussianBlur>,
+     .bytes = strip_bytes<GaussianBlur>,
      .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       run_strips<1, GaussianStage>(p, p.gray, go);
+       run_strips<1, kMaxRowCols, GaussianStage>(p, p.gray, go);
      })},
 };
 

@@ -27,22 +27,23 @@ namespace ado::cuda {
 inline constexpr Extent kStripBlock{128};
 inline constexpr int kStripThreads = kStripBlock.x;
 
-inline constexpr std::int64_t kMaxRowCols = 24;   // columns in the registers of a lane
-inline constexpr std::int64_t kMaxLaneCols = 256;  // columns of images that are divided into pieces
+inline constexpr int kMaxRowCols = 24;    // columns in the registers of a lane
+inline constexpr int kMaxLaneCols = 256;  // columns of images that are divided into pieces
 inline constexpr int kPieceWords = 4, kPieceCols = 4 * kPieceWords;
 
 // Words per lane. A power of two, for PackedPixels; the compiler removes words that are not used.
 template <int kCols>
 inline constexpr int kRowWords = kCols > 1 ? std::bit_ceil((kCols + 3U) / 4) : kPieceWords;
 
-// Calls `visit` with the number of columns as a constant, or with 0 if rows are divided into pieces.
-template <int kCols = 1, class Visit>
-auto with_row_cols(std::int64_t cols, const Visit& visit) {
-  if constexpr (kCols > kMaxRowCols)
-    return visit(std::integral_constant<int, 0>{});
+// Calls `visit` with the number of columns as a constant, or with 0 if they are more than kMaxCols.
+template <int kMaxCols, int kCols = 1, class Visit>
+void with_row_cols(int cols, const Visit& visit) {
+  if constexpr (kCols > kMaxCols)
+    visit(std::integral_constant<int, 0>{});
+  else if (cols <= kCols)
+    visit(std::integral_constant<int, kCols>{});
   else
-    return cols <= kCols ? visit(std::integral_constant<int, kCols>{})
-                         : with_row_cols<kCols + 1>(cols, visit);
+    with_row_cols<kMaxCols, kCols + 1>(cols, visit);
 }
 
 // Strips of `height` rows in images of `cols` columns. `down`: strips per image. A block processes
@@ -57,13 +58,21 @@ struct Strips {
 // Strips, and thus lanes, that keep all multiprocessors busy.
 inline constexpr MeasuredOnH200 kManyStrips{1 << 16};
 
+template <class Routine>
+int channels_of(const Routine& p) {
+  if constexpr (requires { p.channels(); })
+    return p.channels();
+  else
+    return 1;
+}
+
 // With high strips, fewer rows above and below strips are loaded. With low strips, blocks need less
 // shared memory, and small images have more strips. The strips of neighbouring lanes should begin in
 // different banks: at a distance of an odd number of words. Lanes with whole rows execute `kUnrolled`
 // iterations at a time.
-template <int kRadius, class Routine>
+template <class Routine>
 Strips strips_of(const Routine& p, const Hardware& gpu) {
-  constexpr int kMinRows = 4, kUnrolled = 4;
+  constexpr int kRadius = Routine::kHalo, kMinRows = 4, kUnrolled = 4;
   Strips s{.images = p.images(),
            .rows = p.rows(),
            .down = 0,
@@ -76,7 +85,7 @@ Strips strips_of(const Routine& p, const Hardware& gpu) {
     s.rows = p.cols();
     s.cols = 1;
   }
-  int most = std::max(200 / s.cols, 14);
+  int most = std::max(400 / (s.cols * (channels_of(p) + 1)), 14);
   if (s.cols > kMaxRowCols) {
     s.pieces = (s.cols + kPieceCols - 1) / kPieceCols;
     s.per_block = kStripThreads / s.pieces;
@@ -119,49 +128,56 @@ struct StripMemory {
 
 template <class Routine>
 const char* why_not_lanes(const Routine& p) {
-  return p.cols() > kMaxLaneCols ? "images have more than 256 columns" : nullptr;
+  return p.cols() > kMaxLaneCols && p.rows() > 1 ? "images have more than 256 columns" : nullptr;
 }
 
-template <class Routine, int kRadius>
+template <class Routine>
 Extent strip_grid(const Routine& p, Extent, const Hardware& gpu) {
-  const Strips s = strips_of<kRadius>(p, gpu);
+  const Strips s = strips_of(p, gpu);
   return grid_of(ceil_div(s.all(), s.per_block), 1);
 }
 
-template <class Routine, int kRadius, int kChannels = 1>
+template <class Routine>
 std::size_t strip_shared_bytes(const Routine& p, Extent, const Hardware& gpu) {
-  const StripMemory memory(strips_of<kRadius>(p, gpu), kRadius, kChannels);
+  const StripMemory memory(strips_of(p, gpu), Routine::kHalo, channels_of(p));
   return static_cast<std::size_t>(memory.rows_bytes + memory.result_bytes);
 }
 
-template <int kRadius, class Routine>
-const char* why_lanes_slower(const Routine& p, const Hardware& gpu, RowStart start) {
-  if (p.cols() > kMaxRowCols && start == RowStart::kVectors)
-    return "rows are aligned to vectors and wide enough for several lanes";
-  const auto shared = static_cast<std::int64_t>(strip_shared_bytes<Routine, kRadius>(p, {}, gpu));
-  return gpu.shared_bytes != 0 && shared > gpu.shared_bytes
+template <class Routine>
+const char* why_strips_do_not_fit(const Routine& p, const Hardware& gpu) {
+  const auto shared = strip_shared_bytes(p, {}, gpu);
+  return gpu.shared_bytes != 0 && static_cast<std::int64_t>(shared) > gpu.shared_bytes
              ? "the device has too little shared memory for the strips"
              : nullptr;
 }
 
+template <class Routine>
+const char* why_lanes_slower(const Routine& p, const Hardware& gpu, RowStart start) {
+  if (p.cols() > kMaxRowCols && p.rows() > 1 && start == RowStart::kVectors)
+    return "rows are aligned to vectors and wide enough for several lanes";
+  return why_strips_do_not_fit(p, gpu);
+}
+
 // Executed FLOPs of gradients, including the rows above and below the strips.
-template <class Routine, int kRadius>
+template <class Routine>
 double strip_flops(const Routine& p, const Hardware& gpu) {
-  const Strips s = strips_of<kRadius>(p, gpu);
-  const bool whole = s.cols <= kMaxRowCols;
-  const std::int64_t rows = ceil_div(s.height + 2 * kRadius, whole ? 4 : 2) * (whole ? 4 : 2);
-  const std::int64_t cols = whole ? ceil_div(s.cols, 4) * 4 : s.pieces * kPieceCols;
+  const Strips s = strips_of(p, gpu);
+  if (s.all() == 0) return 0;
+  const bool line = s.cols == 1 && channels_of(p) == 1, whole = s.cols <= kMaxRowCols;
+  const std::int64_t group = line ? kPieceCols : whole ? 4 : 2;
+  const std::int64_t rows = ceil_div(s.height + (line ? 0 : 2 * Routine::kHalo), group) * group;
+  const std::int64_t cols = line ? 1 : whole ? ceil_div(s.cols, 4) * 4 : s.pieces * kPieceCols;
   return kFlopsOfLength * static_cast<double>(s.all() * rows * cols);
 }
 
 // Requested bytes. A block also loads the rows above its first and below its last strip.
-template <class Routine, int kRadius>
+template <class Routine>
 double strip_bytes(const Routine& p, const Hardware& gpu) {
-  const Strips s = strips_of<kRadius>(p, gpu);
+  const Strips s = strips_of(p, gpu);
   if (s.all() == 0) return 0;
-  const std::int64_t rows = s.images * s.rows;
-  return static_cast<double>((2 * rows + 2 * kRadius * (ceil_div(s.all(), s.per_block) - 1)) *
-                             s.cols);
+  const std::int64_t rows = s.images * s.rows,
+                     halo = 2 * Routine::kHalo * (ceil_div(s.all(), s.per_block) - 1);
+  return static_cast<double>(((rows + halo) * channels_of(p) + rows) * s.cols);
 }
 
 #ifdef __CUDACC__
@@ -432,13 +448,14 @@ __global__ void __launch_bounds__(kStripThreads)
   if (after < out_end) to[after - out_offset] = results[after];
 }
 
-// Launches lane_per_row for images of kChannels channels.
-template <int kChannels, template <int> class Stage, class Routine>
+// Launches lane_per_row for images of kChannels channels. Lanes have up to kMaxCols columns.
+template <int kChannels, int kMaxCols, template <int> class Stage, class Routine>
 void run_strips(const Routine& p, const Array& in, const Launch& go) {
-  const Strips strips = strips_of<Stage<1>::kRadius>(p, go.hardware);
-  with_row_cols(strips.cols, [&](auto cols) {
-    launch(go, lane_per_row<cols, kChannels, Stage<kRowWords<cols>>>, in.as<const std::uint8_t>(),
-           p.out.template as<std::uint8_t>(), strips, {});
+  const Strips strips = strips_of(p, go.hardware);
+  with_row_cols<kMaxCols>(strips.cols, [&](auto cols) {
+    if constexpr (cols > 0 || kChannels == 1)  // colour images are not divided into pieces
+      launch(go, lane_per_row<cols, kChannels, Stage<kRowWords<cols>>>, in.as<const std::uint8_t>(),
+             p.out.template as<std::uint8_t>(), strips, {});
   });
 }
 

@@ -252,12 +252,12 @@ constexpr Variant<Sobel> kVariants[] = {
      .why_not = why_not_lanes<Sobel>,
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},
-     .grid = strip_grid<Sobel, kRadius>,
-     .shared_bytes = strip_shared_bytes<Sobel, kRadius>,
-     .flops = strip_flops<Sobel, kRadius>,
-     .bytes = strip_bytes<Sobel, kRadius>,
+     .grid = strip_grid<Sobel>,
+     .shared_bytes = strip_shared_bytes<Sobel>,
+     .flops = strip_flops<Sobel>,
+     .bytes = strip_bytes<Sobel>,
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       run_strips<1, SobelStage>(p, p.gray, go);
+       run_strips<1, kMaxRowCols, SobelStage>(p, p.gray, go);
      })},
 };
 
