@@ -192,8 +192,13 @@ struct Bands {
 // Bands of at most the given height.
 template <class Shape, class Routine>
 Bands bands_of_height(const Routine& p, std::int64_t height) {
-  Bands b{
-      .images = p.images(), .rows = p.rows(), .cols = p.cols(), .lanes = 0, .down = 0, .height = 0, .skipped = 0};
+  Bands b{.images = p.images(),
+          .rows = p.rows(),
+          .cols = p.cols(),
+          .lanes = 0,
+          .down = 0,
+          .height = 0,
+          .skipped = 0};
   if (b.images == 0 || b.rows == 0 || b.cols == 0) return b;
   b.lanes = std::max<std::int64_t>(ceil_div(b.cols, Shape::kPixels) + Shape::kSeparators,
                                    Shape::kMinLanes);

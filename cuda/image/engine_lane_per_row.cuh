@@ -8,9 +8,9 @@
 //   shared memory   | row 0 | row 1 | ... | row h-1 | row h | row h+1 | ...
 //                   | strip of lane 0               | strip of lane 1 ...
 //
-// Up to kMaxRowCols columns, a lane has all columns of a row. The number of columns is a constant of
-// the kernel, so the position of a row in its words is one, too: four rows of n bytes have n words,
-// and a lane loads and stores these words, without the bytes of other strips.
+// Up to kMaxRowCols columns, a lane has all columns of a row. The number of columns is a constant
+// of the kernel, so the position of a row in its words is one, too: four rows of n bytes have n
+// words, and a lane loads and stores these words, without the bytes of other strips.
 //
 //   four rows of 5 pixels   | a a a a | a b b b | b b c c | c c c d | d d d d |
 //
@@ -67,9 +67,9 @@ int channels_of(const Routine& p) {
 }
 
 // With high strips, fewer rows above and below strips are loaded. With low strips, blocks need less
-// shared memory, and small images have more strips. The strips of neighbouring lanes should begin in
-// different banks: at a distance of an odd number of words. Lanes with whole rows execute `kUnrolled`
-// iterations at a time.
+// shared memory, and small images have more strips. The strips of neighbouring lanes should begin
+// in different banks: at a distance of an odd number of words. Lanes with whole rows execute
+// `kUnrolled` iterations at a time.
 template <class Routine>
 Strips strips_of(const Routine& p, const Hardware& gpu) {
   constexpr int kRadius = Routine::kHalo, kMinRows = 4, kUnrolled = 4;
@@ -96,8 +96,9 @@ Strips strips_of(const Routine& p, const Hardware& gpu) {
       s.images * s.rows * s.pieces / std::max<std::int64_t>(kManyStrips.on(gpu), 1), kMinRows,
       most));
   const auto fits = [&](int h) {
-    return s.cols > 1 && s.cols <= kMaxRowCols ? (h + 2 * kRadius) % kUnrolled == 0
-                                 : h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1);
+    return s.cols > 1 && s.cols <= kMaxRowCols
+               ? (h + 2 * kRadius) % kUnrolled == 0
+               : h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1);
   };
   s.height = most;
   while (s.height > kMinRows && !fits(s.height)) --s.height;
@@ -196,8 +197,7 @@ struct Strip {
 template <int kCount>
 __device__ unsigned four_bytes(const unsigned (&words)[kCount], int first) {
   const int word = first / 4, next = word + 1 < kCount ? word + 1 : word;
-  return first % 4 == 0 ? words[word]
-                        : __funnelshift_r(words[word], words[next], 8 * (first % 4));
+  return first % 4 == 0 ? words[word] : __funnelshift_r(words[word], words[next], 8 * (first % 4));
 }
 
 // Processes the strip of a lane that has whole rows, four at a time.
@@ -235,8 +235,7 @@ class WholeRows {
         else
           results[i] = stage.push(i, row, [&](Row& between, int behind) {
 #pragma unroll
-            for (int w = 0; w < kWords; ++w)
-              between.at[w] &= mask(strip, base + i - behind, w);
+            for (int w = 0; w < kWords; ++w) between.at[w] &= mask(strip, base + i - behind, w);
           });
       }
       // Bytes are stored at the ends of the strip, and words in between.
@@ -247,8 +246,7 @@ class WholeRows {
 #pragma unroll
       for (int w = 0; w < kCols; ++w) {
         const unsigned now = packed(results, 4 * w);
-        if (words)
-          reinterpret_cast<unsigned*>(to - out)[w] = __funnelshift_l(before, now, 8 * out);
+        if (words) reinterpret_cast<unsigned*>(to - out)[w] = __funnelshift_l(before, now, 8 * out);
         before = now;
       }
     }
@@ -260,8 +258,8 @@ class WholeRows {
     return strip.has(row) ? first_pixels(kCols - 4 * word) : 0;
   }
 
-  // Stores the rows that are inside the strip, and the last `out` bytes of the word before them, which
-  // words that were stored before do not contain.
+  // Stores the rows that are inside the strip, and the last `out` bytes of the word before them,
+  // which words that were stored before do not contain.
   static __device__ void store_bytes(const Strip& strip, int row, std::uint8_t* to, unsigned before,
                                      int out, const Row (&rows)[kGroup]) {
 #pragma unroll
@@ -306,8 +304,9 @@ class WholeRows {
   }
 };
 
-// Processes a strip of pixels that are neighbours in memory and have no others around them: a part of
-// an image of one column. The filters are symmetric, so this is also a part of an image of one row.
+// Processes a strip of pixels that are neighbours in memory and have no others around them: a part
+// of an image of one column. The filters are symmetric, so this is also a part of an image of one
+// row.
 template <class Stage>
 __device__ void process_line(const Strip& strip, int height, typename Stage::Options options) {
   const unsigned shift = 8 * low_bits(strip.from);

@@ -72,16 +72,16 @@ __device__ void shared_words(std::uint32_t from, unsigned* to) {
   }
 }
 
-// Calls `visit` with `number`, which is less than the power of two kCount, as a constant. All lanes
-// of a warp have the same number, so the vote makes the branch uniform.
+// Calls `visit` with `number` modulo kCount, a power of two, as a constant. If a warp has several
+// numbers, it executes the branches one after another.
 template <int kCount, int kFirst = 0, class Visit>
-__device__ void with_uniform(unsigned number, const Visit& visit) {
+__device__ void with_number(unsigned number, const Visit& visit) {
   if constexpr (kCount == 1)
     visit(std::integral_constant<int, kFirst>{});
   else if ((number & (kCount / 2)) != 0)
-    with_uniform<kCount / 2, kFirst + kCount / 2>(number, visit);
+    with_number<kCount / 2, kFirst + kCount / 2>(number, visit);
   else
-    with_uniform<kCount / 2, kFirst>(number, visit);
+    with_number<kCount / 2, kFirst>(number, visit);
 }
 
 // Copies a vector to shared memory. If `exists` is false, it writes zeros and does not read. With a
@@ -304,10 +304,11 @@ class RowSource {
 #pragma unroll
         for (int w = 0; w < kAllWords; ++w) words[w] = shared_word(from + 4 * w);
       } else {
-        // kVector words per load. Lanes that load single words use at most half of the banks. Inside
-        // a row, the first word has the same position in the vectors of all lanes.
-        constexpr int kVector = kPlace == Place::kInside && Shape::kHaloWords && kWords == 4 ? kOwnWords : 1;
-        with_uniform<kVector>(from / 4, [&](auto first) {
+        // kVector words per load. Lanes that load single words use at most half of the banks.
+        // Inside a row, the first word has the same position in the vectors of all lanes.
+        constexpr int kVector =
+            kPlace == Place::kInside && Shape::kHaloWords && kWords == 4 ? kOwnWords : 1;
+        with_number<kVector>(from / 4, [&](auto first) {
           constexpr int kFirst = decltype(first)::value;
           constexpr int kLoaded = (kFirst + kAllWords + kVector) / kVector * kVector;
           unsigned aligned[kLoaded];
@@ -512,13 +513,14 @@ class RowStore {
     } else {
       const int late = static_cast<int>(-reinterpret_cast<std::uintptr_t>(to_) % kPixels);
       if constexpr (kPlace == Place::kInside && kWords == 4) {
-        with_uniform<kWords>(late / 4, [&](auto words) {
+        with_number<kWords>(late / 4, [&](auto words) {
           const PackedPixels<kWords> moved = move_left<decltype(words)::value>(pixels, late);
           if (stores) store_pixels<kWords>(to_ + late, moved);
         });
       } else {
         const PackedPixels<kWords> moved = move_left(pixels, late);
-        if (stores && (kPlace == Place::kInside || late <= whole_)) store_pixels<kWords>(to_ + late, moved);
+        if (stores && (kPlace == Place::kInside || late <= whole_))
+          store_pixels<kWords>(to_ + late, moved);
         if (kPlace != Place::kInside && stores && at_edge_) {
           if (kPlace == Place::kAnywhere && first_in_row_ && end_ < late)
             store_short(to_, pixels, end_);
@@ -564,8 +566,8 @@ class RowStore {
     PackedPixels<kWords> moved;
 #pragma unroll
     for (int w = 0; w < kWords; ++w)
-      moved.at[w] =
-          kBytes ? __funnelshift_r(both[w + kMoved], both[w + kMoved + 1], 8 * count) : both[w + kMoved];
+      moved.at[w] = kBytes ? __funnelshift_r(both[w + kMoved], both[w + kMoved + 1], 8 * count)
+                           : both[w + kMoved];
     return moved;
   }
 
