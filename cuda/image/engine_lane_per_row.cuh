@@ -30,10 +30,13 @@ inline constexpr int kStripThreads = kStripBlock.x;
 inline constexpr int kMaxRowCols = 24;    // columns in the registers of a lane
 inline constexpr int kMaxLaneCols = 256;  // columns of images that are divided into pieces
 inline constexpr int kPieceWords = 4, kPieceCols = 4 * kPieceWords;
+inline constexpr int kLineWords = 8;  // of the stage of an image of one column
 
 // Words per lane. A power of two, for PackedPixels; the compiler removes words that are not used.
 template <int kCols>
-inline constexpr int kRowWords = kCols > 1 ? std::bit_ceil((kCols + 3U) / 4) : kPieceWords;
+inline constexpr int kRowWords = kCols > 1    ? std::bit_ceil((kCols + 3U) / 4)
+                                 : kCols == 1 ? kLineWords
+                                              : kPieceWords;
 
 // Calls `visit` with the number of columns as a constant, or with 0 if they are more than kMaxCols.
 template <int kMaxCols, int kCols = 1, class Visit>
@@ -114,8 +117,9 @@ struct StripMemory {
 
   ADO_HOST_DEVICE StripMemory(const Strips& s, int radius, int channels)
       : before(whole_vectors(radius * s.cols * channels)),
-        rows_bytes(before +
-                   whole_vectors((s.per_block * s.height + 2 * radius + 4) * s.cols * channels)),
+        rows_bytes(before + whole_vectors((s.per_block * s.height + 2 * radius +
+                                           (s.cols == 1 ? kPieceCols + 4 : 4)) *
+                                          s.cols * channels)),
         result_bytes(whole_vectors(s.per_block * s.height * s.cols)) {}
 
  private:
@@ -164,7 +168,7 @@ template <class Routine>
 double strip_flops(const Routine& p, const Hardware& gpu) {
   const Strips s = strips_of(p, gpu);
   if (s.all() == 0) return 0;
-  const bool line = s.cols == 1 && channels_of(p) == 1, whole = s.cols <= kMaxRowCols;
+  const bool line = s.cols == 1, whole = s.cols <= kMaxRowCols;
   const std::int64_t group = line ? kPieceCols : whole ? 4 : 2;
   const std::int64_t rows = ceil_div(s.height + (line ? 0 : 2 * Routine::kHalo), group) * group;
   const std::int64_t cols = line ? 1 : whole ? ceil_div(s.cols, 4) * 4 : s.pieces * kPieceCols;
@@ -200,6 +204,38 @@ __device__ unsigned four_bytes(const unsigned (&words)[kCount], int first) {
   return first % 4 == 0 ? words[word] : __funnelshift_r(words[word], words[next], 8 * (first % 4));
 }
 
+// Four gray pixels, from pixel `first` of consecutive words on. Only `count` of them are needed.
+template <int kChannels, int kCount>
+__device__ unsigned four_gray(const unsigned (&words)[kCount], int first, int count = 4) {
+  if constexpr (kChannels == 1) {
+    return four_bytes(words, first);
+  } else {
+    unsigned of[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int byte = (first + i) * kChannels;
+      of[i] = i >= count      ? 0
+              : byte % 4 == 1 ? luminance<1>(words[byte / 4])
+                              : luminance(four_bytes(words, byte));
+    }
+    return pack(of[0], of[1], of[2], of[3]);
+  }
+}
+
+// Pushes a row of pixels. `mask(behind, word)`: the pixels of a word that are inside the image, in
+// the row that is `behind` rows behind. Two filters need it between them.
+template <int kChannels, class Stage, int kWords, class Mask>
+__device__ PackedPixels<kWords> push_row(Stage& stage, int step, const PixelsAround<kWords>& row,
+                                         const Mask& mask) {
+  if constexpr (kChannels == 1)
+    return stage.push(step, row);
+  else
+    return stage.push(step, row, [&](PackedPixels<kWords>& between, int behind) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) between.at[w] &= mask(behind, w);
+    });
+}
+
 // Processes the strip of a lane that has whole rows, four at a time.
 template <int kCols, int kChannels, class Stage>
 class WholeRows {
@@ -226,17 +262,15 @@ class WholeRows {
       Row results[kGroup];
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
+        const auto mask = [&](int behind, int word) {
+          return strip.has(base + i - behind) ? first_pixels(kCols - 4 * word) : 0;
+        };
         PixelsAround<kWords> row = {};
 #pragma unroll
         for (int w = 0; w < kUsed; ++w)
-          row.at[w + 1] = gray(bytes, i * kCols, 4 * w) & mask(strip, base + i, w);
-        if constexpr (kChannels == 1)
-          results[i] = stage.push(i, row);
-        else
-          results[i] = stage.push(i, row, [&](Row& between, int behind) {
-#pragma unroll
-            for (int w = 0; w < kWords; ++w) between.at[w] &= mask(strip, base + i - behind, w);
-          });
+          row.at[w + 1] =
+              four_gray<kChannels>(bytes, i * kCols + 4 * w, kCols - 4 * w) & mask(0, w);
+        results[i] = push_row<kChannels>(stage, i, row, mask);
       }
       // Bytes are stored at the ends of the strip, and words in between.
       const int row = base - kRadius;
@@ -253,11 +287,6 @@ class WholeRows {
   }
 
  private:
-  // Mask of the pixels of a word that are inside the image.
-  static __device__ unsigned mask(const Strip& strip, int row, int word) {
-    return strip.has(row) ? first_pixels(kCols - 4 * word) : 0;
-  }
-
   // Stores the rows that are inside the strip, and the last `out` bytes of the word before them,
   // which words that were stored before do not contain.
   static __device__ void store_bytes(const Strip& strip, int row, std::uint8_t* to, unsigned before,
@@ -272,23 +301,6 @@ class WholeRows {
 #pragma unroll
         for (int col = 0; col < kCols; ++col)
           to[i * kCols + col] = static_cast<std::uint8_t>(rows[i].at[col / 4] >> (8 * (col % 4)));
-  }
-
-  // Four pixels of a row, from column `col` on. `first`: the first pixel of the row in `bytes`.
-  static __device__ unsigned gray(const unsigned (&bytes)[kCols * kChannels], int first, int col) {
-    if constexpr (kChannels == 1) {
-      return four_bytes(bytes, first + col);
-    } else {
-      unsigned of[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int byte = (first + col + i) * kChannels;
-        of[i] = col + i >= kCols ? 0
-                : byte % 4 == 1  ? luminance<1>(bytes[byte / 4])
-                                 : luminance(four_bytes(bytes, byte));
-      }
-      return pack(of[0], of[1], of[2], of[3]);
-    }
   }
 
   // Four bytes of consecutive rows, from byte `first` on.
@@ -306,37 +318,55 @@ class WholeRows {
 
 // Processes a strip of pixels that are neighbours in memory and have no others around them: a part
 // of an image of one column. The filters are symmetric, so this is also a part of an image of one
-// row.
-template <class Stage>
+// row. Of the 32 pixels of a stage, the 16 in the middle are stored, and the words around them are
+// the halo. The compiler removes the other words.
+template <int kChannels, class Stage>
 __device__ void process_line(const Strip& strip, int height, typename Stage::Options options) {
-  const unsigned shift = 8 * low_bits(strip.from);
-  const auto* from = reinterpret_cast<const unsigned*>(strip.from - 4 - low_bits(strip.from) % 4);
+  constexpr int kWords = kLineWords, kHalo = 1, kLoaded = kPieceWords + 2 * kHalo;
+  constexpr int kBefore = (kWords - kPieceWords) / 2;  // words before the middle
+  const std::uint8_t* const first = strip.from - 4 * kHalo * kChannels;
+  const auto* from = reinterpret_cast<const unsigned*>(first - low_bits(first) % 4);
   const bool aligned = low_bits(strip.to) % 4 == 0;
 #pragma unroll 1
-  for (int base = 0; base < height; base += kPieceCols, from += kPieceWords) {
-    PixelsAround<kPieceWords> row;
+  for (int base = 0; base < height; base += kPieceCols, from += kPieceWords * kChannels) {
+    unsigned bytes[kLoaded * kChannels];
 #pragma unroll
-    for (int w = 0; w < kPieceWords + 2; ++w) {
-      row.at[w] = __funnelshift_r(from[w], from[w + 1], shift);
-      const int pixel = base + 4 * (w - 1);
-      if (pixel < -strip.top || pixel + 4 > strip.loaded)
-        row.at[w] &= first_pixels(strip.loaded - pixel) & ~first_pixels(-strip.top - pixel);
+    for (int w = 0; w < kLoaded * kChannels; ++w)
+      bytes[w] = __funnelshift_r(from[w], from[w + 1], 8 * low_bits(first));
+    const bool inside =
+        base - 4 * kHalo >= -strip.top && base + 4 * (kLoaded - kHalo) <= strip.loaded;
+    const auto inside_line = [&](int word) {
+      const int pixel = base + 4 * (word - kBefore);
+      return inside ? 0xffffffff
+                    : first_pixels(strip.loaded - pixel) & ~first_pixels(-strip.top - pixel);
+    };
+    PixelsAround<kWords> row = {};
+#pragma unroll
+    for (int w = 0; w < kLoaded; ++w) {
+      const int word = w + kBefore - kHalo;
+      row.at[word + 1] = four_gray<kChannels>(bytes, 4 * w) & inside_line(word);
     }
     Stage stage(1, options);
-    PackedPixels<kPieceWords> result = stage.push(0, row);
+    PackedPixels<kWords> result = {};
 #pragma unroll
-    for (int i = 1; i <= Stage::kRadius; ++i) result = stage.push(i, {});
+    for (int i = 0; i <= Stage::kRadius; ++i) {
+      result = push_row<kChannels>(
+          stage, i, row, [&](int behind, int word) { return behind == i ? inside_line(word) : 0; });
+      row = {};
+    }
     std::uint8_t* const to = strip.to + base;
 #pragma unroll
-    for (int w = 0; w < kPieceWords; ++w)
+    for (int w = 0; w < kPieceWords; ++w) {
+      const unsigned pixels = result.at[kBefore + w];
       if (aligned && base + 4 * w + 4 <= strip.height) {
-        reinterpret_cast<unsigned*>(to)[w] = result.at[w];
+        reinterpret_cast<unsigned*>(to)[w] = pixels;
       } else {
 #pragma unroll
-        for (int i = 4 * w; i < 4 * w + 4; ++i)
-          if (base + i < strip.height)
-            to[i] = static_cast<std::uint8_t>(result.at[w] >> (8 * (i % 4)));
+        for (int i = 0; i < 4; ++i)
+          if (base + 4 * w + i < strip.height)
+            to[4 * w + i] = static_cast<std::uint8_t>(pixels >> (8 * i));
       }
+    }
   }
 }
 
@@ -422,8 +452,8 @@ __global__ void __launch_bounds__(kStripThreads)
                     .height = min(strips.height, below),
                     .from = tile + in_offset + static_cast<int>(row - begin) * row_bytes,
                     .to = results + out_offset + static_cast<int>(row - first) * cols};
-    if constexpr (kCols == 1 && kChannels == 1) {
-      process_line<Stage>(own, strips.height, options);
+    if constexpr (kCols == 1) {
+      process_line<kChannels, Stage>(own, strips.height, options);
     } else if constexpr (kCols > 0) {
       WholeRows<kCols, kChannels, Stage>::process(own, strips.height, Stage(1, options));
     } else {
