@@ -62,14 +62,17 @@ constexpr auto with_shape = [](const EdgeDetect& p, const Hardware& gpu, auto vi
 };
 
 // In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
-constexpr int kMaxEdgeCols = 16;
+constexpr int kMaxEdgeCols = 15;
 
 const char* why_not_edge_lanes(const EdgeDetect& p) {
-  return p.cols() > kMaxEdgeCols && p.rows() > 1 ? "images have more than 16 columns" : nullptr;
+  return p.cols() > kMaxEdgeCols && p.rows() > 1 ? "images have more than 15 columns" : nullptr;
 }
 
 const char* why_edge_lanes_slower(const EdgeDetect& p, const Hardware& gpu) {
   constexpr MeasuredOnH200 kFewNarrowPixels{1 << 20};
+  constexpr Tuned<std::int64_t> kMaxRowBytes{.value = 52, .device = "H100"};
+  if (p.rows() > 1 && p.cols() * p.channels() > kMaxRowBytes.on(gpu))
+    return "rows are wide enough for the lanes of fused";
   return p.out.elements() < kFewNarrowPixels.on(gpu)
              ? "the image is so small that the latency of a strip determines the time"
              : why_strips_do_not_fit(p, gpu);

@@ -31,6 +31,7 @@ inline constexpr int kMaxRowCols = 24;    // columns in the registers of a lane
 inline constexpr int kMaxLaneCols = 256;  // columns of images that are divided into pieces
 inline constexpr int kPieceWords = 4, kPieceCols = 4 * kPieceWords;
 inline constexpr int kLineWords = 8;  // of the stage of an image of one column
+inline constexpr int kGroupRows = 4;  // rows that a lane with whole rows processes at a time
 
 // Words per lane. A power of two, for PackedPixels; the compiler removes words that are not used.
 template <int kCols>
@@ -69,13 +70,18 @@ int channels_of(const Routine& p) {
     return 1;
 }
 
-// With high strips, fewer rows above and below strips are loaded. With low strips, blocks need less
-// shared memory, and small images have more strips. The strips of neighbouring lanes should begin
-// in different banks: at a distance of an odd number of words. Lanes with whole rows execute
-// `kUnrolled` iterations at a time.
+// With high strips, fewer rows above and below strips are loaded. With low strips, more blocks fit
+// in shared memory. kStripBytes: of a strip and its results. kStripRows: of wide rows.
+inline constexpr Tuned<int> kStripBytes{.value = 420, .device = "H100"},
+    kStripRows{.value = 12, .device = "H100"}, kMaxStripRows{.value = 50, .device = "H100"};
+
+// Small images have low strips, so that they have more of them. The strips of neighbouring lanes
+// should begin in different banks: at a distance of an odd number of words, if strips have one
+// column or pieces. Lanes with whole rows process kGroupRows rows at a time. Heights that fill the
+// last group are preferred, unless all of them begin at multiples of 32 bytes.
 template <class Routine>
 Strips strips_of(const Routine& p, const Hardware& gpu) {
-  constexpr int kRadius = Routine::kHalo, kMinRows = 4, kUnrolled = 4;
+  constexpr int kHalo = 2 * Routine::kHalo, kMinRows = 4, kBadBytes = 32;
   Strips s{.images = p.images(),
            .rows = p.rows(),
            .down = 0,
@@ -88,22 +94,24 @@ Strips strips_of(const Routine& p, const Hardware& gpu) {
     s.rows = p.cols();
     s.cols = 1;
   }
-  int most = std::max(400 / (s.cols * (channels_of(p) + 1)), 14);
+  const int row_bytes = s.cols * channels_of(p);
+  const int step = kHalo % kGroupRows == 0 ? kGroupRows : kGroupRows / 2;
+  const bool odd = row_bytes * step % kBadBytes == 0;
+  const auto fits = [&](int h) {
+    if (s.cols == 1) return h % kPieceCols == kPieceCols - 4;
+    if (s.cols > kMaxRowCols) return h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1);
+    return odd ? (h + 1 + kHalo) % kGroupRows == 0
+               : (h + kHalo) % kGroupRows == 0 && h * row_bytes % kBadBytes != 0;
+  };
   if (s.cols > kMaxRowCols) {
     s.pieces = (s.cols + kPieceCols - 1) / kPieceCols;
     s.per_block = kStripThreads / s.pieces;
-    most = kRadius > 1 ? 20 : 12;
   }
-  if (const char* e = getenv("ADO_STRIP_ROWS")) most = atoi(e);
-  most = static_cast<int>(std::clamp<std::int64_t>(
+  const int usual = std::clamp(kStripBytes.on(gpu) / (row_bytes + s.cols), kStripRows.on(gpu),
+                               s.cols > 1 ? kMaxStripRows.on(gpu) : kStripBytes.on(gpu));
+  s.height = static_cast<int>(std::clamp<std::int64_t>(
       s.images * s.rows * s.pieces / std::max<std::int64_t>(kManyStrips.on(gpu), 1), kMinRows,
-      most));
-  const auto fits = [&](int h) {
-    return s.cols > 1 && s.cols <= kMaxRowCols
-               ? (h + 2 * kRadius) % kUnrolled == 0
-               : h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1);
-  };
-  s.height = most;
+      usual));
   while (s.height > kMinRows && !fits(s.height)) --s.height;
   if (s.height > s.rows) s.height = static_cast<int>(s.rows);
   s.down = ceil_div(s.rows, s.height);
@@ -158,8 +166,11 @@ const char* why_strips_do_not_fit(const Routine& p, const Hardware& gpu) {
 
 template <class Routine>
 const char* why_lanes_slower(const Routine& p, const Hardware& gpu, RowStart start) {
-  if (p.cols() > kMaxRowCols && p.rows() > 1 && start == RowStart::kVectors)
-    return "rows are aligned to vectors and wide enough for several lanes";
+  constexpr Tuned<std::int64_t> kMaxColsOfWords{.value = 64, .device = "H100"};
+  if (p.rows() > 1 && p.cols() > (start == RowStart::kBytes   ? kMaxLaneCols
+                                  : start == RowStart::kWords ? kMaxColsOfWords.on(gpu)
+                                                              : kMaxRowCols))
+    return "rows are aligned and wide enough for several lanes";
   return why_strips_do_not_fit(p, gpu);
 }
 
@@ -169,7 +180,7 @@ double strip_flops(const Routine& p, const Hardware& gpu) {
   const Strips s = strips_of(p, gpu);
   if (s.all() == 0) return 0;
   const bool line = s.cols == 1, whole = s.cols <= kMaxRowCols;
-  const std::int64_t group = line ? kPieceCols : whole ? 4 : 2;
+  const std::int64_t group = line ? kPieceCols : whole ? kGroupRows : 2;
   const std::int64_t rows = ceil_div(s.height + (line ? 0 : 2 * Routine::kHalo), group) * group;
   const std::int64_t cols = line ? 1 : whole ? ceil_div(s.cols, 4) * 4 : s.pieces * kPieceCols;
   return kFlopsOfLength * static_cast<double>(s.all() * rows * cols);
@@ -239,7 +250,7 @@ __device__ PackedPixels<kWords> push_row(Stage& stage, int step, const PixelsAro
 // Processes the strip of a lane that has whole rows, four at a time.
 template <int kCols, int kChannels, class Stage>
 class WholeRows {
-  static constexpr int kRadius = Stage::kRadius, kGroup = 4;
+  static constexpr int kRadius = Stage::kRadius;
   static constexpr int kWords = kRowWords<kCols>, kUsed = (kCols + 3) / 4;
   using Row = PackedPixels<kWords>;
 
@@ -251,7 +262,8 @@ class WholeRows {
     const auto* from = reinterpret_cast<const unsigned*>(first - in);
     unsigned next = *from, before = 0;
 #pragma unroll 1
-    for (int base = -kRadius; base < height + kRadius; base += kGroup, to += kGroup * kCols) {
+    for (int base = -kRadius; base < height + kRadius;
+         base += kGroupRows, to += kGroupRows * kCols) {
       unsigned bytes[kCols * kChannels];
 #pragma unroll
       for (int w = 0; w < kCols * kChannels; ++w) {
@@ -259,9 +271,9 @@ class WholeRows {
         next = *++from;
         bytes[w] = __funnelshift_r(last, next, 8 * in);
       }
-      Row results[kGroup];
+      Row results[kGroupRows];
 #pragma unroll
-      for (int i = 0; i < kGroup; ++i) {
+      for (int i = 0; i < kGroupRows; ++i) {
         const auto mask = [&](int behind, int word) {
           return strip.has(base + i - behind) ? first_pixels(kCols - 4 * word) : 0;
         };
@@ -274,8 +286,8 @@ class WholeRows {
       }
       // Bytes are stored at the ends of the strip, and words in between.
       const int row = base - kRadius;
-      const bool words = row >= 0 && row + kGroup <= strip.height &&
-                         (out == 0 || (row > 0 && row + kGroup < strip.height));
+      const bool words = row >= 0 && row + kGroupRows <= strip.height &&
+                         (out == 0 || (row > 0 && row + kGroupRows < strip.height));
       if (!words) store_bytes(strip, row, to, before, out, results);
 #pragma unroll
       for (int w = 0; w < kCols; ++w) {
@@ -290,13 +302,13 @@ class WholeRows {
   // Stores the rows that are inside the strip, and the last `out` bytes of the word before them,
   // which words that were stored before do not contain.
   static __device__ void store_bytes(const Strip& strip, int row, std::uint8_t* to, unsigned before,
-                                     int out, const Row (&rows)[kGroup]) {
+                                     int out, const Row (&rows)[kGroupRows]) {
 #pragma unroll
     for (int i = 1; i < 4; ++i)
       if (row > 0 && row < strip.height && i <= out)
         to[-i] = static_cast<std::uint8_t>(before >> (8 * (4 - i)));
 #pragma unroll
-    for (int i = 0; i < kGroup; ++i)
+    for (int i = 0; i < kGroupRows; ++i)
       if (row + i >= 0 && row + i < strip.height)
 #pragma unroll
         for (int col = 0; col < kCols; ++col)
@@ -304,11 +316,11 @@ class WholeRows {
   }
 
   // Four bytes of consecutive rows, from byte `first` on.
-  static __device__ unsigned packed(const Row (&rows)[kGroup], int first) {
+  static __device__ unsigned packed(const Row (&rows)[kGroupRows], int first) {
     constexpr unsigned kAppended[] = {0, 0x6540, 0x5410, 0x4210};  // to the first bytes of a word
     unsigned word = four_bytes(rows[first / kCols].at, first % kCols);
 #pragma unroll
-    for (int row = 1; row < kGroup; ++row) {
+    for (int row = 1; row < kGroupRows; ++row) {
       const int filled = row * kCols - first % kCols;
       if (filled < 4) word = __byte_perm(word, rows[first / kCols + row].at[0], kAppended[filled]);
     }

@@ -72,18 +72,6 @@ __device__ void shared_words(std::uint32_t from, unsigned* to) {
   }
 }
 
-// Calls `visit` with `number` modulo kCount, a power of two, as a constant. If a warp has several
-// numbers, it executes the branches one after another.
-template <int kCount, int kFirst = 0, class Visit>
-__device__ void with_number(unsigned number, const Visit& visit) {
-  if constexpr (kCount == 1)
-    visit(std::integral_constant<int, kFirst>{});
-  else if ((number & (kCount / 2)) != 0)
-    with_number<kCount / 2, kFirst + kCount / 2>(number, visit);
-  else
-    with_number<kCount / 2, kFirst>(number, visit);
-}
-
 // Copies a vector to shared memory. If `exists` is false, it writes zeros and does not read. With a
 // number of bytes as operand of cp.async, it compiles to six more instructions per copy.
 __device__ inline void copy_vector_if(std::uint32_t to, const std::uint8_t* from, bool exists) {
@@ -304,21 +292,13 @@ class RowSource {
 #pragma unroll
         for (int w = 0; w < kAllWords; ++w) words[w] = shared_word(from + 4 * w);
       } else {
-        // kVector words per load. Lanes that load single words use at most half of the banks.
-        // Inside a row, the first word has the same position in the vectors of all lanes.
-        constexpr int kVector =
-            kPlace == Place::kInside && Shape::kHaloWords && kWords == 4 ? kOwnWords : 1;
-        with_number<kVector>(from / 4, [&](auto first) {
-          constexpr int kFirst = decltype(first)::value;
-          constexpr int kLoaded = (kFirst + kAllWords + kVector) / kVector * kVector;
-          unsigned aligned[kLoaded];
+        unsigned aligned[kAllWords + 1];
 #pragma unroll
-          for (int w = 0; w < kLoaded; w += kVector)
-            shared_words<kVector>(from - address % 4 + 4 * (w - kFirst), &aligned[w]);
+        for (int w = 0; w < kAllWords + 1; ++w)
+          aligned[w] = shared_word(from - address % 4 + 4 * w);
 #pragma unroll
-          for (int w = 0; w < kAllWords; ++w)
-            words[w] = __funnelshift_r(aligned[kFirst + w], aligned[kFirst + w + 1], 8 * address);
-        });
+        for (int w = 0; w < kAllWords; ++w)
+          words[w] = __funnelshift_r(aligned[w], aligned[w + 1], 8 * address);
       }
     }
 
@@ -512,22 +492,15 @@ class RowStore {
       if (stores) store_pixels<kWords>(to_, pixels);
     } else {
       const int late = static_cast<int>(-reinterpret_cast<std::uintptr_t>(to_) % kPixels);
-      if constexpr (kPlace == Place::kInside && kWords == 4) {
-        with_number<kWords>(late / 4, [&](auto words) {
-          const PackedPixels<kWords> moved = move_left<decltype(words)::value>(pixels, late);
-          if (stores) store_pixels<kWords>(to_ + late, moved);
-        });
-      } else {
-        const PackedPixels<kWords> moved = move_left(pixels, late);
-        if (stores && (kPlace == Place::kInside || late <= whole_))
-          store_pixels<kWords>(to_ + late, moved);
-        if (kPlace != Place::kInside && stores && at_edge_) {
-          if (kPlace == Place::kAnywhere && first_in_row_ && end_ < late)
-            store_short(to_, pixels, end_);
-          else if (first_in_row_)
-            store_begin(to_, pixels, late);
-          if (end_ > late && end_ < late + kPixels) store_end(to_ + late, moved, end_ - late);
-        }
+      const PackedPixels<kWords> moved = move_left(pixels, late);
+      if (stores && (kPlace == Place::kInside || late <= whole_))
+        store_pixels<kWords>(to_ + late, moved);
+      if (kPlace != Place::kInside && stores && at_edge_) {
+        if (kPlace == Place::kAnywhere && first_in_row_ && end_ < late)
+          store_short(to_, pixels, end_);
+        else if (first_in_row_)
+          store_begin(to_, pixels, late);
+        if (end_ > late && end_ < late + kPixels) store_end(to_ + late, moved, end_ - late);
       }
     }
     advance(to_, pitch_);
@@ -553,21 +526,6 @@ class RowStore {
 #pragma unroll
     for (int w = 0; w < kWords; ++w)
       moved.at[w] = kBytes ? __funnelshift_r(both[w], both[w + 1], 8 * count) : both[w];
-    return moved;
-  }
-
-  // The same with a constant number of whole words.
-  template <int kMoved>
-  __device__ static PackedPixels<kWords> move_left(const PackedPixels<kWords>& pixels, int count) {
-    unsigned both[kWords + kMoved + 1];
-#pragma unroll
-    for (int w = 0; w < kWords + kMoved + (kBytes ? 1 : 0); ++w)
-      both[w] = w < kWords ? pixels.at[w] : __shfl_down_sync(kAllLanes, pixels.at[w - kWords], 1);
-    PackedPixels<kWords> moved;
-#pragma unroll
-    for (int w = 0; w < kWords; ++w)
-      moved.at[w] = kBytes ? __funnelshift_r(both[w + kMoved], both[w + kMoved + 1], 8 * count)
-                           : both[w + kMoved];
     return moved;
   }
 
