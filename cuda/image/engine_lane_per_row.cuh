@@ -50,8 +50,9 @@ void with_row_cols(int cols, const Visit& visit) {
     with_row_cols<kMaxCols, kCols + 1>(cols, visit);
 }
 
-// Strips of `height` rows in images of `cols` columns. `down`: strips per image. A block processes
-// `per_block` strips and `pieces` pieces of each.
+// Strips of `height` rows in images of `cols` columns; variants decline images of more than
+// kMaxLaneCols. `down`: strips per image. A block processes `per_block` strips and `pieces` pieces
+// of each.
 struct Strips {
   std::int64_t images, rows, down;
   int cols, height, pieces, per_block;
@@ -85,7 +86,7 @@ Strips strips_of(const Routine& p, const Hardware& gpu) {
   Strips s{.images = p.images(),
            .rows = p.rows(),
            .down = 0,
-           .cols = static_cast<int>(p.cols()),
+           .cols = static_cast<int>(std::min<std::int64_t>(p.cols(), kMaxLaneCols)),
            .height = 0,
            .pieces = 1,
            .per_block = kStripThreads};
@@ -191,9 +192,9 @@ template <class Routine>
 double strip_bytes(const Routine& p, const Hardware& gpu) {
   const Strips s = strips_of(p, gpu);
   if (s.all() == 0) return 0;
-  const std::int64_t rows = s.images * s.rows,
-                     halo = 2 * Routine::kHalo * (ceil_div(s.all(), s.per_block) - 1);
-  return static_cast<double>(((rows + halo) * channels_of(p) + rows) * s.cols);
+  const std::int64_t halo = 2 * Routine::kHalo * (ceil_div(s.all(), s.per_block) - 1);
+  return static_cast<double>((p.out.elements() + halo * s.cols) * channels_of(p) +
+                             p.out.elements());
 }
 
 #ifdef __CUDACC__
