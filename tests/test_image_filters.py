@@ -57,18 +57,17 @@ def image_for(rng, routine, shape, channels=4):
     return random_of(rng, (*shape, channels) if routine in COLOUR else shape, np.uint8)
 
 
-def too_wide(variant, image):
+def too_wide(routine, variant, image):
     """Return whether the variant must decline the image because of its width."""
-    if variant == "pipeline_narrow":
-        return image.shape[-2] > 32
-    return variant == "lane_per_row" and image.shape[-1] > 32
+    rows, cols = image.shape[-3:-1] if routine in COLOUR else image.shape[-2:]
+    return variant == "lane_per_row" and rows > 1 and cols > (15 if routine in COLOUR else 256)
 
 
 def compare(routine, image, **how):
     """Return True if the result is correct or the variant declines too wide an image."""
     how |= batch_option(routine, image)
     done = check(routine, (image,), EXPECTED[routine.name](image), **how)
-    return done or too_wide(how.get("variant"), image)
+    return done or too_wide(routine, how.get("variant"), image)
 
 
 @pytest.mark.parametrize("isa", isa_levels())
@@ -206,7 +205,7 @@ def test_borders_and_taps(variant, border, taps, rng):
         done = check(
             ado.gaussian_blur, (image,), expected, variant=variant, border=border, taps=taps
         )
-        declined = too_wide(variant, image)
+        declined = too_wide(ado.gaussian_blur, variant, image)
         assert done or declined or (not general and (border, taps) != (BORDERS[0], TAPS[0]))
 
 
@@ -247,7 +246,7 @@ def test_impulse_gives_the_weights(variant):
         expected = np.zeros_like(image)
         expected[1:8, 17:24] = np.outer(taps, taps) * 255 // 256
         done = check(ado.gaussian_blur, (image,), expected, variant=variant)
-        assert done or too_wide(variant, image)
+        assert done or too_wide(ado.gaussian_blur, variant, image)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +305,7 @@ def every_gradient():
 def test_every_gradient(variant):
     image, magnitude = every_gradient()
     expected = np.minimum(magnitude, 255).astype(np.uint8)
-    if too_wide(variant, image):
+    if too_wide(ado.sobel, variant, image):
         side = len(expected)
         tiles = image.reshape(side, 3, side, 3).swapaxes(1, 2)
         assert np.array_equal(ado.sobel(tiles, variant=variant, batch=True)[..., 1, 1], expected)
@@ -324,7 +323,7 @@ STAGES = ["grayscale", "gaussian_blur", "sobel"]
 
 @pytest.mark.parametrize("variant", variants_of(ado.edge_detect))
 def test_edges_are_the_three_filters_in_turn(variant, rng):
-    rgba = random_of(rng, (97, 30 if variant == "pipeline_narrow" else 211, 4), "u1")
+    rgba = random_of(rng, (97, 15 if variant == "lane_per_row" else 211, 4), "u1")
     device = ado.edge_detect[variant].device
     steps = ado.sobel(ado.gaussian_blur(ado.grayscale(rgba, device=device), device=device))
     assert np.array_equal(ado.edge_detect(rgba, variant=variant), steps)
@@ -333,7 +332,7 @@ def test_edges_are_the_three_filters_in_turn(variant, rng):
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_pipelines_have_the_three_filters_as_stages(device):
     pipelines = [v for v in ado.edge_detect if v.stages and v.device == device]
-    assert len(pipelines) == (2 if device == "cpu" else 3)
+    assert len(pipelines) == 2
     for pipeline in pipelines:
         assert [routine for routine, _ in pipeline.stages] == [
             "grayscale",
@@ -350,7 +349,7 @@ def test_pipelines_have_the_three_filters_as_stages(device):
 def test_sweep_ranks_the_stages(device, rng, tmp_path):
     rgba = random_of(rng, (50, 80, 4), "u1")
     sweep = ado.sweep(ado.edge_detect, rgba, device=device, seconds=0.02, progress=False)
-    assert not sweep.skipped.keys() - {"pipeline_narrow"}
+    assert not sweep.skipped.keys() - {"lane_per_row"}
     pipeline = sweep.variants[0]
     assert [s.routine for s in sweep.stages_of(pipeline)] == STAGES
     assert sweep.stages_of(pipeline)[1].problem.operands == (("gray", (50, 80), "uint8"),)
@@ -360,6 +359,28 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
     assert re.search(rf"{pipeline.variant} +100 +\w+\[\w+\]", text)
     sweep.save(tmp_path / "edges.json")
     assert repr(ado.load(tmp_path / "edges.json")) == text
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel, ado.edge_detect])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 11, 12, 13, 47, 300])
+def test_every_number_of_columns_of_lanes(routine, rows, rng):
+    """Each number of columns is a kernel of its own; images of a batch begin at any byte."""
+    for cols in [*range(1, 35), 47, 65, 100, 255, 256]:
+        for images in (1, 3):
+            image = image_for(rng, routine, (images, rows, cols), 3 + images // 2)
+            assert compare(routine, image, variant="lane_per_row")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel, ado.edge_detect])
+def test_few_rows(routine, rng):
+    """Bands that begin at the top of an image do not load rows above it."""
+    variant = "fused" if routine in COLOUR else "sliding_window"
+    for rows in range(1, 18):
+        for cols in (1, 9, 33, 500, 4096, 70_001):
+            image = image_for(rng, routine, (2, rows, cols), 3)
+            assert compare(routine, image, variant=variant)
 
 
 # ---------------------------------------------------------------------------- default variants
@@ -372,7 +393,7 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
         (ado.sobel, (1024, 3968), "vectorised"),
         (ado.sobel, (1024, 3972), "sliding_window"),
         (ado.sobel, (500, 28, 28), "vectorised"),
-        (ado.sobel, (520, 28, 28), "sliding_window"),
+        (ado.sobel, (520, 28, 28), "lane_per_row"),
         # Unaligned rows: to 4 bytes for `sobel`, to 16 bytes for `gaussian_blur`.
         (ado.sobel, (992, 2047), "float_fast"),
         (ado.sobel, (993, 2047), "sliding_window"),
@@ -384,18 +405,26 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
         (ado.gaussian_blur, (16, 16_400), "sliding_window"),
         # Narrow images.
         (ado.sobel, (131_072, 24), "lane_per_row"),
-        (ado.sobel, (131_072, 25), "sliding_window"),
+        (ado.sobel, (131_072, 25), "lane_per_row"),
+        (ado.sobel, (65_536, 48), "sliding_window"),
+        (ado.sobel, (65_536, 60), "lane_per_row"),
+        (ado.sobel, (65_536, 68), "sliding_window"),
+        (ado.sobel, (65_537, 255), "lane_per_row"),
+        (ado.sobel, (65_537, 257), "sliding_window"),
         (ado.sobel, (65_504, 3), "float_fast"),
         (ado.sobel, (65_505, 3), "lane_per_row"),
         (ado.gaussian_blur, (131_072, 24), "lane_per_row"),
-        (ado.gaussian_blur, (131_072, 25), "sliding_window"),
+        (ado.gaussian_blur, (131_072, 25), "lane_per_row"),
+        (ado.gaussian_blur, (1, 1 << 22), "lane_per_row"),
+        (ado.gaussian_blur, (2, 1 << 22), "sliding_window"),
         (ado.gaussian_blur, (4, 8176, 3), "float_taps"),
         (ado.gaussian_blur, (4, 8177, 3), "lane_per_row"),
-        (ado.edge_detect, (65_536, 16, 3), "pipeline_narrow"),
-        (ado.edge_detect, (65_535, 16, 3), "fused"),
-        (ado.edge_detect, (65_536, 17, 3), "fused"),
-        (ado.edge_detect, (131_072, 8, 4), "pipeline_narrow"),
-        (ado.edge_detect, (131_072, 9, 4), "fused"),
+        (ado.edge_detect, (131_072, 8, 3), "lane_per_row"),
+        (ado.edge_detect, (131_071, 8, 3), "fused"),
+        (ado.edge_detect, (131_072, 15, 3), "lane_per_row"),
+        (ado.edge_detect, (131_072, 16, 3), "fused"),
+        (ado.edge_detect, (131_072, 13, 4), "lane_per_row"),
+        (ado.edge_detect, (131_072, 14, 4), "fused"),
         # Very small images.
         (ado.sobel, (512, 512), "naive"),
         (ado.sobel, (512, 513), "float_fast"),
@@ -428,13 +457,17 @@ def test_small_tiles_declines_more_tiles_than_blocks():
         assert problem.why_not("small_tiles") == reason
 
 
-@pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel], ids=lambda r: r.name)
-def test_default_on_a_gpu_with_little_shared_memory(routine):
-    narrow = np.zeros((800_000, 24), "u1")
-    assert h200_choice(routine, narrow) == "lane_per_row"
-    skipped = choose(routine, (narrow,), {}, "cuda", gpu=T4).skipped
+def test_default_on_a_gpu_with_little_shared_memory():
+    narrow = np.zeros((800_000, 13, 4), "u1")
+    assert h200_choice(ado.edge_detect, narrow) == "lane_per_row"
+    skipped = choose(ado.edge_detect, (narrow,), {}, "cuda", gpu=T4).skipped
     assert skipped["lane_per_row"] == "the device has too little shared memory for the strips"
-    assert choose(routine, (narrow[:, :16],), {}, "cuda", gpu=T4).variant == "lane_per_row"
+    for routine, image in [
+        (ado.edge_detect, narrow[:, :7]),
+        (ado.gaussian_blur, narrow[..., 0]),
+        (ado.sobel, np.zeros((800_000, 24), "u1")),
+    ]:
+        assert choose(routine, (image,), {}, "cuda", gpu=T4).variant == "lane_per_row"
 
 
 def test_default_for_borders_and_taps():

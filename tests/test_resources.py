@@ -41,7 +41,7 @@ DECLINING = {
     ("average_matvec", "small_sets"): ((np.zeros((64, 16, 64)), np.zeros((16, 16))), None),
     ("gaussian_blur", "lane_per_row"): ((np.zeros((80_000, 7), np.uint8),), None),
     ("sobel", "lane_per_row"): ((np.zeros((80_000, 7), np.uint8),), None),
-    ("edge_detect", "pipeline_narrow"): ((np.zeros((80_000, 7, 3), np.uint8),), None),
+    ("edge_detect", "lane_per_row"): ((np.zeros((80_000, 7, 3), np.uint8),), None),
     ("max_plus", "split_terms"): ((np.zeros((4096, 100)), np.zeros(4096)), None),
 }
 

@@ -25,7 +25,6 @@ FilterLadders filters() { return {grayscale_ladder(), gaussian_blur_ladder(), so
 
 constexpr Stages kNaive = filter_stages("naive", "naive", "naive");
 constexpr Stages kBest = filter_stages("wide", "sliding_window", "sliding_window");
-constexpr Stages kNarrow = filter_stages("wide", "lane_per_row", "lane_per_row");
 
 // The entry of a pipeline.
 template <const Stages& kStages>
@@ -52,7 +51,9 @@ constexpr Variant<EdgeDetect> pipeline_row(
 // Both filters as one stage of the sliding window: a row of gray pixels is blurred, and the blurred
 // row is pushed on at once. clear_outside(row, behind) sets the blurred pixels outside the image to
 // zero; the blurred row is `behind` rows behind the gray one.
-template <int kWords>
+//
+// kWholeRows: a lane has all pixels of a row, so its pixels have no neighbours.
+template <int kWords, bool kWholeRows = false>
 struct EdgeStage {
   static constexpr int kRadius = GaussianStage<kWords>::kRadius + SobelStage<kWords>::kRadius;
   struct Options {};
@@ -66,9 +67,19 @@ struct EdgeStage {
                                        const ClearOutside& clear_outside) {
     PackedPixels<kWords> blurred = blur.push(step, gray);
     clear_outside(blurred, GaussianStage<kWords>::kRadius);
-    return sobel.push(step, exchange_neighbours<kWords>(blurred));
+    if constexpr (kWholeRows) {
+      PixelsAround<kWords> row = {};
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) row.at[w + 1] = blurred.at[w];
+      return sobel.push(step, row);
+    } else {
+      return sobel.push(step, exchange_neighbours<kWords>(blurred));
+    }
   }
 };
+
+template <int kWords>
+using RowEdgeStage = EdgeStage<kWords, true>;
 
 #endif
 
@@ -113,11 +124,22 @@ constexpr Variant<EdgeDetect> kVariants[] = {
                 p.rows(), p.cols(), small_tiles_of<rows>(p));
        });
      })},
-    pipeline_row<kNarrow>(
-        "pipeline_narrow",
-        {"Uses three kernels again; lanes of both filters process whole rows of narrow images.",
-         Step::kCoalescing, Step::kOperations},
-        why_narrow_is_slower),
+    {.name = "lane_per_row",
+     .changes = {"Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
+                 Step::kCoalescing, Step::kOperations},
+     .why_not = why_not_edge_lanes,
+     .why_slower = why_edge_lanes_slower,
+     .blocks = {{kStripBlock}},
+     .grid = strip_grid<EdgeDetect>,
+     .shared_bytes = strip_shared_bytes<EdgeDetect>,
+     .flops = strip_flops<EdgeDetect>,
+     .bytes = strip_bytes<EdgeDetect>,
+     .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
+       if (p.channels() == 3)
+         run_strips<3, kMaxEdgeCols, RowEdgeStage>(p, p.rgba, go);
+       else
+         run_strips<4, kMaxEdgeCols, RowEdgeStage>(p, p.rgba, go);
+     })},
 };
 
 }  // namespace

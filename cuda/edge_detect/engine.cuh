@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "image/sliding_window.cuh"
+#include "image/engine_lane_per_row.cuh"
 #include "image/sobel_stage.cuh"
 #include "routines/edge_detect.hpp"
 
@@ -62,17 +62,20 @@ constexpr auto with_shape = [](const EdgeDetect& p, const Hardware& gpu, auto vi
 };
 
 // In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
-// With three channels, lanes also load more bytes that other lanes need. The limits follow from
-// times of `fused` and of lane_per_row in sobel and gaussian_blur on an H200.
-const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kMaxColsRgb{.value = 16, .device = "H200"},
-      kMaxCols{.value = 8, .device = "H200"};
+constexpr int kMaxEdgeCols = 15;
+
+const char* why_not_edge_lanes(const EdgeDetect& p) {
+  return p.cols() > kMaxEdgeCols && p.rows() > 1 ? "images have more than 15 columns" : nullptr;
+}
+
+const char* why_edge_lanes_slower(const EdgeDetect& p, const Hardware& gpu) {
   constexpr MeasuredOnH200 kFewNarrowPixels{1 << 20};
-  if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols).on(gpu))
-    return "fused moves fewer bytes, and rows are wide enough for several lanes";
+  constexpr Tuned<std::int64_t> kMaxRowBytes{.value = 52, .device = "H100"};
+  if (p.rows() > 1 && p.cols() * p.channels() > kMaxRowBytes.on(gpu))
+    return "rows are wide enough for the lanes of fused";
   return p.out.elements() < kFewNarrowPixels.on(gpu)
-             ? "the image is so small that three launches are slower than one"
-             : nullptr;
+             ? "the image is so small that the latency of a strip determines the time"
+             : why_strips_do_not_fit(p, gpu);
 }
 
 // ---- small images ----

@@ -149,7 +149,7 @@ const char* why_not_blur_lanes(const GaussianBlur& p) {
 
 const char* why_lanes_are_slower(const GaussianBlur& p, const Hardware& gpu) {
   const char* const reason = why_float_taps_is_faster(p, gpu);
-  return reason != nullptr ? reason : why_lanes_slower<kRadius>(p, gpu);
+  return reason != nullptr ? reason : why_lanes_slower(p, gpu, row_start_of(p));
 }
 
 // Calls `visit` with the shape for a problem.

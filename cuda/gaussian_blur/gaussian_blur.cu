@@ -143,13 +143,10 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},
      .grid = strip_grid<GaussianBlur>,
-     .shared_bytes = strip_shared_bytes<GaussianBlur, kRadius>,
-     .bytes = strip_bytes<GaussianBlur, kRadius>,
+     .shared_bytes = strip_shared_bytes<GaussianBlur>,
+     .bytes = strip_bytes<GaussianBlur>,
      .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       with_row_words(p.cols(), [&](auto words) {
-         launch(go, lane_per_row<words, GaussianStage<words>>, p.gray.as<const std::uint8_t>(),
-                p.out.as<std::uint8_t>(), strips_of(p, go.hardware), {});
-       });
+       run_strips<1, kMaxRowCols, GaussianStage>(p, p.gray, go);
      })},
 };
 

@@ -184,6 +184,7 @@ struct Bands {
   std::int64_t lanes;  // per band
   std::int64_t down;   // bands per image
   int height;
+  int skipped;  // rows above a band that are not loaded, because all bands begin at the top
 
   ADO_HOST_DEVICE std::int64_t all_lanes() const { return images * down * lanes; }
 };
@@ -191,13 +192,19 @@ struct Bands {
 // Bands of at most the given height.
 template <class Shape, class Routine>
 Bands bands_of_height(const Routine& p, std::int64_t height) {
-  Bands b{
-      .images = p.images(), .rows = p.rows(), .cols = p.cols(), .lanes = 0, .down = 0, .height = 0};
+  Bands b{.images = p.images(),
+          .rows = p.rows(),
+          .cols = p.cols(),
+          .lanes = 0,
+          .down = 0,
+          .height = 0,
+          .skipped = 0};
   if (b.images == 0 || b.rows == 0 || b.cols == 0) return b;
   b.lanes = std::max<std::int64_t>(ceil_div(b.cols, Shape::kPixels) + Shape::kSeparators,
                                    Shape::kMinLanes);
   b.down = ceil_div(b.rows, height);
   b.height = static_cast<int>(ceil_div(b.rows, b.down));
+  if (b.down == 1 && !Shape::kExtends) b.skipped = Shape::kRadius;
   return b;
 }
 
@@ -301,7 +308,7 @@ double window_flops(const Routine& p, const Hardware& gpu) {
     const Bands b = bands_of<Shape>(p, gpu);
     if (b.down == 0) return 0;
     const std::int64_t rows =
-        ceil_div(b.height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled;
+        ceil_div(b.height + 2 * Shape::kRadius - b.skipped, Shape::kUnrolled) * Shape::kUnrolled;
     return kFlopsOfLength * static_cast<double>(warps_of<Shape>(b)) * rows * kWarpSize *
            Shape::kPixels;
   });
@@ -368,20 +375,13 @@ struct LaneWalk {
     const int height = static_cast<int>(min(bands.rows - first, std::int64_t{bands.height}));
     const bool up = band % 2 != 0;
     direction = up ? -1 : 1;
-    count = exists ? height + 2 * Shape::kRadius : 0;
-    row = up ? first + height - 1 + Shape::kRadius : first - Shape::kRadius;
+    count = exists ? height + 2 * Shape::kRadius - bands.skipped : 0;
+    row = up ? first + height - 1 + Shape::kRadius : first - Shape::kRadius + bands.skipped;
     top = clamp_distance(up ? bands.rows - 1 - row : row);
     bottom = clamp_distance(up ? row + 1 : bands.rows - row);
     inside = max(-top, 0);
     inside_rows = min(bottom, count) - inside;
     if (!exists) inside_rows = 0;
-  }
-
-  // Number of rows that the lane stores.
-  template <class Shape>
-  __device__ unsigned rows_to_store(int lane, Shape) const {
-    const bool stores = lane >= Shape::kFirstLane && lane <= Shape::kLastLane && exists && end > 0;
-    return stores ? static_cast<unsigned>(count - 2 * Shape::kRadius) : 0;
   }
 
   // Returns true if the index-th row is inside the image.

@@ -120,12 +120,13 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
 
   const bool stores =
       lane >= Shape::kFirstLane && lane <= Shape::kLastLane && walk.exists && walk.end > 0;
-  const unsigned stored = stores ? static_cast<unsigned>(walk.count - 2 * kRadius) : 0;
+  const int behind = 2 * kRadius - bands.skipped;  // iterations before the first result
+  const unsigned stored = stores ? static_cast<unsigned>(walk.count - behind) : 0;
   const auto visit = [&](auto place) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) source.start_copy(place, walk, i, i);
 #pragma unroll 1
-    for (int first = 0; first < bands.height + 2 * kRadius; first += Shape::kUnrolled) {
+    for (int first = 0; first < bands.height + behind; first += Shape::kUnrolled) {
 #pragma unroll
       for (int step = 0; step < Shape::kUnrolled; ++step) {
         const int index = first + step;
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
             mask.apply(place, between);
             if (!walk.has_row(index - behind)) between = {};
           });
-        store(place, result, static_cast<unsigned>(index - 2 * kRadius) < stored);
+        store(place, result, static_cast<unsigned>(index - behind) < stored);
       }
     }
   };

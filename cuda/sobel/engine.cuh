@@ -73,7 +73,7 @@ const char* why_window_is_slower(const Sobel& p, const Hardware& gpu) {
 
 const char* why_lanes_are_slower(const Sobel& p, const Hardware& gpu) {
   const char* const reason = why_window_is_slower(p, gpu);
-  return reason != nullptr ? reason : why_lanes_slower<kRadius>(p, gpu);
+  return reason != nullptr ? reason : why_lanes_slower(p, gpu, row_start_of(p));
 }
 
 // Calls `visit` with the shape for a problem.

@@ -253,14 +253,11 @@ constexpr Variant<Sobel> kVariants[] = {
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},
      .grid = strip_grid<Sobel>,
-     .shared_bytes = strip_shared_bytes<Sobel, kRadius>,
-     .flops = strip_flops<Sobel, kRadius>,
-     .bytes = strip_bytes<Sobel, kRadius>,
+     .shared_bytes = strip_shared_bytes<Sobel>,
+     .flops = strip_flops<Sobel>,
+     .bytes = strip_bytes<Sobel>,
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       with_row_words(p.cols(), [&](auto words) {
-         launch(go, lane_per_row<words, SobelStage<words>>, p.gray.as<const std::uint8_t>(),
-                p.out.as<std::uint8_t>(), strips_of(p, go.hardware), {});
-       });
+       run_strips<1, kMaxRowCols, SobelStage>(p, p.gray, go);
      })},
 };
 
