@@ -130,10 +130,11 @@ def test_choice_on_an_h200(dtype):
     many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # one vector per thread of 768 blocks
     for terms, points, variant in [
         *[(0, 0, "few_terms"), (1, 1, "few_terms"), (1, 713_591_159, "few_terms")],
-        *[(3, 7, "few_terms"), (16, many, "few_terms"), (17, many, "vectorised")],
-        *[(32, 64, "one_barrier"), (32, 65, "split_terms"), (200, 101, "split_terms")],
-        *[(200, 100, "one_barrier"), (1 << 21, 1, "one_barrier"), (64, 1000, "split_terms")],
-        *[((1 << 21) + 1, 1, "split_terms")],
+        *[(4, 7, "few_terms"), (16, many, "few_terms"), (17, many, "vectorised")],
+        # Small problems: all loads at once.
+        *[(5, 7, "one_barrier"), (5, 24_576, "one_barrier"), (5, 24_577, "few_terms")],
+        *[(64, 1000, "one_barrier"), (63_550, 33, "one_barrier"), (63_551, 33, "split_terms")],
+        *[((1 << 21) + 1, 1, "one_barrier"), (1 << 21, 32, "one_barrier")],
         *[(64, many // 2, "split_terms"), (64, many, "vectorised")],
     ]:
         assert choice(terms, points) == variant, (terms, points)

@@ -16,12 +16,13 @@
 //   engine_overlapped.cuh    the product while the vectors are still being read
 //   engine_averaging.cuh     split_average_then_gemm: selects the kernel, splits long rows
 //   engine_row_product.cuh   few sets: reads the matrix once per group of sets
-//   engine_dependent_launch.cuh  launches that overlap the end of the previous kernel
 //   engine_small_sets.cuh    small problems, for which launch overhead dominates: one launch
+//   engine_cluster.cuh       few sets with a larger matrix: one launch of clusters
 //   engine_costs.cuh         executed FLOPs and requested bytes
 #include "routines/average_matvec.hpp"
 
 #include <climits>
+#include <cstdlib>
 
 #include "average_matvec/engine_costs.cuh"
 #include "common/cublas.cuh"
@@ -313,6 +314,33 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
          launch(go, average_matvec_small_sets<T>, small_operands<T>(p, go.hardware));
+       });
+     })},
+    {.name = "cluster",
+     .changes = {"Divides the matrix and the averages of a few sets among the blocks of a cluster, "
+                 "which exchange the averages through distributed shared memory.",
+                 Step::kParallelism, Step::kFusion},
+     .min_compute = 90,
+     .why_not = why_not_cluster,
+     .why_slower = why_cluster_slower,
+     .blocks = {{{kClusterThreads}}},
+     .grid =
+         [](const AverageMatvec& p, Extent, const Hardware& gpu) {
+           const ClusterPlan plan = cluster_plan(p, gpu);
+           return grid_of(plan.slices * plan.cluster, plan.tiles);
+         },
+     .shared_bytes = [](const AverageMatvec& p, Extent,
+                        const Hardware& gpu) { return cluster_plan(p, gpu).shared_bytes; },
+     .flops = flops_of_cluster,
+     .bytes = bytes_of_cluster,
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type, [&]<class T>(T) {
+         const ClusterPlan plan = cluster_plan(p, go.hardware);
+         const char* async = std::getenv("ADO_CLUSTER_SYNC");  // EXPLORING
+         const auto kernel =
+             async ? average_matvec_cluster<T, false> : average_matvec_cluster<T, true>;
+         launch_with({.cluster = static_cast<unsigned>(plan.cluster)}, go, kernel,
+                     cluster_operands<T>(p, plan));
        });
      })},
 };
