@@ -16,9 +16,16 @@
 //   engine_overlapped.cuh    the product while the vectors are still being read
 //   engine_averaging.cuh     split_average_then_gemm: selects the kernel, splits long rows
 //   engine_row_product.cuh   few sets: reads the matrix once per group of sets
-//   engine_small_sets.cuh    small problems, for which launch overhead dominates: one launch
+//   engine_small_sets.cuh    small problems, for which launch overhead dominates: one launch;
+//                            tiny_matrix, for many sets
 //   engine_cluster.cuh       few sets with a larger matrix: one launch of clusters
 //   engine_costs.cuh         executed FLOPs and requested bytes
+//
+// Two techniques have no variant of their own, because their gain is bounded by the records of
+// wide_average. Persistent blocks could gain at most the difference between its first kernel and
+// the ceiling `read`, about 1 %. Programmatic dependent launch of its second kernel could hide the
+// launch and the first tile, about 0.3 %; overlapped hides most of the product. row_product, whose
+// kernels are short, uses dependent launches.
 #include "routines/average_matvec.hpp"
 
 #include <climits>
@@ -314,6 +321,32 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
          launch(go, average_matvec_small_sets<T>, small_operands<T>(p, go.hardware));
+       });
+     })},
+    {.name = "tiny_matrix",
+     .changes = {"Averages the rows of many sets with wide loads and without staging, and "
+                 "multiplies by a tiny matrix in the same block.",
+                 Step::kInFlight, Step::kWider},
+     .why_not = why_not_tiny,
+     .why_slower = why_tiny_slower,
+     .blocks = kAveraging,
+     .grid =
+         [](const AverageMatvec& p, Extent) {
+           return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+             return blocks_for(
+                 ceil_div(p.sets() * p.length(), tiny_sharing_of<lanes, T>(p).rows_per_block));
+           });
+         },
+     .flops = flops_of_tiny_matrix,
+     .bytes = bytes_of_set_per_block,
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+         if constexpr (lanes < kWarpSize) {
+           SampleRows<T> rows = rows_of<lanes, T>(p);
+           rows.sharing = tiny_sharing_of<lanes, T>(p);
+           launch(go, average_matvec_tiny_matrix<lanes, T>, rows,
+                  product_of<T>(p, static_cast<const T*>(nullptr)));
+         }
        });
      })},
     {.name = "cluster",
