@@ -22,7 +22,8 @@
 namespace ado::cuda {
 
 inline constexpr int kClusterThreads = 256;
-inline constexpr int kClusterSamples = 8;                // in flight per thread
+inline constexpr int kClusterSamples = 8;  // in flight per thread
+inline constexpr int kClusterBlocks = 4;   // per multiprocessor; more would leave too few registers
 inline constexpr std::int64_t kClusterBytes = 44 << 10;  // matrix rows, sums and averages
 
 struct ClusterPlan {
@@ -117,7 +118,8 @@ ClusterOperands<T> cluster_operands(const AverageMatvec& p, const ClusterPlan& p
 }
 
 template <class T, bool kAsync>
-__global__ void __launch_bounds__(kClusterThreads) average_matvec_cluster(ClusterOperands<T> p) {
+__global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
+    average_matvec_cluster(ClusterOperands<T> p) {
   extern __shared__ __align__(kVectorBytes) std::byte shared[];
   __shared__ std::uint64_t received;
   const ClusterPlan& plan = p.plan;

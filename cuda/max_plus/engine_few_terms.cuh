@@ -121,7 +121,8 @@ __device__ void add_last_terms(Vector<T, kLength> (&best)[kVectors],
 }
 
 template <class T, class Points>
-__global__ void __launch_bounds__(kFewTermsThreads) max_plus_few_terms(MaxPlusOperands<T> p) {
+__global__ void __launch_bounds__(kFewTermsThreads, Points::kPoints == 1 ? kOneBarrierBlocks : 0)
+    max_plus_few_terms(MaxPlusOperands<T> p) {
   constexpr int kLength = Points::kLength, kVectors = Points::kVectors;
   using Wide = Vector<T, kLength>;
   const std::int64_t row_vectors = p.points / kLength;

@@ -198,6 +198,8 @@ __global__ void __launch_bounds__(kColumnThreads)
 
 inline constexpr int kOneBarrierThreads = 256;
 inline constexpr int kOneBarrierRows = 8;  // in flight per thread
+// Resident blocks per multiprocessor; more would leave too few registers for the loads in flight.
+inline constexpr int kOneBarrierBlocks = 4;
 
 // The number of lanes is a power of two, because a division would delay the first load. Teams have
 // fewer lanes than a warp, but no fewer than a sector has elements, if the block would otherwise
@@ -272,7 +274,7 @@ __device__ T add_terms_of_point(T best, const T* from, std::int64_t pitch, const
 
 // With more than one block along y, out must be zero before the maxima are merged.
 template <class T>
-__global__ void __launch_bounds__(kOneBarrierThreads)
+__global__ void __launch_bounds__(kOneBarrierThreads, kOneBarrierBlocks)
     max_plus_one_barrier(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
   constexpr int kWarps = kOneBarrierThreads / kWarpSize;
   __shared__ T shared_maxima[kWarps][kWarpSize];
