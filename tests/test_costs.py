@@ -258,8 +258,8 @@ def test_maxima_of_partial_batches():
     assert executed_flops(ado.max_plus["vectorised"], *shapes) == 8 * 1024 * 4
     # 40 teams of 25 lanes with 4 points. 7 teams have a row: each adds a batch of two.
     assert executed_flops(ado.max_plus["split_terms"], *shapes) == 7 * 2 * 25 * 4
-    # Eight teams of 32 lanes. 7 teams have a row: each adds a batch of eight.
-    assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 7 * 8 * 100
+    # Eight teams of 32 lanes. 7 teams have a row: each adds a batch of four.
+    assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 7 * 4 * 100
     # One point per thread: two batches of four terms.
     assert executed_flops(ado.max_plus["few_terms"], *shapes) == 2 * 4 * 100
 

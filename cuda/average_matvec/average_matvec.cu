@@ -29,7 +29,6 @@
 #include "routines/average_matvec.hpp"
 
 #include <climits>
-#include <cstdlib>
 
 #include "average_matvec/engine_costs.cuh"
 #include "common/cublas.cuh"
@@ -369,11 +368,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
          const ClusterPlan plan = cluster_plan(p, go.hardware);
-         const char* async = std::getenv("ADO_CLUSTER_SYNC");  // EXPLORING
-         const auto kernel =
-             async ? average_matvec_cluster<T, false> : average_matvec_cluster<T, true>;
-         launch_with({.cluster = static_cast<unsigned>(plan.cluster)}, go, kernel,
-                     cluster_operands<T>(p, plan));
+         launch_with({.cluster = static_cast<unsigned>(plan.cluster)}, go,
+                     average_matvec_cluster<T>, cluster_operands<T>(p, plan));
        });
      })},
 };

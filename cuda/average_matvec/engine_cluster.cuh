@@ -41,8 +41,7 @@ inline ClusterPlan cluster_plan(const AverageMatvec& p, const Hardware& gpu) {
   const std::int64_t length = std::max<std::int64_t>(p.length(), 1);
   ClusterPlan plan;
   const auto elements_of_block = [&] { return ((1 << plan.log_rows) + 2) * length; };
-  // Two or more rows, so that the rows of a block start at a vector.
-  while (plan.log_rows > 1 && elements_of_block() * element > kClusterBytes) --plan.log_rows;
+  while (plan.log_rows > 0 && elements_of_block() * element > kClusterBytes) --plan.log_rows;
   const std::int64_t row_blocks = ceil_div(p.length(), std::int64_t{1} << plan.log_rows);
   const std::int64_t sample_blocks =
       ceil_div(p.length() * samples, kClusterThreads * kClusterSamples);
@@ -72,8 +71,8 @@ inline ClusterPlan cluster_plan(const AverageMatvec& p, const Hardware& gpu) {
 }
 
 inline const char* why_not_cluster(const AverageMatvec& p) {
-  if (4 * p.length() * p.vectors.type.size > kClusterBytes)
-    return "two rows of the matrix and two vectors exceed 44 KiB, their share of shared memory";
+  if (3 * p.length() * p.vectors.type.size > kClusterBytes)
+    return "a row of the matrix and two vectors exceed 44 KiB, their share of shared memory";
   if (std::max(p.sets() * p.length(), p.samples()) > INT_MAX / 2) return "N L or M exceeds 2^30";
   return nullptr;
 }
@@ -99,7 +98,7 @@ struct ClusterOperands {
   T* out;
   std::int64_t sets;
   int length, samples;
-  bool aligned;  // the matrix starts at a vector
+  bool aligned;  // the rows of each block start at a vector
   T scale;       // 1 / samples
   ClusterPlan plan;
 };
@@ -112,16 +111,16 @@ ClusterOperands<T> cluster_operands(const AverageMatvec& p, const ClusterPlan& p
           .sets = p.sets(),
           .length = static_cast<int>(p.length()),
           .samples = static_cast<int>(p.samples()),
-          .aligned = starts_at_vector(p.matrix.data),
+          .aligned = starts_at_vector(p.matrix.data) &&
+                     (p.length() << plan.log_rows) * std::int64_t{sizeof(T)} % kVectorBytes == 0,
           .scale = T(1) / static_cast<T>(p.samples()),
           .plan = plan};
 }
 
-template <class T, bool kAsync>
+template <class T>
 __global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
     average_matvec_cluster(ClusterOperands<T> p) {
   extern __shared__ __align__(kVectorBytes) std::byte shared[];
-  __shared__ std::uint64_t received;
   const ClusterPlan& plan = p.plan;
   const int thread = threadIdx.x, rank = static_cast<int>(cluster_rank());
   const int first_row = static_cast<int>(blockIdx.x) << plan.log_rows;
@@ -145,8 +144,6 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
   for (int i = vectors * kVectorLength<T> + thread; i < elements; i += kClusterThreads)
     copy_element_async(matrix + i, from + i);
   commit_copies();
-  if (kAsync && thread == 0)
-    expect_bytes(&received, (sets * p.length << plan.log_parts) * static_cast<int>(sizeof(T)));
   arrive_at_cluster_relaxed();  // no block may store to a block that has not started
 
   const int lanes = 1 << plan.log_lanes, lane = thread & (lanes - 1);
@@ -177,15 +174,9 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
     if (first == 0) wait_for_cluster();
     if (part < parts)
       for (int block = lane; block < plan.cluster; block += lanes)
-        if constexpr (kAsync)
-          send_to_block(sums + part, total, &received, block);
-        else
-          *in_block_of_cluster(sums + part, block) = total;
+        *in_block_of_cluster(sums + part, block) = total;
   }
-  if constexpr (kAsync)
-    wait_for_bytes(&received);
-  else
-    synchronise_cluster();
+  synchronise_cluster();
 
 #pragma unroll 1
   for (int i = thread; i < sets * p.length; i += kClusterThreads) {

@@ -73,17 +73,14 @@ inline const char* why_not_small(const AverageMatvec& p) {
   return nullptr;
 }
 
-// With many sets, separate kernels are faster than copies of single elements and products from
-// shared memory, unless the matrix is tiny and the rows are short.
+// With many sets, wide loads are faster than copies of single elements.
 inline const char* why_small_slower(const AverageMatvec& p, const Hardware& gpu) {
   constexpr Tuned<double> kWorkPerMultiprocessor{53030.305, "H200"};  // 7 million operations
-  constexpr Tuned<std::int64_t> kTinyMatrix{12, "H200"}, kShortRow{100, "H200"};
   const double work = static_cast<double>(p.sets()) * static_cast<double>(p.length()) *
                       static_cast<double>(p.length() + p.samples());
-  if (work > kWorkPerMultiprocessor.on(gpu) * gpu.multiprocessors &&
-      (p.length() >= kTinyMatrix.on(gpu) || p.samples() >= kShortRow.on(gpu)))
-    return "there are enough sets for separate kernels for the averages and the product";
-  return nullptr;
+  return work > kWorkPerMultiprocessor.on(gpu) * gpu.multiprocessors
+             ? "there are enough sets for kernels with wide loads"
+             : nullptr;
 }
 
 #ifdef __CUDACC__

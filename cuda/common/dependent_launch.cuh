@@ -23,7 +23,8 @@ struct LaunchAttributes {
 template <class... Params>
 void launch_with(LaunchAttributes attributes, const Launch& go, void (*kernel)(Params...),
                  std::type_identity_t<Params>... args) {
-  if (go.grid.volume() == 0 || go.recorder != nullptr || go.hardware.compute < 90)
+  const bool plain = !attributes.dependent && attributes.cluster == 1;
+  if (plain || go.grid.volume() == 0 || go.recorder != nullptr || go.hardware.compute < 90)
     return launch(go, kernel, args...);
   cudaLaunchAttribute list[2] = {};
   list[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -36,7 +37,7 @@ void launch_with(LaunchAttributes attributes, const Launch& go, void (*kernel)(P
   config.dynamicSmemBytes = go.shared_bytes;
   config.stream = static_cast<cudaStream_t>(go.stream);
   config.attrs = list;
-  config.numAttrs = 2;
+  config.numAttrs = attributes.cluster > 1 ? 2 : 1;
   ADO_CUDA(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
@@ -96,61 +97,6 @@ __device__ T* in_block_of_cluster(T* shared, unsigned rank) {
   return reinterpret_cast<T*>(address);
 #else
   return shared;
-#endif
-}
-
-// Stores that are counted by the block that receives them. Unlike a barrier of the cluster, they
-// need no fence, which would wait for all earlier memory accesses of a thread.
-//
-// One thread of each block calls expect_bytes() before the block arrives at a barrier of the
-// cluster. After that barrier, other blocks may send, and wait_for_bytes() returns when all bytes
-// have been received. A barrier is used once.
-inline __device__ void expect_bytes(std::uint64_t* barrier, int bytes) {
-#if __CUDA_ARCH__ >= 900
-  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));
-  asm volatile(
-      "mbarrier.init.shared::cta.b64 [%0], 1;\n"
-      "fence.mbarrier_init.release.cluster;\n"
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at),
-      "r"(bytes)
-      : "memory");
-#endif
-}
-template <class T>
-__device__ void send_to_block(T* to, T value, std::uint64_t* barrier, int rank) {
-#if __CUDA_ARCH__ >= 900
-  using Bits = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
-  const auto remote = [rank](const void* local) {
-    std::uint32_t address;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(address)
-        : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(local))), "r"(rank));
-    return address;
-  };
-  const Bits bits = __builtin_bit_cast(Bits, value);
-  if constexpr (sizeof(T) == 4)
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
-                     remote(to)),
-                 "r"(bits), "r"(remote(barrier))
-                 : "memory");
-  else
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(
-                     remote(to)),
-                 "l"(bits), "r"(remote(barrier))
-                 : "memory");
-#endif
-}
-inline __device__ void wait_for_bytes(std::uint64_t* barrier) {
-#if __CUDA_ARCH__ >= 900
-  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "AGAIN:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n"
-      "@!done bra AGAIN;\n"
-      "}" ::"r"(at)
-      : "memory");
 #endif
 }
 

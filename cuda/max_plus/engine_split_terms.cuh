@@ -188,51 +188,70 @@ __global__ void __launch_bounds__(kColumnThreads)
 //
 // The time of a small problem is the latency of one launch and of the accesses that wait for each
 // other. In split_terms, a thread has few loads in flight, and the tree reduction needs two
-// barriers of 1024 threads per level. Here, a thread loads up to kOneBarrierRows rows at once. A
-// team has at most one warp, so that the maxima of the teams of a warp are merged by shuffles, and
-// the maxima of the warps after a single barrier (example: eight lanes, 32 teams):
+// barriers of 1024 threads per level. Here, a thread loads several rows at once. The maxima of the
+// teams of a warp are merged by shuffles, and the maxima of the warps after a single barrier
+// (example: eight lanes, 32 teams):
 //
 //   warp 0   | team 0 | team 1 | team 2 | team 3 |   shuffles: the maxima of these four teams
 //   ...
 //   warp 7   | team 28 ...                       |   barrier; the first team merges eight warps
 
 inline constexpr int kOneBarrierThreads = 256;
-inline constexpr int kOneBarrierRows = 8;  // in flight per thread
+// Rows in flight per thread: few if they suffice, because with cold caches, the instructions are
+// fetched from DRAM.
+inline constexpr int kFewRows = 4;
+template <class T>
+inline constexpr int kManyRows = 64 / static_cast<int>(sizeof(T));
 // Resident blocks per multiprocessor; more would leave too few registers for the loads in flight.
 inline constexpr int kOneBarrierBlocks = 4;
 
 // The number of lanes is a power of two, because a division would delay the first load. Teams have
-// fewer lanes than a warp, but no fewer than a sector has elements, if the block would otherwise
-// load its rows in several batches. Terms are split over blocks only if this saves more batches
-// than the merge in out takes time.
-inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu) {
+// more lanes than a warp if the blocks would otherwise not be resident at the same time. They have
+// fewer, but no fewer than a sector has elements, if the block would otherwise load its rows in
+// several batches. Terms are split over blocks only if this saves more batches than the merge in
+// out takes time.
+inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu, int batch_rows) {
   constexpr std::int64_t kMaxBatches = 3;
   const std::int64_t points = p.points(), terms = p.terms();
-  const std::int64_t busy = busy_blocks(gpu), sector = kSectorBytes / p.big.type.size;
+  const std::int64_t resident = std::int64_t{kOneBarrierBlocks} * gpu.multiprocessors;
+  const std::int64_t sector = kSectorBytes / p.big.type.size;
   if (points == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
   int lanes = 1;
   while (lanes < kWarpSize && lanes < points) lanes *= 2;
-  const auto rows_at_once = [&] {
-    return std::int64_t{kOneBarrierThreads / lanes} * kOneBarrierRows;
-  };
-  while (lanes > sector && rows_at_once() < terms && ceil_div(points, lanes) < busy / 2) lanes /= 2;
+  while (lanes < kOneBarrierThreads && ceil_div(points, lanes) > resident) lanes *= 2;
+  const auto rows_at_once = [&] { return std::int64_t{kOneBarrierThreads / lanes} * batch_rows; };
+  while (lanes > sector && rows_at_once() < terms && ceil_div(points, lanes) < resident / 2)
+    lanes /= 2;
   const std::int64_t blocks_x = ceil_div(points, lanes);
   const std::int64_t batches = std::max<std::int64_t>(ceil_div(terms, rows_at_once()), 1);
   std::int64_t splits = 1;
-  if (batches > kMaxBatches) splits = std::clamp<std::int64_t>(busy / blocks_x, 1, batches);
+  if (batches > kMaxBatches) splits = std::clamp<std::int64_t>(resident / blocks_x, 1, batches);
   splits = std::max(splits, ceil_div(terms, std::int64_t{1} << 30));  // the kernel counts in int
-  const std::int64_t rows = ceil_div(batches, splits) * rows_at_once();
+  const std::int64_t teams = kOneBarrierThreads / lanes;
+  const std::int64_t rows = std::max<std::int64_t>(ceil_div(terms, splits * teams), 1) * teams;
   return {.lanes = lanes,
           .blocks_x = blocks_x,
           .blocks_y = std::max<std::int64_t>(ceil_div(terms, rows), 1),
           .rows_per_block = rows};
 }
 
+// Calls `visit` with a zero of the element type, the batch of a thread, and the split.
+template <class Visit>
+auto with_one_barrier(const MaxPlus& p, const Hardware& gpu, Visit visit) {
+  return with_real(p.big.type, [&]<class T>(T zero) {
+    const TermSplit split = one_barrier_split_of(p, gpu, kFewRows);
+    if (p.terms() <= kFewRows * (kOneBarrierThreads / split.lanes))
+      return visit(zero, ColumnBatch<1, 1, kFewRows>{}, split);
+    return visit(zero, ColumnBatch<1, 1, kManyRows<T>>{},
+                 one_barrier_split_of(p, gpu, kManyRows<T>));
+  });
+}
+
 // Threads without a point are idle.
 inline double flops_of_one_barrier(const MaxPlus& p, const Hardware& gpu) {
-  const TermSplit split = one_barrier_split_of(p, gpu);
-  return flops_of_teams<ColumnBatch<1, 1, kOneBarrierRows>>(p, split, p.points(),
-                                                            kOneBarrierThreads / split.lanes);
+  return with_one_barrier(p, gpu, [&]<class Batch>(auto, Batch, const TermSplit& split) {
+    return flops_of_teams<Batch>(p, split, p.points(), kOneBarrierThreads / split.lanes);
+  });
 }
 
 inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu) {
@@ -273,38 +292,44 @@ __device__ T add_terms_of_point(T best, const T* from, std::int64_t pitch, const
 }
 
 // With more than one block along y, out must be zero before the maxima are merged.
-template <class T>
+template <class T, class Batch>
 __global__ void __launch_bounds__(kOneBarrierThreads, kOneBarrierBlocks)
     max_plus_one_barrier(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
-  constexpr int kWarps = kOneBarrierThreads / kWarpSize;
-  __shared__ T shared_maxima[kWarps][kWarpSize];
+  constexpr int kRows = Batch::kRows;
+  constexpr bool kOnce = kRows == kFewRows;  // one batch suffices, in one block along y
+  __shared__ T shared_maxima[kOneBarrierThreads];
   const int thread = threadIdx.x, lane = thread & (lanes - 1);
   const int log_lanes = __ffs(lanes) - 1, team = thread >> log_lanes;
   constexpr int kLogThreads = 8;
   static_assert(1 << kLogThreads == kOneBarrierThreads);
   const int log_teams = kLogThreads - log_lanes, teams = 1 << log_teams;
   const std::int64_t point = (block_x() << log_lanes) + lane;
-  const std::int64_t row = block_y() * rows_per_block + team;
+  const std::int64_t row = (kOnce ? 0 : block_y() * rows_per_block) + team;
   T best = 0;
   if (point < p.points) {
     const T *from = p.big + row * p.points + point, *small = p.small + row;
     const std::int64_t pitch = teams * p.points;
     const int left = static_cast<int>(min(rows_per_block - team, p.terms - row));
-    for (int rows = (left + teams - 1) >> log_teams; rows > 0; rows -= kOneBarrierRows) {
-      best = add_terms_of_point<kOneBarrierRows>(best, from, pitch, small, teams, rows);
-      from += kOneBarrierRows * pitch;
-      small += kOneBarrierRows * teams;
-    }
+    int rows = (left + teams - 1) >> log_teams;
+#pragma unroll 1
+    do {
+      best = add_terms_of_point<kRows>(best, from, pitch, small, teams, rows);
+      from += kRows * pitch;
+      small += kRows * teams;
+      rows -= kRows;
+    } while (!kOnce && rows > 0);
   }
 #pragma unroll 1
   for (int distance = lanes; distance < kWarpSize; distance *= 2)
     best = larger(best, __shfl_xor_sync(kAllLanes, best, distance));
-  if (thread % kWarpSize < lanes) shared_maxima[thread / kWarpSize][lane] = best;
+  shared_maxima[thread] = best;
   __syncthreads();
   if (thread >= lanes || point >= p.points) return;
+  const int step = max(lanes, kWarpSize);
 #pragma unroll
-  for (int warp = 1; warp < kWarps; ++warp) best = larger(best, shared_maxima[warp][lane]);
-  if (gridDim.y == 1) {
+  for (int i = 1; i < kOneBarrierThreads / kWarpSize; ++i)
+    if (i * step < kOneBarrierThreads) best = larger(best, shared_maxima[thread + i * step]);
+  if (kOnce || gridDim.y == 1) {
     p.out[point] = best;
   } else {
     wait_for_previous_kernel();

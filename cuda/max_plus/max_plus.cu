@@ -196,18 +196,22 @@ constexpr Variant<MaxPlus> kVariants[] = {
      })},
     {.name = "one_barrier",
      .changes =
-         {"Loads up to eight rows per thread at once in smaller blocks, and merges the maxima by "
+         {"Loads several rows per thread at once in smaller blocks, and merges the maxima by "
           "shuffles and a single barrier.",
           Step::kInFlight, Step::kBarriers},
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},
-     .grid = [](const MaxPlus& p, Extent,
-                const Hardware& gpu) { return grid_of(one_barrier_split_of(p, gpu)); },
+     .grid =
+         [](const MaxPlus& p, Extent, const Hardware& gpu) {
+           return with_one_barrier(
+               p, gpu, [](auto, auto, const TermSplit& split) { return grid_of(split); });
+         },
      .flops = flops_of_one_barrier,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
-       with_real(p.big.type, [&]<class T>(T) {
-         launch_split<T>(go, p, one_barrier_split_of(p, go.hardware), max_plus_one_barrier<T>);
-       });
+       with_one_barrier(p, go.hardware,
+                        [&]<class T, class Batch>(T, Batch, const TermSplit& split) {
+                          launch_split<T>(go, p, split, max_plus_one_barrier<T, Batch>);
+                        });
      })},
     {.name = "few_terms",
      .changes =
