@@ -21,9 +21,9 @@
 
 namespace ado::cuda {
 
-inline constexpr int kClusterThreads = 256;
-inline constexpr int kClusterSamples = 8;  // in flight per thread
-inline constexpr int kClusterBlocks = 4;   // per multiprocessor; more would leave too few registers
+inline constexpr int kClusterThreads = kSmallThreads;  // as many as copy elements
+inline constexpr int kClusterSamples = 8;              // in flight per thread
+inline constexpr int kClusterBlocks = 4;  // per multiprocessor; more would leave too few registers
 inline constexpr std::int64_t kClusterBytes = 44 << 10;  // matrix rows, sums and averages
 
 struct ClusterPlan {
@@ -98,8 +98,7 @@ struct ClusterOperands {
   T* out;
   std::int64_t sets;
   int length, samples;
-  bool aligned;  // the rows of each block start at a vector
-  T scale;       // 1 / samples
+  T scale;  // 1 / samples
   ClusterPlan plan;
 };
 
@@ -111,8 +110,6 @@ ClusterOperands<T> cluster_operands(const AverageMatvec& p, const ClusterPlan& p
           .sets = p.sets(),
           .length = static_cast<int>(p.length()),
           .samples = static_cast<int>(p.samples()),
-          .aligned = starts_at_vector(p.matrix.data) &&
-                     (p.length() << plan.log_rows) * std::int64_t{sizeof(T)} % kVectorBytes == 0,
           .scale = T(1) / static_cast<T>(p.samples()),
           .plan = plan};
 }
@@ -134,15 +131,7 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
 
   // The rows of a block are contiguous. All copies are in flight while the vectors are averaged.
   const T* const from = p.matrix + std::int64_t{first_row} * p.length;
-  const int elements = rows * p.length;
-  const int vectors = p.aligned ? elements / kVectorLength<T> : 0;
-#pragma unroll 1
-  for (int i = thread; i < vectors; i += kClusterThreads)
-    copy_vector_async(shared_address(matrix + i * kVectorLength<T>), from + i * kVectorLength<T>,
-                      kVectorBytes);
-#pragma unroll 1
-  for (int i = vectors * kVectorLength<T> + thread; i < elements; i += kClusterThreads)
-    copy_element_async(matrix + i, from + i);
+  copy_elements_async(matrix, from, rows * p.length);
   commit_copies();
   arrive_at_cluster_relaxed();  // no block may store to a block that has not started
 
