@@ -16,8 +16,7 @@
 //   engine_overlapped.cuh    the product while the vectors are still being read
 //   engine_averaging.cuh     split_average_then_gemm: selects the kernel, splits long rows
 //   engine_row_product.cuh   few sets: reads the matrix once per group of sets
-//   engine_small_sets.cuh    small problems, for which launch overhead dominates: one launch;
-//                            tiny_matrix, for many sets
+//   engine_small_sets.cuh    small problems, for which launch overhead dominates: one launch
 //   engine_cluster.cuh       few sets with a larger matrix: one launch of clusters
 //   engine_costs.cuh         executed FLOPs and requested bytes
 //
@@ -129,8 +128,8 @@ struct Crossovers {
 constexpr std::int64_t kAny = INT64_MAX;
 constexpr Tuned<Crossovers> kFloat32Crossovers{
     {.sets = {1, 4, 8, 16, 48, 64, 128, 256},
-     .aligned = {kAny, kAny, kAny, 1100, 900, 600, 600, 300},
-     .unaligned = {1100, kAny, 4500, 1100, 900, 600, 600, 300}},
+     .aligned = {kAny, kAny, kAny, 2400, 900, 600, 600, 300},
+     .unaligned = {1100, kAny, 4500, 2400, 900, 600, 600, 300}},
     "H200"};
 constexpr Tuned<Crossovers> kFloat64Crossovers{
     {.sets = {1, 3, 8, 16, 24, 32, 64, 256},
@@ -148,7 +147,7 @@ std::int64_t longest_row_product(const AverageMatvec& p, const Hardware& gpu) {
 }
 
 const char* why_row_product_slower(const AverageMatvec& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kShortRow{600, "H200"}, kFewSets{4, "H200"},
+  constexpr Tuned<std::int64_t> kShortRow{400, "H100"}, kFewSets{16, "H100"},
       kTinyMatrix{16, "H200"};
   if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow.on(gpu))
     return "cuBLAS is faster for one short vector";
@@ -320,32 +319,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
          launch(go, average_matvec_small_sets<T>, small_operands<T>(p, go.hardware));
-       });
-     })},
-    {.name = "tiny_matrix",
-     .changes = {"Averages the rows of many sets with wide loads and without staging, and "
-                 "multiplies by a tiny matrix in the same block.",
-                 Step::kInFlight, Step::kWider},
-     .why_not = why_not_tiny,
-     .why_slower = why_tiny_slower,
-     .blocks = kAveraging,
-     .grid =
-         [](const AverageMatvec& p, Extent) {
-           return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
-             return blocks_for(
-                 ceil_div(p.sets() * p.length(), tiny_sharing_of<lanes, T>(p).rows_per_block));
-           });
-         },
-     .flops = flops_of_tiny_matrix,
-     .bytes = bytes_of_set_per_block,
-     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
-       with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
-         if constexpr (lanes < kWarpSize) {
-           SampleRows<T> rows = rows_of<lanes, T>(p);
-           rows.sharing = tiny_sharing_of<lanes, T>(p);
-           launch(go, average_matvec_tiny_matrix<lanes, T>, rows,
-                  product_of<T>(p, static_cast<const T*>(nullptr)));
-         }
        });
      })},
     {.name = "cluster",

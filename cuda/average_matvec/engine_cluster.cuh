@@ -78,14 +78,20 @@ inline const char* why_not_cluster(const AverageMatvec& p) {
 }
 
 inline const char* why_cluster_slower(const AverageMatvec& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kMaxSets{16, "H200"}, kMaxLength{1024, "H200"},
-      kMaxVectorBytes{128 << 10, "H200"};
+  constexpr Tuned<std::int64_t> kMaxSets{4, "H100"}, kMaxSamples{24 << 10, "H100"};  // per cluster
+  constexpr Tuned<std::int64_t> kMaxMatrixBytes{3 << 20, "H100"};
+  constexpr Tuned<double> kMaxWaves{1.5, "H100"};
   if (why_not_small(p) == nullptr && why_small_slower(p, gpu) == nullptr)
     return "one block can hold the matrix and the vectors of a set";
-  if (p.sets() > kMaxSets.on(gpu) || p.length() > kMaxLength.on(gpu))
+  const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
+  if (p.samples() == 1 && (aligned || p.sets() > kMaxSets.on(gpu)))
+    return "without averages, other variants need only one launch as well";
+  const ClusterPlan plan = cluster_plan(p, gpu);
+  const auto blocks = static_cast<double>(plan.slices * plan.cluster * plan.tiles);
+  if (plan.sets > kMaxSets.on(gpu) || p.matrix.bytes() > kMaxMatrixBytes.on(gpu) ||
+      blocks > kMaxWaves.on(gpu) * static_cast<double>(one_wave(gpu)))
     return "the product takes longer than a second launch";
-  if (cluster_plan(p, gpu).sets * p.length() * p.samples() * p.vectors.type.size >
-      kMaxVectorBytes.on(gpu))
+  if (plan.sets * p.length() * p.samples() > kMaxSamples.on(gpu))
     return "reading the vectors once per cluster takes longer than a second launch";
   return nullptr;
 }

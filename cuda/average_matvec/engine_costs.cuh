@@ -193,13 +193,6 @@ inline double flops_of_small_sets(const AverageMatvec& p, const Hardware& gpu) {
   return full_blocks * of_block(full) + (left > 0 ? of_block(left) : 0);
 }
 
-inline double flops_of_tiny_matrix(const AverageMatvec& p) {
-  const Sizes n(p);
-  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
-    return flops_of_wide_averages<lanes, T>(p, sharing_of<lanes, T>(p)) + 2 * n.rows() * n.length;
-  });
-}
-
 // All lanes of a block execute the additions of every batch, including lanes without a sample.
 inline double flops_of_cluster(const AverageMatvec& p, const Hardware& gpu) {
   const ClusterPlan plan = cluster_plan(p, gpu);

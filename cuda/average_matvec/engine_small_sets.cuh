@@ -5,14 +5,11 @@
 // averages and multiplies in shared memory. With cold caches, instructions are fetched from DRAM as
 // well. The kernel is therefore short: it copies single elements, which requires no code for
 // alignment, and it multiplies by 1 / M.
-//
-// tiny_matrix does the same for many sets and a matrix of at most 16 rows. There, the bytes in
-// flight matter, so the rows are averaged with wide loads (engine_row_averages.cuh).
 #pragma once
 
 #include <algorithm>
 
-#include "average_matvec/engine_product_tile.cuh"
+#include "average_matvec/engine_row_averages.cuh"
 #include "common/async_copy.cuh"
 
 namespace ado::cuda {
@@ -73,13 +70,23 @@ inline const char* why_not_small(const AverageMatvec& p) {
   return nullptr;
 }
 
-// With many sets, wide loads are faster than copies of single elements.
+// With many sets, separate kernels with wide loads are faster, unless the matrix is tiny. They are
+// also faster for a tiny matrix if the rows of a block start in the same bank. If M is 1, only one
+// other kernel is needed, so fewer sets suffice.
 inline const char* why_small_slower(const AverageMatvec& p, const Hardware& gpu) {
   constexpr Tuned<double> kWorkPerMultiprocessor{53030.305, "H200"};  // 7 million operations
+  constexpr Tuned<std::int64_t> kTinyMatrix{16, "H100"}, kTinyWithoutAverages{11, "H100"};
+  constexpr std::int64_t kConflictBytes = 256;  // shorter rows are slow in the other kernels, too
+  const bool averages = p.samples() > 1;
   const double work = static_cast<double>(p.sets()) * static_cast<double>(p.length()) *
                       static_cast<double>(p.length() + p.samples());
-  return work > kWorkPerMultiprocessor.on(gpu) * gpu.multiprocessors
-             ? "there are enough sets for kernels with wide loads"
+  const double most = kWorkPerMultiprocessor.on(gpu) * gpu.multiprocessors;
+  if (p.length() > (averages ? kTinyMatrix : kTinyWithoutAverages).on(gpu))
+    return work > (averages ? most : most / 4)
+               ? "there are enough sets for separate kernels for the averages and the product"
+               : nullptr;
+  return work > 4 * most && p.samples() * p.vectors.type.size % kConflictBytes == 0
+             ? "the rows of a block start in the same bank of shared memory"
              : nullptr;
 }
 
@@ -166,60 +173,6 @@ __global__ void __launch_bounds__(kSmallThreads) average_matvec_small_sets(Small
         if (++element == p.length) element = 0;
       }
     }
-    p.out[row * p.sets + first_set + set] = product;
-  }
-}
-
-#endif
-
-// tiny_matrix: a block averages the rows of as many whole sets as its lanes can process at once.
-
-inline constexpr int kTinyLength = 16;
-inline constexpr std::int64_t kTinyRowBytes = 2048;  // a row takes at most eight lanes
-
-inline const char* why_not_tiny(const AverageMatvec& p) {
-  if (p.length() > kTinyLength) return "L exceeds 16";
-  if (p.samples() * p.vectors.type.size > kTinyRowBytes) return "the samples of a row exceed 2 KiB";
-  return nullptr;
-}
-
-inline const char* why_tiny_slower(const AverageMatvec& p, const Hardware& gpu) {
-  return why_not_small(p) == nullptr && why_small_slower(p, gpu) == nullptr
-             ? "with this few sets, the time is the latency of one access"
-             : nullptr;
-}
-
-// Rows of whole sets.
-template <int kLanes, class T>
-RowSharing tiny_sharing_of(const AverageMatvec& p) {
-  RowSharing sharing = sharing_of<kLanes, T>(p);
-  const int length = static_cast<int>(std::max<std::int64_t>(p.length(), 1));
-  sharing.rows_per_block = std::max(sharing.rows_per_block / length, 1) * length;
-  return sharing;
-}
-
-#ifdef __CUDACC__
-
-template <int kLanes, class T>
-__global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
-    average_matvec_tiny_matrix(SampleRows<T> rows, ProductOperands<T> p) {
-  static_assert(kLanes < kWarpSize);
-  constexpr int kRows = kLanes == 0 ? kAveragingThreads * kShortRows : kAveragingThreads / kLanes;
-  __shared__ T averages[kRows];
-  const int rows_per_block = rows.sharing.rows_per_block;
-  const std::int64_t first = std::int64_t{blockIdx.x} * rows_per_block;
-  const std::int64_t first_set = std::int64_t{blockIdx.x} * (rows_per_block / p.length);
-  rows.rows = min(rows.rows, first + rows_per_block);
-  average_rows_of<kLanes, T>(rows, blockIdx.x, nullptr,
-                             [&](std::int64_t row, T average) { averages[row - first] = average; });
-  __syncthreads();
-  const int results = static_cast<int>(rows.rows - first), sets = results / p.length;
-#pragma unroll 1
-  for (int result = threadIdx.x; result < results; result += kAveragingThreads) {
-    const int row = result / sets, set = result % sets;
-    T product = 0;
-    for (int i = 0; i < p.length; ++i)
-      product = fma(p.matrix[row * p.length + i], averages[set * p.length + i], product);
     p.out[row * p.sets + first_set + set] = product;
   }
 }

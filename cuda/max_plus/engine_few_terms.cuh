@@ -25,15 +25,12 @@ struct ThreadPoints {
   static_assert(kLength == 1 || kVectors == 1);
 };
 
-// Calls `visit` with a zero of the element type and with the points per thread. In small problems,
-// each thread has one point. In unaligned rows, a thread has kLength single points, the number of
+// Calls `visit` with a zero of the element type and with the points per thread. If all threads are
+// resident at the same time, each has one point. In unaligned rows, a thread has kLength single points, the number of
 // elements per vector, or kLength / 2 if there are at least kTermsPerThread terms.
 template <class Visit>
 auto with_thread_points(const MaxPlus& p, const Hardware& gpu, Visit visit) {
-  // 2^19 points; 2^16 points of a single row, which is loaded by vectors at any length.
-  constexpr Tuned<double> kPointsPerMultiprocessor{3971.875, "H200"}, kOfOneRow{496.5, "H200"};
-  const double busy = (p.terms() == 1 ? kOfOneRow : kPointsPerMultiprocessor).on(gpu);
-  const bool few = static_cast<double>(p.points()) < busy * gpu.multiprocessors;
+  const bool few = p.points() <= kFewTermsThreads * resident_blocks(gpu);
   return with_real(p.big.type, [&]<class T>(T zero) {
     constexpr int kLength = kVectorLength<T>;
     const bool one_row =
@@ -73,10 +70,14 @@ inline double flops_of_few_terms(const MaxPlus& p, const Hardware& gpu) {
 }
 
 inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kMaxTerms{16, "H200"};
+  constexpr Tuned<std::int64_t> kMaxTerms{16, "H200"}, kVeryFewPoints{4, "H100"};
   if (p.terms() > kMaxTerms.on(gpu))
     return "with this many terms, other variants have as many bytes in flight";
-  return p.terms() > kTermsPerThread && why_one_barrier_slower(p, gpu) == nullptr
+  // A second batch takes about as long as the shuffles that merge the teams of very few points.
+  const int batches = p.points() <= kVeryFewPoints.on(gpu) ? 2 : 1;
+  const bool half_busy = 2 * p.points() > kFewTermsThreads * resident_blocks(gpu);
+  return p.terms() > batches * kTermsPerThread && !half_busy &&
+                 why_one_barrier_slower(p, gpu) == nullptr
              ? "a thread would load its terms in several batches, one after another"
              : nullptr;
 }

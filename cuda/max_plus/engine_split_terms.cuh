@@ -204,6 +204,9 @@ template <class T>
 inline constexpr int kManyRows = 64 / static_cast<int>(sizeof(T));
 // Resident blocks per multiprocessor; more would leave too few registers for the loads in flight.
 inline constexpr int kOneBarrierBlocks = 4;
+inline std::int64_t resident_blocks(const Hardware& gpu) {
+  return std::int64_t{kOneBarrierBlocks} * gpu.multiprocessors;
+}
 
 // The number of lanes is a power of two, because a division would delay the first load. Teams have
 // more lanes than a warp if the blocks would otherwise not be resident at the same time. They have
@@ -212,8 +215,7 @@ inline constexpr int kOneBarrierBlocks = 4;
 // out takes time.
 inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu, int batch_rows) {
   constexpr std::int64_t kMaxBatches = 3;
-  const std::int64_t points = p.points(), terms = p.terms();
-  const std::int64_t resident = std::int64_t{kOneBarrierBlocks} * gpu.multiprocessors;
+  const std::int64_t points = p.points(), terms = p.terms(), resident = resident_blocks(gpu);
   const std::int64_t sector = kSectorBytes / p.big.type.size;
   if (points == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
   int lanes = 1;
@@ -255,14 +257,18 @@ inline double flops_of_one_barrier(const MaxPlus& p, const Hardware& gpu) {
 }
 
 inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr Tuned<double> kElementsPerMultiprocessor{15887.52, "H200"};  // 2^21 elements
-  if (p.points() <= kWarpSize) return nullptr;
-  if (p.points() > kWarpSize * busy_blocks(gpu))
+  constexpr Tuned<double> kBytesPerMultiprocessor{127101, "H100"};  // 16 MiB
+  const std::int64_t points = p.points(), resident = resident_blocks(gpu);
+  if (points > kOneBarrierThreads * resident)
     return "with this many points, the device is busy without splitting the terms";
-  if (static_cast<double>(p.terms()) * static_cast<double>(p.points()) >
-      kElementsPerMultiprocessor.on(gpu) * gpu.multiprocessors)
-    return "with this many elements, wider loads save more time than merging takes";
-  return nullptr;
+  // If the points alone occupy half of the device, the terms are split over few blocks, so merging
+  // is cheap. In short unaligned rows, split_terms loads single elements as well.
+  const bool half_busy = 2 * points >= kWarpSize * resident;
+  const bool narrow = points <= 2 * kWarpSize && !rows_aligned(p);
+  if (half_busy || narrow ||
+      static_cast<double>(p.big.bytes()) <= kBytesPerMultiprocessor.on(gpu) * gpu.multiprocessors)
+    return nullptr;
+  return "with this many elements, wider loads save more time than merging takes";
 }
 
 #ifdef __CUDACC__
