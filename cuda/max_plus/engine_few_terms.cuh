@@ -26,8 +26,9 @@ struct ThreadPoints {
 };
 
 // Calls `visit` with a zero of the element type and with the points per thread. If all threads are
-// resident at the same time, each has one point. In unaligned rows, a thread has kLength single points, the number of
-// elements per vector, or kLength / 2 if there are at least kTermsPerThread terms.
+// resident at the same time, each has one point. In unaligned rows, a thread has kLength single
+// points, the number of elements per vector, or kLength / 2 if there are at least kTermsPerThread
+// terms.
 template <class Visit>
 auto with_thread_points(const MaxPlus& p, const Hardware& gpu, Visit visit) {
   const bool few = p.points() <= kFewTermsThreads * resident_blocks(gpu);
