@@ -14,6 +14,7 @@ LARGE = [
     *[(64, 256, 1024), (200, 300, 101), (1024, 64, 48), (1, 1024, 1024), (8, 2100, 33)],
     # Few sets and large matrices; few long rows; many small sets.
     *[(1, 2311, 2), (2, 1030, 1), (3, 2306, 5), (13, 1031, 3), (17, 1200, 1), (5, 3, 200_003)],
+    (1, 2435, 3),  # two matrix rows per block of a cluster, not aligned to vectors in float32
     *[(1, 1, 1_000_001), (5000, 3, 7), (70_000, 1, 2), (300, 64, 9), (2000, 16, 1)],
 ]
 
@@ -124,7 +125,7 @@ def test_matrix_is_not_its_transpose(variant):
     assert out is None or out.tolist() == [[2002, 6006, 2], [20, 60, 0]]
 
 
-SMALL, ROWS, GEMM = "small_sets", "row_product", "split_average_then_gemm"
+SMALL, CLUSTER, ROWS, GEMM = "small_sets", "cluster", "row_product", "split_average_then_gemm"
 
 
 @pytest.mark.parametrize(
@@ -132,25 +133,32 @@ SMALL, ROWS, GEMM = "small_sets", "row_product", "split_average_then_gemm"
     [
         # One launch: limited by shared memory, by rounding errors, and by the number of sets.
         *[((1, 1, 1), SMALL, SMALL), ((9, 30, 70), SMALL, SMALL), ((5, 1, 2816), SMALL, SMALL)],
-        *[((1, 1, 2817), ROWS, ROWS), ((1, 45, 2), SMALL, SMALL), ((1, 46, 2), SMALL, ROWS)],
-        *[((3, 64, 2), SMALL, ROWS), ((3, 65, 2), ROWS, ROWS), ((2, 9, 800), ROWS, ROWS)],
-        *[((100, 45, 90), SMALL, ROWS), ((10_000, 45, 9), GEMM, GEMM)],
+        *[((1, 1, 2817), CLUSTER, CLUSTER), ((1, 45, 2), SMALL, SMALL)],
+        *[((1, 46, 2), SMALL, CLUSTER), ((3, 64, 2), SMALL, CLUSTER)],
+        *[((100, 45, 90), SMALL, CLUSTER), ((10_000, 45, 9), GEMM, GEMM)],
         *[((1_000_000, 11, 1), SMALL, SMALL), ((1_000_000, 12, 1), GEMM, GEMM)],
-        *[((1_000_000, 3, 99), SMALL, SMALL), ((1_000_000, 3, 100), GEMM, GEMM)],
+        *[((1_000_000, 16, 9), SMALL, SMALL), ((1_000_000, 17, 9), GEMM, GEMM)],
+        *[((1_000_000, 3, 64), GEMM, GEMM), ((1_000_000, 3, 100), SMALL, SMALL)],
+        # One launch of clusters: limited by sets and samples per cluster, and by the matrix.
+        *[((3, 65, 2), CLUSTER, CLUSTER), ((2, 9, 800), CLUSTER, CLUSTER)],
+        *[((1, 1, 24_576), CLUSTER, CLUSTER), ((1, 1, 24_577), ROWS, ROWS)],
+        *[((16, 365, 7), CLUSTER, CLUSTER), ((64, 365, 7), ROWS, GEMM)],
+        *[((1, 627, 2), CLUSTER, CLUSTER), ((1, 628, 2), CLUSTER, ROWS), ((1, 887, 2), ROWS, ROWS)],
+        *[((4, 365, 1), CLUSTER, CLUSTER), ((4, 364, 1), ROWS, ROWS), ((5, 365, 1), ROWS, ROWS)],
         # One vector: cuBLAS is faster if the vector is short, or if matrix rows are not aligned.
-        *[((1, 600, 1), GEMM, GEMM), ((1, 601, 1), ROWS, ROWS), ((1, 600, 2), ROWS, ROWS)],
+        *[((1, 400, 1), GEMM, GEMM), ((1, 404, 1), ROWS, ROWS), ((1, 1000, 2), ROWS, ROWS)],
         *[((1, 1100, 5), ROWS, ROWS), ((1, 1101, 5), GEMM, ROWS), ((1, 1501, 5), GEMM, GEMM)],
         ((1, 8000, 5), ROWS, GEMM),
         # With more sets, row_product is faster than cuBLAS only for smaller matrices.
         *[((3, 9001, 5), ROWS, ROWS), ((4, 9000, 5), ROWS, GEMM), ((4, 9001, 5), ROWS, ROWS)],
-        *[((5, 4501, 5), GEMM, ROWS), ((5, 4504, 5), ROWS, ROWS), ((9, 500, 5), ROWS, ROWS)],
-        *[((9, 501, 5), ROWS, GEMM), ((16, 1100, 5), ROWS, GEMM), ((16, 1101, 5), GEMM, GEMM)],
-        *[((17, 400, 5), ROWS, ROWS), ((17, 401, 5), ROWS, GEMM), ((48, 901, 5), GEMM, GEMM)],
+        *[((5, 4501, 5), GEMM, ROWS), ((5, 4504, 5), ROWS, ROWS), ((9, 500, 5), CLUSTER, ROWS)],
+        *[((16, 501, 5), ROWS, GEMM), ((16, 2400, 5), ROWS, GEMM), ((16, 2401, 5), GEMM, GEMM)],
+        *[((24, 400, 5), ROWS, ROWS), ((24, 401, 5), ROWS, GEMM), ((48, 901, 5), GEMM, GEMM)],
         *[((32, 250, 5), ROWS, ROWS), ((32, 251, 5), ROWS, GEMM), ((64, 120, 5), ROWS, ROWS)],
         *[((64, 600, 5), ROWS, GEMM), ((64, 601, 5), GEMM, GEMM), ((257, 200, 5), GEMM, GEMM)],
         *[((256, 300, 5), ROWS, GEMM), ((256, 64, 100), ROWS, ROWS)],
         # Tiny matrices and long rows.
-        *[((4, 16, 5000), ROWS, ROWS), ((5, 16, 5000), GEMM, GEMM), ((5, 17, 5000), ROWS, ROWS)],
+        *[((16, 16, 5000), ROWS, ROWS), ((17, 16, 5000), GEMM, GEMM), ((17, 17, 5000), ROWS, ROWS)],
         # The read of long vectors hides the product in float32.
         *[((1024, 1024, 1024), "overlapped", GEMM), ((1024, 1024, 499), GEMM, GEMM)],
         *[((1024, 1028, 512), GEMM, GEMM), ((1024, 1023, 1024), GEMM, GEMM)],

@@ -17,6 +17,17 @@ def test_small_sets():
     assert flops("small_sets", (5, 3, 7), "f4") == reductions + 15 * (7 + 1 + 2 * 3)
 
 
+def test_cluster():
+    """Two sets in one cluster each, with 13 blocks of eight rows in two clusters of eight blocks.
+
+    A block has 128 groups of two lanes, so that one pass averages the 100 elements of a set.
+    """
+    blocks, threads = 2 * 2 * 8, 256
+    averages = blocks * threads * (7 + ADD + TOTAL + 1) + blocks * 100 * (1 + 1)
+    products = 2 * 100 * (2 * 100 + 32 * 5)
+    assert flops("cluster", (2, 100, 2), "f4") == averages + products
+
+
 def test_row_product_of_staged_averages():
     """Three sets in a tile of four. Each block has four groups of four rows.
 

@@ -257,12 +257,10 @@ def test_maxima_of_partial_batches():
     assert executed_flops(ado.max_plus["vectorised"], *shapes) == 8 * 1024 * 4
     # 40 teams of 25 lanes with 4 points. 7 teams have a row: each adds a batch of two.
     assert executed_flops(ado.max_plus["split_terms"], *shapes) == 7 * 2 * 25 * 4
-    # 100 lanes in two teams: each adds one batch of eight rows.
-    assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 2 * 8 * 100
-    # One point per thread in one or two blocks of 256 threads.
-    assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * 256
-    shapes = ((terms, 301), "f4"), ((terms,), "f4")
-    assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * 2 * 256
+    # Eight teams of 32 lanes. 7 teams have a row: each adds a batch of four.
+    assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 7 * 4 * 100
+    # One point per thread: two batches of four terms.
+    assert executed_flops(ado.max_plus["few_terms"], *shapes) == 2 * 4 * 100
 
 
 # FLOPs per lane of sums in gpp: one gathering of one or two frequencies, and the final total.

@@ -127,13 +127,19 @@ def test_choice_on_an_h200(dtype):
         big = np.broadcast_to(dtype(0), (terms, points))
         return h200_choice(ado.max_plus, big, np.zeros(terms, dtype))
 
+    limit = (16 << 20) // np.dtype(dtype).itemsize
     many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # one vector per thread of 768 blocks
     for terms, points, variant in [
         *[(0, 0, "few_terms"), (1, 1, "few_terms"), (1, 713_591_159, "few_terms")],
-        *[(3, 7, "few_terms"), (16, many, "few_terms"), (17, many, "vectorised")],
-        *[(32, 64, "one_barrier"), (32, 65, "split_terms"), (200, 101, "split_terms")],
-        *[(200, 100, "one_barrier"), (1 << 21, 1, "one_barrier"), (64, 1000, "split_terms")],
-        *[((1 << 21) + 1, 1, "split_terms")],
+        *[(4, 7, "few_terms"), (16, many, "few_terms"), (17, many, "vectorised")],
+        # Small problems: all loads at once.
+        *[(8, 4, "few_terms"), (9, 4, "one_barrier"), (5, 5, "one_barrier")],
+        *[(16, 67_584, "one_barrier"), (16, 67_585, "few_terms"), (17, 67_585, "one_barrier")],
+        *[(10_000, 135_168, "one_barrier"), (10_000, 135_169, "split_terms")],
+        # Wider loads are faster, unless rows are short and not aligned.
+        *[(limit // 128, 128, "one_barrier"), (limit // 128 + 1, 128, "split_terms")],
+        *[(10_000_000, 63, "one_barrier"), (10_000_000, 64, "split_terms")],
+        *[(10_000_000, 65, "split_terms"), (100_000, 8448, "one_barrier")],
         *[(64, many // 2, "split_terms"), (64, many, "vectorised")],
     ]:
         assert choice(terms, points) == variant, (terms, points)

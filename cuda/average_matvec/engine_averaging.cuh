@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "average_matvec/engine_dependent_launch.cuh"
 #include "average_matvec/engine_row_averages.cuh"
+#include "common/dependent_launch.cuh"
 
 namespace ado::cuda {
 

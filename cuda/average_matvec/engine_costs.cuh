@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "average_matvec/engine_averaging.cuh"
+#include "average_matvec/engine_cluster.cuh"
 #include "average_matvec/engine_overlapped.cuh"
 #include "average_matvec/engine_row_product.cuh"
 #include "average_matvec/engine_small_sets.cuh"
@@ -192,6 +193,27 @@ inline double flops_of_small_sets(const AverageMatvec& p, const Hardware& gpu) {
   return full_blocks * of_block(full) + (left > 0 ? of_block(left) : 0);
 }
 
+// All lanes of a block execute the additions of every batch, including lanes without a sample.
+inline double flops_of_cluster(const AverageMatvec& p, const Hardware& gpu) {
+  const ClusterPlan plan = cluster_plan(p, gpu);
+  const std::int64_t parts = std::int64_t{1} << plan.log_parts;
+  const auto blocks = static_cast<double>(plan.slices * plan.cluster);  // of one group of sets
+  const std::int64_t groups = std::int64_t{kClusterThreads >> plan.log_lanes} * plan.cluster;
+  const std::int64_t batches = ceil_div(p.samples(), kClusterSamples * (parts << plan.log_lanes));
+  const double of_thread = static_cast<double>(batches) * (kClusterSamples - 1 + kFlopsOfAdd) +
+                           kFlopsOfTotal + plan.log_lanes;
+  const auto of_sets = [&](std::int64_t sets) {
+    const std::int64_t rows = sets * p.length();
+    const auto passes = static_cast<double>(ceil_div(rows * parts, groups));
+    const auto results = static_cast<double>(rows);
+    return blocks *
+               (passes * kClusterThreads * of_thread + results * static_cast<double>(parts + 1)) +
+           results * (2 * static_cast<double>(p.length()) + kFlopsOfShuffles);
+  };
+  const std::int64_t full = p.sets() / plan.sets;
+  return static_cast<double>(full) * of_sets(plan.sets) + of_sets(p.sets() - full * plan.sets);
+}
+
 inline std::size_t bytes_of_averages(const AverageMatvec& p) {
   return static_cast<std::size_t>(p.sets() * p.length() * p.vectors.type.size);
 }
@@ -252,6 +274,14 @@ inline double bytes_of_small_sets(const AverageMatvec& p, const Hardware& gpu) {
   const Sizes n(p);
   return n.element_bytes * (n.rows() * (n.samples + 1) +
                             static_cast<double>(small_plan(p, gpu).blocks) * n.length * n.length);
+}
+
+// Each cluster reads the vectors of its sets. The matrix is read once per group of sets.
+inline double bytes_of_cluster(const AverageMatvec& p, const Hardware& gpu) {
+  const ClusterPlan plan = cluster_plan(p, gpu);
+  const Sizes n(p);
+  return n.element_bytes * (n.rows() * (plan.slices * n.samples + 1) +
+                            static_cast<double>(plan.tiles) * n.length * n.length);
 }
 
 }  // namespace ado::cuda

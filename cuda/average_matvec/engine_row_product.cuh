@@ -18,8 +18,8 @@
 
 #include <algorithm>
 
-#include "average_matvec/engine_dependent_launch.cuh"
 #include "average_matvec/engine_product_tile.cuh"
+#include "common/dependent_launch.cuh"
 
 namespace ado::cuda {
 

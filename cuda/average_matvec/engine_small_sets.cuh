@@ -70,17 +70,24 @@ inline const char* why_not_small(const AverageMatvec& p) {
   return nullptr;
 }
 
-// With many sets, separate kernels are faster than copies of single elements and products from
-// shared memory, unless the matrix is tiny and the rows are short.
+// With many sets, separate kernels with wide loads are faster, unless the matrix is tiny. They are
+// also faster for a tiny matrix if the rows of a block start in the same bank. If M is 1, only one
+// other kernel is needed, so fewer sets suffice.
 inline const char* why_small_slower(const AverageMatvec& p, const Hardware& gpu) {
   constexpr Tuned<double> kWorkPerMultiprocessor{53030.305, "H200"};  // 7 million operations
-  constexpr Tuned<std::int64_t> kTinyMatrix{12, "H200"}, kShortRow{100, "H200"};
+  constexpr Tuned<std::int64_t> kTinyMatrix{16, "H100"}, kTinyWithoutAverages{11, "H100"};
+  constexpr std::int64_t kConflictBytes = 256;  // shorter rows are slow in the other kernels, too
+  const bool averages = p.samples() > 1;
   const double work = static_cast<double>(p.sets()) * static_cast<double>(p.length()) *
                       static_cast<double>(p.length() + p.samples());
-  if (work > kWorkPerMultiprocessor.on(gpu) * gpu.multiprocessors &&
-      (p.length() >= kTinyMatrix.on(gpu) || p.samples() >= kShortRow.on(gpu)))
-    return "there are enough sets for separate kernels for the averages and the product";
-  return nullptr;
+  const double most = kWorkPerMultiprocessor.on(gpu) * gpu.multiprocessors;
+  if (p.length() > (averages ? kTinyMatrix : kTinyWithoutAverages).on(gpu))
+    return work > (averages ? most : most / 4)
+               ? "there are enough sets for separate kernels for the averages and the product"
+               : nullptr;
+  return work > 4 * most && p.samples() * p.vectors.type.size % kConflictBytes == 0
+             ? "the rows of a block start in the same bank of shared memory"
+             : nullptr;
 }
 
 #ifdef __CUDACC__

@@ -10,7 +10,7 @@
 // If there are several rows and they are not aligned, a thread computes several single points.
 #pragma once
 
-#include "max_plus/engine_columns.cuh"
+#include "max_plus/engine_split_terms.cuh"
 
 namespace ado::cuda {
 
@@ -21,17 +21,17 @@ inline constexpr int kTermsPerThread = 4;  // rows that a thread loads at once
 template <int kLengthOf, int kVectorsOf>
 struct ThreadPoints {
   static constexpr int kLength = kLengthOf, kVectors = kVectorsOf;
+  static constexpr int kPoints = kLength * kVectors;
   static_assert(kLength == 1 || kVectors == 1);
 };
 
-// Calls `visit` with a zero of the element type and with the points per thread. In small problems,
-// each thread has one point. In unaligned rows, a thread has kLength single points, the number of
-// elements per vector, or kLength / 2 if there are at least kTermsPerThread terms.
+// Calls `visit` with a zero of the element type and with the points per thread. If all threads are
+// resident at the same time, each has one point. In unaligned rows, a thread has kLength single
+// points, the number of elements per vector, or kLength / 2 if there are at least kTermsPerThread
+// terms.
 template <class Visit>
 auto with_thread_points(const MaxPlus& p, const Hardware& gpu, Visit visit) {
-  constexpr Tuned<double> kPointsPerMultiprocessor{3971.875, "H200"};  // 2^19 points
-  const bool few =
-      static_cast<double>(p.points()) < kPointsPerMultiprocessor.on(gpu) * gpu.multiprocessors;
+  const bool few = p.points() <= kFewTermsThreads * resident_blocks(gpu);
   return with_real(p.big.type, [&]<class T>(T zero) {
     constexpr int kLength = kVectorLength<T>;
     const bool one_row =
@@ -56,21 +56,31 @@ inline Extent grid_of_few_terms(const MaxPlus& p, Extent, const Hardware& gpu) {
   });
 }
 
-// Executed FLOPs. Threads of the last block that have no point repeat the last single point.
+// Executed FLOPs. If a thread has several points, threads of the last block without a point repeat
+// the last one. If it has one point, the terms are padded to whole batches.
 inline double flops_of_few_terms(const MaxPlus& p, const Hardware& gpu) {
   return with_thread_points(p, gpu, [&]<class Points>(auto, Points) {
     constexpr std::int64_t kOfBlock = std::int64_t{kFewTermsThreads} * Points::kVectors;
-    const std::int64_t points =
-        Points::kLength > 1 ? p.points() : ceil_div(p.points(), kOfBlock) * kOfBlock;
-    return static_cast<double>(points * p.terms());
+    const std::int64_t single = Points::kPoints == 1 ? p.points() : p.points() % Points::kLength;
+    const std::int64_t others = Points::kLength > 1 || Points::kPoints == 1
+                                    ? p.points() - single
+                                    : ceil_div(p.points(), kOfBlock) * kOfBlock;
+    const std::int64_t padded = ceil_div(p.terms(), kTermsPerThread) * kTermsPerThread;
+    return static_cast<double>(others * p.terms() + single * padded);
   });
 }
 
 inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kMaxTerms{16, "H200"};
-  return p.terms() <= kMaxTerms.on(gpu)
-             ? nullptr
-             : "with this many terms, other variants have as many bytes in flight";
+  constexpr Tuned<std::int64_t> kMaxTerms{16, "H200"}, kVeryFewPoints{4, "H100"};
+  if (p.terms() > kMaxTerms.on(gpu))
+    return "with this many terms, other variants have as many bytes in flight";
+  // A second batch takes about as long as the shuffles that merge the teams of very few points.
+  const int batches = p.points() <= kVeryFewPoints.on(gpu) ? 2 : 1;
+  const bool half_busy = 2 * p.points() > kFewTermsThreads * resident_blocks(gpu);
+  return p.terms() > batches * kTermsPerThread && !half_busy &&
+                 why_one_barrier_slower(p, gpu) == nullptr
+             ? "a thread would load its terms in several batches, one after another"
+             : nullptr;
 }
 
 #ifdef __CUDACC__
@@ -113,18 +123,23 @@ __device__ void add_last_terms(Vector<T, kLength> (&best)[kVectors],
 }
 
 template <class T, class Points>
-__global__ void __launch_bounds__(kFewTermsThreads) max_plus_few_terms(MaxPlusOperands<T> p) {
+__global__ void __launch_bounds__(kFewTermsThreads, Points::kPoints == 1 ? kOneBarrierBlocks : 0)
+    max_plus_few_terms(MaxPlusOperands<T> p) {
   constexpr int kLength = Points::kLength, kVectors = Points::kVectors;
   using Wide = Vector<T, kLength>;
   const std::int64_t row_vectors = p.points / kLength;
   const std::int64_t first = block_x() * kFewTermsThreads * kVectors + threadIdx.x;
-  if (kLength > 1 && first >= row_vectors) {  // one point per thread; kVectors is 1
+  if (Points::kPoints == 1 || (kLength > 1 && first >= row_vectors)) {  // one point per thread
+    // All batches run the same instructions: with cold caches, a branch to separate code for the
+    // last terms would fetch this code from DRAM.
     const std::int64_t point = row_vectors * kLength + (first - row_vectors);
     if (point >= p.points) return;
     T best = 0;
 #pragma unroll 1
-    for (std::int64_t k = 0; k < p.terms; ++k)
-      best = larger(best, p.big[k * p.points + point] + p.small[k]);
+    for (std::int64_t k = 0; k < p.terms; k += kTermsPerThread)
+      best = add_terms_of_point<kTermsPerThread>(
+          best, p.big + k * p.points + point, p.points, p.small + k, 1,
+          static_cast<int>(min(p.terms - k, std::int64_t{kTermsPerThread})));
     p.out[point] = best;
     return;
   }

@@ -14,11 +14,13 @@
 //                 ...
 //
 // The maxima of the teams are merged in shared memory. The maxima of the blocks are merged in out
-// by atomic operations.
+// by atomic operations. A separate kernel sets out to zero first; the launch and the loads of the
+// main kernel overlap it.
 #pragma once
 
 #include <algorithm>
 
+#include "common/dependent_launch.cuh"
 #include "max_plus/engine_columns.cuh"
 
 namespace ado::cuda {
@@ -75,10 +77,11 @@ inline TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
   });
 }
 
-// Executed FLOPs of blocks of `threads` threads. Threads that do not fill a team are idle.
+// Executed FLOPs of `lanes` lanes in all blocks along x, with `teams` teams per block. Threads that
+// do not fill a team are idle.
 template <class Batch>
-double flops_of_teams(const MaxPlus& p, const TermSplit& split, std::int64_t threads) {
-  const std::int64_t teams = threads / split.lanes;
+double flops_of_teams(const MaxPlus& p, const TermSplit& split, std::int64_t lanes,
+                      std::int64_t teams) {
   const auto additions_of_block = [&](std::int64_t rows) {
     std::int64_t additions = 0;
     for (std::int64_t team = 0; team < std::min(teams, rows); ++team)
@@ -88,13 +91,15 @@ double flops_of_teams(const MaxPlus& p, const TermSplit& split, std::int64_t thr
   const std::int64_t full = p.terms() / split.rows_per_block;
   const double of_terms = static_cast<double>(full) * additions_of_block(split.rows_per_block) +
                           additions_of_block(p.terms() % split.rows_per_block);
-  return static_cast<double>(split.blocks_x * split.lanes) * of_terms;
+  return static_cast<double>(lanes) * of_terms;
 }
 
 inline double flops_of_split(const MaxPlus& p, const Hardware& gpu) {
   const TermSplit split = term_split_of(p, gpu);
-  return with_split_batch(
-      p, [&]<class Batch>(auto, Batch) { return flops_of_teams<Batch>(p, split, kColumnThreads); });
+  return with_split_batch(p, [&]<class Batch>(auto, Batch) {
+    return flops_of_teams<Batch>(p, split, split.blocks_x * split.lanes,
+                                 kColumnThreads / split.lanes);
+  });
 }
 
 // Without a split, each thread would process its own columns, as in `vectorised`.
@@ -120,7 +125,30 @@ inline __device__ void atomic_larger(double* to, double best) {
             static_cast<unsigned long long>(__double_as_longlong(best)) & 0x7fffffffffffffffULL);
 }
 
-// With more than one block along y, out must be zero beforehand.
+inline constexpr int kZeroThreads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(kZeroThreads) max_plus_zero(T* out, std::int64_t points) {
+  allow_next_kernel();
+  if (thread_x() < points) out[thread_x()] = 0;
+}
+
+// Launches a kernel that splits the terms.
+template <class T>
+void launch_split(const Launch& go, const MaxPlus& p, const TermSplit& split,
+                  void (*kernel)(MaxPlusOperands<T>, int, std::int64_t)) {
+  const bool merges = split.blocks_y > 1;
+  if (merges) {
+    Launch zero = go;
+    zero.block = {kZeroThreads};
+    zero.grid = grid_of(ceil_div(p.points(), kZeroThreads), 1);
+    launch(zero, max_plus_zero<T>, p.out.as<T>(), p.points());
+  }
+  launch_with({.dependent = merges}, go, kernel, operands_of<T>(p), split.lanes,
+              split.rows_per_block);
+}
+
+// With more than one block along y, out must be zero before the maxima are merged.
 template <class T, class Batch>
 __global__ void __launch_bounds__(kColumnThreads)
     max_plus_split_terms(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
@@ -144,6 +172,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     left = half;
   }
   if (team != 0) return;
+  if (gridDim.y > 1) wait_for_previous_kernel();
   maxima.for_vectors([&](std::int64_t vector, const Points& best) {
     if (gridDim.y == 1)
       reinterpret_cast<Points*>(p.out)[vector] = best;
@@ -155,83 +184,162 @@ __global__ void __launch_bounds__(kColumnThreads)
 
 #endif
 
-// Few points: terms are split over the teams of small blocks, which merge their maxima after a
-// single barrier.
+// One barrier: all loads of a small problem are in flight at once.
 //
-// The tree reduction of `split_terms` needs two barriers of 1024 threads per level. Here, each
-// thread stores its maximum to shared memory once. After one barrier, a group of up to 32
-// neighbouring threads loads the maxima of one point and merges them by shuffles (example: three
-// lanes, 85 teams, groups of 32):
+// The time of a small problem is the latency of one launch and of the accesses that wait for each
+// other. In split_terms, a thread has few loads in flight, and the tree reduction needs two
+// barriers of 1024 threads per level. Here, a thread loads several rows at once. The maxima of the
+// teams of a warp are merged by shuffles, and the maxima of the warps after a single barrier
+// (example: eight lanes, 32 teams):
 //
-//   shared memory   team 0: p0 p1 p2   team 1: p0 p1 p2   ...   team 84: p0 p1 p2
-//   group of p0     thread i loads p0 of teams i, i + 32 and i + 64; five shuffles
+//   warp 0   | team 0 | team 1 | team 2 | team 3 |   shuffles: the maxima of these four teams
+//   ...
+//   warp 7   | team 28 ...                       |   barrier; the first team merges eight warps
 
 inline constexpr int kOneBarrierThreads = 256;
-using OneBarrierBatch = ColumnBatch<1, 1, 8>;
+// Rows in flight per thread: few if they suffice, because with cold caches, the instructions are
+// fetched from DRAM.
+inline constexpr int kFewRows = 4;
+template <class T>
+inline constexpr int kManyRows = 64 / static_cast<int>(sizeof(T));
+// Resident blocks per multiprocessor; more would leave too few registers for the loads in flight.
+inline constexpr int kOneBarrierBlocks = 4;
+inline std::int64_t resident_blocks(const Hardware& gpu) {
+  return std::int64_t{kOneBarrierBlocks} * gpu.multiprocessors;
+}
 
-// Each team of a block has one thread per point. Terms are split over blocks as long as every
-// thread has at least one batch of rows.
-inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu) {
-  if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
-  const std::int64_t lanes = std::min<std::int64_t>(p.points(), kOneBarrierThreads);
-  const std::int64_t blocks_x = ceil_div(p.points(), lanes);
-  const std::int64_t rows_at_once = kOneBarrierThreads / lanes * OneBarrierBatch::kRows;
-  const std::int64_t splits = std::clamp<std::int64_t>(
-      p.terms() / rows_at_once, 1, std::max<std::int64_t>(busy_blocks(gpu) / blocks_x, 1));
-  const std::int64_t rows =
-      std::max<std::int64_t>(ceil_div(p.terms(), splits * rows_at_once), 1) * rows_at_once;
-  return {.lanes = static_cast<int>(lanes),
+// The number of lanes is a power of two, because a division would delay the first load. Teams have
+// more lanes than a warp if the blocks would otherwise not be resident at the same time. They have
+// fewer, but no fewer than a sector has elements, if the block would otherwise load its rows in
+// several batches. Terms are split over blocks only if this saves more batches than the merge in
+// out takes time.
+inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu, int batch_rows) {
+  constexpr std::int64_t kMaxBatches = 3;
+  const std::int64_t points = p.points(), terms = p.terms(), resident = resident_blocks(gpu);
+  const std::int64_t sector = kSectorBytes / p.big.type.size;
+  if (points == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
+  int lanes = 1;
+  while (lanes < kWarpSize && lanes < points) lanes *= 2;
+  while (lanes < kOneBarrierThreads && ceil_div(points, lanes) > resident) lanes *= 2;
+  const auto rows_at_once = [&] { return std::int64_t{kOneBarrierThreads / lanes} * batch_rows; };
+  while (lanes > sector && rows_at_once() < terms && ceil_div(points, lanes) < resident / 2)
+    lanes /= 2;
+  const std::int64_t blocks_x = ceil_div(points, lanes);
+  const std::int64_t batches = std::max<std::int64_t>(ceil_div(terms, rows_at_once()), 1);
+  std::int64_t splits = 1;
+  if (batches > kMaxBatches) splits = std::clamp<std::int64_t>(resident / blocks_x, 1, batches);
+  splits = std::max(splits, ceil_div(terms, std::int64_t{1} << 30));  // the kernel counts in int
+  const std::int64_t teams = kOneBarrierThreads / lanes;
+  const std::int64_t rows = std::max<std::int64_t>(ceil_div(terms, splits * teams), 1) * teams;
+  return {.lanes = lanes,
           .blocks_x = blocks_x,
-          .blocks_y = std::max<std::int64_t>(ceil_div(p.terms(), rows), 1),
+          .blocks_y = std::max<std::int64_t>(ceil_div(terms, rows), 1),
           .rows_per_block = rows};
 }
 
+// Calls `visit` with a zero of the element type, the batch of a thread, and the split.
+template <class Visit>
+auto with_one_barrier(const MaxPlus& p, const Hardware& gpu, Visit visit) {
+  return with_real(p.big.type, [&]<class T>(T zero) {
+    const TermSplit split = one_barrier_split_of(p, gpu, kFewRows);
+    if (p.terms() <= kFewRows * (kOneBarrierThreads / split.lanes))
+      return visit(zero, ColumnBatch<1, 1, kFewRows>{}, split);
+    return visit(zero, ColumnBatch<1, 1, kManyRows<T>>{},
+                 one_barrier_split_of(p, gpu, kManyRows<T>));
+  });
+}
+
+// Threads without a point are idle.
 inline double flops_of_one_barrier(const MaxPlus& p, const Hardware& gpu) {
-  return flops_of_teams<OneBarrierBatch>(p, one_barrier_split_of(p, gpu), kOneBarrierThreads);
+  return with_one_barrier(p, gpu, [&]<class Batch>(auto, Batch, const TermSplit& split) {
+    return flops_of_teams<Batch>(p, split, p.points(), kOneBarrierThreads / split.lanes);
+  });
 }
 
 inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr Tuned<double> kElementsPerMultiprocessor{15887.52, "H200"};  // 2^21 elements
-  constexpr Tuned<std::int64_t> kMinTermsPerPoint{2, "H200"}, kFewElements{1 << 11, "H200"};
-  const std::int64_t elements = p.terms() * p.points();
-  if (static_cast<double>(elements) > kElementsPerMultiprocessor.on(gpu) * gpu.multiprocessors)
-    return "with this many terms, merging is a small part of the time";
-  if (p.terms() < kMinTermsPerPoint.on(gpu) * p.points() && elements > kFewElements.on(gpu))
-    return "with this many points, only few teams must be merged";
-  return nullptr;
+  constexpr Tuned<double> kBytesPerMultiprocessor{127101, "H100"};  // 16 MiB
+  const std::int64_t points = p.points(), resident = resident_blocks(gpu);
+  if (points > kOneBarrierThreads * resident)
+    return "with this many points, the device is busy without splitting the terms";
+  // If the points alone occupy half of the device, the terms are split over few blocks, so merging
+  // is cheap. In short unaligned rows, split_terms loads single elements as well.
+  const bool half_busy = 2 * points >= kWarpSize * resident;
+  const bool narrow = points <= 2 * kWarpSize && !rows_aligned(p);
+  if (half_busy || narrow ||
+      static_cast<double>(p.big.bytes()) <= kBytesPerMultiprocessor.on(gpu) * gpu.multiprocessors)
+    return nullptr;
+  return "with this many elements, wider loads save more time than merging takes";
 }
 
 #ifdef __CUDACC__
 
-// With more than one block along y, out must be initialised with zeros.
-template <class T, class Batch, int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    max_plus_one_barrier(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
-  static_assert(Batch::kPoints == 1);
-  const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes, teams = kThreads / lanes;
-  const std::int64_t first_point = block_x() * lanes, first_row = block_y() * rows_per_block;
-  ColumnMaxima<T, Batch> maxima(p, first_point + lane, lanes);
-  if (team < teams) maxima.add(first_row + team, min(first_row + rows_per_block, p.terms), teams);
+// Returns the maximum of `best` and of up to kTerms sums of one point, of which `exist` exist. The
+// elements are `pitch` apart, the terms `step`. All loads are issued before the first sum. A
+// missing element is replaced by -infinity, because nvcc 13.0 would place a predicated sum directly
+// behind its load, so that each load would wait for the previous one.
+template <int kTerms, class T>
+__device__ T add_terms_of_point(T best, const T* from, std::int64_t pitch, const T* small, int step,
+                                int exist) {
+  T value[kTerms], term[kTerms];
+#pragma unroll
+  for (int i = 0; i < kTerms; ++i) {
+    value[i] = static_cast<T>(-INFINITY);
+    term[i] = 0;
+    if (i < exist) {
+      value[i] = *from;
+      term[i] = *small;
+    }
+    from += pitch;
+    small += step;
+  }
+#pragma unroll
+  for (int i = 0; i < kTerms; ++i) best = larger(best, value[i] + term[i]);
+  return best;
+}
 
-  __shared__ T shared_maxima[kThreads];
-  shared_maxima[threadIdx.x] = maxima.best(0).at[0];
+// With more than one block along y, out must be zero before the maxima are merged.
+template <class T, class Batch>
+__global__ void __launch_bounds__(kOneBarrierThreads, kOneBarrierBlocks)
+    max_plus_one_barrier(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
+  constexpr int kRows = Batch::kRows;
+  constexpr bool kOnce = kRows == kFewRows;  // one batch suffices, in one block along y
+  __shared__ T shared_maxima[kOneBarrierThreads];
+  const int thread = threadIdx.x, lane = thread & (lanes - 1);
+  const int log_lanes = __ffs(lanes) - 1, team = thread >> log_lanes;
+  constexpr int kLogThreads = 8;
+  static_assert(1 << kLogThreads == kOneBarrierThreads);
+  const int log_teams = kLogThreads - log_lanes, teams = 1 << log_teams;
+  const std::int64_t point = (block_x() << log_lanes) + lane;
+  const std::int64_t row = (kOnce ? 0 : block_y() * rows_per_block) + team;
+  T best = 0;
+  if (point < p.points) {
+    const T *from = p.big + row * p.points + point, *small = p.small + row;
+    const std::int64_t pitch = teams * p.points;
+    const int left = static_cast<int>(min(rows_per_block - team, p.terms - row));
+    int rows = (left + teams - 1) >> log_teams;
+#pragma unroll 1
+    do {
+      best = add_terms_of_point<kRows>(best, from, pitch, small, teams, rows);
+      from += kRows * pitch;
+      small += kRows * teams;
+      rows -= kRows;
+    } while (!kOnce && rows > 0);
+  }
+#pragma unroll 1
+  for (int distance = lanes; distance < kWarpSize; distance *= 2)
+    best = larger(best, __shfl_xor_sync(kAllLanes, best, distance));
+  shared_maxima[thread] = best;
   __syncthreads();
-  int group = kWarpSize;  // threads per group, a power of two
-  while (group > teams) group /= 2;
-  const int member = threadIdx.x % group;
-  for (int first = 0; first < lanes; first += kThreads / group) {  // all threads take part
-    const int point = first + static_cast<int>(threadIdx.x) / group;
-    T best = 0;
-    if (point < lanes)
-      for (int i = member; i < teams; i += group)
-        best = larger(best, shared_maxima[i * lanes + point]);
-    for (int distance = group / 2; distance > 0; distance /= 2)
-      best = larger(best, __shfl_xor_sync(kAllLanes, best, distance));
-    if (member != 0 || point >= lanes || first_point + point >= p.points) continue;
-    if (gridDim.y == 1)
-      p.out[first_point + point] = best;
-    else
-      atomic_larger(p.out + first_point + point, best);
+  if (thread >= lanes || point >= p.points) return;
+  const int step = max(lanes, kWarpSize);
+#pragma unroll
+  for (int i = 1; i < kOneBarrierThreads / kWarpSize; ++i)
+    if (i * step < kOneBarrierThreads) best = larger(best, shared_maxima[thread + i * step]);
+  if (kOnce || gridDim.y == 1) {
+    p.out[point] = best;
+  } else {
+    wait_for_previous_kernel();
+    atomic_larger(p.out + point, best);
   }
 }
 

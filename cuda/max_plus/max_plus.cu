@@ -11,9 +11,9 @@
 // Engine, in reading order:
 //
 //   engine_columns.cuh      vectorised: wide loads on the whole device, for rows of any alignment
-//   engine_split_terms.cuh  split_terms, for too few points for the whole device; one_barrier, with
-//                           smaller blocks and a single barrier
-//   engine_few_terms.cuh    few_terms, for at most 16 terms
+//   engine_split_terms.cuh  split_terms, for too few points for the whole device; one_barrier, for
+//                           small problems
+//   engine_few_terms.cuh    few_terms, for few terms of many points
 #include "routines/max_plus.hpp"
 
 #include "common/read_ceiling.cuh"
@@ -190,29 +190,28 @@ constexpr Variant<MaxPlus> kVariants[] = {
                 const Hardware& gpu) { return grid_of(term_split_of(p, gpu)); },
      .flops = flops_of_split,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
-       const TermSplit split = term_split_of(p, go.hardware);
-       if (split.blocks_y > 1) clear(go, p.out.data, static_cast<std::size_t>(p.out.bytes()));
        with_split_batch(p, [&]<class T, class Batch>(T, Batch) {
-         launch(go, max_plus_split_terms<T, Batch>, operands_of<T>(p), split.lanes,
-                split.rows_per_block);
+         launch_split<T>(go, p, term_split_of(p, go.hardware), max_plus_split_terms<T, Batch>);
        });
      })},
     {.name = "one_barrier",
      .changes =
-         {"Uses smaller blocks and merges the maxima of their threads after a single barrier.",
-          Step::kBarriers},
+         {"Loads several rows per thread at once in smaller blocks, and merges the maxima by "
+          "shuffles and a single barrier.",
+          Step::kInFlight, Step::kBarriers},
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},
-     .grid = [](const MaxPlus& p, Extent,
-                const Hardware& gpu) { return grid_of(one_barrier_split_of(p, gpu)); },
+     .grid =
+         [](const MaxPlus& p, Extent, const Hardware& gpu) {
+           return with_one_barrier(
+               p, gpu, [](auto, auto, const TermSplit& split) { return grid_of(split); });
+         },
      .flops = flops_of_one_barrier,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
-       const TermSplit split = one_barrier_split_of(p, go.hardware);
-       if (split.blocks_y > 1) clear(go, p.out.data, static_cast<std::size_t>(p.out.bytes()));
-       with_real(p.big.type, [&]<class T>(T) {
-         launch(go, max_plus_one_barrier<T, OneBarrierBatch, kOneBarrierThreads>, operands_of<T>(p),
-                split.lanes, split.rows_per_block);
-       });
+       with_one_barrier(p, go.hardware,
+                        [&]<class T, class Batch>(T, Batch, const TermSplit& split) {
+                          launch_split<T>(go, p, split, max_plus_one_barrier<T, Batch>);
+                        });
      })},
     {.name = "few_terms",
      .changes =

@@ -18,11 +18,14 @@ struct LaunchAttributes {
   unsigned cluster = 1;  // blocks per cluster, along x
 };
 
-// Like launch(). Shared memory is limited to 48 KiB.
+// Like launch(). Shared memory is limited to 48 KiB. Before compute capability 9.0, the attributes
+// are ignored: a kernel starts when the previous one has ended.
 template <class... Params>
 void launch_with(LaunchAttributes attributes, const Launch& go, void (*kernel)(Params...),
                  std::type_identity_t<Params>... args) {
-  if (go.grid.volume() == 0 || go.recorder != nullptr) return launch(go, kernel, args...);
+  const bool plain = !attributes.dependent && attributes.cluster == 1;
+  if (plain || go.grid.volume() == 0 || go.recorder != nullptr || go.hardware.compute < 90)
+    return launch(go, kernel, args...);
   cudaLaunchAttribute list[2] = {};
   list[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   list[0].val.programmaticStreamSerializationAllowed = attributes.dependent ? 1 : 0;
@@ -34,7 +37,7 @@ void launch_with(LaunchAttributes attributes, const Launch& go, void (*kernel)(P
   config.dynamicSmemBytes = go.shared_bytes;
   config.stream = static_cast<cudaStream_t>(go.stream);
   config.attrs = list;
-  config.numAttrs = 2;
+  config.numAttrs = attributes.cluster > 1 ? 2 : 1;
   ADO_CUDA(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
@@ -61,13 +64,26 @@ inline __device__ unsigned cluster_rank() {
 #endif
 }
 
-// A barrier for all threads of a cluster. Writes to shared memory before it are visible to the
-// whole cluster after it.
-inline __device__ void synchronise_cluster() {
+// A barrier for all threads of a cluster. Writes to shared memory before the arrival are visible to
+// the whole cluster after the wait.
+inline __device__ void arrive_at_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+inline __device__ void arrive_at_cluster_relaxed() {  // without a fence
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+inline __device__ void wait_for_cluster() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
+}
+inline __device__ void synchronise_cluster() {
+  arrive_at_cluster();
+  wait_for_cluster();
 }
 
 // Returns the address of the same variable in the shared memory of block `rank` of the cluster.
