@@ -243,9 +243,10 @@ void transpose_staged(const Part& p) {
       right = end_of_piece<kSize>(col, kBytes, to_next_line(p.from), p.cols);
       const std::byte* from = p.from + row * p.from_row + col * kSize;
       for (int64_t i = 0; i < below - row; ++i, from += p.from_row) {
+        if (right < p.cols)
 #pragma GCC unroll 4
-        for (int64_t at = 0; at < kBytes; at += kLine)
-          __builtin_prefetch(from + kBytes + at, 0, kIntoL2);
+          for (int64_t at = 0; at < kBytes; at += kLine)
+            __builtin_prefetch(from + kBytes + at, 0, kIntoL2);
         if (right - col == kBytes / kSize)
           std::memcpy(staged + i * kPitch, from, kBytes);
         else
