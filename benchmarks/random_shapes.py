@@ -1,7 +1,9 @@
 """Draws random problems with log-uniform sizes and aspect ratios, including difficult shapes.
 
-Sides of 1 and thin sides are frequent, and most lengths are odd. The same seed gives the same
-problems of a routine, independent of the other routines that are drawn.
+Sides of 1 and thin sides are frequent, and most lengths are odd. Some lengths are powers of two,
+their neighbours, or multiples of a page, whose rows compete for few sets of a cache; several sides
+of a problem can be. The same seed gives the same problems of a routine, independent of the other
+routines that are drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from image_peers import is_colour
 
 SINGLE, THIN = 0.1, 0.2  # shares of problems with a side of 1, and with a side of 2 to 32
 THICKEST = 32
-ODD, POWER_OF_TWO = 0.75, 0.1  # shares of the other lengths
+ODD, CONFLICTING = 0.6, 0.25  # shares of the other lengths
+PAGE = 4096  # bytes; also the distance at which addresses share a set of an L1 cache
 BATCHED = 0.25  # share of problems with several images
 PHOTOGRAPHS = 0.6  # share of images whose aspect ratio is at most 4
 SMALLEST_GPP, LARGEST_GPP = (8, 8, 64, 1), (800, 1385, 11075, 2)
@@ -60,15 +63,22 @@ def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
     return math.exp(rng.uniform(math.log(low), math.log(max(low, high))))
 
 
+def conflicting(rng: np.random.Generator, about: float) -> int:
+    """A power of two near `about`, a neighbour of it, or a multiple of a page."""
+    power = 1 << round(math.log2(about))
+    pages = max(1, round(about / PAGE)) * PAGE if about > PAGE / 2 else power
+    return int(rng.choice((power, power, max(1, power - 1), power + 1, pages)))
+
+
 def length(rng: np.random.Generator, about: float) -> int:
-    """A length near `about`: odd, a power of two, or arbitrary."""
+    """A length near `about`: conflicting, odd, or arbitrary."""
     kind = rng.random()
     if about < 2:
         return 1
-    if kind < POWER_OF_TWO:
-        return 1 << round(math.log2(about))
+    if kind < CONFLICTING:
+        return conflicting(rng, about)
     near = round(about)
-    return near | 1 if kind < POWER_OF_TWO + ODD else near
+    return near | 1 if kind < CONFLICTING + ODD else near
 
 
 def sides(rng: np.random.Generator, size: float, count: int = 2) -> tuple[int, ...]:
@@ -126,7 +136,9 @@ def draw_images(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
 def draw_gpp(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
     while True:
         ends = zip(SMALLEST_GPP, LARGEST_GPP, strict=True)
-        shape = tuple(round(log_uniform(rng, low, high)) for low, high in ends)
+        *lengths, frequencies = (log_uniform(rng, low, high) for low, high in ends)
+        near = (min(length(rng, n), most) for n, most in zip(lengths, LARGEST_GPP, strict=False))
+        shape = (*near, round(frequencies))
         if math.prod(shape) <= limits.gpp_terms:
             return Case(routine, shape, "c16")
 

@@ -1,5 +1,8 @@
 """average_matvec against higher precision: every variant within the bound of its struct."""
 
+import ctypes
+import platform
+
 import numpy as np
 import pytest
 from choices import h200_choice, plan_on
@@ -260,3 +263,20 @@ def test_plans_follow_the_multiprocessors(multiprocessors):
     assert blocks % 32 == 0
     assert blocks <= max(32, 2 * multiprocessors)
     assert blocks == 224 or multiprocessors != 132
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="reads the flags of SSE")
+def test_no_operand_is_subnormal(rng, monkeypatch):
+    """The result hides values of unused lanes, but subnormal ones make each FMA much slower."""
+    monkeypatch.setattr(ado.settings, "device", "cpu")
+    libm, state, subnormal = ctypes.CDLL("libm.so.6"), (ctypes.c_uint32 * 8)(), 2
+    for sets in (20, 21, 40):
+        operands = problem(rng, (sets, 64, 3), np.float32)
+        leftovers = np.full((96, 64, 3), 1e-40, np.float32)  # fills the scratch memory
+        ado.average_matvec(leftovers, operands[1], variant="blocked")
+        libm.fegetenv(state)
+        state[7] &= ~subnormal
+        libm.fesetenv(state)
+        ado.average_matvec(*operands, variant="blocked")
+        libm.fegetenv(state)
+        assert not state[7] & subnormal

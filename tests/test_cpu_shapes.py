@@ -69,6 +69,22 @@ def test_direct_also_transposes_large_matrices(isa, dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+def test_rows_that_compete_for_few_cache_sets(isa, dtype, rng):
+    """Rows are a power of two, a page or a fraction of a page apart, or nearly so."""
+    page = 4096 // np.dtype(dtype).itemsize
+    for cols in (page - 1, page, page + 1, 2 * page, page // 3, page // 4, 3 * page // 8):
+        for rows in (17, 31, 127, 128, 129, 200, 257):
+            wide = random_of(rng, (rows + 2, cols + page), dtype)
+            check(np.ascontiguousarray(wide[:rows, :cols]), variant="direct")
+            for view in (wide[2:, 3 : cols + 3], wide[::-1, 1 : page // 8 + 5]):
+                check(view, variant="direct")
+                out = np.zeros((view.shape[1], 2 * len(view)), dtype)
+                for part in (out[:, 1 : 1 + len(view)], out[:, ::2]):
+                    assert ado.transpose(view, out=part, variant="direct") is part
+                    assert part.tobytes() == view.T.tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_thin_matrices_in_threads(dtype, rng):
     """Shares of several threads, including empty shares."""
     before = _core.max_threads()
@@ -76,7 +92,7 @@ def test_thin_matrices_in_threads(dtype, rng):
         for threads in (2, 3, 5):
             _core.set_max_threads(threads, at_any_size=True)
             for short in (1, 2, 3, 7, 20):
-                for long in (1, 15, 64, 65, 129, 321, 700):
+                for long in (1, 15, 64, 65, 129, 321, 700, 1024):
                     check(random_of(rng, (short, long), dtype), variant="direct")
                     check(random_of(rng, (long, short), dtype), variant="direct")
                     check(random_of(rng, (2 * long, short), dtype)[::2], variant="direct")

@@ -81,16 +81,24 @@ def test_problems_are_repeatable_valid_and_within_the_limits(routine):
 @pytest.mark.parametrize("routine", ["transpose", "max_plus"])
 def test_problems_include_difficult_shapes(routine):
     found = drawn(routine, 2000)
+    long = [n for case in found for n in case.shape if n > 32]
     shares = {
         "single": np.mean([min(case.shape) == 1 for case in found]),
         "thin": np.mean([2 <= min(case.shape) <= 32 for case in found]),
         "odd": np.mean([n % 2 for case in found for n in case.shape]),
-        "power of two": np.mean([n.bit_count() == 1 for case in found for n in case.shape]),
+        "power of two": np.mean([n.bit_count() == 1 for n in long]),
+        "neighbour": np.mean([(n - 1).bit_count() == 1 or (n + 1).bit_count() == 1 for n in long]),
+        "pages": np.mean([n % random_shapes.PAGE == 0 and n.bit_count() > 1 for n in long]),
     }
     assert shares["single"] > 0.1
     assert shares["thin"] > 0.2
     assert 0.5 < shares["odd"] < 0.95
     assert shares["power of two"] > 0.05
+    assert shares["neighbour"] > 0.05
+    assert shares["pages"] > 0.01
+    assert any(
+        min(s) > 32 and all(n.bit_count() == 1 for n in s) for s in (case.shape for case in found)
+    )
     sizes = [math.prod(case.shape) * np.dtype(case.dtype).itemsize for case in found]
     assert min(sizes) <= 16
     assert max(sizes) > 4 * 2**30

@@ -72,12 +72,6 @@ class Pool {
     return true;
   }
 
-  void prepare(int parts) {
-    if (!acquire()) return;
-    start(parts - 1);
-    busy_.store(false, std::memory_order_release);
-  }
-
  private:
   bool acquire() {
     return !busy_.load(std::memory_order_relaxed) &&
@@ -216,8 +210,6 @@ void run_parts(int parts, PartFunction function, const void* work) {
   if (parts > 1 && pool().run(parts, function, work)) return;
   for (int part = 0; part < parts; ++part) function(work, part, parts);
 }
-
-void start_threads(int parts) { pool().prepare(parts); }
 
 std::int64_t jobs_of_pool() { return jobs.load(std::memory_order_relaxed); }
 

@@ -30,9 +30,6 @@ using PartFunction = void (*)(const void* work, int part, int parts);
 // A forked child process starts its own pool.
 void run_parts(int parts, PartFunction function, const void* work);
 
-// Starts the threads for jobs of this number of parts, if they are not running yet.
-void start_threads(int parts);
-
 // The number of jobs that the pools of this process have started.
 std::int64_t jobs_of_pool();
 

@@ -7,9 +7,9 @@
 
 namespace ado {
 
-// Return the number of threads with the shortest expected time, at least 1. It follows from two
-// costs that are measured at the first call: the time to wake a thread, and the bandwidth of a copy
-// by one thread. The argument is the time that one thread would need: in seconds, or as the number
+// Return the number of threads with the shortest expected time, at least 1. It follows from the
+// time to wake a thread, and from the bandwidth of a copy by one thread, which is measured at the
+// first call. The argument is the time that one thread would need: in seconds, or as the number
 // of bytes that the copy would read and write in this time.
 int threads_for(std::int64_t bytes_moved);
 int threads_for_seconds(double seconds);
@@ -38,7 +38,7 @@ class FixedThreads {
   const ThreadSetting outer_;
 };
 
-// The costs of threads, measured once.
+// The costs of threads.
 struct ThreadCosts {
   double bytes_per_second;  // read and written by one thread that copies
   double wake;              // seconds until a sleeping thread has started to work

@@ -367,10 +367,15 @@ int64_t panel_elements(const Operands& p, int64_t sets) {
   return (sets + kPanel<T> - 1) / kPanel<T> * kPanel<T> * p.length;
 }
 
-// Fills a panel with the averages of up to kPanel sets. `averages` is stored set by set.
+// Fills a panel with the averages of up to kPanel sets. `averages` is stored set by set. The lanes
+// after the last set are set to zero, because scratch memory can contain subnormal numbers, which
+// make FMAs much slower on Intel processors.
 template <class T>
 void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* panel) {
   constexpr int64_t kSize = sizeof(T);
+  if (sets % kLanes<T> != 0)
+    for (int64_t j = 0; j < p.length; ++j)
+      store_vector(panel + j * kPanel<T> + sets / kLanes<T> * kLanes<T>, Reals<T>{});
   const Part part{.rows = sets,
                   .cols = p.length,
                   .from = averages,
@@ -459,7 +464,7 @@ constexpr int tile_rows(int vectors) {
   return kWidth == 64 || vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
 }
 
-// Lanes beyond the last set compute undefined values, which are not stored.
+// Lanes beyond the last set are not stored.
 template <class T, int kRows, int kVectors>
 ADO_INLINE void multiply_tile(const Operands& p, int64_t i, const T* panel, int64_t set,
                               int64_t sets) {
@@ -610,6 +615,10 @@ std::size_t one_set(const AverageMatvec& problem) {
 
 // ---- in threads ----
 
+// Minimum size of a chunk of an operand, and of a part of a row. With four per thread, the shares
+// of threads are about equal, also if other processes delay some of them.
+constexpr int64_t kChunkBytes = 32 << 10;
+
 // Distribution of a problem over threads. With many sets, each thread has its own sets. Otherwise,
 // threads share first the rows, or parts of rows, and then the matrix.
 struct Plan {
@@ -625,20 +634,22 @@ Plan plan_of(const AverageMatvec& problem, bool blocked) {
   // FLOPs per core in the time of reading one byte from memory; an order of magnitude.
   constexpr int64_t kFlopsPerByte = 8;
   const Operands p = operands_of(problem);
-  const int threads =
-      threads_for(problem.vectors.bytes() + 2 * p.sets * p.length * p.length / kFlopsPerByte);
+  const int threads = threads_for(problem.vectors.bytes() + problem.matrix.bytes() +
+                                  2 * p.sets * p.length * p.length / kFlopsPerByte);
   const int64_t rows = p.sets * p.length;
-  // Minimum size of a part of a row. With four parts per thread, the shares of threads are about
-  // equal.
-  constexpr int64_t kPartBytes = 32 << 10;
   const int64_t wanted = rows == 0 ? 1 : (4 * threads + rows - 1) / rows;
-  const int64_t most = max(p.samples * static_cast<int64_t>(sizeof(T)) / kPartBytes, 1);
+  const int64_t most = max(p.samples * static_cast<int64_t>(sizeof(T)) / kChunkBytes, 1);
   const bool panels = scattered<T>(p) || (blocked && p.sets >= kLanes<T> / 2);
   return {.threads = threads,
           .panels = panels,
           .together = blocked ? kMostTogether : 1,
           .own_sets = threads == 1 || p.sets >= (panels ? kPanel<T> : 8) * threads,
           .parts = threads == 1 ? 1 : min(wanted, most)};
+}
+
+// Returns the number of chunks of an operand.
+int64_t chunks_of(const Plan& plan, int64_t bytes) {
+  return plan.threads * min(max(bytes / plan.threads / kChunkBytes, 1), 4);
 }
 
 // Returns the first set of a thread. With panels, every share consists of whole vectors.
@@ -661,20 +672,20 @@ std::size_t scratch_of(const AverageMatvec& problem) {
   });
 }
 
-// Computes this thread's share of the averages of all sets. If rows are divided into parts,
-// computes the sums of its parts instead. They follow the averages in memory.
+// Computes one of `chunks` chunks of the averages of all sets. If rows are divided into parts,
+// computes the sums of parts instead. They follow the averages in memory.
 template <class T>
-void average_share(const Operands& p, const Plan& plan, T* averages, int64_t thread,
-                   int64_t threads) {
+void average_chunk(const Operands& p, const Plan& plan, T* averages, int64_t chunk,
+                   int64_t chunks) {
   const int64_t rows = p.sets * p.length;
   if (plan.parts == 1) {
-    const int64_t begin = rows * thread / threads;
-    return average_rows(p, begin, rows * (thread + 1) / threads, averages + begin);
+    const int64_t begin = rows * chunk / chunks;
+    return average_rows(p, begin, rows * (chunk + 1) / chunks, averages + begin);
   }
   T* const partial = averages + rows;
   const int64_t all = rows * plan.parts;
   Checkpoints checkpoints;
-  for (int64_t i = all * thread / threads; i < all * (thread + 1) / threads; ++i) {
+  for (int64_t i = all * chunk / chunks; i < all * (chunk + 1) / chunks; ++i) {
     const int64_t row = i / plan.parts, part = i % plan.parts;
     const int64_t first = p.samples * part / plan.parts;
     const std::byte* from = p.row(row / p.length, row % p.length) + first * p.to_sample;
@@ -695,10 +706,14 @@ void average_parts(const Operands& p, const Plan& plan, T* averages) {
   }
 }
 
-// Computes this thread's share of the products of all sets.
+// Computes one of `chunks` chunks of the products of all sets. Chunks consist of whole tiles.
 template <class T>
-void multiply_share(const Operands& p, const Plan& plan, const T* averages, const T* panels,
-                    int64_t begin, int64_t end) {
+void multiply_chunk(const Operands& p, const Plan& plan, const T* averages, const T* panels,
+                    int64_t chunk, int64_t chunks) {
+  constexpr int64_t kRows = 8;
+  const int64_t tiles = (p.length + kRows - 1) / kRows;
+  const int64_t begin = tiles * chunk / chunks * kRows;
+  const int64_t end = min(tiles * (chunk + 1) / chunks * kRows, p.length);
   const int64_t step = plan.panels ? group_sets<T>(p) : plan.together;
   for (int64_t first = 0; first < p.sets; first += step) {
     const int64_t last = min(first + step, p.sets);
@@ -724,8 +739,9 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
       });
     T* const panels = scratch;
     T* const averages = scratch + (plan.panels ? panel_elements<T>(p, p.sets) : 0);
-    in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
-      average_share(p, plan, averages, thread, threads);
+    const int64_t average_chunks = chunks_of(plan, problem.vectors.bytes());
+    in_chunks(plan.threads, average_chunks, [&](int64_t chunk, Checkpoints&) {
+      average_chunk(p, plan, averages, chunk, average_chunks);
     });
     if (plan.parts > 1) average_parts(p, plan, averages);
     if (plan.panels)
@@ -733,9 +749,9 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
         fill_panel(p, min(kPanel<T>, p.sets - set),
                    reinterpret_cast<const std::byte*>(averages + set * p.length),
                    panels + set * p.length);
-    in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
-      multiply_share(p, plan, averages, panels, p.length * thread / threads,
-                     p.length * (thread + 1) / threads);
+    const int64_t product_chunks = chunks_of(plan, problem.matrix.bytes());
+    in_chunks(plan.threads, product_chunks, [&](int64_t chunk, Checkpoints&) {
+      multiply_chunk(p, plan, averages, panels, chunk, product_chunks);
     });
   });
 }

@@ -61,6 +61,26 @@ class Checkpoints {
   int64_t left_ = kBetween;
 };
 
+// Calls work(chunk, checkpoints) once per chunk, on up to `threads` threads. Each part begins with
+// its own chunks, whose data may be in the cache of its processor, and then takes chunks of parts
+// that are late.
+template <class Work>
+ADO_INLINE void in_chunks(int threads, int64_t chunks, const Work& work) {
+  int64_t next[kMaxParts];  // the next chunk of each part
+  for (int64_t part = 0; part < threads; ++part) next[part] = chunks * part / threads;
+  in_parallel(threads, [&](int64_t part, int64_t parts) {
+    Checkpoints checkpoints;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t owner = (part + i) % parts, end = chunks * (owner + 1) / parts;
+      for (;;) {
+        const int64_t chunk = __atomic_fetch_add(&next[owner], 1, __ATOMIC_RELAXED);
+        if (chunk >= end) break;
+        work(chunk, checkpoints);
+      }
+    }
+  });
+}
+
 // Order of magnitude of the time of the first store to a row of a result whose rows are `stride`
 // bytes apart. The first store to a page makes the operating system provide cleared memory. A new
 // square matrix of 2 GiB has 1024 huge pages, and its first columns are in all of them. Providing

@@ -210,7 +210,7 @@ struct BandsInPlace {
 
 template <class V, Division kDivision>
 void in_place(const Gpp& p, const Launch& go) {
-  constexpr double kTime = 5.0 / kLanesOf<V>;
+  constexpr double kTime = 8.0 / kLanesOf<V>;
   distribute_rows(p, go, kTime, [&](int64_t igp, int64_t f, Checkpoints& checkpoints) {
     Totals<V> totals[1];
     for (int64_t ig = 0; ig < p.columns(); ig += kLanesOf<V>) {
@@ -229,7 +229,7 @@ void in_place(const Gpp& p, const Launch& go) {
 
 using V = Reals<double>;
 
-// A work item is a panel of kPanel columns, ig, by a block of kBlockRows rows, igp:
+// A work item is a panel of kPanel columns, ig, by a block of kBlockRows rows, igp, or fewer rows:
 //
 //                    ig 0 .. 7    ig 8 .. 15    ...
 //   igp  0 .. 63     item 0       item r              r blocks of rows
@@ -261,8 +261,19 @@ struct PackedOperands {
   std::uintptr_t end;
 };
 
+// Rows of an item. With few items, items of fewer rows keep all threads busy. The sums of tiles
+// require whole blocks.
+template <int64_t kRows>
+int64_t item_rows(const Gpp& p) {
+  constexpr int64_t kFewItems = 64, kFewRows = 16;
+  const int64_t blocks = block_count(p.rows(), kBlockRows);
+  const bool few = block_count(p.columns(), kPanel) < kFewItems / blocks;
+  return kRows == kBlockRows && few ? kFewRows : kBlockRows;
+}
+
+template <int64_t kRows>
 int64_t items_of(const Gpp& p) {
-  return block_count(p.columns(), kPanel) * block_count(p.rows(), kBlockRows);
+  return block_count(p.columns(), kPanel) * block_count(p.rows(), item_rows<kRows>(p));
 }
 
 template <int64_t kRows>
@@ -276,7 +287,7 @@ PackedOperands packed_at(const Gpp& p, std::uintptr_t scratch) {
   take(packed.energies, p.bands() * p.frequencies());
   take(packed.occ, p.bands());
   take(packed.aqsm, p.rows() * p.bands());
-  take(packed.sums, items_of(p) * kSumsOfItem<kRows> * p.frequencies());
+  take(packed.sums, items_of<kRows>(p) * kSumsOfItem<kRows> * p.frequencies());
   packed.end = scratch;
   return packed;
 }
@@ -288,8 +299,8 @@ std::size_t packed_bytes(const Gpp& p) {
   int64_t aqsm_elements = 0;
   const bool fits =
       !__builtin_mul_overflow(p.rows(), p.bands(), &aqsm_elements) &&
-      aqsm_elements < INT64_MAX / 64 && items_of(p) < INT64_MAX / kBlockRows &&
-      bytes_for<SelfEnergy<double>>(p, items_of(p) * kSumsOfItem<kRows>) < kUnallocatable;
+      aqsm_elements < INT64_MAX / 64 && items_of<kRows>(p) < INT64_MAX / kBlockRows &&
+      bytes_for<SelfEnergy<double>>(p, items_of<kRows>(p) * kSumsOfItem<kRows>) < kUnallocatable;
   return fits ? packed_at<kRows>(p, 0).end : kUnallocatable;
 }
 
@@ -395,12 +406,14 @@ void add_kinds(const Gpp& p, const PackedOperands& packed, const Kinds& kinds, c
 
 template <bool kByKind>
 Kinds sort_bands(const Gpp& p, const PackedOperands& packed) {
+  // With few bands, preparing the poles once per kind takes longer than sorting saves.
+  const bool by_kind = kByKind && p.bands() >= 20;
   int64_t count = 0;
   Checkpoints checkpoints;
   const auto append = [&](Kind kind) {
     for (int64_t n = 0; n < p.bands(); ++n) {
       checkpoints.add(10 * p.frequencies());
-      if (kByKind && kind_of(p, n) != kind) continue;
+      if (by_kind && kind_of(p, n) != kind) continue;
       packed.order[count] = n;
       packed.occ[count] = element<double>(p.occ, n);
       for (int64_t f = 0; f < p.frequencies(); ++f)
@@ -410,7 +423,7 @@ Kinds sort_bands(const Gpp& p, const PackedOperands& packed) {
     return count;
   };
   const int64_t any = append(Kind::kAny);
-  if (!kByKind) return {any, any};
+  if (!by_kind) return {any, any};
   const int64_t full = append(Kind::kFull);
   append(Kind::kEmpty);
   return {any, full};
@@ -421,26 +434,24 @@ template <bool kByKind, int kTogether, int64_t kRows>
 PackedOperands add_items(const Gpp& p, const Launch& go) {
   const PackedOperands packed = packed_at<kRows>(p, reinterpret_cast<std::uintptr_t>(go.scratch));
   const Kinds kinds = sort_bands<kByKind>(p, packed);
-  const int64_t items = items_of(p), row_blocks = block_count(p.rows(), kBlockRows);
-  const int parts = threads_of(p, 2.5 / kLanes<double>);
+  const int64_t height = item_rows<kRows>(p), row_blocks = block_count(p.rows(), height);
+  const int64_t items = items_of<kRows>(p);
+  const int parts = threads_of(p, 6.0 / kLanes<double>);
   in_parallel(parts, [&](int64_t thread, int64_t threads) {
     pack_rows(p, packed, p.rows() * thread / threads, p.rows() * (thread + 1) / threads);
   });
-  in_parallel(parts, [&](int64_t thread, int64_t threads) {
-    Checkpoints checkpoints;
-    for (int64_t i = items * thread / threads; i < items * (thread + 1) / threads; ++i) {
-      WorkItem item = {};
-      item.ig = i / row_blocks * kPanel;
-      item.first_row = i % row_blocks * kBlockRows;
-      item.last_row = min(item.first_row + kBlockRows, p.rows());
-      for (item.f = 0; item.f < p.frequencies(); item.f += kTogether) {
-        SelfEnergy<double>* const sums =
-            packed.sums + i * kSumsOfItem<kRows> * p.frequencies() + item.f;
-        if (item.f + kTogether <= p.frequencies())
-          add_kinds<kRows, kTogether>(p, packed, kinds, item, sums, checkpoints);
-        else
-          add_kinds<kRows, 1>(p, packed, kinds, item, sums, checkpoints);
-      }
+  in_chunks(parts, items, [&](int64_t i, Checkpoints& checkpoints) {
+    WorkItem item = {};
+    item.ig = i / row_blocks * kPanel;
+    item.first_row = i % row_blocks * height;
+    item.last_row = min(item.first_row + height, p.rows());
+    for (item.f = 0; item.f < p.frequencies(); item.f += kTogether) {
+      SelfEnergy<double>* const sums =
+          packed.sums + i * kSumsOfItem<kRows> * p.frequencies() + item.f;
+      if (item.f + kTogether <= p.frequencies())
+        add_kinds<kRows, kTogether>(p, packed, kinds, item, sums, checkpoints);
+      else
+        add_kinds<kRows, 1>(p, packed, kinds, item, sums, checkpoints);
     }
   });
   return packed;
@@ -449,7 +460,7 @@ PackedOperands add_items(const Gpp& p, const Launch& go) {
 template <bool kByKind, int kTogether>
 void in_blocks(const Gpp& p, const Launch& go) {
   const PackedOperands packed = add_items<kByKind, kTogether, kBlockRows>(p, go);
-  write_sums(p, items_of(p),
+  write_sums(p, items_of<kBlockRows>(p),
              [&](int64_t i, int64_t f) { return packed.sums[i * p.frequencies() + f]; });
 }
 

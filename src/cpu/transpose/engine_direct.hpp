@@ -84,13 +84,15 @@ void transpose_buffered(Part p, bool streaming) {
       stream(out.to + col * out.to_row, buffer + col * p.to_row, out_bytes);
 }
 
-// Transposes the rows of one thread, or its columns if the matrix has more columns than rows.
+// Transposes the rows of one thread, or its columns. Threads share columns, if there is a cache
+// line of them for each thread, because each thread then stores and prefetches whole rows of out.
+// If they share rows, they compete for the lines of out at the limits of shares.
 template <int kSize>
 void transpose_directly(const Matrices& m, bool streaming, int thread, int threads) {
   if (m.a_row == kSize && m.out_col == kSize)
     return copy_rows(m, kSize, streaming, thread, threads);
   const bool contiguous = m.cols != 1 && m.a_col == kSize && m.out_col == kSize;
-  const bool by_rows = m.rows >= m.cols;
+  const bool by_rows = m.rows >= m.cols && (threads == 1 || m.cols * kSize < threads * kLine);
   const int64_t length = by_rows ? m.rows : m.cols;
   const int64_t others = by_rows ? m.cols : m.rows;
   // Every share has at least one cache line of rows or columns, unless the matrix has less.
