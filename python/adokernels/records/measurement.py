@@ -72,7 +72,7 @@ class Measurement(StoredRecord):
         The longest time that a thread waited for a processor during each sample, in seconds per
         call; empty if unknown. A sample is disturbed if it exceeds 5 % of its time. The median and
         its interval use only undisturbed samples, unless too few samples are undisturbed or
-         `all_count` is set.
+        `all_count` is set.
     switches
         The number of involuntary context switches of the process around each sample: how often the
         system took the processor from one of its threads. Empty if unknown.
@@ -117,7 +117,7 @@ class Measurement(StoredRecord):
         The ceilings of the device, if its sweep has them; stored with the sweep only.
     all_count
         Whether the median uses all samples, because a measurement in the same sweep has too few
-         undisturbed samples; not stored.
+        undisturbed samples; not stored.
     """
 
     KIND = "measurement"
