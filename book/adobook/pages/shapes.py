@@ -62,7 +62,7 @@ def _by_machine(folder: Path) -> dict[str, list[Result]]:
     """The results by machine, GPUs first. The results of several seeds are joined."""
     order = list(ado.routines)
     found: dict[tuple[bool, str, int], list[Mapping[str, Any]]] = defaultdict(list)
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("shapes-*.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         machine, place = _machine(document), order.index(document["routine"])
         found[document["device"] == "cpu", machine, place].append(document)
