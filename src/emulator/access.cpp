@@ -130,7 +130,7 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
 
 // Lanes that access different ranges are handled one after another, and counted as one request.
 bool global_by_lane(Worker& worker, Warp& warp, const Inst& inst, const Access& a, const std::uint64_t* addresses,
-                    std::uint32_t mask, std::uint64_t base, int sectors) {
+                    std::uint32_t mask, int sectors) {
   AccessCounts& counts = worker.counts[inst.aux];
   const AccessCounts before = counts;
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
@@ -140,21 +140,24 @@ bool global_by_lane(Worker& worker, Warp& warp, const Inst& inst, const Access& 
     if (range == nullptr || address + a.bytes() > range->end) return report_bounds(worker, warp, a, lane, address, a.store);
     if (!global_access(worker, warp, inst, a, addresses, 1u << lane)) return false;
   }
-  static_cast<void>(base);
   counts.requests = before.requests + 1;
   counts.sectors = before.sectors + sectors;
   return true;
 }
 
 bool check_initialised(Worker& worker, const Warp& warp, const Access& a, const SiteCache& site, std::uint32_t mask,
-                       const std::uint8_t* written, std::int64_t base, std::int64_t limit, const std::string& name) {
+                       const std::uint8_t* written, std::int64_t base, const std::string& name) {
   const int bytes = a.bytes();
   const auto valid = [&](std::int64_t at, std::int64_t count) {
-    std::uint8_t bits = 0;
-    for (std::int64_t i = 0; i < count; ++i) bits |= written[at + i] ^ 1;
-    return bits == 0;
+    std::uint64_t difference = 0;
+    for (; count >= 8; at += 8, count -= 8) {
+      std::uint64_t eight;
+      std::memcpy(&eight, written + at, sizeof eight);
+      difference |= eight ^ 0x0101010101010101u;
+    }
+    for (; count > 0; ++at, --count) difference |= written[at] ^ 1u;
+    return difference == 0;
   };
-  static_cast<void>(limit);
   if (site.pattern == Pattern::kContiguous && mask == kAllLanes && valid(base, std::int64_t{bytes} * kLanes)) return true;
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const int lane = leader_of(left);
@@ -180,8 +183,16 @@ void mark_written(std::uint8_t* written, const SiteCache& site, std::uint32_t ma
     std::memset(written + base, value, static_cast<std::size_t>(bytes) * kLanes);
     return;
   }
-  for (std::uint32_t left = mask; left != 0; left &= left - 1)
-    std::memset(written + base + site.offsets[leader_of(left)], value, static_cast<std::size_t>(bytes));
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
+    std::uint8_t* const at = written + base + site.offsets[leader_of(left)];
+    switch (bytes) {  // constant sizes become stores
+      case 1: *at = value; break;
+      case 4: std::memset(at, value, 4); break;
+      case 8: std::memset(at, value, 8); break;
+      case 16: std::memset(at, value, 16); break;
+      default: std::memset(at, value, static_cast<std::size_t>(bytes));
+    }
+  }
 }
 
 void transfer(Warp& warp, const Access& a, const SiteCache& site, std::uint8_t* base, std::uint32_t mask) {
@@ -219,7 +230,7 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
   Allocation* range = range_of(worker, site, base + site.low, base + site.high + bytes);
   if (range == nullptr) {
     if ((mask & (mask - 1)) == 0) return report_bounds(worker, warp, a, leader_of(mask), base, a.store);
-    return global_by_lane(worker, warp, inst, a, addresses, mask, base, site.cost);
+    return global_by_lane(worker, warp, inst, a, addresses, mask, site.cost);
   }
   if (misaligned(site, base, bytes)) {
     const int lane = first_lane(site, mask, [&](std::int64_t o) { return ((base + o) & (bytes - 1)) != 0; });
@@ -235,7 +246,7 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
     ++worker.changes;
   } else {
     if (!range->written.empty() && worker.launch.options.initcheck &&
-        !check_initialised(worker, warp, a, site, mask, range->written.data(), static_cast<std::int64_t>(base - range->begin), 0, range->name))
+        !check_initialised(worker, warp, a, site, mask, range->written.data(), static_cast<std::int64_t>(base - range->begin), range->name))
       return false;
     if (a.strong) ++warp.strong;
   }
@@ -304,7 +315,7 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
   if (!block->written.empty()) {
     if (a.store)
       mark_written(block->written.data(), site, mask, base, bytes, 1);
-    else if (!check_initialised(worker, warp, a, site, mask, block->written.data(), base, 0, "shared"))
+    else if (!check_initialised(worker, warp, a, site, mask, block->written.data(), base, "shared"))
       return false;
   }
   if (!record_shared(worker, warp, *block, a, static_cast<int>(inst.aux), site.offsets, site.pattern, base, mask, bytes, a.store))
@@ -469,7 +480,7 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
       if (!block->written.empty()) {
         SiteCache one;
         one.offsets[lane] = 0;
-        if (a.operation != AtomicOp::kExchange && !check_initialised(worker, warp, a, one, 1u << lane, block->written.data(), at, 0, "shared")) return false;
+        if (a.operation != AtomicOp::kExchange && !check_initialised(worker, warp, a, one, 1u << lane, block->written.data(), at, "shared")) return false;
         std::memset(&block->written[at], 1, static_cast<std::size_t>(bytes));
       }
       if (!record_shared(worker, warp, *block, a, static_cast<int>(inst.aux), zeros, Pattern::kScattered, at, 1u << lane, bytes, true)) return false;
@@ -547,7 +558,7 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask
       }
     const Allocation* range = site.allocation;
     if (worker.launch.options.initcheck && range != nullptr && !range->written.empty() && base >= range->begin && base < range->end &&
-        !check_initialised(worker, warp, a, site, reading, range->written.data(), static_cast<std::int64_t>(base - range->begin), 0, range->name))
+        !check_initialised(worker, warp, a, site, reading, range->written.data(), static_cast<std::int64_t>(base - range->begin), range->name))
       return false;
   }
   AccessCounts& counts = worker.counts[inst.aux];

@@ -518,6 +518,7 @@ class Decoder {
     for (std::size_t i = 0; i < list.size(); ++i)
       access.data[i] = store ? value(list[i], register_bytes) : result(list[i], register_bytes);
     access.move = move_of(type, register_bytes, store);
+    access.register_bytes = static_cast<std::uint8_t>(register_bytes);
     set_address(access, place);
     emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
   }

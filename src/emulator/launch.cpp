@@ -49,9 +49,10 @@ void Memory::add(const void* data, std::size_t bytes, std::string name, bool ini
 void Memory::remove(const void* data) { ranges_.erase(reinterpret_cast<std::uint64_t>(data)); }
 
 void Memory::mark_written(const void* data, std::size_t bytes) {
-  Allocation* range = find(reinterpret_cast<std::uint64_t>(data));
-  if (range == nullptr || range->written.empty()) return;
-  const std::size_t at = reinterpret_cast<std::uint64_t>(data) - range->begin;
+  const auto address = reinterpret_cast<std::uint64_t>(data);
+  Allocation* range = find(address);
+  if (range == nullptr || address >= range->end || range->written.empty()) return;
+  const std::size_t at = address - range->begin;
   std::fill_n(range->written.begin() + static_cast<std::ptrdiff_t>(at), std::min(bytes, range->written.size() - at), 1);
 }
 

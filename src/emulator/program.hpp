@@ -84,7 +84,7 @@ struct Access {
   bool store = false, atomic = false, strong = false;  // strong: volatile, relaxed or acquire
   bool is_signed = false, is_float = false, half_pair = false;
   AtomicOp operation = AtomicOp::kAdd;
-  std::uint8_t element_bytes = 0, count = 1, address_bytes = 8;
+  std::uint8_t element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
   MoveFunction move = nullptr;
   std::uint32_t address = kNone;
   std::int64_t offset = 0;

@@ -13,11 +13,7 @@
 namespace ado::emulator {
 namespace {
 
-constexpr std::uint32_t kThreadBits = 11, kThread = (1u << kThreadBits) - 1;
-constexpr std::uint32_t kLastTime = (1u << (32 - kThreadBits)) - 2;
-
-// Atomics of different threads do not race with each other.
-constexpr std::uint32_t kAtomicThread = kThread - 1;
+constexpr std::uint32_t kLastTime = (1u << (32 - kWhoBits)) - 2;
 
 void advance(BlockState& block) {
   Shadow& s = block.shadow;
@@ -34,10 +30,8 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
   const int site = other_wrote ? s.writer_sites[byte] : s.reader_sites[byte];
   const Access& other = worker.program.accesses[site];
   const SourceLine at = source_line(worker.launch, other.line);
-  const std::uint32_t thread = entry & kThread;
-  const std::string who = thread == kThread || thread == kAtomicThread
-                              ? "other threads"
-                              : "thread " + thread_text(worker.launch, static_cast<int>(thread));
+  const std::uint32_t thread = entry & kWho;
+  const std::string who = thread >= kLanesOfWarp ? "other threads" : "thread " + thread_text(worker.launch, static_cast<int>(thread));
   return report(worker, warp, access.line, lane, "race",
                 std::string("race in shared memory: this thread ") + (write ? "writes" : "reads") + " byte " +
                     std::to_string(byte) + ", which " + who + (other_wrote ? " wrote" : " read") + " at " + at.file + ":" +
@@ -45,11 +39,18 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
                 "shared", byte);
 }
 
+// The byte of a lane's registers that a store writes `at` bytes after the lane's address.
+std::uint8_t stored_byte(const Warp& warp, const Access& access, int lane, std::int64_t at) {
+  const std::int64_t element = at / access.element_bytes;
+  const std::uint8_t* lanes = warp.at(access.data[element]);
+  return lanes[lane * access.register_bytes + at % access.element_bytes];
+}
+
 }  // namespace
 
 void barrier_passed(BlockState& block) {
   advance(block);
-  block.shadow.since = block.shadow.time << kThreadBits;
+  block.shadow.since = block.shadow.time << kWhoBits;
 }
 
 void warp_synchronised(Warp& warp) {
@@ -63,36 +64,47 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
   Shadow& s = block.shadow;
   // Only barriers of the cluster order accesses to other blocks' memory; those are not followed.
   if (s.writers.empty() || warp.home != &block) return true;
-  const std::uint32_t first = s.time << kThreadBits | static_cast<std::uint32_t>(warp.index * kLanes);
+  const auto index = static_cast<std::uint32_t>(warp.index);
+  const std::uint32_t time = s.time << kWhoBits, first = time | index * kLanes;
+  const std::uint32_t warp_since = std::max(s.since, warp.sync_time << kWhoBits);
   const LaneFunctions& f = worker.launch.functions;
-  if (mask == kAllLanes && pattern == Pattern::kContiguous && !access.atomic && bytes <= 16) {
-    const auto record = write ? f.record_writes : f.record_reads;
-    if (record(&s.writers[base], &s.readers[base], bytes, s.since, first)) {
-      std::fill_n(&(write ? s.writer_sites : s.reader_sites)[base], bytes * kLanes, static_cast<std::uint16_t>(site));
-      return true;
-    }
-  }
-  const std::uint32_t warp_since = std::max(s.since, warp.sync_time << kThreadBits);
-  const auto conflicts = [&](std::uint32_t entry, std::uint32_t thread) {
-    const std::uint32_t other = entry & kThread;
-    if (entry < s.since || other == thread || (access.atomic && other == kAtomicThread)) return false;
-    const bool same_warp = other / kLanes == static_cast<std::uint32_t>(warp.index) && other < kAtomicThread;
-    return !same_warp || entry >= warp_since;
-  };
   const bool once = pattern == Pattern::kUniform && !write && (mask & (mask - 1)) != 0;
+  if (!access.atomic && !once) {
+    const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base], &s.reader_sites[base]};
+    const auto record = write ? f.record_writes : f.record_reads;
+    if (record(at, offsets, mask, bytes, s.since, warp_since, first, static_cast<std::uint16_t>(site))) return true;
+  }
+  const auto is_of_warp = [&](std::uint32_t entry) {
+    return (entry & kWho) / kLanes == index || (entry & kWho) == kLanesOfWarp + index;
+  };
+  const auto conflicts = [&](std::uint32_t entry, std::uint32_t thread) {
+    const std::uint32_t other = entry & kWho;
+    if (other == thread || (access.atomic && other == kAtomics)) return false;
+    return entry >= (is_of_warp(entry) ? warp_since : s.since);
+  };
+  // Lanes may store the same value to the same byte with one instruction.
+  const bool plain_store = write && !access.atomic && access.move != nullptr;
+  const auto same_store = [&](std::uint32_t entry, int lane, std::int64_t byte) {
+    const std::uint32_t other = (entry & kWho) - index * kLanes;
+    if (!plain_store || other >= kLanes || !((mask >> other) & 1) || s.writer_sites[byte] != site) return false;
+    const std::int64_t at = byte - base - offsets[other];
+    return at >= 0 && at < bytes &&
+           stored_byte(warp, access, static_cast<int>(other), at) == stored_byte(warp, access, lane, byte - base - offsets[lane]);
+  };
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
-    const std::uint32_t thread = (first & kThread) + static_cast<std::uint32_t>(lane);
-    const std::uint32_t stamp = (first & ~kThread) | (access.atomic ? kAtomicThread : thread);
+    const std::uint32_t thread = index * kLanes + static_cast<std::uint32_t>(lane);
+    const std::uint32_t stamp = time | (access.atomic ? kAtomics : thread);
     bool written = false;
     for (std::int64_t byte = base + offsets[lane], end = byte + bytes; byte < end; ++byte) {
       written = written || s.writers[byte] >= s.since;
-      if (conflicts(s.writers[byte], thread))
+      if (conflicts(s.writers[byte], thread) && !same_store(s.writers[byte], lane, byte))
         return report_race(worker, warp, block, access, lane, byte, write, true, s.writers[byte]);
       if (!write) {
         const std::uint32_t reader = s.readers[byte];
-        const bool shared = once || (reader >= s.since && (reader & kThread) != thread);
-        s.readers[byte] = shared ? stamp | kThread : stamp;
+        const bool others = reader >= s.since && (reader & kWho) != thread;
+        const std::uint32_t several = time | (others && !is_of_warp(reader) ? kManyWarps : kLanesOfWarp + index);
+        s.readers[byte] = once || others ? several : stamp;
         s.reader_sites[byte] = static_cast<std::uint16_t>(site);
         continue;
       }

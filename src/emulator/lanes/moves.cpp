@@ -101,36 +101,57 @@ void blend(void* to, const void* from, u32 mask, int bytes) {
   predicate = (predicate & ~mask) | (*static_cast<const u32*>(from) & mask);
 }
 
-constexpr u32 kThread = 0x7ff;  // races.hpp: an entry is time << 11 | thread
-template <int kShift, bool kWrite>
-bool record(u32* writers, u32* readers, u32 since, u32 first_stamp) {
-  constexpr int kBytes = kLanes << kShift;
-  u32 conflict = 0;
-#pragma GCC ivdep
-  for (int j = 0; j < kBytes; ++j) {
-    const u32 stamp = first_stamp + (static_cast<u32>(j) >> kShift);
-    const u32 other_writer = writers[j] >= since && ((writers[j] ^ stamp) & kThread) != 0 ? 1 : 0;
-    const u32 other_reader = kWrite && readers[j] >= since && ((readers[j] ^ stamp) & kThread) != 0 ? 1 : 0;
-    conflict |= other_writer | other_reader;
-  }
-  if (conflict != 0) return false;
-#pragma GCC ivdep
-  for (int j = 0; j < kBytes; ++j) {
-    const u32 stamp = first_stamp + (static_cast<u32>(j) >> kShift);
-    if (kWrite)
-      writers[j] = stamp;
-    else
-      readers[j] = readers[j] >= since && ((readers[j] ^ stamp) & kThread) != 0 ? stamp | kThread : stamp;
+using emulator::kLanesOfWarp;
+using emulator::kManyWarps;
+using emulator::kWho;
+
+ADO_INLINE bool is_of_warp(u32 entry, u32 warp) {
+  const u32 who = entry & kWho;
+  return who / kLanes == warp || who == kLanesOfWarp + warp;
+}
+
+// The loops over a lane's bytes become vectors.
+template <int kBytes, bool kWrite>
+bool record(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+  const u32 warp = (first_stamp & kWho) / kLanes, time = first_stamp & ~kWho;
+  for (u32 left = mask; left != 0; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    const u32 stamp = first_stamp + static_cast<u32>(lane);
+    u32* writers = shadow.writers + offsets[lane];
+    u32* readers = shadow.readers + offsets[lane];
+    u32 conflict = 0;
+    const auto conflicts = [&](u32 entry) {
+      return entry >= (is_of_warp(entry, warp) ? warp_since : since) && ((entry ^ stamp) & kWho) != 0 ? ~0u : 0u;
+    };
+    for (int j = 0; j < kBytes; ++j) {
+      conflict |= conflicts(writers[j]);
+      if (kWrite) conflict |= conflicts(readers[j]);
+    }
+    if (conflict != 0) return false;
+    u16* sites = (kWrite ? shadow.writer_sites : shadow.reader_sites) + offsets[lane];
+    for (int j = 0; j < kBytes; ++j) {
+      if (kWrite) {
+        writers[j] = stamp;
+      } else {
+        const u32 entry = readers[j];
+        const u32 several = time | (is_of_warp(entry, warp) ? kLanesOfWarp + warp : kManyWarps);
+        readers[j] = entry >= since && ((entry ^ stamp) & kWho) != 0 ? several : stamp;
+      }
+    }
+    for (int j = 0; j < kBytes; ++j) sites[j] = site;
   }
   return true;
 }
 template <bool kWrite>
-bool record_any(u32* writers, u32* readers, int bytes, u32 since, u32 first_stamp) {
-  if (bytes == 4) return record<2, kWrite>(writers, readers, since, first_stamp);
-  if (bytes == 8) return record<3, kWrite>(writers, readers, since, first_stamp);
-  if (bytes == 16) return record<4, kWrite>(writers, readers, since, first_stamp);
-  if (bytes == 2) return record<1, kWrite>(writers, readers, since, first_stamp);
-  return record<0, kWrite>(writers, readers, since, first_stamp);
+bool record_any(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+  switch (bytes) {
+    case 1: return record<1, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 2: return record<2, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 4: return record<4, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 8: return record<8, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 16: return record<16, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    default: return false;
+  }
 }
 
 }  // namespace

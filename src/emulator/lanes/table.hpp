@@ -49,6 +49,17 @@ struct MoveTable {
   std::size_t count;
 };
 
+// The last accesses of shared memory from an address on. An entry is time << 11 | who: a thread, or
+// one of the numbers below.
+inline constexpr std::uint32_t kWhoBits = 11, kWho = (1u << kWhoBits) - 1;
+inline constexpr std::uint32_t kLanesOfWarp = 1024;  // + warp: several lanes of a warp
+inline constexpr std::uint32_t kAtomics = kWho - 1;  // atomics do not race with each other
+inline constexpr std::uint32_t kManyWarps = kWho;
+struct ShadowBytes {
+  std::uint32_t *writers, *readers;
+  std::uint16_t *writer_sites, *reader_sites;
+};
+
 // Functions of one instruction set that work on all lanes.
 struct LaneFunctions {
   AluTable integers, floats, halves, conversions;
@@ -60,13 +71,12 @@ struct LaneFunctions {
                     std::uint32_t mask);
   // Copies the lanes of `mask`.
   void (*blend)(void* to, const void* from, std::uint32_t mask, int bytes);
-  // Race check of `bytes` contiguous bytes per lane, from lane 0 on: returns true if no entry of
-  // [from, from + 32 * bytes) has a time of at least `since` and another thread's number, and
-  // records the accesses. Otherwise nothing is recorded. (races.hpp)
-  bool (*record_reads)(std::uint32_t* writers, std::uint32_t* readers, int bytes,
-                       std::uint32_t since, std::uint32_t first_stamp);
-  bool (*record_writes)(std::uint32_t* writers, std::uint32_t* readers, int bytes,
-                        std::uint32_t since, std::uint32_t first_stamp);
+  // Race checks (races.cpp): record the accesses of the lanes of `mask`, or return false if a byte
+  // has been accessed by another thread since the last barrier, or by another lane since the last
+  // __syncwarp. Lanes before the one that conflicts are recorded.
+  using Record = bool (*)(const ShadowBytes& shadow, const std::int64_t* offsets, std::uint32_t mask, int bytes,
+                          std::uint32_t since, std::uint32_t warp_since, std::uint32_t first_stamp, std::uint16_t site);
+  Record record_reads, record_writes;
 };
 
 const LaneFunctions& lane_functions(Isa isa);
