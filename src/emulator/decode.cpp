@@ -49,14 +49,25 @@ std::string bits_type(std::string_view type) {
 
 // Values of %name registers that do not depend on the thread.
 const std::map<std::string_view, std::uint8_t> kBlockNames = {
-    {"%ntid", kThreads}, {"%ctaid", kBlockIndex}, {"%nctaid", kBlocks}, {"%clusterid", kClusterIndex},
-    {"%nclusterid", kClusters}, {"%cluster_ctaid", kIndexInCluster}, {"%cluster_nctaid", kClusterBlocks},
-    {"%cluster_ctarank", kRank}, {"%cluster_nctarank", kClusterSize}, {"%smid", kMultiprocessor},
-    {"%dynamic_smem_size", kDynamicShared}, {"%total_smem_size", kTotalShared}};
+    {"%ntid", kThreads},
+    {"%ctaid", kBlockIndex},
+    {"%nctaid", kBlocks},
+    {"%clusterid", kClusterIndex},
+    {"%nclusterid", kClusters},
+    {"%cluster_ctaid", kIndexInCluster},
+    {"%cluster_nctaid", kClusterBlocks},
+    {"%cluster_ctarank", kRank},
+    {"%cluster_nctarank", kClusterSize},
+    {"%smid", kMultiprocessor},
+    {"%dynamic_smem_size", kDynamicShared},
+    {"%total_smem_size", kTotalShared}};
 const std::map<std::string_view, ThreadValue> kThreadNames = {
-    {"%laneid", ThreadValue::kLane}, {"%warpid", ThreadValue::kWarp},
-    {"%lanemask_eq", ThreadValue::kMaskEqual}, {"%lanemask_lt", ThreadValue::kMaskLess},
-    {"%lanemask_le", ThreadValue::kMaskLessEqual}, {"%lanemask_gt", ThreadValue::kMaskGreater},
+    {"%laneid", ThreadValue::kLane},
+    {"%warpid", ThreadValue::kWarp},
+    {"%lanemask_eq", ThreadValue::kMaskEqual},
+    {"%lanemask_lt", ThreadValue::kMaskLess},
+    {"%lanemask_le", ThreadValue::kMaskLessEqual},
+    {"%lanemask_gt", ThreadValue::kMaskGreater},
     {"%lanemask_ge", ThreadValue::kMaskGreaterEqual}};
 constexpr int kThreadValues = 10;
 
@@ -99,7 +110,7 @@ class Decoder {
     std::uint32_t first_register = 0;
     int first_line = 0;
     int end_label = -1;
-    std::vector<std::int64_t> variables = {};                       // local offsets, by variable
+    std::vector<std::int64_t> variables = {};                        // local offsets, by variable
     std::unordered_map<std::string_view, std::int64_t> params = {};  // local offsets
     std::unordered_map<std::string_view, int> labels = {};
     int depth = 0;
@@ -111,16 +122,21 @@ class Decoder {
     registers_.push_back(static_cast<std::uint8_t>(bytes));
     return static_cast<std::uint32_t>(registers_.size() - 1);
   }
-  std::uint32_t constant(Source source, int bytes, std::uint64_t bits, int read_bytes = 0, bool sign = false) {
+  std::uint32_t constant(Source source, int bytes, std::uint64_t bits, int read_bytes = 0,
+                         bool sign = false) {
     if (bytes < 8 && source == Source::kBits) bits &= (std::uint64_t{1} << (8 * bytes)) - 1;
     if (bytes == 1 && source == Source::kBits) bits = bits != 0;
     const auto key = std::tuple{source, bytes, bits, read_bytes, sign};
-    const auto [at, added] = constants_.emplace(key, static_cast<std::uint32_t>(p_.constants.size()));
+    const auto [at, added] =
+        constants_.emplace(key, static_cast<std::uint32_t>(p_.constants.size()));
     if (added)
-      p_.constants.push_back({source, static_cast<std::uint8_t>(bytes), static_cast<std::uint8_t>(read_bytes), sign, bits});
+      p_.constants.push_back({source, static_cast<std::uint8_t>(bytes),
+                              static_cast<std::uint8_t>(read_bytes), sign, bits});
     return at->second | kConstantBit;
   }
-  std::uint32_t immediate(std::uint64_t bits, int bytes) { return constant(Source::kBits, bytes, bits); }
+  std::uint32_t immediate(std::uint64_t bits, int bytes) {
+    return constant(Source::kBits, bytes, bits);
+  }
 
   Inst& emit(Op op) {
     Inst inst;
@@ -131,12 +147,14 @@ class Decoder {
     p_.line_of_code.push_back(line_);
     return p_.code.back();
   }
-  void emit_alu(std::string_view name, std::uint32_t d, std::uint32_t a, std::uint32_t b = kNone, std::uint32_t c = kNone) {
+  void emit_alu(std::string_view name, std::uint32_t d, std::uint32_t a, std::uint32_t b = kNone,
+                std::uint32_t c = kNone) {
     const AluEntry* entry = find(name);
     if (entry == nullptr) unknown();
     emit_alu(*entry, d, a, b, c);
   }
-  void emit_alu(const AluEntry& entry, std::uint32_t d, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  void emit_alu(const AluEntry& entry, std::uint32_t d, std::uint32_t a, std::uint32_t b,
+                std::uint32_t c) {
     Inst& inst = emit(Op::kAlu);
     inst.alu = entry.function;
     inst.d = d, inst.a = a, inst.b = b, inst.c = c;
@@ -173,15 +191,18 @@ class Decoder {
   [[noreturn]] void fail(const std::string& message) const {
     const Line& line = p_.lines[line_];
     const auto file = text_.files.find(line.file);
-    throw PtxError(std::string(frame_->function->name) + ", " +
-                   (file == text_.files.end() ? "" : file->second + ":" + std::to_string(line.line) + ", ") + "PTX line " +
-                   std::to_string(s_->ptx_line) + ": " + message + ": " + std::string(s_->text));
+    throw PtxError(
+        std::string(frame_->function->name) + ", " +
+        (file == text_.files.end() ? "" : file->second + ":" + std::to_string(line.line) + ", ") +
+        "PTX line " + std::to_string(s_->ptx_line) + ": " + message + ": " + std::string(s_->text));
   }
   [[noreturn]] void unknown() const { fail("the emulator does not support this instruction"); }
 
   // --- Operands ----------------------------------------------------------------------------------
 
-  std::uint32_t reg(int index) const { return frame_->first_register + static_cast<std::uint32_t>(index); }
+  std::uint32_t reg(int index) const {
+    return frame_->first_register + static_cast<std::uint32_t>(index);
+  }
   int bytes_of(const Operand& o) const {
     return o.kind == Kind::kRegister ? registers_[reg(o.reg)] : 0;
   }
@@ -276,19 +297,22 @@ class Decoder {
   std::optional<std::int64_t> local_offset(const Operand& o) const {
     if (o.variable >= 0 && frame_->variables[o.variable] >= 0) return frame_->variables[o.variable];
     if (o.variable < 0)
-      if (const auto at = frame_->params.find(o.name); at != frame_->params.end()) return at->second;
+      if (const auto at = frame_->params.find(o.name); at != frame_->params.end())
+        return at->second;
     return std::nullopt;
   }
 
   // The address within its space; for global, constant and parameter variables a host address.
   std::uint32_t address_of(const Operand& o, int bytes) {
-    if (const auto local = local_offset(o)) return immediate(static_cast<std::uint64_t>(*local) + o.value, bytes);
+    if (const auto local = local_offset(o))
+      return immediate(static_cast<std::uint64_t>(*local) + o.value, bytes);
     const Variable& v = variable(o);
     if (v.space == Space::kShared) {
       if (v.bytes == 0 && v.external) return constant(Source::kDynamicShared, bytes, o.value);
       return immediate(static_cast<std::uint64_t>(shared_offset(v)) + o.value, bytes);
     }
-    if (v.space == Space::kParam) return constant(Source::kParamAddress, 8, static_cast<std::uint64_t>(v.offset) + o.value);
+    if (v.space == Space::kParam)
+      return constant(Source::kParamAddress, 8, static_cast<std::uint64_t>(v.offset) + o.value);
     return immediate(addresses_.address.at(v.name) + o.value, 8);
   }
 
@@ -311,7 +335,8 @@ class Decoder {
     }
   }
 
-  // --- Functions -----------------------------------------------------------------------------------
+  // --- Functions
+  // -----------------------------------------------------------------------------------
 
   std::int64_t allocate_local(const Variable& v) {
     const std::int64_t align = std::max(v.align, 4);
@@ -324,11 +349,13 @@ class Decoder {
     Function& f = *frame.function;
     if (!f.parsed) parse_body(text_, f);
     frame.first_register = static_cast<std::uint32_t>(registers_.size());
-    for (const Register& r : f.registers) registers_.push_back(static_cast<std::uint8_t>(r.type == "pred" ? 1 : std::max(r.bytes, 2)));
+    for (const Register& r : f.registers)
+      registers_.push_back(static_cast<std::uint8_t>(r.type == "pred" ? 1 : std::max(r.bytes, 2)));
     frame.first_line = static_cast<int>(p_.lines.size());
     p_.lines.insert(p_.lines.end(), f.lines.begin(), f.lines.end());
     for (const Variable& v : f.variables)
-      frame.variables.push_back(v.space == Space::kLocal || v.space == Space::kParam ? allocate_local(v) : -1);
+      frame.variables.push_back(
+          v.space == Space::kLocal || v.space == Space::kParam ? allocate_local(v) : -1);
     frame.end_label = new_label();
     Frame* const outer = frame_;
     frame_ = &frame;
@@ -338,8 +365,7 @@ class Decoder {
       statement(f.statements[i]);
     }
     begin.back() = static_cast<int>(p_.code.size());
-    for (const auto& [name, label] : frame.labels)
-      labels_[label] = begin[f.labels.at(name)];
+    for (const auto& [name, label] : frame.labels) labels_[label] = begin[f.labels.at(name)];
     labels_[frame.end_label] = begin.back();
     guard_ = kNone;
     emit(frame.entry ? Op::kExit : Op::kNop);
@@ -361,7 +387,8 @@ class Decoder {
   static Cost cost_of(const Words& w, int position, int line) {
     Cost cost{position, line, Counted::kNothing, 1};
     const std::string_view type = w.back(), op = w[0];
-    const bool f64 = type == "f64", f32 = type == "f32", half = type.find("f16") != std::string_view::npos;
+    const bool f64 = type == "f64", f32 = type == "f32",
+               half = type.find("f16") != std::string_view::npos;
     if (op == "cvt" || op == "mov" || !(f64 || f32 || half)) return cost;
     const bool fused = op == "fma" || op == "mad";
     if (op == "add" || op == "sub" || op == "mul" || fused) {
@@ -395,7 +422,8 @@ class Decoder {
         load_local(*local_offset(o), values.back());
       }
       if (callee.name == "__assertfail") {
-        const std::uint32_t e = extra({kNone, values.at(0), values.at(1), values.at(2), values.at(3)});
+        const std::uint32_t e =
+            extra({kNone, values.at(0), values.at(1), values.at(2), values.at(3)});
         emit(Op::kAssertFail).aux = e;
         return;
       }
@@ -406,20 +434,25 @@ class Decoder {
       return;
     }
     const auto at = text_.functions.find(callee.name);
-    if (at == text_.functions.end() || at->second.body.empty()) fail("the called function is not in this module");
+    if (at == text_.functions.end() || at->second.body.empty())
+      fail("the called function is not in this module");
     if (frame_->depth > 30) fail("recursive calls are not supported");
     if (guard_ != kNone) fail("conditional calls are not supported");
     Function& target = at->second;
     Frame frame{.function = &target, .entry = false, .depth = frame_->depth + 1};
-    if (params->size() != target.params.size() || results->size() != target.results.size()) fail("wrong number of arguments");
-    for (std::size_t k = 0; k < params->size(); ++k) frame.params[target.params[k].name] = *local_offset((*params)[k]);
-    for (std::size_t k = 0; k < results->size(); ++k) frame.params[target.results[k].name] = *local_offset((*results)[k]);
+    if (params->size() != target.params.size() || results->size() != target.results.size())
+      fail("wrong number of arguments");
+    for (std::size_t k = 0; k < params->size(); ++k)
+      frame.params[target.params[k].name] = *local_offset((*params)[k]);
+    for (std::size_t k = 0; k < results->size(); ++k)
+      frame.params[target.results[k].name] = *local_offset((*results)[k]);
     const Statement* const outer = s_;
     function(frame);
     s_ = outer;
   }
 
-  // --- Memory --------------------------------------------------------------------------------------
+  // --- Memory
+  // --------------------------------------------------------------------------------------
 
   std::uint32_t add_access(Access access) {
     access.line = line_;
@@ -429,8 +462,9 @@ class Decoder {
 
   MoveFunction move_of(std::string_view type, int register_bytes, bool store) const {
     const MoveTable& moves = tables_.functions->moves;
-    const std::string wanted = (is_signed_type(type) && !store && size_of_type(type) < register_bytes ? "s" : "b") +
-                               std::to_string(8 * size_of_type(type));
+    const std::string wanted =
+        (is_signed_type(type) && !store && size_of_type(type) < register_bytes ? "s" : "b") +
+        std::to_string(8 * size_of_type(type));
     for (std::size_t i = 0; i < moves.count; ++i)
       if (moves.entries[i].type == wanted && moves.entries[i].register_bytes == register_bytes)
         return store ? moves.entries[i].store : moves.entries[i].load;
@@ -449,7 +483,8 @@ class Decoder {
   void store_local(std::int64_t offset, std::uint32_t value_register) {
     Access access{.space = Space::kLocal, .store = true};
     access.element_bytes = registers_[value_register];
-    access.move = move_of("b" + std::to_string(8 * registers_[value_register]), registers_[value_register], true);
+    access.move = move_of("b" + std::to_string(8 * registers_[value_register]),
+                          registers_[value_register], true);
     access.address = immediate(static_cast<std::uint64_t>(offset), 4);
     access.address_bytes = 4;
     access.data[0] = value_register;
@@ -488,7 +523,8 @@ class Decoder {
     Access access;
     access.space = space_of(w);
     access.store = store;
-    access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") || contains(w, "mmio");
+    access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") ||
+                    contains(w, "mmio");
     const Operand& place = s.operands[store ? 0 : 1];
     const Operand& data = s.operands[store ? 1 : 0];
     const std::string_view type = w.back();
@@ -502,14 +538,18 @@ class Decoder {
         for (std::size_t i = 0; i < list.size(); ++i) {
           if (list[i].kind == Kind::kSink) continue;
           const int bytes = bytes_of(list[i]);
-          const std::uint64_t at = static_cast<std::uint64_t>(variable(base).offset) + place.value + i * access.element_bytes;
+          const std::uint64_t at = static_cast<std::uint64_t>(variable(base).offset) + place.value +
+                                   i * access.element_bytes;
           emit_alu("mov.b" + std::to_string(8 * bytes), result(list[i], bytes),
                    constant(Source::kParam, bytes, at, access.element_bytes, is_signed_type(type)));
         }
         return;
       }
-      // A parameter of an inlined function is local memory; an entry's parameters have host addresses.
-      access.space = frame_->entry && !(base.kind == Kind::kVariable && local_offset(base)) ? Space::kConst : Space::kLocal;
+      // A parameter of an inlined function is local memory; an entry's parameters have host
+      // addresses.
+      access.space = frame_->entry && !(base.kind == Kind::kVariable && local_offset(base))
+                         ? Space::kConst
+                         : Space::kLocal;
     }
     int register_bytes = 0;
     for (const Operand& o : list)
@@ -525,22 +565,27 @@ class Decoder {
 
   void atomic(const Words& w, bool reduction) {
     static const std::map<std::string_view, AtomicOp> kOps = {
-        {"add", AtomicOp::kAdd}, {"min", AtomicOp::kMin}, {"max", AtomicOp::kMax}, {"and", AtomicOp::kAnd},
-        {"or", AtomicOp::kOr}, {"xor", AtomicOp::kXor}, {"exch", AtomicOp::kExchange}, {"cas", AtomicOp::kCompare},
-        {"inc", AtomicOp::kIncrement}, {"dec", AtomicOp::kDecrement}};
+        {"add", AtomicOp::kAdd},       {"min", AtomicOp::kMin},     {"max", AtomicOp::kMax},
+        {"and", AtomicOp::kAnd},       {"or", AtomicOp::kOr},       {"xor", AtomicOp::kXor},
+        {"exch", AtomicOp::kExchange}, {"cas", AtomicOp::kCompare}, {"inc", AtomicOp::kIncrement},
+        {"dec", AtomicOp::kDecrement}};
     const Statement& s = *s_;
     Access access{.space = space_of(w), .atomic = true, .strong = true};
     bool known = false;
     for (const std::string_view word : w)
-      if (const auto at = kOps.find(word); at != kOps.end()) access.operation = at->second, known = true;
+      if (const auto at = kOps.find(word); at != kOps.end())
+        access.operation = at->second, known = true;
     const std::string_view type = w.back();
     const int bytes = size_of_type(type);
     access.is_signed = is_signed_type(type), access.is_float = is_float_type(type);
     access.half_pair = type == "f16x2";
-    if (!known || bytes < 4 || bytes > 8 || type == "bf16x2" || contains(w, "v2") || contains(w, "v4")) unknown();
+    if (!known || bytes < 4 || bytes > 8 || type == "bf16x2" || contains(w, "v2") ||
+        contains(w, "v4"))
+      unknown();
     access.element_bytes = static_cast<std::uint8_t>(bytes);
     std::size_t i = reduction ? 0 : 1;
-    if (!reduction && s.operands[0].kind != Kind::kSink) access.result = result(s.operands[0], bytes);
+    if (!reduction && s.operands[0].kind != Kind::kSink)
+      access.result = result(s.operands[0], bytes);
     set_address(access, s.operands.at(i));
     access.operand = value(s.operands.at(i + 1), bytes);
     if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
@@ -555,7 +600,8 @@ class Decoder {
     }
     if (contains(w, "wait_group") || contains(w, "wait_all")) {
       // wait_all also waits for copies that are not in a group.
-      const std::uint32_t pending = contains(w, "wait_all") ? kNone : static_cast<std::uint32_t>(s.operands.at(0).value);
+      const std::uint32_t pending =
+          contains(w, "wait_all") ? kNone : static_cast<std::uint32_t>(s.operands.at(0).value);
       emit(Op::kWaitGroup).aux = pending;
       return;
     }
@@ -579,7 +625,8 @@ class Decoder {
     emit(Op::kCopyAsync).aux = add_access(access);
   }
 
-  // --- Instructions --------------------------------------------------------------------------------
+  // --- Instructions
+  // --------------------------------------------------------------------------------
 
   void instruction(const Words& w) {
     const std::string_view op = w[0];
@@ -611,7 +658,8 @@ class Decoder {
     if (op == "match") return match(w);
     if (op == "redux") return warp_reduce(w);
     if (op == "elect") {
-      const std::uint32_t lane = o.at(0).kind == Kind::kVector ? result(o[0].parts[0], 4) : temporary(4);
+      const std::uint32_t lane =
+          o.at(0).kind == Kind::kVector ? result(o[0].parts[0], 4) : temporary(4);
       const std::uint32_t predicate = result(o[0].kind == Kind::kVector ? o[0].parts[1] : o[0], 1);
       const std::uint32_t e = extra({predicate, value(o.at(1), 4)});
       Inst& inst = emit(Op::kElect);
@@ -636,8 +684,9 @@ class Decoder {
       return;
     }
     // The emulator executes the memory operations of a warp in order and caches nothing.
-    if (op == "membar" || op == "fence" || op == "prefetch" || op == "prefetchu" || op == "griddepcontrol" ||
-        op == "applypriority" || op == "discard" || op == "pmevent" || op == "setmaxnreg")
+    if (op == "membar" || op == "fence" || op == "prefetch" || op == "prefetchu" ||
+        op == "griddepcontrol" || op == "applypriority" || op == "discard" || op == "pmevent" ||
+        op == "setmaxnreg")
       return;
     if (op == "createpolicy") return emit_alu("mov.b64", result(o.at(0), 8), immediate(0, 8));
     if (op == "setp") return compare(w);
@@ -668,8 +717,10 @@ class Decoder {
     if (name[0] == "mad" && is_float) name[0] = "fma";
     if (ftz && type.find("16") == std::string_view::npos) name.push_back("ftz");
     std::string typed(type);
-    static constexpr std::string_view kUntyped[] = {"and", "or", "xor", "not", "cnot", "shl", "selp", "mov", "popc", "clz", "brev"};
-    if (std::find(std::begin(kUntyped), std::end(kUntyped), name[0]) != std::end(kUntyped)) typed = bits_type(type);
+    static constexpr std::string_view kUntyped[] = {"and",  "or",  "xor",  "not", "cnot", "shl",
+                                                    "selp", "mov", "popc", "clz", "brev"};
+    if (std::find(std::begin(kUntyped), std::end(kUntyped), name[0]) != std::end(kUntyped))
+      typed = bits_type(type);
     if (name[0] == "prmt" && w.size() > 2) typed = "b32." + std::string(w[2]), name = {"prmt"};
     name.push_back(typed);
     const AluEntry* entry = find(joined(name));
@@ -683,7 +734,8 @@ class Decoder {
     for (int i = 0; i < 3; ++i)
       if (entry->bytes[i + 1] != 0) operands[i] = value(o.at(i + 1), entry->bytes[i + 1]);
     const Operand& d = o.at(0);
-    if (!sat) return emit_alu(*entry, result(d, entry->bytes[0]), operands[0], operands[1], operands[2]);
+    if (!sat)
+      return emit_alu(*entry, result(d, entry->bytes[0]), operands[0], operands[1], operands[2]);
     if (type != "f32" && type != "f64") unknown();
     const std::uint32_t wide = temporary(entry->bytes[0]);
     emit_alu(*entry, wide, operands[0], operands[1], operands[2]);
@@ -694,7 +746,8 @@ class Decoder {
     const int bytes = size_of_type(w.back());
     if (w.back() == "pred") return emit_alu("mov.pred", result(d, 1), value(a, 1));
     if (d.kind != Kind::kVector && a.kind != Kind::kVector)
-      return emit_alu(bits_type(w.back()) == "b8" ? "mov.b16" : "mov." + bits_type(w.back()), result(d, bytes), value(a, bytes));
+      return emit_alu(bits_type(w.back()) == "b8" ? "mov.b16" : "mov." + bits_type(w.back()),
+                      result(d, bytes), value(a, bytes));
     if (d.kind == Kind::kVector && a.kind == Kind::kVector) unknown();
     const auto& parts = d.kind == Kind::kVector ? d.parts : a.parts;
     const int part = bytes / static_cast<int>(parts.size());
@@ -706,7 +759,8 @@ class Decoder {
         emit_alu("low.b64", halves[0], whole);
         emit_alu("high.b64", halves[1], whole);
         for (int i = 0; i < 4; ++i)
-          if (parts[i].kind != Kind::kSink) emit_alu(i % 2 == 0 ? "low.b32" : "high.b32", result(parts[i], 2), halves[i / 2]);
+          if (parts[i].kind != Kind::kSink)
+            emit_alu(i % 2 == 0 ? "low.b32" : "high.b32", result(parts[i], 2), halves[i / 2]);
         return;
       }
       // A part may be the same register as the whole.
@@ -753,7 +807,8 @@ class Decoder {
     const int source_bytes = bytes_of(o[1]);
     if (o[1].kind == Kind::kRegister && source_bytes > stored(from)) {
       source = temporary(stored(from));
-      emit_alu("cvt.u" + std::to_string(8 * stored(from)) + ".u" + std::to_string(8 * source_bytes), source, reg(o[1].reg));
+      emit_alu("cvt.u" + std::to_string(8 * stored(from)) + ".u" + std::to_string(8 * source_bytes),
+               source, reg(o[1].reg));
     } else {
       source = value(o[1], stored(from));
     }
@@ -785,7 +840,9 @@ class Decoder {
       emit_alu("sat." + to, result(o[0], bytes), d);
     } else if (extend) {
       const char* sign = is_signed_type(to) ? "s" : "u";
-      emit_alu("cvt." + (sign + std::to_string(8 * bytes)) + "." + sign + std::to_string(8 * stored(to)), result(o[0], bytes), d);
+      emit_alu(
+          "cvt." + (sign + std::to_string(8 * bytes)) + "." + sign + std::to_string(8 * stored(to)),
+          result(o[0], bytes), d);
     }
   }
 
@@ -796,15 +853,15 @@ class Decoder {
     const bool to = contains(w, "to");
     Space space = space_of(w);
     if (space == Space::kParam && !frame_->entry) space = Space::kLocal;
-    const std::uint64_t window = space == Space::kShared ? kSharedWindow : space == Space::kLocal ? kLocalWindow : 0;
+    const std::uint64_t window = space == Space::kShared  ? kSharedWindow
+                                 : space == Space::kLocal ? kLocalWindow
+                                                          : 0;
     const std::uint32_t d = result(o.at(0), 8), a = value(o.at(1), 8);
     if (window == 0) return emit_alu("mov.b64", d, a);
     emit_alu(to ? "sub.u64" : "add.u64", d, a, immediate(window, 8));
   }
 
-  void branch(int label) {
-    emit(Op::kBranch).aux = static_cast<std::uint32_t>(label);
-  }
+  void branch(int label) { emit(Op::kBranch).aux = static_cast<std::uint32_t>(label); }
   void branch_indexed() {
     const auto& o = s_->operands;
     const auto table = frame_->function->branch_tables.find(o.at(1).name);
@@ -832,9 +889,12 @@ class Decoder {
     }
     std::size_t i = 0;
     Inst inst;
-    inst.mode = static_cast<std::uint8_t>(contains(w, "arrive") ? BarrierMode::kArrive : BarrierMode::kSync);
+    inst.mode = static_cast<std::uint8_t>(contains(w, "arrive") ? BarrierMode::kArrive
+                                                                : BarrierMode::kSync);
     if (contains(w, "red")) {
-      inst.mode = static_cast<std::uint8_t>(contains(w, "popc") ? BarrierMode::kPopulation : contains(w, "and") ? BarrierMode::kAnd : BarrierMode::kOr);
+      inst.mode = static_cast<std::uint8_t>(contains(w, "popc")  ? BarrierMode::kPopulation
+                                            : contains(w, "and") ? BarrierMode::kAnd
+                                                                 : BarrierMode::kOr);
       inst.bytes = contains(w, "popc") ? 4 : 1;
       inst.d = result(o.at(i++), inst.bytes);
       inst.c = value(o.back(), 1);
@@ -850,11 +910,16 @@ class Decoder {
     const auto& o = s_->operands;
     if (!contains(w, "sync")) unknown();
     const bool pair = o.at(0).kind == Kind::kVector;
-    const std::uint32_t d = result(pair ? o[0].parts[0] : o[0], 4), predicate = pair ? result(o[0].parts[1], 1) : kNone;
-    const std::uint32_t e = extra({predicate, value(o.at(1), 4), value(o.at(2), 4), value(o.at(3), 4), value(o.at(4), 4)});
+    const std::uint32_t d = result(pair ? o[0].parts[0] : o[0], 4),
+                        predicate = pair ? result(o[0].parts[1], 1) : kNone;
+    const std::uint32_t e = extra(
+        {predicate, value(o.at(1), 4), value(o.at(2), 4), value(o.at(3), 4), value(o.at(4), 4)});
     Inst& inst = emit(Op::kShuffle);
     inst.d = d, inst.aux = e, inst.bytes = 4;
-    inst.mode = static_cast<std::uint8_t>(contains(w, "up") ? ShuffleMode::kUp : contains(w, "down") ? ShuffleMode::kDown : contains(w, "bfly") ? ShuffleMode::kButterfly : ShuffleMode::kIndex);
+    inst.mode = static_cast<std::uint8_t>(contains(w, "up")     ? ShuffleMode::kUp
+                                          : contains(w, "down") ? ShuffleMode::kDown
+                                          : contains(w, "bfly") ? ShuffleMode::kButterfly
+                                                                : ShuffleMode::kIndex);
   }
   void vote(const Words& w) {
     const auto& o = s_->operands;
@@ -864,35 +929,43 @@ class Decoder {
     const std::uint32_t e = extra({kNone, value(o.at(1), 1), value(o.at(2), 4)});
     Inst& inst = emit(Op::kVote);
     inst.d = d, inst.aux = e, inst.bytes = ballot ? 4 : 1;
-    inst.mode = static_cast<std::uint8_t>(ballot ? VoteMode::kBallot : contains(w, "all") ? VoteMode::kAll : contains(w, "any") ? VoteMode::kAny : VoteMode::kUniform);
+    inst.mode = static_cast<std::uint8_t>(ballot               ? VoteMode::kBallot
+                                          : contains(w, "all") ? VoteMode::kAll
+                                          : contains(w, "any") ? VoteMode::kAny
+                                                               : VoteMode::kUniform);
   }
   void match(const Words& w) {
     const auto& o = s_->operands;
     const int bytes = size_of_type(w.back());
     const bool pair = o.at(0).kind == Kind::kVector, all = contains(w, "all");
     const std::uint32_t d = result(pair ? o[0].parts[0] : o[0], 4);
-    const std::uint32_t e = extra({pair ? result(o[0].parts[1], 1) : kNone, value(o.at(1), bytes), value(o.at(2), 4)});
+    const std::uint32_t e =
+        extra({pair ? result(o[0].parts[1], 1) : kNone, value(o.at(1), bytes), value(o.at(2), 4)});
     Inst& inst = emit(Op::kMatch);
     inst.d = d, inst.aux = e, inst.bytes = 4;
     inst.mode = static_cast<std::uint8_t>((all ? 1 : 0) | (bytes == 8 ? 2 : 0));
   }
   void warp_reduce(const Words& w) {
     const auto& o = s_->operands;
-    static const std::map<std::string_view, ReduceMode> kModes = {{"add", ReduceMode::kAdd}, {"min", ReduceMode::kMin}, {"max", ReduceMode::kMax}, {"and", ReduceMode::kAnd}, {"or", ReduceMode::kOr}, {"xor", ReduceMode::kXor}};
+    static const std::map<std::string_view, ReduceMode> kModes = {
+        {"add", ReduceMode::kAdd}, {"min", ReduceMode::kMin}, {"max", ReduceMode::kMax},
+        {"and", ReduceMode::kAnd}, {"or", ReduceMode::kOr},   {"xor", ReduceMode::kXor}};
     const auto mode = kModes.find(w.at(2));
     if (mode == kModes.end() || is_float_type(w.back())) unknown();
     const std::uint32_t d = result(o.at(0), 4);
     const std::uint32_t e = extra({kNone, value(o.at(1), 4), value(o.at(2), 4)});
     Inst& inst = emit(Op::kWarpReduce);
     inst.d = d, inst.aux = e, inst.bytes = 4;
-    inst.mode = static_cast<std::uint8_t>(static_cast<int>(mode->second) | (is_signed_type(w.back()) ? 16 : 0));
+    inst.mode = static_cast<std::uint8_t>(static_cast<int>(mode->second) |
+                                          (is_signed_type(w.back()) ? 16 : 0));
   }
   void map_rank(const Words& w) {
     const auto& o = s_->operands;
     const int bytes = size_of_type(w.back());
     const bool shared = space_of(w) == Space::kShared;
     if (shared && bytes != 4) unknown();
-    const std::uint32_t d = result(o.at(0), bytes), a = value(o.at(1), bytes), b = value(o.at(2), 4);
+    const std::uint32_t d = result(o.at(0), bytes), a = value(o.at(1), bytes),
+                        b = value(o.at(2), 4);
     Inst& inst = emit(Op::kMapRank);
     inst.d = d, inst.a = a, inst.b = b, inst.bytes = static_cast<std::uint8_t>(bytes);
     inst.mode = shared ? 0 : 1;
@@ -918,10 +991,12 @@ class Decoder {
     else if (pair)
       emit_alu("mov.pred", p, plain);
   }
-  void comparison(const Words& w, std::size_t at, std::uint32_t d, const Operand& a, const Operand& b, std::string_view type = {}) {
+  void comparison(const Words& w, std::size_t at, std::uint32_t d, const Operand& a,
+                  const Operand& b, std::string_view type = {}) {
     if (type.empty()) type = w.back();
     std::string op(w[at]);
-    static const std::map<std::string, std::string> kUnsigned = {{"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
+    static const std::map<std::string, std::string> kUnsigned = {
+        {"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
     if (const auto u = kUnsigned.find(op); u != kUnsigned.end()) op = u->second;
     const bool ftz = contains(w, "ftz") && type == "f32";
     const AluEntry* entry = find("setp." + op + (ftz ? ".ftz." : ".") + std::string(type));
@@ -935,7 +1010,8 @@ class Decoder {
     if (o.size() != 3 || size_of_type(to) != 4) unknown();
     const std::uint32_t p = temporary(1);
     comparison(w, 1, p, o[1], o[2]);
-    emit_alu("selp.b32", result(o[0], 4), immediate(to == "f32" ? 0x3f800000u : 0xffffffffu, 4), immediate(0, 4), p);
+    emit_alu("selp.b32", result(o[0], 4), immediate(to == "f32" ? 0x3f800000u : 0xffffffffu, 4),
+             immediate(0, 4), p);
   }
   void logic3() {
     const auto& o = s_->operands;
@@ -963,7 +1039,8 @@ class Decoder {
       where = temporary(4);
       emit_alu("bfi.where", where, value(o[3], 4), value(o[4], 4));
     }
-    emit_alu("bfi.b" + std::to_string(8 * bytes), result(o[0], bytes), value(o[1], bytes), value(o[2], bytes), where);
+    emit_alu("bfi.b" + std::to_string(8 * bytes), result(o[0], bytes), value(o[1], bytes),
+             value(o[2], bytes), where);
   }
   void select_by_sign(const Words& w) {
     const auto& o = s_->operands;
@@ -972,7 +1049,8 @@ class Decoder {
     const std::uint32_t p = temporary(1);
     emit_alu(is_float ? "setp.ge.f32" : "setp.ge.s32", p, value(o.at(3), 4), immediate(0, 4));
     const int bytes = size_of_type(type);
-    emit_alu("selp." + bits_type(type), result(o[0], bytes), value(o[1], bytes), value(o[2], bytes), p);
+    emit_alu("selp." + bits_type(type), result(o[0], bytes), value(o[1], bytes), value(o[2], bytes),
+             p);
   }
 
   // add.cc, addc, sub.cc, subc, mad.lo.cc, madc.lo and madc.hi: a - b is a + ~b + 1.
@@ -983,11 +1061,13 @@ class Decoder {
     const std::string bits = ".b" + std::to_string(8 * bytes);
     if (bytes < 4) unknown();
     if (carry_ == kNone) carry_ = temporary(1);
-    const bool subtract = w[0].starts_with("sub"), multiply = w[0].starts_with("mad"), carries_in = w[0].ends_with('c');
+    const bool subtract = w[0].starts_with("sub"), multiply = w[0].starts_with("mad"),
+               carries_in = w[0].ends_with('c');
     std::uint32_t a = value(o.at(1), bytes), b = value(o.at(2), bytes);
     if (multiply) {
       const std::uint32_t product = temporary(bytes);
-      emit_alu("mul." + std::string(contains(w, "hi") ? "hi." : "lo.") + std::string(type), product, a, b);
+      emit_alu("mul." + std::string(contains(w, "hi") ? "hi." : "lo.") + std::string(type), product,
+               a, b);
       a = product, b = value(o.at(3), bytes);
     }
     if (subtract) {

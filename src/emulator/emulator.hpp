@@ -3,7 +3,8 @@
 //   Memory memory;
 //   memory.add(a.data(), bytes, "a", true);
 //   Module module = Module::load(ptx, memory);
-//   Result result = launch(module, "_Z4copyPKfPf", {.grid = {8}, .block = {256}}, params, memory, {});
+//   Result result = launch(module, "_Z4copyPKfPf", {.grid = {8}, .block = {256}}, params, memory,
+//   {});
 //
 // Device pointers are addresses of this process. A kernel may access only ranges that were added to
 // its Memory. Blocks are executed on the threads of the pool; warps execute in lockstep and diverge
@@ -39,7 +40,8 @@ struct Allocation {
 class Memory {
  public:
   // `initialised`: the contents are defined. Otherwise reads before writes are errors (initcheck).
-  void add(const void* data, std::size_t bytes, std::string name, bool initialised, bool writable = true);
+  void add(const void* data, std::size_t bytes, std::string name, bool initialised,
+           bool writable = true);
   void remove(const void* data);
   // Marks bytes as written by the host.
   void mark_written(const void* data, std::size_t bytes);
@@ -53,10 +55,13 @@ class Memory {
 
 struct Options {
   // Bounds and alignment are always checked.
-  bool initcheck = true;   // reads of uninitialised memory, missing waits for cp.async
-  bool racecheck = true;   // races in shared memory
-  bool synccheck = true;   // barriers and warp operations with missing threads
-  int threads = 0;         // 0: as for the CPU routines
+  bool initcheck = true;  // reads of uninitialised global memory, missing waits for cp.async
+  // Reads of uninitialised shared memory. Kernels that read whole vectors and ignore a part of them
+  // are also reported.
+  bool shared_initcheck = true;
+  bool racecheck = true;                   // races in shared memory
+  bool synccheck = true;                   // barriers and warp operations with missing threads
+  int threads = 0;                         // 0: as for the CPU routines
   std::int64_t max_block_transitions = 0;  // per warp; 0: unlimited
   std::optional<Isa> isa;  // the instruction set of the interpreter; empty: the best
 };
@@ -111,9 +116,9 @@ struct Counts {
   std::int64_t blocks = 0, warps = 0;
   std::int64_t instructions = 0, lanes = 0;  // PTX instructions per warp, and their active lanes
   std::int64_t branches = 0, divergent_branches = 0;
-  std::int64_t barriers = 0;                 // per warp
-  std::int64_t atomics = 0;                  // per warp
-  std::int64_t async_copies = 0;             // per warp; their sectors are among the global loads
+  std::int64_t barriers = 0;      // per warp
+  std::int64_t atomics = 0;       // per warp
+  std::int64_t async_copies = 0;  // per warp; their sectors are among the global loads
   Operations operations;
   AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores, local;
   std::vector<LineCounts> lines;
@@ -144,7 +149,8 @@ class Module {
   std::vector<Parameter> parameters(std::string_view entry) const;
   // The address and size of a global or constant variable, or {nullptr, 0}.
   std::span<std::byte> variable(std::string_view name) const;
-  // Decodes a kernel. Throws PtxError with the source line for an instruction that is not supported.
+  // Decodes a kernel. Throws PtxError with the source line for an instruction that is not
+  // supported.
   const Program& program(std::string_view entry, Isa isa);
   std::size_t shared_bytes(std::string_view entry);  // static
 
@@ -154,7 +160,8 @@ class Module {
   Memory* memory_ = nullptr;
   struct Storage;
   std::unique_ptr<Storage> storage_;
-  friend Result launch(Module&, std::string_view, const LaunchShape&, std::span<const std::byte>, Memory&, const Options&);
+  friend Result launch(Module&, std::string_view, const LaunchShape&, std::span<const std::byte>,
+                       Memory&, const Options&);
 };
 
 // Executes a kernel. `params`: bytes in the layout of `parameters`.

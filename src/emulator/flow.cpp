@@ -13,7 +13,8 @@ namespace {
 template <class Visit>
 void for_operands(Program& p, Inst& inst, const Visit& visit) {
   if (inst.guard != kNone) visit(inst.guard, false);
-  if (inst.op == Op::kLoad || inst.op == Op::kStore || inst.op == Op::kAtomic || inst.op == Op::kCopyAsync) {
+  if (inst.op == Op::kLoad || inst.op == Op::kStore || inst.op == Op::kAtomic ||
+      inst.op == Op::kCopyAsync) {
     Access& access = p.accesses[inst.aux];
     visit(access.address, false);
     if (access.operand != kNone) visit(access.operand, false);
@@ -135,7 +136,8 @@ class Flow {
       p_.blocks[b].reconverges = dominator[b] == exit ? -1 : dominator[b];
   }
 
-  // A register whose only definition is a copy of a constant or of a thread's coordinate is replaced.
+  // A register whose only definition is a copy of a constant or of a thread's coordinate is
+  // replaced.
   void share_constants() {
     std::vector<int> definitions(bytes_.size(), 0);
     std::vector<std::uint32_t> alias(bytes_.size(), kNone);
@@ -165,7 +167,8 @@ class Flow {
                              [&](const LineCost& c) { return c.line == cost.line; });
       if (at == block.costs.end()) at = block.costs.insert(at, {.line = cost.line});
       ++at->instructions;
-      if (cost.counted != Counted::kNothing) at->operations[static_cast<int>(cost.counted)] += cost.amount;
+      if (cost.counted != Counted::kNothing)
+        at->operations[static_cast<int>(cost.counted)] += cost.amount;
     }
   }
 
@@ -194,7 +197,8 @@ class Flow {
   // 2 i + 1. Only element-wise instructions may write a register that they read.
   void find_lives() {
     const std::size_t words = (bytes_.size() + 63) / 64, blocks = p_.blocks.size();
-    std::vector<Bits> used(blocks, Bits(words)), defined(blocks, Bits(words)), in(blocks, Bits(words));
+    std::vector<Bits> used(blocks, Bits(words)), defined(blocks, Bits(words)),
+        in(blocks, Bits(words));
     begin_.assign(bytes_.size(), -1);
     end_.assign(bytes_.size(), -1);
     const auto extend = [&](std::uint32_t r, int position) {
@@ -237,14 +241,17 @@ class Flow {
             extend(static_cast<std::uint32_t>(64 * w + __builtin_ctzll(left)), position);
       };
       extend_all(in[b], 2 * p_.blocks[b].begin);
-      for (int n : next_[b]) extend_all(in[n], std::max(2 * p_.blocks[b].begin, 2 * p_.blocks[b].end - 1));
+      for (int n : next_[b])
+        extend_all(in[n], std::max(2 * p_.blocks[b].begin, 2 * p_.blocks[b].end - 1));
     }
   }
 
   void assign_memory() {
     std::vector<std::uint32_t> offset(bytes_.size(), kNone);
     std::uint32_t size = 0;
-    const auto lane_bytes = [](std::uint8_t bytes) -> std::uint32_t { return bytes == 1 ? 4 : bytes * kLanes; };
+    const auto lane_bytes = [](std::uint8_t bytes) -> std::uint32_t {
+      return bytes == 1 ? 4 : bytes * kLanes;
+    };
     for (std::size_t r = 0; r < p_.thread_registers.size(); ++r) {
       offset[r] = size;
       p_.thread_registers[r].offset = size;
@@ -252,7 +259,8 @@ class Flow {
     }
     // Predicates come first in memory, in a range of their own, so that vectors stay aligned.
     std::vector<std::uint32_t> order;
-    for (std::uint32_t r = static_cast<std::uint32_t>(p_.thread_registers.size()); r < bytes_.size(); ++r)
+    for (std::uint32_t r = static_cast<std::uint32_t>(p_.thread_registers.size());
+         r < bytes_.size(); ++r)
       if (begin_[r] >= 0) order.push_back(r);
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return begin_[a] < begin_[b]; });
     for (const bool predicates : {true, false}) {

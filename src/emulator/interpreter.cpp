@@ -47,8 +47,9 @@ bool end_warp(Worker& worker, Warp& warp) {
 bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, std::uint32_t mask) {
   ++worker.barriers;
   if (worker.launch.options.synccheck && mask != warp.alive)
-    return report(worker, warp, line, std::countr_zero(warp.alive & ~mask), "divergent barrier",
-                  "barrier in divergent code: this thread does not take part with the others of its warp");
+    return report(
+        worker, warp, line, std::countr_zero(warp.alive & ~mask), "divergent barrier",
+        "barrier in divergent code: this thread does not take part with the others of its warp");
   BlockState& block = *warp.home;
   const int index = static_cast<int>(*reinterpret_cast<const std::uint32_t*>(warp.at(inst.a)) & 15);
   Barrier& barrier = block.barriers[index];
@@ -56,7 +57,8 @@ bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, s
   if (inst.b != kNone) {
     const std::uint32_t threads = *reinterpret_cast<const std::uint32_t*>(warp.at(inst.b));
     if (threads % kLanes != 0)
-      return report(worker, warp, line, std::countr_zero(mask), "invalid barrier", "the number of threads of a barrier must be a multiple of 32");
+      return report(worker, warp, line, std::countr_zero(mask), "invalid barrier",
+                    "the number of threads of a barrier must be a multiple of 32");
     barrier.expected = static_cast<int>(threads / kLanes);
   } else {
     barrier.expected = 0;  // all warps that have not ended
@@ -119,7 +121,8 @@ bool run_warp(Worker& worker, Warp& warp) {
       const int position = static_cast<int>(inst - code);
       switch (inst->op) {
         case Op::kAlu:
-          inst->alu(worker.scratch, warp.at(inst->a), inst->b == kNone ? nullptr : warp.at(inst->b), inst->c == kNone ? nullptr : warp.at(inst->c));
+          inst->alu(worker.scratch, warp.at(inst->a), inst->b == kNone ? nullptr : warp.at(inst->b),
+                    inst->c == kNone ? nullptr : warp.at(inst->c));
           functions.blend(warp.at(inst->d), worker.scratch, active, inst->bytes);
           break;
         case Op::kLoad:
@@ -136,7 +139,8 @@ bool run_warp(Worker& worker, Warp& warp) {
           ++worker.divergent;
           const int join = block.reconverges;
           // What follows the join, then the lanes that do not branch; the others go first.
-          if (warp.reconverges != join || join < 0) warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : mask});
+          if (warp.reconverges != join || join < 0)
+            warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : mask});
           if (next != join) warp.stack.push_back({join, next, mask & ~active});
           warp.mask = active;
           warp.reconverges = join;
@@ -158,19 +162,23 @@ bool run_warp(Worker& worker, Warp& warp) {
           if (!copy_async(worker, warp, *inst, active)) return false;
           break;
         case Op::kCommitGroup:
-          for (std::uint32_t left = active; left != 0; left &= left - 1) ++warp.commits[std::countr_zero(left)];
+          for (std::uint32_t left = active; left != 0; left &= left - 1)
+            ++warp.commits[std::countr_zero(left)];
           break;
         case Op::kWaitGroup:
           if (!warp.copies.empty() && !wait_copies(worker, warp, active, inst->aux)) return false;
           break;
         case Op::kBarrier:
-          if (!arrive_at_barrier(worker, warp, *inst, p.line_of_code[position], active)) return false;
+          if (!arrive_at_barrier(worker, warp, *inst, p.line_of_code[position], active))
+            return false;
           warp.pc = position + 1;
           if (warp.state == WarpState::kReady) break;
           warp.resumes = true;
           return true;
         case Op::kClusterArrive:
-          if (warp.arrived) return report(worker, warp, p.line_of_code[position], std::countr_zero(active), "invalid barrier", "barrier.cluster.arrive without wait");
+          if (warp.arrived)
+            return report(worker, warp, p.line_of_code[position], std::countr_zero(active),
+                          "invalid barrier", "barrier.cluster.arrive without wait");
           warp.arrived = true;
           warp.phase = warp.home->cluster->phase;
           ++warp.home->cluster->arrived;
@@ -178,7 +186,9 @@ bool run_warp(Worker& worker, Warp& warp) {
           complete_cluster_barrier(*warp.home->cluster);
           break;
         case Op::kClusterWait:
-          if (!warp.arrived) return report(worker, warp, p.line_of_code[position], std::countr_zero(active), "invalid barrier", "barrier.cluster.wait without arrive");
+          if (!warp.arrived)
+            return report(worker, warp, p.line_of_code[position], std::countr_zero(active),
+                          "invalid barrier", "barrier.cluster.wait without arrive");
           warp.arrived = false;
           if (warp.phase != warp.home->cluster->phase) break;
           warp.state = WarpState::kCluster;
@@ -198,7 +208,9 @@ bool run_warp(Worker& worker, Warp& warp) {
       if (worker.launch.failed.load(std::memory_order_relaxed)) return false;
       const std::int64_t limit = worker.launch.options.max_block_transitions;
       if (limit != 0 && warp.transitions > limit)
-        return report(worker, warp, block.end > block.begin ? p.line_of_code[block.end - 1] : 0, std::countr_zero(warp.mask), "endless loop", "the warp executed more basic blocks than the limit");
+        return report(worker, warp, block.end > block.begin ? p.line_of_code[block.end - 1] : 0,
+                      std::countr_zero(warp.mask), "endless loop",
+                      "the warp executed more basic blocks than the limit");
       if (warp.strong >= kPollsBeforeYield) {
         warp.strong = 0;
         warp.yielded = true;

@@ -6,10 +6,10 @@
 #pragma once
 
 #include <array>
-#include <unordered_map>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/lanes/table.hpp"
@@ -38,18 +38,18 @@ enum class Op : std::uint8_t {
   kAtomic,
   kCopyAsync,
   kCommitGroup,
-  kWaitGroup,       // aux: pending groups that may remain
-  kBarrier,         // a: index, b: threads or kNone; mode: kSync, kArrive, reductions into d
-  kWarpBarrier,     // a: members
+  kWaitGroup,    // aux: pending groups that may remain
+  kBarrier,      // a: index, b: threads or kNone; mode: kSync, kArrive, reductions into d
+  kWarpBarrier,  // a: members
   kClusterArrive,
   kClusterWait,
-  kShuffle,         // extra
-  kVote,            // extra
-  kMatch,           // extra
-  kWarpReduce,      // extra: redux.sync
+  kShuffle,     // extra
+  kVote,        // extra
+  kMatch,       // extra
+  kWarpReduce,  // extra: redux.sync
   kActiveMask,
-  kElect,           // extra
-  kMapRank,         // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
+  kElect,    // extra
+  kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
   kPause,           // nanosleep
   kClock,           // bytes 4 or 8; mode: Clock
@@ -63,7 +63,18 @@ enum class ShuffleMode : std::uint8_t { kUp, kDown, kButterfly, kIndex };
 enum class VoteMode : std::uint8_t { kAll, kAny, kUniform, kBallot };
 enum class ReduceMode : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 enum class ClockMode : std::uint8_t { kCycles, kNanoseconds };
-enum class AtomicOp : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor, kExchange, kCompare, kIncrement, kDecrement };
+enum class AtomicOp : std::uint8_t {
+  kAdd,
+  kMin,
+  kMax,
+  kAnd,
+  kOr,
+  kXor,
+  kExchange,
+  kCompare,
+  kIncrement,
+  kDecrement
+};
 
 struct Inst {
   AluFunction alu = nullptr;
@@ -99,10 +110,10 @@ struct Access {
 
 enum class Source : std::uint8_t {
   kBits,
-  kParam,         // `bits`: offset in the parameters
-  kParamAddress,  // host address of the parameters plus `bits`
-  kBlock,         // `bits`: a BlockValue
-  kDynamicShared, // only while decoding: start of dynamic shared memory plus `bits`
+  kParam,          // `bits`: offset in the parameters
+  kParamAddress,   // host address of the parameters plus `bits`
+  kBlock,          // `bits`: a BlockValue
+  kDynamicShared,  // only while decoding: start of dynamic shared memory plus `bits`
 };
 enum BlockValue : std::uint8_t {  // each with x, y, z
   kThreads = 0,
@@ -129,14 +140,35 @@ struct Constant {
   std::uint32_t offset = 0;  // in the area of the constants
 };
 
-enum class ThreadValue : std::uint8_t { kX, kY, kZ, kLane, kWarp, kMaskEqual, kMaskLess, kMaskLessEqual, kMaskGreater, kMaskGreaterEqual };
+enum class ThreadValue : std::uint8_t {
+  kX,
+  kY,
+  kZ,
+  kLane,
+  kWarp,
+  kMaskEqual,
+  kMaskLess,
+  kMaskLessEqual,
+  kMaskGreater,
+  kMaskGreaterEqual
+};
 struct ThreadRegister {
   ThreadValue value;
   std::uint32_t offset;
 };
 
 // Operations of a PTX instruction that are counted.
-enum class Counted : std::uint8_t { kFlop16, kFlop32, kFlop64, kDivide32, kDivide64, kRoot32, kRoot64, kSpecial32, kNothing };
+enum class Counted : std::uint8_t {
+  kFlop16,
+  kFlop32,
+  kFlop64,
+  kDivide32,
+  kDivide64,
+  kRoot32,
+  kRoot64,
+  kSpecial32,
+  kNothing
+};
 inline constexpr int kCounted = static_cast<int>(Counted::kNothing);
 
 struct LineCost {
@@ -147,7 +179,7 @@ struct LineCost {
 
 struct Block {
   int begin = 0, end = 0;
-  int reconverges = -1;  // block; -1: only at the exit
+  int reconverges = -1;   // block; -1: only at the exit
   bool backward = false;  // may branch to an earlier block
   int instructions = 0;
   std::vector<LineCost> costs;
@@ -170,7 +202,8 @@ struct Program {
 };
 
 // flow.cpp: splits code into blocks, finds where divergent branches reconverge, and assigns memory
-// to registers. Before, operands are numbers of registers of `bytes`, or of constants (highest bit).
+// to registers. Before, operands are numbers of registers of `bytes`, or of constants (highest
+// bit).
 inline constexpr std::uint32_t kConstantBit = 0x80000000u;
 struct Cost {
   int position;  // in the code

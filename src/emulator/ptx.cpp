@@ -22,7 +22,8 @@ std::uint64_t bits_of(double value) {
 // A position in the text that knows its line.
 class Cursor {
  public:
-  Cursor(std::string_view text, int line) : at_(text.data()), end_(at_ + text.size()), line_(line) {}
+  Cursor(std::string_view text, int line)
+      : at_(text.data()), end_(at_ + text.size()), line_(line) {}
 
   int line() const { return line_; }
   const char* position() const { return at_; }
@@ -37,7 +38,8 @@ class Cursor {
       } else if (at_ + 1 < end_ && *at_ == '/' && at_[1] == '/') {
         skip_line();
       } else if (at_ + 1 < end_ && *at_ == '/' && at_[1] == '*') {
-        for (at_ += 2; at_ + 1 < end_ && !(*at_ == '*' && at_[1] == '/'); ++at_) line_ += *at_ == '\n';
+        for (at_ += 2; at_ + 1 < end_ && !(*at_ == '*' && at_[1] == '/'); ++at_)
+          line_ += *at_ == '\n';
         at_ = std::min(at_ + 2, end_);
       } else {
         return;
@@ -138,7 +140,8 @@ Operand number(Cursor& c) {
     return operand;
   }
   if (text.empty() || !is_digit(text[0]))
-    throw PtxError("PTX line " + std::to_string(c.line()) + ": expected a number, got '" + text + "'");
+    throw PtxError("PTX line " + std::to_string(c.line()) + ": expected a number, got '" + text +
+                   "'");
   operand.value = std::strtoull(text.c_str(), nullptr, 0);
   if (negative) operand.value = -operand.value;
   return operand;
@@ -412,8 +415,7 @@ class BodyParser {
       if (v.name == name) return variable_of(name);
     for (const Variable& v : f_.results)
       if (v.name == name) return variable_of(name);
-    if (text_.variable_of_name.contains(name))
-      return variable_of(name);
+    if (text_.variable_of_name.contains(name)) return variable_of(name);
     if (name[0] == '%') {
       Operand o{Kind::kSpecial};
       o.name = name;
@@ -467,7 +469,8 @@ void parse_module(Text& text) {
   Cursor c(text.ptx, 1);
   bool external = false;
   while (!c.done()) {
-    if (c.peek() != '.') throw PtxError("PTX line " + std::to_string(c.line()) + ": expected a directive");
+    if (c.peek() != '.')
+      throw PtxError("PTX line " + std::to_string(c.line()) + ": expected a directive");
     const std::string_view word = c.dotted();
     if (word == ".version" || word == ".target" || word == ".address_size") {
       c.skip_line();
@@ -509,7 +512,8 @@ void parse_module(Text& text) {
         c.expect(';');
       }
       if (f.entry) text.entries.push_back(f.name);
-      if (!f.body.empty() || !text.functions.contains(f.name)) text.functions[f.name] = std::move(f);
+      if (!f.body.empty() || !text.functions.contains(f.name))
+        text.functions[f.name] = std::move(f);
       external = false;
     } else if (const Space space = space_of(word); space != Space::kGeneric) {
       Variable v = declaration(c, space);

@@ -24,17 +24,20 @@ void advance(BlockState& block) {
   s.time = 1;
 }
 
-bool report_race(Worker& worker, const Warp& warp, const BlockState& block, const Access& access, int lane,
-                 std::int64_t byte, bool write, bool other_wrote, std::uint32_t entry) {
+bool report_race(Worker& worker, const Warp& warp, const BlockState& block, const Access& access,
+                 int lane, std::int64_t byte, bool write, bool other_wrote, std::uint32_t entry) {
   const Shadow& s = block.shadow;
   const int site = other_wrote ? s.writer_sites[byte] : s.reader_sites[byte];
   const Access& other = worker.program.accesses[site];
   const SourceLine at = source_line(worker.launch, other.line);
   const std::uint32_t thread = entry & kWho;
-  const std::string who = thread >= kLanesOfWarp ? "other threads" : "thread " + thread_text(worker.launch, static_cast<int>(thread));
+  const std::string who = thread >= kLanesOfWarp
+                              ? "other threads"
+                              : "thread " + thread_text(worker.launch, static_cast<int>(thread));
   return report(worker, warp, access.line, lane, "race",
-                std::string("race in shared memory: this thread ") + (write ? "writes" : "reads") + " byte " +
-                    std::to_string(byte) + ", which " + who + (other_wrote ? " wrote" : " read") + " at " + at.file + ":" +
+                std::string("race in shared memory: this thread ") + (write ? "writes" : "reads") +
+                    " byte " + std::to_string(byte) + ", which " + who +
+                    (other_wrote ? " wrote" : " read") + " at " + at.file + ":" +
                     std::to_string(at.line) + " without a barrier in between",
                 "shared", byte);
 }
@@ -59,8 +62,8 @@ void warp_synchronised(Warp& warp) {
 }
 
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
-                   const std::int64_t* offsets, Pattern pattern, std::int64_t base, std::uint32_t mask,
-                   int bytes, bool write) {
+                   const std::int64_t* offsets, Pattern pattern, std::int64_t base,
+                   std::uint32_t mask, int bytes, bool write) {
   Shadow& s = block.shadow;
   // Only barriers of the cluster order accesses to other blocks' memory; those are not followed.
   if (s.writers.empty() || warp.home != &block) return true;
@@ -70,9 +73,12 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
   const LaneFunctions& f = worker.launch.functions;
   const bool once = pattern == Pattern::kUniform && !write && (mask & (mask - 1)) != 0;
   if (!access.atomic && !once) {
-    const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base], &s.reader_sites[base]};
+    const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
+                         &s.reader_sites[base]};
     const auto record = write ? f.record_writes : f.record_reads;
-    if (record(at, offsets, mask, bytes, s.since, warp_since, first, static_cast<std::uint16_t>(site))) return true;
+    if (record(at, offsets, mask, bytes, s.since, warp_since, first,
+               static_cast<std::uint16_t>(site)))
+      return true;
   }
   const auto is_of_warp = [&](std::uint32_t entry) {
     return (entry & kWho) / kLanes == index || (entry & kWho) == kLanesOfWarp + index;
@@ -86,10 +92,12 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
   const bool plain_store = write && !access.atomic && access.move != nullptr;
   const auto same_store = [&](std::uint32_t entry, int lane, std::int64_t byte) {
     const std::uint32_t other = (entry & kWho) - index * kLanes;
-    if (!plain_store || other >= kLanes || !((mask >> other) & 1) || s.writer_sites[byte] != site) return false;
+    if (!plain_store || other >= kLanes || !((mask >> other) & 1) || s.writer_sites[byte] != site)
+      return false;
     const std::int64_t at = byte - base - offsets[other];
     return at >= 0 && at < bytes &&
-           stored_byte(warp, access, static_cast<int>(other), at) == stored_byte(warp, access, lane, byte - base - offsets[lane]);
+           stored_byte(warp, access, static_cast<int>(other), at) ==
+               stored_byte(warp, access, lane, byte - base - offsets[lane]);
   };
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
@@ -103,7 +111,8 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
       if (!write) {
         const std::uint32_t reader = s.readers[byte];
         const bool others = reader >= s.since && (reader & kWho) != thread;
-        const std::uint32_t several = time | (others && !is_of_warp(reader) ? kManyWarps : kLanesOfWarp + index);
+        const std::uint32_t several =
+            time | (others && !is_of_warp(reader) ? kManyWarps : kLanesOfWarp + index);
         s.readers[byte] = once || others ? several : stamp;
         s.reader_sites[byte] = static_cast<std::uint16_t>(site);
         continue;

@@ -24,19 +24,22 @@ void broadcast(std::uint8_t* to, std::uint64_t bits, int bytes) {
     std::memcpy(to, &mask, sizeof mask);
     return;
   }
-  for (int i = 0; i < kLanes; ++i) std::memcpy(to + i * bytes, &bits, static_cast<std::size_t>(bytes));
+  for (int i = 0; i < kLanes; ++i)
+    std::memcpy(to + i * bytes, &bits, static_cast<std::size_t>(bytes));
 }
 
 std::uint64_t parameter(const std::byte* params, const Constant& c) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, params + c.bits, c.read_bytes);
   const int unused = 64 - 8 * c.read_bytes;
-  if (c.sign_extended) return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
+  if (c.sign_extended)
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
   return bits;
 }
 
 std::array<unsigned, 3> coordinates(std::int64_t index, const Extent& extent) {
-  return {static_cast<unsigned>(index % extent.x), static_cast<unsigned>(index / extent.x % extent.y),
+  return {static_cast<unsigned>(index % extent.x),
+          static_cast<unsigned>(index / extent.x % extent.y),
           static_cast<unsigned>(index / extent.x / extent.y)};
 }
 
@@ -47,22 +50,46 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
   const std::array<unsigned, 3> within = coordinates(block.rank, shape.cluster);
   const unsigned cluster_shape[3] = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
   for (int i = 0; i < 3; ++i) block.index[i] = cluster[i] * cluster_shape[i] + within[i];
-  const std::uint64_t linear = block.index[0] + std::uint64_t{shape.grid.x} * (block.index[1] + std::uint64_t{shape.grid.y} * block.index[2]);
-  const std::uint64_t values[kBlockValues] = {
-      shape.block.x, shape.block.y, shape.block.z, block.index[0], block.index[1], block.index[2],
-      shape.grid.x, shape.grid.y, shape.grid.z, cluster[0], cluster[1], cluster[2],
-      launch.clusters.x, launch.clusters.y, launch.clusters.z, within[0], within[1], within[2],
-      shape.cluster.x, shape.cluster.y, shape.cluster.z, static_cast<std::uint64_t>(block.rank), shape.cluster.volume(),
-      linear % 132, shape.dynamic_shared_bytes, block.shared_size};
+  const std::uint64_t linear =
+      block.index[0] +
+      std::uint64_t{shape.grid.x} * (block.index[1] + std::uint64_t{shape.grid.y} * block.index[2]);
+  const std::uint64_t values[kBlockValues] = {shape.block.x,
+                                              shape.block.y,
+                                              shape.block.z,
+                                              block.index[0],
+                                              block.index[1],
+                                              block.index[2],
+                                              shape.grid.x,
+                                              shape.grid.y,
+                                              shape.grid.z,
+                                              cluster[0],
+                                              cluster[1],
+                                              cluster[2],
+                                              launch.clusters.x,
+                                              launch.clusters.y,
+                                              launch.clusters.z,
+                                              within[0],
+                                              within[1],
+                                              within[2],
+                                              shape.cluster.x,
+                                              shape.cluster.y,
+                                              shape.cluster.z,
+                                              static_cast<std::uint64_t>(block.rank),
+                                              shape.cluster.volume(),
+                                              linear % 132,
+                                              shape.dynamic_shared_bytes,
+                                              block.shared_size};
   for (const Constant& c : launch.program.constants)
-    if (c.source == Source::kBlock) broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
+    if (c.source == Source::kBlock)
+      broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
   std::fill(block.written.begin(), block.written.end(), 0);
   barrier_passed(block);
   block.done = 0;
   block.barriers.fill({});
   const std::size_t threads = shape.block.volume();
   for (Warp& warp : block.warps) {
-    const std::size_t first = static_cast<std::size_t>(warp.index) * kLanes, count = std::min<std::size_t>(threads - first, kLanes);
+    const std::size_t first = static_cast<std::size_t>(warp.index) * kLanes,
+                      count = std::min<std::size_t>(threads - first, kLanes);
     warp.alive = warp.mask = count == kLanes ? kAllLanes : (1u << count) - 1;
     warp.block = 0;
     warp.reconverges = -1;
@@ -90,7 +117,8 @@ void release_barriers(const Program& program, BlockState& block) {
       if (inst.d == kNone) continue;
       const auto mode = static_cast<BarrierMode>(inst.mode);
       const bool yes = mode == BarrierMode::kAnd ? barrier.all : barrier.any;
-      broadcast(warp.at(inst.d), mode == BarrierMode::kPopulation ? barrier.population : yes, inst.bytes);
+      broadcast(warp.at(inst.d), mode == BarrierMode::kPopulation ? barrier.population : yes,
+                inst.bytes);
     }
     barrier = {};
     barrier_passed(block);
@@ -105,15 +133,19 @@ bool report_deadlock(Worker& worker, Cluster& cluster) {
       if (warp.state == WarpState::kBarrier || warp.state == WarpState::kCluster) {
         const bool at_cluster = warp.state == WarpState::kCluster;
         return report(worker, warp, worker.program.line_of_code[warp.pc - 1], -1, "deadlock",
-                      std::string("deadlock: this warp waits at a barrier of the ") + (at_cluster ? "cluster" : "block") +
+                      std::string("deadlock: this warp waits at a barrier of the ") +
+                          (at_cluster ? "cluster" : "block") +
                           " that the other warps do not reach");
       }
   for (const auto& block : cluster.blocks)
     for (const Warp& warp : block->warps)
       if (warp.state != WarpState::kDone) {
         const Block& at = worker.program.blocks[warp.block];
-        return report(worker, warp, worker.program.line_of_code[std::min<std::size_t>(at.begin, worker.program.line_of_code.size() - 1)], -1,
-                      "deadlock", "deadlock: this warp polls memory that no running block changes");
+        return report(worker, warp,
+                      worker.program.line_of_code[std::min<std::size_t>(
+                          at.begin, worker.program.line_of_code.size() - 1)],
+                      -1, "deadlock",
+                      "deadlock: this warp polls memory that no running block changes");
       }
   return false;
 }
@@ -124,13 +156,15 @@ Outcome run_cluster(Worker& worker, Cluster& cluster) {
     const std::int64_t before = worker.changes;
     for (const auto& block : cluster.blocks) {
       for (Warp& warp : block->warps) {
-        if (warp.state == WarpState::kCluster && warp.phase != cluster.phase) warp.state = WarpState::kReady;
+        if (warp.state == WarpState::kCluster && warp.phase != cluster.phase)
+          warp.state = WarpState::kReady;
         if (warp.state != WarpState::kReady) continue;
         ran = true;
         if (!run_warp(worker, warp)) return Outcome::kFailed;
         yields = yields && warp.yielded;
         if (warp.state == WarpState::kDone) complete_cluster_barrier(cluster);
-        if (warp.state != WarpState::kReady || !warp.yielded) release_barriers(worker.program, *block);
+        if (warp.state != WarpState::kReady || !warp.yielded)
+          release_barriers(worker.program, *block);
       }
       finished = finished && block->done == static_cast<int>(block->warps.size());
     }
@@ -161,7 +195,8 @@ void merge(Worker& worker) {
   const std::lock_guard guard(launch.lock);
   Counts& total = launch.result.counts;
   total.branches += worker.branches, total.divergent_branches += worker.divergent;
-  total.barriers += worker.barriers, total.atomics += worker.atomics, total.async_copies += worker.copies;
+  total.barriers += worker.barriers, total.atomics += worker.atomics,
+      total.async_copies += worker.copies;
   // All workers number the lines alike: in the order of p.lines, without repetitions.
   std::size_t position = 0;
   const bool first = total.lines.empty();
@@ -170,7 +205,8 @@ void merge(Worker& worker) {
     if (index.emplace(line, position).second) ++position;
   if (first) {
     total.lines.resize(position);
-    for (std::size_t i = 0; i < p.lines.size(); ++i) total.lines[index.at(p.lines[i])].at = source_line(launch, static_cast<int>(i));
+    for (std::size_t i = 0; i < p.lines.size(); ++i)
+      total.lines[index.at(p.lines[i])].at = source_line(launch, static_cast<int>(i));
   }
   const auto at = [&](int line) -> LineCounts& { return total.lines[index.at(p.lines[line])]; };
   for (std::size_t b = 0; b < p.blocks.size(); ++b) {
@@ -183,8 +219,9 @@ void merge(Worker& worker) {
       total.instructions += cost.instructions * counts.executions;
       total.lanes += cost.instructions * counts.lanes;
       const auto& n = cost.operations;
-      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes, n[2] * counts.lanes, n[3] * counts.lanes,
-                                  n[4] * counts.lanes, n[5] * counts.lanes, n[6] * counts.lanes, n[7] * counts.lanes};
+      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes, n[2] * counts.lanes,
+                                  n[3] * counts.lanes, n[4] * counts.lanes, n[5] * counts.lanes,
+                                  n[6] * counts.lanes, n[7] * counts.lanes};
       line.operations += operations;
       total.operations += operations;
     }
@@ -215,7 +252,8 @@ void merge(Worker& worker) {
 
 void complete_cluster_barrier(Cluster& cluster) {
   int alive = 0;
-  for (const auto& block : cluster.blocks) alive += static_cast<int>(block->warps.size()) - block->done;
+  for (const auto& block : cluster.blocks)
+    alive += static_cast<int>(block->warps.size()) - block->done;
   if (cluster.arrived == 0 || cluster.arrived < alive) return;
   cluster.arrived = 0;
   ++cluster.phase;
@@ -232,15 +270,16 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
   const Program& p = launch.program;
   std::memset(registers.data(), 0, registers.size());
   std::memset(shared.data(), 0, shared.size());
-  if (launch.options.initcheck) written.resize(shared_size);
+  if (launch.options.initcheck || launch.options.shared_initcheck) written.resize(shared_size);
   if (launch.options.racecheck && shared_size > 0) {
     shadow.writers.resize(shared_size), shadow.readers.resize(shared_size);
     shadow.writer_sites.resize(shared_size), shadow.reader_sites.resize(shared_size);
   }
   for (const Constant& c : p.constants) {
-    const std::uint64_t bits = c.source == Source::kParam          ? parameter(launch.params, c)
-                               : c.source == Source::kParamAddress ? reinterpret_cast<std::uint64_t>(launch.params) + c.bits
-                                                                   : c.bits;
+    const std::uint64_t bits = c.source == Source::kParam ? parameter(launch.params, c)
+                               : c.source == Source::kParamAddress
+                                   ? reinterpret_cast<std::uint64_t>(launch.params) + c.bits
+                                   : c.bits;
     if (c.source != Source::kBlock) broadcast(constants.data() + c.offset, bits, c.bytes);
   }
   for (int i = 0; i < warp_count; ++i) {
@@ -252,9 +291,19 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
     for (const ThreadRegister& r : p.thread_registers) {
       auto* lanes = reinterpret_cast<std::uint32_t*>(warp.at(r.offset));
       for (unsigned lane = 0; lane < kLanes; ++lane) {
-        const std::array<unsigned, 3> thread = thread_of(launch, i * kLanes + static_cast<int>(lane));
+        const std::array<unsigned, 3> thread =
+            thread_of(launch, i * kLanes + static_cast<int>(lane));
         const std::uint32_t bit = 1u << lane;
-        const std::uint32_t values[] = {thread[0], thread[1], thread[2], lane, static_cast<std::uint32_t>(i), bit, bit - 1, bit | (bit - 1), ~(bit | (bit - 1)), ~(bit - 1)};
+        const std::uint32_t values[] = {thread[0],
+                                        thread[1],
+                                        thread[2],
+                                        lane,
+                                        static_cast<std::uint32_t>(i),
+                                        bit,
+                                        bit - 1,
+                                        bit | (bit - 1),
+                                        ~(bit | (bit - 1)),
+                                        ~(bit - 1)};
         lanes[lane] = values[static_cast<int>(r.value)];
       }
     }
@@ -262,8 +311,12 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
 }
 
 Worker::Worker(LaunchState& shared_state)
-    : launch(shared_state), program(launch.program), sites(program.accesses.size()), counts(program.accesses.size()),
-      copy_sources(program.accesses.size()), blocks(program.blocks.size()) {}
+    : launch(shared_state),
+      program(launch.program),
+      sites(program.accesses.size()),
+      counts(program.accesses.size()),
+      copy_sources(program.accesses.size()),
+      blocks(program.blocks.size()) {}
 
 void run_worker(LaunchState& launch) {
   Worker worker(launch);
@@ -277,7 +330,8 @@ void run_worker(LaunchState& launch) {
     const std::int64_t before = worker.changes;
     const Outcome outcome = run_cluster(worker, *cluster);
     if (worker.changes != before) launch.progress.fetch_add(1);
-    stalled_in_turn = outcome == Outcome::kStalled && worker.changes == before ? stalled_in_turn + 1 : 0;
+    stalled_in_turn =
+        outcome == Outcome::kStalled && worker.changes == before ? stalled_in_turn + 1 : 0;
     if (outcome == Outcome::kStalled)
       waiting.push_back(std::move(cluster));
     else
@@ -285,7 +339,9 @@ void run_worker(LaunchState& launch) {
   };
   while (!launch.failed.load(std::memory_order_relaxed)) {
     poll();
-    const std::int64_t index = launch.next_cluster.load() < launch.cluster_count ? launch.next_cluster.fetch_add(1) : launch.cluster_count;
+    const std::int64_t index = launch.next_cluster.load() < launch.cluster_count
+                                   ? launch.next_cluster.fetch_add(1)
+                                   : launch.cluster_count;
     if (index < launch.cluster_count) {
       std::unique_ptr<Cluster> cluster;
       if (idle.empty()) {

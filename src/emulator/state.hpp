@@ -16,13 +16,14 @@ namespace ado::emulator {
 class Bytes {
  public:
   explicit Bytes(std::size_t size)
-      : data_(static_cast<std::uint8_t*>(::operator new(size + 64, std::align_val_t{64}))), size_(size) {}
+      : data_(static_cast<std::uint8_t*>(::operator new (size + 64, std::align_val_t{64}))),
+        size_(size) {}
   std::uint8_t* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
 
  private:
   struct Free {
-    void operator()(std::uint8_t* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(std::uint8_t* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<std::uint8_t, Free> data_;
   std::size_t size_;
@@ -83,7 +84,9 @@ struct Warp {
   BlockState* home = nullptr;
 
   std::uint8_t* at(std::uint32_t r) const { return bases[r & kInConstants] + r; }
-  std::uint32_t predicate(std::uint32_t r) const { return *reinterpret_cast<const std::uint32_t*>(at(r)); }
+  std::uint32_t predicate(std::uint32_t r) const {
+    return *reinterpret_cast<const std::uint32_t*>(at(r));
+  }
 };
 
 struct Barrier {
@@ -95,7 +98,7 @@ struct Barrier {
 
 struct Cluster {
   std::vector<std::unique_ptr<BlockState>> blocks;
-  int arrived = 0;  // warps at the cluster's barrier
+  int arrived = 0;          // warps at the cluster's barrier
   std::uint64_t phase = 0;  // completed barriers
 };
 
@@ -151,8 +154,8 @@ struct Worker {
   LaunchState& launch;
   const Program& program;
   std::vector<SiteCache> sites;
-  std::vector<AccessCounts> counts;          // per access
-  std::vector<AccessCounts> copy_sources;    // per access: global loads of cp.async
+  std::vector<AccessCounts> counts;        // per access
+  std::vector<AccessCounts> copy_sources;  // per access: global loads of cp.async
   std::vector<BlockCounts> blocks;
   std::int64_t branches = 0, divergent = 0, barriers = 0, atomics = 0, copies = 0, executed = 0;
   std::int64_t changes = 0;  // stores and other progress
@@ -160,8 +163,8 @@ struct Worker {
 };
 
 // Reports the first error of a launch; always returns false. `lane` < 0: the first of the warp.
-bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind, std::string message,
-            std::string array = "", std::int64_t byte = 0);
+bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
+            std::string message, std::string array = "", std::int64_t byte = 0);
 SourceLine source_line(const LaunchState& launch, int line);
 std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread);
 std::string thread_text(const LaunchState& launch, int thread);
@@ -176,8 +179,8 @@ std::uint8_t* resolve(Worker& worker, Warp& warp, std::uint64_t address, int byt
 
 // races.cpp
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
-                   const std::int64_t* offsets, Pattern pattern, std::int64_t base, std::uint32_t mask,
-                   int bytes, bool write);
+                   const std::int64_t* offsets, Pattern pattern, std::int64_t base,
+                   std::uint32_t mask, int bytes, bool write);
 void barrier_passed(BlockState& block);
 void warp_synchronised(Warp& warp);
 

@@ -26,7 +26,9 @@ void saturated(void* d, const void* a, const void*, const void*) {
   const auto* x = static_cast<const Stored<S>*>(a);
   for (int i = 0; i < kLanes; ++i) {
     const Wide value = static_cast<S>(x[i]);
-    out[i] = value < Wide{kLowest<D>} ? kLowest<D> : value > Wide{kHighest<D>} ? kHighest<D> : static_cast<D>(value);
+    out[i] = value < Wide{kLowest<D>}    ? kLowest<D>
+             : value > Wide{kHighest<D>} ? kHighest<D>
+                                         : static_cast<D>(value);
   }
 }
 template <class D, class S>
@@ -61,7 +63,10 @@ void to_integer(void* d, const void* a, const void*, const void*) {
   constexpr D kOfNan = sizeof(D) == 8 && sizeof(S) == 8 ? static_cast<D>(u64{1} << 63) : D(0);
   for (int i = 0; i < kLanes; ++i) {
     const f64 value = integral<kMode>(x[i]);
-    out[i] = value != value ? kOfNan : value < kBegin ? kLowest<D> : value >= kEnd ? kHighest<D> : static_cast<D>(value);
+    out[i] = value != value   ? kOfNan
+             : value < kBegin ? kLowest<D>
+             : value >= kEnd  ? kHighest<D>
+                              : static_cast<D>(value);
   }
 }
 template <class T, Mode kMode>
@@ -75,9 +80,15 @@ template <Mode kMode>
 ADO_INLINE f32 directed(f64 x) {
   const f32 near = static_cast<f32>(x);
   const f64 error = x - near;
-  const bool up = kMode == Mode::kUp ? error > 0 : kMode == Mode::kZero ? x < 0 && error > 0 : false;
-  const bool down = kMode == Mode::kDown ? error < 0 : kMode == Mode::kZero ? x > 0 && error < 0 : false;
-  return up ? __builtin_nextafterf(near, __builtin_inff()) : down ? __builtin_nextafterf(near, -__builtin_inff()) : near;
+  const bool up = kMode == Mode::kUp     ? error > 0
+                  : kMode == Mode::kZero ? x < 0 && error > 0
+                                         : false;
+  const bool down = kMode == Mode::kDown   ? error < 0
+                    : kMode == Mode::kZero ? x > 0 && error < 0
+                                           : false;
+  return up     ? __builtin_nextafterf(near, __builtin_inff())
+         : down ? __builtin_nextafterf(near, -__builtin_inff())
+                : near;
 }
 template <Mode kMode>
 void narrowed(void* d, const void* a, const void*, const void*) {
@@ -111,7 +122,8 @@ template <class S>
 void half_from(void* d, const void* a, const void*, const void*) {
   auto* out = static_cast<u16*>(d);
   const auto* x = static_cast<const Stored<S>*>(a);
-  for (int i = 0; i < kLanes; ++i) out[i] = Half::narrow<Round::kNearest>(odd_of(static_cast<f64>(static_cast<S>(x[i]))));
+  for (int i = 0; i < kLanes; ++i)
+    out[i] = Half::narrow<Round::kNearest>(odd_of(static_cast<f64>(static_cast<S>(x[i]))));
 }
 template <class D, Mode kMode>
 void half_to_integer(void* d, const void* a, const void* b, const void* c) {
@@ -133,33 +145,54 @@ void half_to_double(void* d, const void* a, const void*, const void*) {
 }
 
 #define N(T) static_cast<std::uint8_t>(sizeof(Stored<T>))
-#define FROM_INTEGER(S)                                                                           \
-  {"cvt.u8." #S, integer<u8, S>, {2, N(S), 0, 0}}, {"cvt.s8." #S, integer<s8, S>, {2, N(S), 0, 0}}, \
-      {"cvt.u16." #S, integer<u16, S>, {2, N(S), 0, 0}}, {"cvt.s16." #S, integer<s16, S>, {2, N(S), 0, 0}}, \
-      {"cvt.u32." #S, integer<u32, S>, {4, N(S), 0, 0}}, {"cvt.s32." #S, integer<s32, S>, {4, N(S), 0, 0}}, \
-      {"cvt.u64." #S, integer<u64, S>, {8, N(S), 0, 0}}, {"cvt.s64." #S, integer<s64, S>, {8, N(S), 0, 0}}, \
-      {"cvt.sat.u8." #S, saturated<u8, S>, {2, N(S), 0, 0}}, {"cvt.sat.s8." #S, saturated<s8, S>, {2, N(S), 0, 0}}, \
-      {"cvt.sat.u16." #S, saturated<u16, S>, {2, N(S), 0, 0}}, {"cvt.sat.s16." #S, saturated<s16, S>, {2, N(S), 0, 0}}, \
-      {"cvt.sat.u32." #S, saturated<u32, S>, {4, N(S), 0, 0}}, {"cvt.sat.s32." #S, saturated<s32, S>, {4, N(S), 0, 0}}, \
-      {"cvt.sat.u64." #S, saturated<u64, S>, {8, N(S), 0, 0}}, {"cvt.sat.s64." #S, saturated<s64, S>, {8, N(S), 0, 0}}, \
-      {"cvt.rn.f32." #S, to_float<f32, S>, {4, N(S), 0, 0}}, {"cvt.rn.f64." #S, to_float<f64, S>, {8, N(S), 0, 0}}, \
-      {"cvt.rn.f16." #S, half_from<S>, {2, N(S), 0, 0}}
-#define TO_INTEGER(M, kMode, D)                                                       \
-  {"cvt." M "." #D ".f32", to_integer<D, f32, kMode>, {N(D), 4, 0, 0}},                \
-      {"cvt." M "." #D ".f64", to_integer<D, f64, kMode>, {N(D), 8, 0, 0}},            \
-      {"cvt." M "." #D ".f16", half_to_integer<D, kMode>, {N(D), 2, 0, 0}}
+#define FROM_INTEGER(S)                                        \
+  {"cvt.u8." #S, integer<u8, S>, {2, N(S), 0, 0}},             \
+      {"cvt.s8." #S, integer<s8, S>, {2, N(S), 0, 0}},         \
+      {"cvt.u16." #S, integer<u16, S>, {2, N(S), 0, 0}},       \
+      {"cvt.s16." #S, integer<s16, S>, {2, N(S), 0, 0}},       \
+      {"cvt.u32." #S, integer<u32, S>, {4, N(S), 0, 0}},       \
+      {"cvt.s32." #S, integer<s32, S>, {4, N(S), 0, 0}},       \
+      {"cvt.u64." #S, integer<u64, S>, {8, N(S), 0, 0}},       \
+      {"cvt.s64." #S, integer<s64, S>, {8, N(S), 0, 0}},       \
+      {"cvt.sat.u8." #S, saturated<u8, S>, {2, N(S), 0, 0}},   \
+      {"cvt.sat.s8." #S, saturated<s8, S>, {2, N(S), 0, 0}},   \
+      {"cvt.sat.u16." #S, saturated<u16, S>, {2, N(S), 0, 0}}, \
+      {"cvt.sat.s16." #S, saturated<s16, S>, {2, N(S), 0, 0}}, \
+      {"cvt.sat.u32." #S, saturated<u32, S>, {4, N(S), 0, 0}}, \
+      {"cvt.sat.s32." #S, saturated<s32, S>, {4, N(S), 0, 0}}, \
+      {"cvt.sat.u64." #S, saturated<u64, S>, {8, N(S), 0, 0}}, \
+      {"cvt.sat.s64." #S, saturated<s64, S>, {8, N(S), 0, 0}}, \
+      {"cvt.rn.f32." #S, to_float<f32, S>, {4, N(S), 0, 0}},   \
+      {"cvt.rn.f64." #S, to_float<f64, S>, {8, N(S), 0, 0}}, { \
+    "cvt.rn.f16." #S, half_from<S>, { 2, N(S), 0, 0 }          \
+  }
+#define TO_INTEGER(M, kMode, D)                                               \
+  {"cvt." M "." #D ".f32", to_integer<D, f32, kMode>, {N(D), 4, 0, 0}},       \
+      {"cvt." M "." #D ".f64", to_integer<D, f64, kMode>, {N(D), 8, 0, 0}}, { \
+    "cvt." M "." #D ".f16", half_to_integer<D, kMode>, { N(D), 2, 0, 0 }      \
+  }
 #define TO_INTEGERS(M, kMode)                                                          \
-  TO_INTEGER(M, kMode, u8), TO_INTEGER(M, kMode, s8), TO_INTEGER(M, kMode, u16), TO_INTEGER(M, kMode, s16), \
-      TO_INTEGER(M, kMode, u32), TO_INTEGER(M, kMode, s32), TO_INTEGER(M, kMode, u64), TO_INTEGER(M, kMode, s64), \
+  TO_INTEGER(M, kMode, u8), TO_INTEGER(M, kMode, s8), TO_INTEGER(M, kMode, u16),       \
+      TO_INTEGER(M, kMode, s16), TO_INTEGER(M, kMode, u32), TO_INTEGER(M, kMode, s32), \
+      TO_INTEGER(M, kMode, u64), TO_INTEGER(M, kMode, s64),                            \
       {"cvt." M ".f32.f32", to_integral<f32, kMode>, {4, 4, 0, 0}},                    \
-      {"cvt." M ".f64.f64", to_integral<f64, kMode>, {8, 8, 0, 0}},                    \
-      {"cvt." M ".f16.f16", half_to_integral<kMode>, {2, 2, 0, 0}}
+      {"cvt." M ".f64.f64", to_integral<f64, kMode>, {8, 8, 0, 0}}, {                  \
+    "cvt." M ".f16.f16", half_to_integral<kMode>, { 2, 2, 0, 0 }                       \
+  }
 
 constexpr AluEntry kEntries[] = {
-    FROM_INTEGER(u8), FROM_INTEGER(s8), FROM_INTEGER(u16), FROM_INTEGER(s16),
-    FROM_INTEGER(u32), FROM_INTEGER(s32), FROM_INTEGER(u64), FROM_INTEGER(s64),
-    TO_INTEGERS("rni", Mode::kNearest), TO_INTEGERS("rzi", Mode::kZero),
-    TO_INTEGERS("rmi", Mode::kDown), TO_INTEGERS("rpi", Mode::kUp),
+    FROM_INTEGER(u8),
+    FROM_INTEGER(s8),
+    FROM_INTEGER(u16),
+    FROM_INTEGER(s16),
+    FROM_INTEGER(u32),
+    FROM_INTEGER(s32),
+    FROM_INTEGER(u64),
+    FROM_INTEGER(s64),
+    TO_INTEGERS("rni", Mode::kNearest),
+    TO_INTEGERS("rzi", Mode::kZero),
+    TO_INTEGERS("rmi", Mode::kDown),
+    TO_INTEGERS("rpi", Mode::kUp),
     {"cvt.f64.f32", to_float<f64, f32>, {8, 4, 0, 0}},
     {"cvt.rn.f32.f64", to_float<f32, f64>, {4, 8, 0, 0}},
     {"cvt.rz.f32.f64", narrowed<Mode::kZero>, {4, 8, 0, 0}},

@@ -33,7 +33,8 @@ struct Half {
     const u32 sign = u32(h & 0x8000) << 16, rest = h & 0x7fff;
     const f32 normal = float_of((rest << 13) + 0x38000000u);
     const f32 small = static_cast<f32>(static_cast<s32>(rest)) * 0x1p-24f;
-    const u32 value = rest >= 0x7c00 ? (rest << 13) | 0x7f800000u : bits32(rest < 0x400 ? small : normal);
+    const u32 value =
+        rest >= 0x7c00 ? (rest << 13) | 0x7f800000u : bits32(rest < 0x400 ? small : normal);
     return float_of(value | sign);
   }
   template <Round kRound>
@@ -71,7 +72,8 @@ ADO_INLINE void widen_all(f32* out, const u16* in, int count) {
 #if defined(__F16C__)
   if constexpr (std::is_same_v<Format, Half>) {
     for (int i = 0; i < count; i += 8)
-      _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
+      _mm256_storeu_ps(out + i,
+                       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
     return;
   }
 #endif
@@ -81,9 +83,12 @@ template <class Format, Round kRound>
 ADO_INLINE void narrow_all(u16* out, const f32* in, int count) {
 #if defined(__F16C__)
   if constexpr (std::is_same_v<Format, Half>) {
-    constexpr int kMode = (kRound == Round::kNearest ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO) | _MM_FROUND_NO_EXC;
+    constexpr int kMode =
+        (kRound == Round::kNearest ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO) |
+        _MM_FROUND_NO_EXC;
     for (int i = 0; i < count; i += 8)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), kMode));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(in + i), kMode));
     for (int i = 0; i < count; ++i) out[i] = in[i] != in[i] ? Half::kNan : out[i];
     return;
   }

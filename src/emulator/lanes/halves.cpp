@@ -49,24 +49,39 @@ void compare_halves(void* d, const void* a, const void* b, const void*) {
   *static_cast<u32*>(d) = mask_of(lanes);
 }
 
-#define HALF_COMPARE(name, S, Format, expr) \
-  {"setp." name "." S, compare_halves<Format, [](f32 a, f32 b) { return (expr); }>, {1, 2, 2, 0}}
-#define HALVES(S, Format, kCount, kBytes)                                                           \
-  {"add." S, op2<Format, kCount, [](f32 a, f32 b) { return a + b; }>, {kBytes, kBytes, kBytes, 0}},   \
-      {"sub." S, op2<Format, kCount, [](f32 a, f32 b) { return a - b; }>, {kBytes, kBytes, kBytes, 0}}, \
-      {"mul." S, op2<Format, kCount, [](f32 a, f32 b) { return a * b; }>, {kBytes, kBytes, kBytes, 0}}, \
-      {"min." S, op2<Format, kCount, [](f32 a, f32 b) { return smaller(a, b); }>, {kBytes, kBytes, kBytes, 0}}, \
-      {"max." S, op2<Format, kCount, [](f32 a, f32 b) { return larger(a, b); }>, {kBytes, kBytes, kBytes, 0}}, \
-      {"fma." S, fma<Format, kCount, false>, {kBytes, kBytes, kBytes, kBytes}},                     \
-      {"fma.relu." S, fma<Format, kCount, true>, {kBytes, kBytes, kBytes, kBytes}},                 \
-      {"neg." S, sign<kCount, true>, {kBytes, kBytes, 0, 0}},                                       \
-      {"abs." S, sign<kCount, false>, {kBytes, kBytes, 0, 0}}
-#define HALF_COMPARISONS(S, F)                                                                    \
-  HALF_COMPARE("eq", S, F, a == b), HALF_COMPARE("ne", S, F, a < b || a > b),                     \
-      HALF_COMPARE("lt", S, F, a < b), HALF_COMPARE("le", S, F, a <= b),                          \
-      HALF_COMPARE("gt", S, F, a > b), HALF_COMPARE("ge", S, F, a >= b),                          \
-      HALF_COMPARE("neu", S, F, !(a == b)), HALF_COMPARE("ltu", S, F, !(a >= b)),                 \
-      HALF_COMPARE("leu", S, F, !(a > b)), HALF_COMPARE("gtu", S, F, !(a <= b)),                  \
+#define HALF_COMPARE(name, S, Format, expr)                                            \
+  {                                                                                    \
+    "setp." name "." S, compare_halves<Format, [](f32 a, f32 b) { return (expr); }>, { \
+      1, 2, 2, 0                                                                       \
+    }                                                                                  \
+  }
+#define HALVES(S, Format, kCount, kBytes)                                           \
+  {"add." S,                                                                        \
+   op2<Format, kCount, [](f32 a, f32 b) { return a + b; }>,                         \
+   {kBytes, kBytes, kBytes, 0}},                                                    \
+      {"sub." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return a - b; }>,                     \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"mul." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return a * b; }>,                     \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"min." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return smaller(a, b); }>,             \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"max." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return larger(a, b); }>,              \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"fma." S, fma<Format, kCount, false>, {kBytes, kBytes, kBytes, kBytes}},     \
+      {"fma.relu." S, fma<Format, kCount, true>, {kBytes, kBytes, kBytes, kBytes}}, \
+      {"neg." S, sign<kCount, true>, {kBytes, kBytes, 0, 0}}, {                     \
+    "abs." S, sign<kCount, false>, { kBytes, kBytes, 0, 0 }                         \
+  }
+#define HALF_COMPARISONS(S, F)                                                    \
+  HALF_COMPARE("eq", S, F, a == b), HALF_COMPARE("ne", S, F, a<b || a> b),        \
+      HALF_COMPARE("lt", S, F, a < b), HALF_COMPARE("le", S, F, a <= b),          \
+      HALF_COMPARE("gt", S, F, a > b), HALF_COMPARE("ge", S, F, a >= b),          \
+      HALF_COMPARE("neu", S, F, !(a == b)), HALF_COMPARE("ltu", S, F, !(a >= b)), \
+      HALF_COMPARE("leu", S, F, !(a > b)), HALF_COMPARE("gtu", S, F, !(a <= b)),  \
       HALF_COMPARE("geu", S, F, !(a < b)), HALF_COMPARE("nan", S, F, a != a || b != b)
 
 constexpr AluEntry kEntries[] = {

@@ -85,7 +85,11 @@ ADO_INLINE T extract(T a, u32 position, u32 length) {
     if (length == 0) return 0;
     const u32 last = position + length - 1 < kBits ? position + length - 1 : kBits - 1;
     const bool sign = (static_cast<U>(a) >> last) & 1;
-    return static_cast<T>((bits & mask) | (sign ? ~mask | (last - position < kBits - 1 && position < kBits ? ~((U{2} << (last - position)) - 1) : ~U{0}) : U{0}));
+    return static_cast<T>((bits & mask) |
+                          (sign ? ~mask | (last - position < kBits - 1 && position < kBits
+                                               ? ~((U{2} << (last - position)) - 1)
+                                               : ~U{0})
+                                : U{0}));
   }
   return static_cast<T>(bits & mask);
 }
@@ -127,16 +131,26 @@ void permute_bytes(void* d, const void* a, const void* b, const void* c) {
 template <int kMode>
 ADO_INLINE u32 permute_mode(u32 a, u32 b, u32 c) {
   const u32 n = c & 3;
-  constexpr u32 kF4e[] = {0x3210, 0x4321, 0x5432, 0x6543}, kB4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
-                kRc8[] = {0x0000, 0x1111, 0x2222, 0x3333}, kEcl[] = {0x3210, 0x3211, 0x3222, 0x3333},
-                kEcr[] = {0x0000, 0x1110, 0x2210, 0x3210}, kRc16[] = {0x1010, 0x3232, 0x1010, 0x3232};
-  return permute(a, b, kMode == 0 ? kF4e[n] : kMode == 1 ? kB4e[n] : kMode == 2 ? kRc8[n] : kMode == 3 ? kEcl[n] : kMode == 4 ? kEcr[n] : kRc16[n]);
+  constexpr u32 kF4e[] = {0x3210, 0x4321, 0x5432, 0x6543},
+                kB4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
+                kRc8[] = {0x0000, 0x1111, 0x2222, 0x3333},
+                kEcl[] = {0x3210, 0x3211, 0x3222, 0x3333},
+                kEcr[] = {0x0000, 0x1110, 0x2210, 0x3210},
+                kRc16[] = {0x1010, 0x3232, 0x1010, 0x3232};
+  return permute(a, b,
+                 kMode == 0   ? kF4e[n]
+                 : kMode == 1 ? kB4e[n]
+                 : kMode == 2 ? kRc8[n]
+                 : kMode == 3 ? kEcl[n]
+                 : kMode == 4 ? kEcr[n]
+                              : kRc16[n]);
 }
 template <class A, class B>
 ADO_INLINE u32 dot4(u32 a, u32 b, u32 c) {
   s32 sum = static_cast<s32>(c);
   for (int i = 0; i < 4; ++i)
-    sum += static_cast<s32>(static_cast<A>(a >> (8 * i))) * static_cast<s32>(static_cast<B>(b >> (8 * i)));
+    sum += static_cast<s32>(static_cast<A>(a >> (8 * i))) *
+           static_cast<s32>(static_cast<B>(b >> (8 * i)));
   return static_cast<u32>(sum);
 }
 // A: 16-bit type of a, B: 8-bit type of b.
@@ -163,8 +177,9 @@ ADO_INLINE T insert_packed(T a, T b, u32 where) {
 }
 ADO_INLINE u32 find_nth(u32 mask, u32 base, s32 offset) {
   if (offset == 0) return (mask >> base) & 1 ? base : ~0u;
-  for (s64 at = base, found = 0; at >= 0 && at < 32; at += offset > 0 ? 1 : -1)
-    if ((mask >> at) & 1 && ++found == (offset > 0 ? offset : -s64{offset})) return static_cast<u32>(at);
+  for (s64 at = base, found = 0; at >= 0 && at<32; at += offset> 0 ? 1 : -1)
+    if ((mask >> at) & 1 && ++found == (offset > 0 ? offset : -s64{offset}))
+      return static_cast<u32>(at);
   return ~0u;
 }
 template <class T>
@@ -189,14 +204,16 @@ void carry_of_sum(void* d, const void* a, const void* b, const void* c) {
   const auto *x = static_cast<const u32*>(a), *y = static_cast<const u32*>(b);
   const u32 carry = *static_cast<const u32*>(c);
   u32 out = 0;
-  for (int i = 0; i < kLanes; ++i) out |= static_cast<u32>((u64{x[i]} + y[i] + ((carry >> i) & 1)) >> 32) << i;
+  for (int i = 0; i < kLanes; ++i)
+    out |= static_cast<u32>((u64{x[i]} + y[i] + ((carry >> i) & 1)) >> 32) << i;
   *static_cast<u32*>(d) = out;
 }
 void carry_of_sum64(void* d, const void* a, const void* b, const void* c) {
   const auto *x = static_cast<const u64*>(a), *y = static_cast<const u64*>(b);
   const u32 carry = *static_cast<const u32*>(c);
   u32 out = 0;
-  for (int i = 0; i < kLanes; ++i) out |= static_cast<u32>((u128{x[i]} + y[i] + ((carry >> i) & 1)) >> 64) << i;
+  for (int i = 0; i < kLanes; ++i)
+    out |= static_cast<u32>((u128{x[i]} + y[i] + ((carry >> i) & 1)) >> 64) << i;
   *static_cast<u32*>(d) = out;
 }
 template <class T>
@@ -209,42 +226,57 @@ void add_carry(void* d, const void* a, const void* b, const void* c) {
 
 template <class T>
 ADO_INLINE T times(T a, T b) {
-  return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) * u64{static_cast<std::make_unsigned_t<T>>(b)});
+  return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) *
+                        u64{static_cast<std::make_unsigned_t<T>>(b)});
 }
 
-#define ARITHMETIC(S, T)                                                    \
-  ADO_E2("add." S, T, T, T, static_cast<T>(u64(a) + u64(b))),               \
-      ADO_E2("sub." S, T, T, T, static_cast<T>(u64(a) - u64(b))),           \
-      ADO_E2("mul.lo." S, T, T, T, times<T>(a, b)),                         \
-      ADO_E2("mul.hi." S, T, T, T, high<T>(a, b)),                          \
-      ADO_E3("mad.lo." S, T, T, T, T, static_cast<T>(u64(times<T>(a, b)) + u64(c))), \
-      ADO_E3("mad.hi." S, T, T, T, T, static_cast<T>(u64(high<T>(a, b)) + u64(c))),  \
-      ADO_E2("min." S, T, T, T, a < b ? a : b), ADO_E2("max." S, T, T, T, a > b ? a : b), \
-      ADO_E2("div." S, T, T, T, quotient<T>(a, b)),                         \
-      ADO_E2("rem." S, T, T, T, remainder<T>(a, b)),                        \
-      ADO_E3("sad." S, T, T, T, T, static_cast<T>(c + distance<T>(a, b))),  \
+#define ARITHMETIC(S, T)                                                                           \
+  ADO_E2("add." S, T, T, T, static_cast<T>(u64(a) + u64(b))),                                      \
+      ADO_E2("sub." S, T, T, T, static_cast<T>(u64(a) - u64(b))),                                  \
+      ADO_E2("mul.lo." S, T, T, T, times<T>(a, b)), ADO_E2("mul.hi." S, T, T, T, high<T>(a, b)),   \
+      ADO_E3("mad.lo." S, T, T, T, T, static_cast<T>(u64(times<T>(a, b)) + u64(c))),               \
+      ADO_E3("mad.hi." S, T, T, T, T, static_cast<T>(u64(high<T>(a, b)) + u64(c))),                \
+      ADO_E2("min." S, T, T, T, a < b ? a : b), ADO_E2("max." S, T, T, T, a > b ? a : b),          \
+      ADO_E2("div." S, T, T, T, quotient<T>(a, b)), ADO_E2("rem." S, T, T, T, remainder<T>(a, b)), \
+      ADO_E3("sad." S, T, T, T, T, static_cast<T>(c + distance<T>(a, b))),                         \
       ADO_E2("shr." S, T, T, u32, right<T>(a, b)), COMPARISONS(S, T)
-#define COMPARISONS(S, T)                                                               \
-  ADO_COMPARE("setp.eq." S, T, a == b), ADO_COMPARE("setp.ne." S, T, a != b),           \
-      ADO_COMPARE("setp.lt." S, T, a < b), ADO_COMPARE("setp.le." S, T, a <= b),        \
+#define COMPARISONS(S, T)                                                        \
+  ADO_COMPARE("setp.eq." S, T, a == b), ADO_COMPARE("setp.ne." S, T, a != b),    \
+      ADO_COMPARE("setp.lt." S, T, a < b), ADO_COMPARE("setp.le." S, T, a <= b), \
       ADO_COMPARE("setp.gt." S, T, a > b), ADO_COMPARE("setp.ge." S, T, a >= b)
-#define SIGNED(S, T)                                                         \
-  ADO_E1("neg." S, T, T, static_cast<T>(-u64(a))), ADO_E1("abs." S, T, T, static_cast<T>(a < 0 ? -u64(a) : u64(a)))
-#define BITS(S, T)                                                                              \
-  ADO_E1("mov." S, T, T, a), ADO_E2("and." S, T, T, T, a & b), ADO_E2("or." S, T, T, T, a | b), \
-      ADO_E2("xor." S, T, T, T, a ^ b), ADO_E1("not." S, T, T, ~a), ADO_E1("cnot." S, T, T, a == 0), \
-      ADO_E2("shl." S, T, T, u32, left<T>(a, b)), ADO_E2("shr." S, T, T, u32, right<T>(a, b)),  \
-      ADO_COMPARE("setp.eq." S, T, a == b), ADO_COMPARE("setp.ne." S, T, a != b),               \
-      {"selp." S, select<T>, {sizeof(T), sizeof(T), sizeof(T), 1}}
-#define WIDE(S, T, W)                                                              \
-  ADO_E2("mul.wide." S, W, T, T, static_cast<W>(a) * static_cast<W>(b)),           \
-      ADO_E3("mad.wide." S, W, T, T, W, static_cast<W>(u64(static_cast<W>(a) * static_cast<W>(b)) + u64(c)))
+#define SIGNED(S, T)                               \
+  ADO_E1("neg." S, T, T, static_cast<T>(-u64(a))), \
+      ADO_E1("abs." S, T, T, static_cast<T>(a < 0 ? -u64(a) : u64(a)))
+#define BITS(S, T)                                                                             \
+  ADO_E1("mov." S, T, T, a), ADO_E2("and." S, T, T, T, a& b), ADO_E2("or." S, T, T, T, a | b), \
+      ADO_E2("xor." S, T, T, T, a ^ b), ADO_E1("not." S, T, T, ~a),                            \
+      ADO_E1("cnot." S, T, T, a == 0), ADO_E2("shl." S, T, T, u32, left<T>(a, b)),             \
+      ADO_E2("shr." S, T, T, u32, right<T>(a, b)), ADO_COMPARE("setp.eq." S, T, a == b),       \
+      ADO_COMPARE("setp.ne." S, T, a != b), {                                                  \
+    "selp." S, select<T>, { sizeof(T), sizeof(T), sizeof(T), 1 }                               \
+  }
+#define WIDE(S, T, W)                                                    \
+  ADO_E2("mul.wide." S, W, T, T, static_cast<W>(a) * static_cast<W>(b)), \
+      ADO_E3("mad.wide." S, W, T, T, W,                                  \
+             static_cast<W>(u64(static_cast<W>(a) * static_cast<W>(b)) + u64(c)))
 
 constexpr AluEntry kEntries[] = {
-    ARITHMETIC("u16", u16), ARITHMETIC("s16", s16), ARITHMETIC("u32", u32), ARITHMETIC("s32", s32),
-    ARITHMETIC("u64", u64), ARITHMETIC("s64", s64), SIGNED("s16", s16), SIGNED("s32", s32),
-    SIGNED("s64", s64), BITS("b16", u16), BITS("b32", u32), BITS("b64", u64),
-    WIDE("u16", u16, u32), WIDE("s16", s16, s32), WIDE("u32", u32, u64), WIDE("s32", s32, s64),
+    ARITHMETIC("u16", u16),
+    ARITHMETIC("s16", s16),
+    ARITHMETIC("u32", u32),
+    ARITHMETIC("s32", s32),
+    ARITHMETIC("u64", u64),
+    ARITHMETIC("s64", s64),
+    SIGNED("s16", s16),
+    SIGNED("s32", s32),
+    SIGNED("s64", s64),
+    BITS("b16", u16),
+    BITS("b32", u32),
+    BITS("b64", u64),
+    WIDE("u16", u16, u32),
+    WIDE("s16", s16, s32),
+    WIDE("u32", u32, u64),
+    WIDE("s32", s32, s64),
     ADO_E2("add.sat.s32", s32, s32, s32, saturate<s32>(s64{a} + b)),
     ADO_E2("sub.sat.s32", s32, s32, s32, saturate<s32>(s64{a} - b)),
     ADO_E2("mul24.lo.s32", s32, s32, s32, signed24(a) * signed24(b)),
@@ -253,10 +285,14 @@ constexpr AluEntry kEntries[] = {
     ADO_E3("mad24.lo.u32", u32, u32, u32, u32, unsigned24(a) * unsigned24(b) + c),
     ADO_E1("popc.b32", u32, u32, __builtin_popcount(a)),
     ADO_E1("popc.b64", u32, u64, __builtin_popcountll(a)),
-    ADO_E1("clz.b32", u32, u32, leading_zeros(a)), ADO_E1("clz.b64", u32, u64, leading_zeros(a)),
-    ADO_E1("brev.b32", u32, u32, reverse_bits(a)), ADO_E1("brev.b64", u64, u64, reverse_bits(a)),
-    ADO_E1("bfind.u32", u32, u32, highest_bit(a)), ADO_E1("bfind.s32", u32, s32, highest_bit(a)),
-    ADO_E1("bfind.u64", u32, u64, highest_bit(a)), ADO_E1("bfind.s64", u32, s64, highest_bit(a)),
+    ADO_E1("clz.b32", u32, u32, leading_zeros(a)),
+    ADO_E1("clz.b64", u32, u64, leading_zeros(a)),
+    ADO_E1("brev.b32", u32, u32, reverse_bits(a)),
+    ADO_E1("brev.b64", u64, u64, reverse_bits(a)),
+    ADO_E1("bfind.u32", u32, u32, highest_bit(a)),
+    ADO_E1("bfind.s32", u32, s32, highest_bit(a)),
+    ADO_E1("bfind.u64", u32, u64, highest_bit(a)),
+    ADO_E1("bfind.s64", u32, s64, highest_bit(a)),
     ADO_E3("bfe.u32", u32, u32, u32, u32, extract<u32>(a, b, c)),
     ADO_E3("bfe.s32", s32, s32, u32, u32, extract<s32>(a, b, c)),
     ADO_E3("bfe.u64", u64, u64, u32, u32, extract<u64>(a, b, c)),
@@ -291,10 +327,14 @@ constexpr AluEntry kEntries[] = {
     // Names below are the decoder's: parts of other instructions.
     ADO_E2("pack.b32", u32, u16, u16, a | u32{b} << 16),
     ADO_E2("pack.b64", u64, u32, u32, a | u64{b} << 32),
-    ADO_E1("low.b32", u16, u32, static_cast<u16>(a)), ADO_E1("high.b32", u16, u32, a >> 16),
-    ADO_E1("low.b64", u32, u64, static_cast<u32>(a)), ADO_E1("high.b64", u32, u64, a >> 32),
-    {"carry.b32", carry_of_sum, {1, 4, 4, 1}}, {"carry.b64", carry_of_sum64, {1, 8, 8, 1}},
-    {"addc.b32", add_carry<u32>, {4, 4, 4, 1}}, {"addc.b64", add_carry<u64>, {8, 8, 8, 1}},
+    ADO_E1("low.b32", u16, u32, static_cast<u16>(a)),
+    ADO_E1("high.b32", u16, u32, a >> 16),
+    ADO_E1("low.b64", u32, u64, static_cast<u32>(a)),
+    ADO_E1("high.b64", u32, u64, a >> 32),
+    {"carry.b32", carry_of_sum, {1, 4, 4, 1}},
+    {"carry.b64", carry_of_sum64, {1, 8, 8, 1}},
+    {"addc.b32", add_carry<u32>, {4, 4, 4, 1}},
+    {"addc.b64", add_carry<u64>, {8, 8, 8, 1}},
     {"mov.pred", masks<[](u32 a, u32, u32) { return a; }>, {1, 1, 0, 0}},
     {"not.pred", masks<[](u32 a, u32, u32) { return ~a; }>, {1, 1, 0, 0}},
     {"and.pred", masks<[](u32 a, u32 b, u32) { return a & b; }>, {1, 1, 1, 0}},

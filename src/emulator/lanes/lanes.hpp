@@ -36,7 +36,9 @@ ADO_INLINE u32 mask_of(const u32* lanes) {
 #elif defined(__AVX2__)
   u32 mask = 0;
   for (int i = 0; i < kLanes; i += 8)
-    mask |= static_cast<u32>(_mm256_movemask_ps(_mm256_loadu_ps(reinterpret_cast<const float*>(lanes + i)))) << i;
+    mask |= static_cast<u32>(
+                _mm256_movemask_ps(_mm256_loadu_ps(reinterpret_cast<const float*>(lanes + i))))
+            << i;
   return mask;
 #else
   u32 mask = 0;
@@ -88,12 +90,21 @@ void select(void* d, const void* a, const void* b, const void* c) {
 }  // namespace ado::ADO_ISA
 
 // Entries of a table. The types give the sizes of result and operands.
-#define ADO_E1(name, D, A, expr) \
-  {name, map1<D, A, [](A a) { return (expr); }>, {sizeof(D), sizeof(A), 0, 0}}
-#define ADO_E2(name, D, A, B, expr) \
-  {name, map2<D, A, B, [](A a, B b) { return (expr); }>, {sizeof(D), sizeof(A), sizeof(B), 0}}
-#define ADO_E3(name, D, A, B, C, expr)                         \
-  {name, map3<D, A, B, C, [](A a, B b, C c) { return (expr); }>, \
-   {sizeof(D), sizeof(A), sizeof(B), sizeof(C)}}
-#define ADO_COMPARE(name, T, expr) \
-  {name, compare<T, [](T a, T b) { return (expr); }>, {1, sizeof(T), sizeof(T), 0}}
+#define ADO_E1(name, D, A, expr)                                                 \
+  {                                                                              \
+    name, map1<D, A, [](A a) { return (expr); }>, { sizeof(D), sizeof(A), 0, 0 } \
+  }
+#define ADO_E2(name, D, A, B, expr)                                                              \
+  {                                                                                              \
+    name, map2<D, A, B, [](A a, B b) { return (expr); }>, { sizeof(D), sizeof(A), sizeof(B), 0 } \
+  }
+#define ADO_E3(name, D, A, B, C, expr)                              \
+  {                                                                 \
+    name, map3<D, A, B, C, [](A a, B b, C c) { return (expr); }>, { \
+      sizeof(D), sizeof(A), sizeof(B), sizeof(C)                    \
+    }                                                               \
+  }
+#define ADO_COMPARE(name, T, expr)                                                    \
+  {                                                                                   \
+    name, compare<T, [](T a, T b) { return (expr); }>, { 1, sizeof(T), sizeof(T), 0 } \
+  }

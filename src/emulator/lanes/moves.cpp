@@ -1,7 +1,6 @@
 // Transfers between memory and registers, comparison of address patterns, and race records.
 #include "emulator/lanes/lanes.hpp"
 
-
 namespace ado::ADO_ISA {
 
 AluTable integer_entries();
@@ -31,7 +30,8 @@ void contiguous(u8* base, void* const* registers) {
 }
 
 template <class M, class R, bool kStore>
-void move(u8* base, const s64* offsets, Pattern pattern, u32 mask, void* const* registers, int count) {
+void move(u8* base, const s64* offsets, Pattern pattern, u32 mask, void* const* registers,
+          int count) {
   if (mask == emulator::kAllLanes) {
     if (pattern == Pattern::kContiguous) {
       if (count == 1) return contiguous<M, R, 1, kStore>(base, registers);
@@ -44,7 +44,8 @@ void move(u8* base, const s64* offsets, Pattern pattern, u32 mask, void* const* 
         const R value = static_cast<R>(*reinterpret_cast<const M*>(base + offsets[0]));
         ADO_LANES lanes[i] = value;
       } else if constexpr (kStore) {
-        for (int i = 0; i < kLanes; ++i) *reinterpret_cast<M*>(base + offsets[i]) = static_cast<M>(lanes[i]);
+        for (int i = 0; i < kLanes; ++i)
+          *reinterpret_cast<M*>(base + offsets[i]) = static_cast<M>(lanes[i]);
       } else {
         ADO_LANES lanes[i] = static_cast<R>(*reinterpret_cast<const M*>(base + offsets[i]));
       }
@@ -64,14 +65,17 @@ void move(u8* base, const s64* offsets, Pattern pattern, u32 mask, void* const* 
   }
 }
 
-#define MOVE(type, M, R) {type, sizeof(R), move<M, R, false>, move<M, R, true>}
-#define SIGNED_MOVE(type, M, R) {type, sizeof(R), move<M, R, false>, nullptr}
+#define MOVE(type, M, R) \
+  { type, sizeof(R), move<M, R, false>, move<M, R, true> }
+#define SIGNED_MOVE(type, M, R) \
+  { type, sizeof(R), move<M, R, false>, nullptr }
 constexpr MoveEntry kMoves[] = {
-    MOVE("b8", u8, u16),   MOVE("b8", u8, u32),   MOVE("b8", u8, u64),   SIGNED_MOVE("s8", s8, s16),
-    SIGNED_MOVE("s8", s8, s32), SIGNED_MOVE("s8", s8, s64), MOVE("b16", u16, u16), MOVE("b16", u16, u32),
-    MOVE("b16", u16, u64), SIGNED_MOVE("s16", s16, s16), SIGNED_MOVE("s16", s16, s32), SIGNED_MOVE("s16", s16, s64),
-    MOVE("b32", u32, u32), MOVE("b32", u32, u64), SIGNED_MOVE("s32", s32, s32), SIGNED_MOVE("s32", s32, s64),
-    MOVE("b64", u64, u64), SIGNED_MOVE("s64", s64, s64),
+    MOVE("b8", u8, u16),          MOVE("b8", u8, u32),          MOVE("b8", u8, u64),
+    SIGNED_MOVE("s8", s8, s16),   SIGNED_MOVE("s8", s8, s32),   SIGNED_MOVE("s8", s8, s64),
+    MOVE("b16", u16, u16),        MOVE("b16", u16, u32),        MOVE("b16", u16, u64),
+    SIGNED_MOVE("s16", s16, s16), SIGNED_MOVE("s16", s16, s32), SIGNED_MOVE("s16", s16, s64),
+    MOVE("b32", u32, u32),        MOVE("b32", u32, u64),        SIGNED_MOVE("s32", s32, s32),
+    SIGNED_MOVE("s32", s32, s64), MOVE("b64", u64, u64),        SIGNED_MOVE("s64", s64, s64),
 };
 
 template <class Address>
@@ -80,9 +84,13 @@ bool matches(const Address* addresses, const s64* pattern, int leader, u32 mask)
   const Address first = addresses[leader];
   Address difference = 0;
   if (mask == emulator::kAllLanes) {
-    ADO_LANES difference |= (addresses[i] - first) ^ static_cast<Address>(static_cast<Difference>(pattern[i]));
+    ADO_LANES difference |=
+        (addresses[i] - first) ^ static_cast<Address>(static_cast<Difference>(pattern[i]));
   } else {
-    ADO_LANES difference |= (mask >> i) & 1 ? (addresses[i] - first) ^ static_cast<Address>(static_cast<Difference>(pattern[i])) : 0;
+    ADO_LANES difference |=
+        (mask >> i) & 1
+            ? (addresses[i] - first) ^ static_cast<Address>(static_cast<Difference>(pattern[i]))
+            : 0;
   }
   return difference == 0;
 }
@@ -112,7 +120,8 @@ ADO_INLINE bool is_of_warp(u32 entry, u32 warp) {
 
 // The loops over a lane's bytes become vectors.
 template <int kBytes, bool kWrite>
-bool record(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+bool record(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, u32 since,
+            u32 warp_since, u32 first_stamp, u16 site) {
   const u32 warp = (first_stamp & kWho) / kLanes, time = first_stamp & ~kWho;
   for (u32 left = mask; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);
@@ -121,7 +130,10 @@ bool record(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, u
     u32* readers = shadow.readers + offsets[lane];
     u32 conflict = 0;
     const auto conflicts = [&](u32 entry) {
-      return entry >= (is_of_warp(entry, warp) ? warp_since : since) && ((entry ^ stamp) & kWho) != 0 ? ~0u : 0u;
+      return entry >= (is_of_warp(entry, warp) ? warp_since : since) &&
+                     ((entry ^ stamp) & kWho) != 0
+                 ? ~0u
+                 : 0u;
     };
     for (int j = 0; j < kBytes; ++j) {
       conflict |= conflicts(writers[j]);
@@ -143,14 +155,21 @@ bool record(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, u
   return true;
 }
 template <bool kWrite>
-bool record_any(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+bool record_any(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, int bytes,
+                u32 since, u32 warp_since, u32 first_stamp, u16 site) {
   switch (bytes) {
-    case 1: return record<1, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 2: return record<2, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 4: return record<4, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 8: return record<8, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 16: return record<16, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    default: return false;
+    case 1:
+      return record<1, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 2:
+      return record<2, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 4:
+      return record<4, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 8:
+      return record<8, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    case 16:
+      return record<16, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
+    default:
+      return false;
   }
 }
 

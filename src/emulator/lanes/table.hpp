@@ -39,7 +39,7 @@ using MoveFunction = void (*)(std::uint8_t* base, const std::int64_t* offsets, P
                               std::uint32_t mask, void* const* registers, int count);
 
 struct MoveEntry {
-  const char* type;            // of the memory: u8 s8 b16 s16 b32 s32 b64
+  const char* type;             // of the memory: u8 s8 b16 s16 b32 s32 b64
   std::uint8_t register_bytes;  // per lane
   MoveFunction load, store;     // store: nullptr for signed types
 };
@@ -74,8 +74,9 @@ struct LaneFunctions {
   // Race checks (races.cpp): record the accesses of the lanes of `mask`, or return false if a byte
   // has been accessed by another thread since the last barrier, or by another lane since the last
   // __syncwarp. Lanes before the one that conflicts are recorded.
-  using Record = bool (*)(const ShadowBytes& shadow, const std::int64_t* offsets, std::uint32_t mask, int bytes,
-                          std::uint32_t since, std::uint32_t warp_since, std::uint32_t first_stamp, std::uint16_t site);
+  using Record = bool (*)(const ShadowBytes& shadow, const std::int64_t* offsets,
+                          std::uint32_t mask, int bytes, std::uint32_t since,
+                          std::uint32_t warp_since, std::uint32_t first_stamp, std::uint16_t site);
   Record record_reads, record_writes;
 };
 
