@@ -26,24 +26,26 @@ def device_array(shape, dtype, values=None):
     return array
 
 
-def launch(module, entry, grid, block, *arguments, **options):
-    """Launch a kernel. Arrays are passed as pointers; "out" in options names outputs."""
-    outputs = options.pop("outputs", ())
+def packed(argument):
+    if isinstance(argument, np.ndarray):
+        return struct.pack("<Q", argument.ctypes.data)
+    return np.asarray(argument).tobytes()
+
+
+def extent(shape):
+    return (*shape, *(1,) * (3 - len(shape)))
+
+
+def launch(module, entry, grid, block, *arguments, outputs=(), **options):
+    """Launch a kernel. Arrays are passed as pointers; those in `outputs` are uninitialised."""
     params = b""
-    arrays = []
     for (offset, size), argument in zip(module.parameters(entry), arguments, strict=True):
-        if isinstance(argument, np.ndarray):
-            is_output = any(argument is output for output in outputs)
-            name = "out" if is_output else "a"
-            if not any(argument is known for _, known, _ in arrays):
-                arrays.append((name, argument, not is_output))
-            argument = struct.pack("<Q", argument.ctypes.data)
-        else:
-            argument = np.asarray(argument).tobytes()
-        assert len(argument) == size
-        params = params.ljust(offset, b"\0") + argument
-    shape = lambda extent: (*extent, *(1,) * (3 - len(extent)))
-    return module.launch(entry, shape(grid), shape(block), params, arrays, **options)
+        assert len(packed(argument)) == size
+        params = params.ljust(offset, b"\0") + packed(argument)
+    written = {id(output) for output in outputs}
+    operands = {id(a): a for a in arguments if isinstance(a, np.ndarray)}
+    arrays = [("out" if i in written else "a", a, i not in written) for i, a in operands.items()]
+    return module.launch(entry, extent(grid), extent(block), params, arrays, **options)
 
 
 def run(module, entry, grid, block, *arguments, **options):
@@ -53,7 +55,7 @@ def run(module, entry, grid, block, *arguments, **options):
     return result["counts"]
 
 
-# --- Instructions ------------------------------------------------------------------------------------
+# --- Instructions -----------------------------------------------------------------------------
 
 TYPES = {"s": "int", "u": "uint", "f": "float", "b": "uint"}
 
@@ -62,9 +64,12 @@ def dtype_of(ptx):
     return np.dtype(TYPES[ptx[0]] + ptx[1:])
 
 
+def register(ptx_type, name):
+    return f"  .reg .{ptx_type if ptx_type[0] == 'f' else 'b' + ptx_type[1:]} {name};"
+
+
 def ptx_of(instruction, result, operands):
     """A kernel that executes an instruction on element i of each operand."""
-    register = lambda t, name: f"  .reg .{'b' + t[1:] if t[0] != 'f' else t} {name};"
     names = [f"%x{i}" for i in range(len(operands))]
     lines = [".version 9.0", ".target sm_90", ".address_size 64", ".visible .entry k("]
     lines.append(",\n".join(f"  .param .u64 p{i}" for i in range(len(operands) + 1)))
@@ -127,8 +132,8 @@ def permuted(a, b, selector):
 
 
 def dot4(a, b, c):
-    parts = lambda v: v.view(np.uint8).reshape(-1, 4).astype(object)
-    return (parts(a) * parts(b)).sum(1) + wide(c)
+    x, y = (v.view(np.uint8).reshape(-1, 4).astype(object) for v in (a, b))
+    return (x * y).sum(1) + wide(c)
 
 
 def exact_sum(a, b):
@@ -179,7 +184,7 @@ CASES = {
     "xor.b32 %d, %x0, %x1": ("u32", "u32 u32", np.bitwise_xor),
     "not.b32 %d, %x0": ("u32", "u32", np.bitwise_not),
     "neg.s32 %d, %x0": ("s32", "s32", lambda a: -wide(a)),
-    "shl.b32 %d, %x0, %x1": ("u32", "u32 u32", lambda a, n: shift_left(a, n)),
+    "shl.b32 %d, %x0, %x1": ("u32", "u32 u32", shift_left),
     "shr.s32 %d, %x0, %x1": (
         "s32",
         "s32 u32",
@@ -279,7 +284,7 @@ def test_an_unknown_instruction_is_named():
         run(module, "k", (1,), (32,), out, out, outputs=[out])
 
 
-# --- Kernels -----------------------------------------------------------------------------------------
+# --- Kernels ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
