@@ -192,31 +192,34 @@ bool check_initialised(Worker& worker, const Warp& warp, const Access& a, const 
   return true;
 }
 
+// memset with sizes that are constants, which become stores.
+void fill_bytes(std::uint8_t* at, std::uint8_t value, int bytes) {
+  switch (bytes) {
+    case 1:
+      *at = value;
+      break;
+    case 4:
+      std::memset(at, value, 4);
+      break;
+    case 8:
+      std::memset(at, value, 8);
+      break;
+    case 16:
+      std::memset(at, value, 16);
+      break;
+    default:
+      std::memset(at, value, static_cast<std::size_t>(bytes));
+  }
+}
+
 void mark_written(std::uint8_t* written, const SiteCache& site, std::uint32_t mask,
-                  std::int64_t base, int bytes, std::uint8_t value) {
+                  std::int64_t base, int bytes) {
   if (site.pattern == Pattern::kContiguous && mask == kAllLanes) {
-    std::memset(written + base, value, static_cast<std::size_t>(bytes) * kLanes);
+    std::memset(written + base, 1, static_cast<std::size_t>(bytes) * kLanes);
     return;
   }
-  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
-    std::uint8_t* const at = written + base + site.offsets[leader_of(left)];
-    switch (bytes) {  // constant sizes become stores
-      case 1:
-        *at = value;
-        break;
-      case 4:
-        std::memset(at, value, 4);
-        break;
-      case 8:
-        std::memset(at, value, 8);
-        break;
-      case 16:
-        std::memset(at, value, 16);
-        break;
-      default:
-        std::memset(at, value, static_cast<std::size_t>(bytes));
-    }
-  }
+  for (std::uint32_t left = mask; left != 0; left &= left - 1)
+    fill_bytes(written + base + site.offsets[leader_of(left)], 1, bytes);
 }
 
 void transfer(Warp& warp, const Access& a, const SiteCache& site, std::uint8_t* base,
@@ -277,7 +280,7 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
                     range->name, static_cast<std::int64_t>(base - range->begin));
     if (!range->written.empty())
       mark_written(range->written.data(), site, mask,
-                   static_cast<std::int64_t>(base - range->begin), bytes, 1);
+                   static_cast<std::int64_t>(base - range->begin), bytes);
     ++worker.changes;
   } else {
     if (!range->written.empty() && worker.launch.options.initcheck &&
@@ -357,7 +360,7 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
   counts.bytes += std::int64_t{std::popcount(mask)} * bytes;
   if (!block->written.empty()) {
     if (a.store)
-      mark_written(block->written.data(), site, mask, base, bytes, 1);
+      mark_written(block->written.data(), site, mask, base, bytes);
     else if (!check_initialised(worker, warp, a, site, mask, block->written.data(), base, "shared",
                                 !worker.launch.options.shared_initcheck))
       return false;
@@ -668,13 +671,17 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask
   ++counts.requests;
   counts.lanes += std::popcount(mask);
   counts.bytes += std::int64_t{std::popcount(mask)} * bytes;
-  std::int64_t offsets[kLanes] = {};
-  for (int i = 0; i < kLanes; ++i) offsets[i] = copy.to[i];
-  counts.wavefronts += count_wavefronts(offsets, 0, mask, bytes);
+  bool contiguous = mask == kAllLanes;
+  std::int64_t offsets[kLanes];
+  for (int i = 0; i < kLanes; ++i) {
+    offsets[i] = copy.to[i];
+    contiguous = contiguous && copy.to[i] == copy.to[0] + static_cast<std::uint32_t>(i * bytes);
+  }
+  counts.wavefronts += contiguous ? bytes / 4 : count_wavefronts(offsets, 0, mask, bytes);
   counts.ideal += (std::popcount(mask) * bytes + 127) / 128;
   if (auto& written = warp.home->written; !written.empty())
     for (std::uint32_t left = mask; left != 0; left &= left - 1)
-      std::memset(&written[copy.to[leader_of(left)]], 2, static_cast<std::size_t>(bytes));
+      fill_bytes(&written[copy.to[leader_of(left)]], 2, bytes);
   // Lanes of different groups are separate copies.
   while (mask != 0) {
     const std::int64_t group = warp.commits[leader_of(mask)];
@@ -691,7 +698,11 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask
 bool wait_copies(Worker& worker, Warp& warp, std::uint32_t mask, std::int64_t pending) {
   BlockState& block = *warp.home;
   const bool all = pending == kNone;
+  std::int64_t newest = 0;  // group that any lane waits for
+  for (std::uint32_t left = mask; left != 0; left &= left - 1)
+    newest = std::max(newest, warp.commits[leader_of(left)] - pending - 1);
   for (PendingCopy& copy : warp.copies) {
+    if (!all && copy.group > newest) break;
     std::uint32_t ready = copy.mask & mask;
     for (std::uint32_t left = ready; left != 0; left &= left - 1) {
       const int lane = leader_of(left);
@@ -705,11 +716,19 @@ bool wait_copies(Worker& worker, Warp& warp, std::uint32_t mask, std::int64_t pe
       const int lane = leader_of(left);
       std::uint8_t* to = block.shared.data() + copy.to[lane];
       const int count = copy.source_bytes[lane];
-      std::memcpy(to, reinterpret_cast<const void*>(copy.from[lane]),
-                  static_cast<std::size_t>(count));
-      std::memset(to + count, 0, static_cast<std::size_t>(copy.bytes - count));
-      if (!block.written.empty())
-        std::memset(&block.written[copy.to[lane]], 1, static_cast<std::size_t>(copy.bytes));
+      const void* const from = reinterpret_cast<const void*>(copy.from[lane]);
+      if (count == 16) {  // constant sizes become loads and stores
+        std::memcpy(to, from, 16);
+      } else if (count == 8) {
+        std::memcpy(to, from, 8);
+      } else if (count == 4) {
+        std::memcpy(to, from, 4);
+      } else {
+        std::memcpy(to, from, static_cast<std::size_t>(count));
+      }
+      if (count < copy.bytes)
+        std::memset(to + count, 0, static_cast<std::size_t>(copy.bytes - count));
+      if (!block.written.empty()) fill_bytes(&block.written[copy.to[lane]], 1, copy.bytes);
       offsets[lane] = std::int64_t{copy.to[lane]} - copy.to[leader_of(ready)];
       contiguous = contiguous && offsets[lane] == lane * copy.bytes;
     }
@@ -720,7 +739,7 @@ bool wait_copies(Worker& worker, Warp& warp, std::uint32_t mask, std::int64_t pe
     copy.mask &= ~ready;
     ++worker.changes;
   }
-  std::erase_if(warp.copies, [](const PendingCopy& copy) { return copy.mask == 0; });
+  while (!warp.copies.empty() && warp.copies.front().mask == 0) warp.copies.pop_front();
   return true;
 }
 

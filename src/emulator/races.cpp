@@ -76,7 +76,7 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
     const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
                          &s.reader_sites[base]};
     const auto record = write ? f.record_writes : f.record_reads;
-    if (record(at, offsets, mask, bytes, s.since, warp_since, first,
+    if (record(at, offsets, pattern, mask, bytes, s.since, warp_since, first,
                static_cast<std::uint16_t>(site)))
       return true;
   }
@@ -88,16 +88,18 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
     if (other == thread || (access.atomic && other == kAtomics)) return false;
     return entry >= (is_of_warp(entry) ? warp_since : s.since);
   };
-  // Lanes may store the same value to the same byte with one instruction.
+  // Threads may store the same value to the same byte, with one instruction or several.
   const bool plain_store = write && !access.atomic && access.move != nullptr;
   const auto same_store = [&](std::uint32_t entry, int lane, std::int64_t byte) {
+    if (!plain_store) return false;
+    const std::uint8_t value = stored_byte(warp, access, lane, byte - base - offsets[lane]);
     const std::uint32_t other = (entry & kWho) - index * kLanes;
-    if (!plain_store || other >= kLanes || !((mask >> other) & 1) || s.writer_sites[byte] != site)
-      return false;
-    const std::int64_t at = byte - base - offsets[other];
-    return at >= 0 && at < bytes &&
-           stored_byte(warp, access, static_cast<int>(other), at) ==
-               stored_byte(warp, access, lane, byte - base - offsets[lane]);
+    if (other < kLanes && ((mask >> other) & 1) && s.writer_sites[byte] == site) {
+      const std::int64_t at = byte - base - offsets[other];
+      if (at >= 0 && at < bytes)
+        return stored_byte(warp, access, static_cast<int>(other), at) == value;
+    }
+    return block.shared.data()[byte] == value;
   };
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const int lane = __builtin_ctz(left);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -79,7 +80,7 @@ struct Warp {
   std::uint32_t sync_time = 0;
   std::int64_t transitions = 0;
   std::vector<StackEntry> stack;
-  std::vector<PendingCopy> copies;
+  std::deque<PendingCopy> copies;
   std::array<std::int64_t, kLanes> commits{};
   BlockState* home = nullptr;
 

@@ -118,59 +118,113 @@ ADO_INLINE bool is_of_warp(u32 entry, u32 warp) {
   return who / kLanes == warp || who == kLanesOfWarp + warp;
 }
 
-// The loops over a lane's bytes become vectors.
+// The thread of `stamp` must not access a byte with this entry.
+ADO_INLINE bool conflicts(u32 entry, u32 stamp, u32 since, u32 warp_since) {
+  const u32 limit = is_of_warp(entry, (stamp & kWho) / kLanes) ? warp_since : since;
+  return entry >= limit && ((entry ^ stamp) & kWho) != 0;
+}
+// The entry of a byte after the thread of `stamp` has read it.
+ADO_INLINE u32 after_read(u32 entry, u32 stamp, u32 since) {
+  const u32 warp = (stamp & kWho) / kLanes;
+  const u32 several =
+      (stamp & ~kWho) | (is_of_warp(entry, warp) ? kLanesOfWarp + warp : kManyWarps);
+  return entry >= since && ((entry ^ stamp) & kWho) != 0 ? several : stamp;
+}
+
+// kLaneCount lanes with kBytes neighbouring bytes each. The loops become vectors.
+template <int kBytes, int kLaneCount, bool kWrite>
+ADO_INLINE bool record_bytes(u32* writers, u32* readers, u16* sites, u32 since, u32 warp_since,
+                             u32 stamp, u16 site) {
+  u32 conflict = 0;
+#pragma GCC ivdep
+  for (int j = 0; j < kBytes * kLaneCount; ++j) {
+    const u32 own = stamp + static_cast<u32>(j) / kBytes;
+    conflict |= conflicts(writers[j], own, since, warp_since) ? ~0u : 0u;
+    if (kWrite) conflict |= conflicts(readers[j], own, since, warp_since) ? ~0u : 0u;
+  }
+  if (conflict != 0) return false;
+#pragma GCC ivdep
+  for (int j = 0; j < kBytes * kLaneCount; ++j) {
+    const u32 own = stamp + static_cast<u32>(j) / kBytes;
+    if (kWrite)
+      writers[j] = own;
+    else
+      readers[j] = after_read(readers[j], own, since);
+  }
+  for (int j = 0; j < kBytes * kLaneCount; ++j) sites[j] = site;
+  return true;
+}
+// The same for one lane, whose loop GCC does not vectorise, in steps of four bytes.
+typedef u32 Four __attribute__((vector_size(16)));
+ADO_INLINE Four four(const u32* from) {
+  Four entries;
+  __builtin_memcpy(&entries, from, sizeof entries);
+  return entries;
+}
+ADO_INLINE Four four_of_warp(Four entries, u32 warp) {
+  const Four who = entries & kWho;
+  return reinterpret_cast<Four>(((who >> 5) == warp) | (who == kLanesOfWarp + warp));
+}
+ADO_INLINE Four four_of_others(Four entries, u32 stamp) {
+  return reinterpret_cast<Four>(((entries ^ stamp) & kWho) != 0);
+}
 template <int kBytes, bool kWrite>
-bool record(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, u32 since,
-            u32 warp_since, u32 first_stamp, u16 site) {
-  const u32 warp = (first_stamp & kWho) / kLanes, time = first_stamp & ~kWho;
-  for (u32 left = mask; left != 0; left &= left - 1) {
-    const int lane = __builtin_ctz(left);
-    const u32 stamp = first_stamp + static_cast<u32>(lane);
-    u32* writers = shadow.writers + offsets[lane];
-    u32* readers = shadow.readers + offsets[lane];
-    u32 conflict = 0;
-    const auto conflicts = [&](u32 entry) {
-      return entry >= (is_of_warp(entry, warp) ? warp_since : since) &&
-                     ((entry ^ stamp) & kWho) != 0
-                 ? ~0u
-                 : 0u;
+ADO_INLINE bool record_lane(u32* writers, u32* readers, u16* sites, u32 since, u32 warp_since,
+                            u32 stamp, u16 site) {
+  if constexpr (kBytes < 4) {
+    return record_bytes<kBytes, 1, kWrite>(writers, readers, sites, since, warp_since, stamp, site);
+  } else {
+    const u32 warp = (stamp & kWho) / kLanes;
+    const auto conflicting = [&](Four entries) {
+      const Four same = four_of_warp(entries, warp), limit = (same & warp_since) | (~same & since);
+      return reinterpret_cast<Four>(entries >= limit) & four_of_others(entries, stamp);
     };
-    for (int j = 0; j < kBytes; ++j) {
-      conflict |= conflicts(writers[j]);
-      if (kWrite) conflict |= conflicts(readers[j]);
+    Four conflict = {};
+    for (int j = 0; j < kBytes; j += 4) {
+      conflict |= conflicting(four(writers + j));
+      if (kWrite) conflict |= conflicting(four(readers + j));
     }
-    if (conflict != 0) return false;
-    u16* sites = (kWrite ? shadow.writer_sites : shadow.reader_sites) + offsets[lane];
-    for (int j = 0; j < kBytes; ++j) {
-      if (kWrite) {
-        writers[j] = stamp;
-      } else {
-        const u32 entry = readers[j];
-        const u32 several = time | (is_of_warp(entry, warp) ? kLanesOfWarp + warp : kManyWarps);
-        readers[j] = entry >= since && ((entry ^ stamp) & kWho) != 0 ? several : stamp;
-      }
+    u64 halves[2];
+    __builtin_memcpy(halves, &conflict, sizeof conflict);
+    if ((halves[0] | halves[1]) != 0) return false;
+    for (int j = 0; j < kBytes; j += 4) {
+      const Four own = Four{} + stamp, old = four(readers + j), same = four_of_warp(old, warp);
+      const Four several = (own & ~kWho) | (same & (kLanesOfWarp + warp)) | (~same & kManyWarps);
+      const Four others = reinterpret_cast<Four>(old >= since) & four_of_others(old, stamp);
+      const Four entries = kWrite ? own : (others & several) | (~others & own);
+      __builtin_memcpy((kWrite ? writers : readers) + j, &entries, sizeof entries);
     }
     for (int j = 0; j < kBytes; ++j) sites[j] = site;
+    return true;
+  }
+}
+template <int kBytes, bool kWrite>
+bool record(const emulator::ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
+            u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+  u16* const sites = kWrite ? shadow.writer_sites : shadow.reader_sites;
+  if (pattern == Pattern::kContiguous && mask == emulator::kAllLanes)
+    return record_bytes<kBytes, kLanes, kWrite>(shadow.writers, shadow.readers, sites, since,
+                                                warp_since, first_stamp, site);
+  for (u32 left = mask; left != 0; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    const s64 at = offsets[lane];
+    if (!record_lane<kBytes, kWrite>(shadow.writers + at, shadow.readers + at, sites + at, since,
+                                     warp_since, first_stamp + static_cast<u32>(lane), site))
+      return false;
   }
   return true;
 }
 template <bool kWrite>
-bool record_any(const emulator::ShadowBytes& shadow, const s64* offsets, u32 mask, int bytes,
-                u32 since, u32 warp_since, u32 first_stamp, u16 site) {
-  switch (bytes) {
-    case 1:
-      return record<1, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 2:
-      return record<2, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 4:
-      return record<4, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 8:
-      return record<8, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    case 16:
-      return record<16, kWrite>(shadow, offsets, mask, since, warp_since, first_stamp, site);
-    default:
-      return false;
-  }
+bool record_any(const emulator::ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
+                int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+  const auto function = bytes == 4    ? record<4, kWrite>
+                        : bytes == 8  ? record<8, kWrite>
+                        : bytes == 16 ? record<16, kWrite>
+                        : bytes == 2  ? record<2, kWrite>
+                        : bytes == 1  ? record<1, kWrite>
+                                      : nullptr;
+  return function != nullptr &&
+         function(shadow, offsets, pattern, mask, since, warp_since, first_stamp, site);
 }
 
 }  // namespace

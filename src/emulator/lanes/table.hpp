@@ -74,7 +74,7 @@ struct LaneFunctions {
   // Race checks (races.cpp): record the accesses of the lanes of `mask`, or return false if a byte
   // has been accessed by another thread since the last barrier, or by another lane since the last
   // __syncwarp. Lanes before the one that conflicts are recorded.
-  using Record = bool (*)(const ShadowBytes& shadow, const std::int64_t* offsets,
+  using Record = bool (*)(const ShadowBytes& shadow, const std::int64_t* offsets, Pattern pattern,
                           std::uint32_t mask, int bytes, std::uint32_t since,
                           std::uint32_t warp_since, std::uint32_t first_stamp, std::uint16_t site);
   Record record_reads, record_writes;
