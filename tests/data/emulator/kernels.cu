@@ -1,8 +1,8 @@
 // Kernels of test_emulator.py. The numbers of lines marked with "line:" are part of the tests.
-#include <cassert>
 #include <cooperative_groups.h>
-#include <cuda_pipeline.h>
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
+#include <cassert>
 
 #include <cstdio>
 
@@ -48,8 +48,7 @@ __global__ void divergent_barrier(int* out) {
 }
 
 __global__ void one_warp_at_the_barrier(int* out) {
-  if (threadIdx.x < 32)
-    asm volatile("bar.sync 1, 64;");  // line: deadlock
+  if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");  // line: deadlock
   out[threadIdx.x] = 1;
 }
 
@@ -99,7 +98,8 @@ __global__ void histogram(const unsigned char* a, int* counts, int n) {
   __shared__ int own[256];
   own[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) atomicAdd(&own[a[i]], 1);
+  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256)
+    atomicAdd(&own[a[i]], 1);
   __syncthreads();
   atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);
 }
@@ -114,11 +114,20 @@ __global__ void divergence(const int* a, int* out, int n) {
     if (++steps == 60) break;
   }
   switch (a[i] % 5) {
-    case 0: steps += 1000; break;
-    case 1: steps *= 2; break;
-    case 3: steps -= 7; [[fallthrough]];
-    case 4: steps ^= 5; break;
-    default: break;
+    case 0:
+      steps += 1000;
+      break;
+    case 1:
+      steps *= 2;
+      break;
+    case 3:
+      steps -= 7;
+      [[fallthrough]];
+    case 4:
+      steps ^= 5;
+      break;
+    default:
+      break;
   }
   out[i] = steps;
 }
@@ -127,7 +136,8 @@ __global__ void divergence(const int* a, int* out, int n) {
 __global__ void chain(volatile int* flags, int* out) {
   if (threadIdx.x == 0) {
     if (blockIdx.x + 1 < gridDim.x)
-      while (flags[blockIdx.x + 1] == 0) {}  // line: polls
+      while (flags[blockIdx.x + 1] == 0) {
+      }  // line: polls
     out[blockIdx.x] = blockIdx.x + 1 < gridDim.x ? out[blockIdx.x + 1] + 1 : 0;
     __threadfence();
     flags[blockIdx.x] = 1;
@@ -140,7 +150,8 @@ __global__ void __cluster_dims__(4, 1, 1) cluster_sum(const int* a, int* out) {
   if (threadIdx.x == 0) own = a[blockIdx.x];
   cluster.sync();
   int sum = 0;
-  for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) sum += *cluster.map_shared_rank(&own, rank);
+  for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank)
+    sum += *cluster.map_shared_rank(&own, rank);
   cluster.sync();
   if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
@@ -165,7 +176,8 @@ __global__ void functions(const float* a, float* out) {
   out[threadIdx.x + 32] = sinf(x) * cosf(x);
   out[threadIdx.x + 64] = logf(fabsf(x) + 1.f) / 3.f;
   out[threadIdx.x + 96] = sqrtf(fabsf(x)) + rsqrtf(fabsf(x) + 1.f) + tanhf(x);
-  out[threadIdx.x + 128] = powf(fabsf(x) + .5f, 1.3f) + static_cast<float>(erf(static_cast<double>(x)));
+  out[threadIdx.x + 128] =
+      powf(fabsf(x) + .5f, 1.3f) + static_cast<float>(erf(static_cast<double>(x)));
 }
 
 }  // extern "C"
