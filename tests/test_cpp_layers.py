@@ -13,8 +13,9 @@ LAYERS = {
     "src/cpu": ("core", "routines", "cpu"),
     "cuda": ("core", "routines", "common", "image", "strided"),
     "src/device": ("core", "common"),
+    "src/emulator": ("core",),
     "src/runtime": ("core", "routines", "device"),
-    "src/bindings": ("core", "device", "runtime"),
+    "src/bindings": ("core", "device", "emulator", "runtime"),
 }
 INCLUDE = re.compile(r'^#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 FILES = sorted(

@@ -12,6 +12,7 @@ void bind_routines(pybind11::module_& m);
 void bind_calls(pybind11::module_& m);
 void bind_machine(pybind11::module_& m);
 void bind_source_kernels(pybind11::module_& m);
+void bind_emulator(pybind11::module_& m);
 void bind_profiler(pybind11::module_& m);
 
 }  // namespace ado::bindings

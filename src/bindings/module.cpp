@@ -43,5 +43,6 @@ PYBIND11_MODULE(_core, m) {
   bind_calls(m);
   bind_machine(m);
   bind_source_kernels(m);
+  bind_emulator(m);
   bind_profiler(m);
 }

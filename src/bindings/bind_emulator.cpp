@@ -1,0 +1,128 @@
+// Python class for PTX modules on the emulator.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
+#include "emulator/emulator.hpp"
+
+namespace ado::bindings {
+namespace {
+
+namespace py = pybind11;
+using namespace emulator;
+
+using Shape = std::array<unsigned, 3>;
+// Name, array, whether its contents are defined.
+using Operands = std::vector<std::tuple<std::string, py::array, bool>>;
+
+py::dict dict_of(const AccessCounts& c) {
+  using namespace py::literals;
+  return py::dict("requests"_a = c.requests, "lanes"_a = c.lanes, "bytes"_a = c.bytes,
+                  "sectors"_a = c.sectors, "wavefronts"_a = c.wavefronts, "ideal"_a = c.ideal);
+}
+
+py::dict dict_of(const Operations& o) {
+  using namespace py::literals;
+  return py::dict("flop16"_a = o.flop16, "flop32"_a = o.flop32, "flop64"_a = o.flop64,
+                  "divide32"_a = o.divide32, "divide64"_a = o.divide64, "root32"_a = o.root32,
+                  "root64"_a = o.root64, "special32"_a = o.special32);
+}
+
+py::dict dict_of(const Result& result) {
+  using namespace py::literals;
+  const Counts& c = result.counts;
+  py::list lines;
+  for (const LineCounts& line : c.lines)
+    lines.append(py::dict("file"_a = line.at.file, "line"_a = line.at.line,
+                          "outer_file"_a = line.at.outer_file, "outer_line"_a = line.at.outer_line,
+                          "instructions"_a = line.instructions, "lanes"_a = line.lanes,
+                          "operations"_a = dict_of(line.operations),
+                          "global_loads"_a = dict_of(line.global_loads),
+                          "global_stores"_a = dict_of(line.global_stores),
+                          "shared_loads"_a = dict_of(line.shared_loads),
+                          "shared_stores"_a = dict_of(line.shared_stores)));
+  py::dict counts(
+      "blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
+      "lanes"_a = c.lanes, "branches"_a = c.branches, "divergent_branches"_a = c.divergent_branches,
+      "barriers"_a = c.barriers, "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
+      "operations"_a = dict_of(c.operations), "global_loads"_a = dict_of(c.global_loads),
+      "global_stores"_a = dict_of(c.global_stores), "global_atomics"_a = dict_of(c.global_atomics),
+      "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
+      "local"_a = dict_of(c.local), "lines"_a = lines);
+  py::object error = py::none();
+  if (const auto& e = result.error)
+    error = py::dict("kind"_a = e->kind, "text"_a = e->text(), "file"_a = e->at.file,
+                     "line"_a = e->at.line, "thread"_a = e->thread, "block"_a = e->block,
+                     "array"_a = e->array, "byte"_a = e->byte);
+  return py::dict("counts"_a = counts, "error"_a = error, "output"_a = result.output);
+}
+
+// A module with its own device memory. Arrays are device memory for the duration of a launch.
+class EmulatedModule {
+ public:
+  explicit EmulatedModule(std::string ptx) : module_(Module::load(std::move(ptx), memory_)) {}
+
+  std::vector<std::string> entries() const {
+    const auto names = module_->entries();
+    return {names.begin(), names.end()};
+  }
+  std::vector<std::pair<std::size_t, std::size_t>> parameters(const std::string& entry) const {
+    std::vector<std::pair<std::size_t, std::size_t>> layout;
+    for (const Parameter& p : module_->parameters(entry)) layout.emplace_back(p.offset, p.bytes);
+    return layout;
+  }
+  py::dict launch(const std::string& entry, const Shape& grid, const Shape& block,
+                  const py::bytes& params, const Operands& arrays, std::size_t shared_bytes,
+                  const Shape& cluster, bool checks, int threads, std::int64_t limit) {
+    for (const auto& [name, array, initialised] : arrays)
+      memory_.add(array.data(), static_cast<std::size_t>(array.nbytes()), name, initialised,
+                  array.writeable());
+    struct Removal {
+      Memory& memory;
+      const Operands& arrays;
+      ~Removal() {
+        for (const auto& operand : arrays) memory.remove(std::get<1>(operand).data());
+      }
+    } removal{memory_, arrays};
+    const auto extent = [](const Shape& s) { return Extent{s[0], s[1], s[2]}; };
+    Options options{.initcheck = checks,
+                    .shared_initcheck = checks,
+                    .racecheck = checks,
+                    .synccheck = checks,
+                    .threads = threads,
+                    .max_block_transitions = limit,
+                    .isa = {}};
+    const std::string_view bytes(params);
+    Result result;
+    without_gil([&] {
+      result = emulator::launch(*module_, entry,
+                                {extent(grid), extent(block), extent(cluster), shared_bytes},
+                                std::as_bytes(std::span(bytes)), memory_, options);
+    });
+    return dict_of(result);
+  }
+
+ private:
+  Memory memory_;
+  std::unique_ptr<Module> module_;
+};
+
+}  // namespace
+
+void bind_emulator(py::module_& m) {
+  py::class_<EmulatedModule>(m, "EmulatedModule",
+                             "Kernels in PTX, which are executed on the CPU and counted.")
+      .def(py::init<std::string>(), py::arg("ptx"))
+      .def_property_readonly("entries", &EmulatedModule::entries)
+      .def("parameters", &EmulatedModule::parameters, py::arg("entry"),
+           "Offset and size of each parameter of a kernel.")
+      .def("launch", &EmulatedModule::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
+           py::arg("params"), py::arg("arrays"), py::arg("shared_bytes") = 0,
+           py::arg("cluster") = Shape{1, 1, 1}, py::arg("checks") = true, py::arg("threads") = 1,
+           py::arg("limit") = 0,
+           "Execute a kernel. Each array is a name, an array and whether its contents are defined. "
+           "Return its counts, the first error and the output of printf.");
+}
+
+}  // namespace ado::bindings

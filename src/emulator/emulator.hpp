@@ -1,0 +1,171 @@
+// Executes CUDA kernels on the CPU, from PTX, and counts what they do.
+//
+//   Memory memory;
+//   memory.add(a.data(), bytes, "a", true);
+//   Module module = Module::load(ptx, memory);
+//   Result result = launch(module, "_Z4copyPKfPf", {.grid = {8}, .block = {256}}, params, memory,
+//   {});
+//
+// Device pointers are addresses of this process. A kernel may access only ranges that were added to
+// its Memory. Blocks are executed on the threads of the pool; warps execute in lockstep and diverge
+// until the immediate post-dominator of the branch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/isa.hpp"
+#include "core/variant.hpp"
+
+namespace ado::emulator {
+
+// A range of device memory.
+struct Allocation {
+  std::uint64_t begin = 0, end = 0;
+  std::string name;
+  bool writable = true;
+  // One byte per byte of the range: 1 if it has been written. Empty: all bytes have been.
+  std::vector<std::uint8_t> written;
+};
+
+class Memory {
+ public:
+  // `initialised`: the contents are defined. Otherwise reads before writes are errors (initcheck).
+  void add(const void* data, std::size_t bytes, std::string name, bool initialised,
+           bool writable = true);
+  void remove(const void* data);
+  // Marks bytes as written by the host.
+  void mark_written(const void* data, std::size_t bytes);
+
+  // The range that contains the address, or the nearest one before it, or nullptr.
+  Allocation* find(std::uint64_t address) const;
+
+ private:
+  std::map<std::uint64_t, std::unique_ptr<Allocation>> ranges_;  // by the first address
+};
+
+struct Options {
+  // Bounds and alignment are always checked.
+  bool initcheck = true;  // reads of uninitialised global memory, missing waits for cp.async
+  // Reads of uninitialised shared memory. Kernels that read whole vectors and ignore a part of them
+  // are also reported.
+  bool shared_initcheck = true;
+  bool racecheck = true;                   // races in shared memory
+  bool synccheck = true;                   // barriers and warp operations with missing threads
+  int threads = 0;                         // 0: as for the CPU routines
+  std::int64_t max_block_transitions = 0;  // per warp; 0: unlimited
+  std::optional<Isa> isa;  // the instruction set of the interpreter; empty: the best
+};
+
+struct LaunchShape {
+  Extent grid, block;
+  Extent cluster{1, 1, 1};
+  std::size_t dynamic_shared_bytes = 0;
+};
+
+// A position in the sources. `outer`: where the function that contains it was inlined.
+struct SourceLine {
+  std::string file, outer_file;
+  int line = 0, outer_line = 0;
+};
+
+struct Error {
+  std::string kind;     // "out of bounds", "race", ...
+  std::string message;  // a whole sentence
+  SourceLine at;
+  std::array<unsigned, 3> thread{}, block{};
+  std::string array;      // empty: no known array
+  std::int64_t byte = 0;  // within the array; may be negative or beyond its end
+  std::string text() const;
+};
+
+struct AccessCounts {
+  std::int64_t requests = 0;    // per warp
+  std::int64_t lanes = 0;       // active lanes of all requests
+  std::int64_t bytes = 0;       // of all lanes
+  std::int64_t sectors = 0;     // global memory: 32 bytes each
+  std::int64_t wavefronts = 0;  // shared memory
+  std::int64_t ideal = 0;       // sectors or wavefronts that the same bytes need at least
+  AccessCounts& operator+=(const AccessCounts& other);
+};
+
+struct Operations {
+  std::int64_t flop16 = 0, flop32 = 0, flop64 = 0;  // an FMA counts as two
+  std::int64_t divide32 = 0, divide64 = 0, root32 = 0, root64 = 0, special32 = 0;
+  Operations& operator+=(const Operations& other);
+};
+
+struct LineCounts {
+  SourceLine at;
+  std::int64_t instructions = 0;  // PTX instructions per warp; not the hardware's
+  std::int64_t lanes = 0;         // active lanes of all instructions
+  Operations operations;
+  AccessCounts global_loads, global_stores, shared_loads, shared_stores;
+};
+
+struct Counts {
+  std::int64_t blocks = 0, warps = 0;
+  std::int64_t instructions = 0, lanes = 0;  // PTX instructions per warp, and their active lanes
+  std::int64_t branches = 0, divergent_branches = 0;
+  std::int64_t barriers = 0;      // per warp
+  std::int64_t atomics = 0;       // per warp
+  std::int64_t async_copies = 0;  // per warp; their sectors are among the global loads
+  Operations operations;
+  AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores, local;
+  std::vector<LineCounts> lines;
+};
+
+struct Result {
+  Counts counts;
+  std::optional<Error> error;  // the first one
+  std::string output;          // of printf
+};
+
+struct Parameter {
+  std::size_t offset, bytes;
+};
+
+struct Text;
+struct Program;
+
+// A module's code and variables. Kernels are decoded when they are first launched.
+class Module {
+ public:
+  // Throws PtxError (ptx.hpp). The module's variables are added to the memory.
+  static std::unique_ptr<Module> load(std::string ptx, Memory& memory);
+  ~Module();
+
+  std::vector<std::string_view> entries() const;
+  // The layout of a kernel's parameters.
+  std::vector<Parameter> parameters(std::string_view entry) const;
+  // The address and size of a global or constant variable, or {nullptr, 0}.
+  std::span<std::byte> variable(std::string_view name) const;
+  // Decodes a kernel. Throws PtxError with the source line for an instruction that is not
+  // supported.
+  const Program& program(std::string_view entry, Isa isa);
+  std::size_t shared_bytes(std::string_view entry);  // static
+
+ private:
+  Module() = default;
+  std::unique_ptr<Text> text_;
+  Memory* memory_ = nullptr;
+  struct Storage;
+  std::unique_ptr<Storage> storage_;
+  friend Result launch(Module&, std::string_view, const LaunchShape&, std::span<const std::byte>,
+                       Memory&, const Options&);
+};
+
+// Executes a kernel. `params`: bytes in the layout of `parameters`.
+Result launch(Module& module, std::string_view entry, const LaunchShape& shape,
+              std::span<const std::byte> params, Memory& memory, const Options& options);
+
+}  // namespace ado::emulator

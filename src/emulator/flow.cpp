@@ -1,0 +1,318 @@
+// Control flow of a kernel: basic blocks, reconvergence, and memory for registers.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+
+#include "emulator/program.hpp"
+
+namespace ado::emulator {
+namespace {
+
+// Calls visit(operand, is_result) for all registers of an instruction.
+template <class Visit>
+void for_operands(Program& p, Inst& inst, const Visit& visit) {
+  if (inst.guard != kNone) visit(inst.guard, false);
+  if (inst.op == Op::kLoad || inst.op == Op::kStore || inst.op == Op::kAtomic ||
+      inst.op == Op::kCopyAsync) {
+    Access& access = p.accesses[inst.aux];
+    visit(access.address, false);
+    if (access.operand != kNone) visit(access.operand, false);
+    if (access.second != kNone) visit(access.second, false);
+    if (inst.op == Op::kLoad || inst.op == Op::kStore)
+      for (int i = 0; i < access.count; ++i) visit(access.data[i], inst.op == Op::kLoad);
+    if (access.result != kNone) visit(access.result, true);
+    return;
+  }
+  if (inst.op != Op::kBranch && inst.op != Op::kWaitGroup && inst.aux != kNone) {
+    Extra& extra = p.extras[inst.aux];  // results are in inst.d and extra[0]
+    for (std::size_t i = 1; i < extra.size(); ++i)
+      if (extra[i] != kNone) visit(extra[i], false);
+    if (extra[0] != kNone) visit(extra[0], true);
+  }
+  for (std::uint32_t* operand : {&inst.a, &inst.b, &inst.c})
+    if (*operand != kNone) visit(*operand, false);
+  if (inst.d != kNone) visit(inst.d, true);
+}
+
+bool ends_block(const Inst& inst) { return inst.op == Op::kBranch || inst.op == Op::kExit; }
+
+class Flow {
+ public:
+  Flow(Program& p, const std::vector<std::uint8_t>& register_bytes, const std::vector<int>& labels,
+       const std::vector<Cost>& costs)
+      : p_(p), bytes_(register_bytes), labels_(labels), costs_(costs) {}
+
+  void run() {
+    split();
+    find_reconvergence();
+    share_constants();
+    assign_costs();
+    compact();
+    find_lives();
+    assign_memory();
+  }
+
+ private:
+  void split() {
+    const int size = static_cast<int>(p_.code.size());
+    std::vector<bool> leads(size + 1, false);
+    leads[0] = true;
+    for (int i = 0; i < size; ++i) {
+      if (p_.code[i].op == Op::kBranch) leads[labels_[p_.code[i].aux]] = true;
+      if (ends_block(p_.code[i])) leads[i + 1] = true;
+    }
+    block_of_.assign(size + 1, -1);
+    for (int i = 0; i < size; ++i) {
+      if (leads[i]) {
+        if (!p_.blocks.empty()) p_.blocks.back().end = i;
+        p_.blocks.push_back({.begin = i, .end = size, .costs = {}});
+      }
+      block_of_[i] = static_cast<int>(p_.blocks.size()) - 1;
+    }
+    const int blocks = static_cast<int>(p_.blocks.size());
+    next_.resize(blocks);
+    for (int b = 0; b < blocks; ++b) {
+      Inst& last = p_.code[p_.blocks[b].end - 1];
+      if (last.op == Op::kBranch) {
+        last.aux = static_cast<std::uint32_t>(block_of_[labels_[last.aux]]);
+        next_[b].push_back(static_cast<int>(last.aux));
+        p_.blocks[b].backward = static_cast<int>(last.aux) <= b;
+      }
+      if (!ends_block(last) || last.guard != kNone) next_[b].push_back(b + 1);
+    }
+  }
+
+  // Immediate post-dominators: dominators of the reversed graph, whose root is the exit.
+  void find_reconvergence() {
+    const int blocks = static_cast<int>(p_.blocks.size()), exit = blocks;
+    std::vector<std::vector<int>> previous(blocks + 1);
+    for (int b = 0; b < blocks; ++b) {
+      for (int n : next_[b]) previous[n].push_back(b);
+      const Inst& last = p_.code[p_.blocks[b].end - 1];
+      if (last.op == Op::kExit) previous[exit].push_back(b);
+    }
+    std::vector<int> order, number(blocks + 1, -1);  // post-order from the exit
+    std::vector<std::pair<int, std::size_t>> stack{{exit, 0}};
+    std::vector<bool> seen(blocks + 1, false);
+    seen[exit] = true;
+    while (!stack.empty()) {
+      auto& [node, at] = stack.back();
+      if (at < previous[node].size()) {
+        const int n = previous[node][at++];
+        if (!seen[n]) seen[n] = true, stack.emplace_back(n, 0);
+      } else {
+        number[node] = static_cast<int>(order.size());
+        order.push_back(node);
+        stack.pop_back();
+      }
+    }
+    std::vector<int> dominator(blocks + 1, -1);
+    dominator[exit] = exit;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto node = order.rbegin(); node != order.rend(); ++node) {
+        if (*node == exit) continue;
+        int common = -1;
+        std::vector<int> successors = next_[*node];
+        if (p_.code[p_.blocks[*node].end - 1].op == Op::kExit) successors.push_back(exit);
+        for (int n : successors) {
+          if (dominator[n] < 0) continue;
+          if (common < 0) {
+            common = n;
+            continue;
+          }
+          int a = n, b = common;
+          while (a != b) {
+            while (number[a] < number[b]) a = dominator[a];
+            while (number[b] < number[a]) b = dominator[b];
+          }
+          common = a;
+        }
+        if (common != dominator[*node]) dominator[*node] = common, changed = true;
+      }
+    }
+    for (int b = 0; b < blocks; ++b)
+      p_.blocks[b].reconverges = dominator[b] == exit ? -1 : dominator[b];
+  }
+
+  // A register whose only definition is a copy of a constant or of a thread's coordinate is
+  // replaced.
+  void share_constants() {
+    std::vector<int> definitions(bytes_.size(), 0);
+    std::vector<std::uint32_t> alias(bytes_.size(), kNone);
+    for (Inst& inst : p_.code)
+      for_operands(p_, inst, [&](std::uint32_t& r, bool result) {
+        if (result && !(r & kConstantBit)) ++definitions[r];
+      });
+    for (Inst& inst : p_.code) {
+      const bool copies = inst.op == Op::kAlu && inst.mode == 1 && inst.guard == kNone;
+      if (!copies || definitions[inst.d] != 1) continue;
+      const bool immutable = (inst.a & kConstantBit) || inst.a < p_.thread_registers.size();
+      if (!immutable) continue;
+      alias[inst.d] = inst.a;
+      inst = Inst{};
+    }
+    for (Inst& inst : p_.code)
+      for_operands(p_, inst, [&](std::uint32_t& r, bool) {
+        if (!(r & kConstantBit) && alias[r] != kNone) r = alias[r];
+      });
+  }
+
+  void assign_costs() {
+    for (const Cost& cost : costs_) {
+      Block& block = p_.blocks[block_of_[cost.position]];
+      ++block.instructions;
+      auto at = std::find_if(block.costs.begin(), block.costs.end(),
+                             [&](const LineCost& c) { return c.line == cost.line; });
+      if (at == block.costs.end()) at = block.costs.insert(at, {.line = cost.line});
+      ++at->instructions;
+      if (cost.counted != Counted::kNothing)
+        at->operations[static_cast<int>(cost.counted)] += cost.amount;
+    }
+  }
+
+  // Removes instructions that do nothing.
+  void compact() {
+    std::size_t to = 0;
+    for (Block& block : p_.blocks) {
+      const int begin = block.begin, end = block.end;
+      block.begin = static_cast<int>(to);
+      for (int i = begin; i < end; ++i) {
+        if (p_.code[i].op == Op::kNop) continue;
+        p_.line_of_code[to] = p_.line_of_code[i];
+        p_.code[to++] = p_.code[i];
+      }
+      block.end = static_cast<int>(to);
+    }
+    p_.code.resize(to);
+    p_.line_of_code.resize(to);
+  }
+
+  using Bits = std::vector<std::uint64_t>;
+  static bool has(const Bits& set, std::uint32_t r) { return (set[r / 64] >> (r % 64)) & 1; }
+  static void put(Bits& set, std::uint32_t r) { set[r / 64] |= std::uint64_t{1} << (r % 64); }
+
+  // The first and last position at which a register holds a value. A use is at 2 i, a result at
+  // 2 i + 1. Only element-wise instructions may write a register that they read.
+  void find_lives() {
+    const std::size_t words = (bytes_.size() + 63) / 64, blocks = p_.blocks.size();
+    std::vector<Bits> used(blocks, Bits(words)), defined(blocks, Bits(words)),
+        in(blocks, Bits(words));
+    begin_.assign(bytes_.size(), -1);
+    end_.assign(bytes_.size(), -1);
+    const auto extend = [&](std::uint32_t r, int position) {
+      if (begin_[r] < 0 || position < begin_[r]) begin_[r] = position;
+      end_[r] = std::max(end_[r], position);
+    };
+    for (std::size_t b = 0; b < blocks; ++b)
+      for (int i = p_.blocks[b].begin; i < p_.blocks[b].end; ++i) {
+        Inst& inst = p_.code[i];
+        const bool alu = inst.op == Op::kAlu;
+        for_operands(p_, inst, [&](std::uint32_t& r, bool result) {
+          if (r & kConstantBit) return;
+          if (!result || inst.guard != kNone) {
+            if (!has(defined[b], r)) put(used[b], r);
+          }
+          extend(r, 2 * i + (result || !alu ? 1 : 0));
+        });
+        if (inst.guard == kNone)
+          for_operands(p_, inst, [&](std::uint32_t& r, bool result) {
+            if (result && !(r & kConstantBit)) put(defined[b], r);
+          });
+      }
+    Bits out(words);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t b = blocks; b-- > 0;) {
+        std::fill(out.begin(), out.end(), 0);
+        for (int n : next_[b])
+          for (std::size_t w = 0; w < words; ++w) out[w] |= in[n][w];
+        for (std::size_t w = 0; w < words; ++w) {
+          const std::uint64_t live = used[b][w] | (out[w] & ~defined[b][w]);
+          if (live != in[b][w]) in[b][w] = live, changed = true;
+        }
+      }
+    }
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const auto extend_all = [&](const Bits& set, int position) {
+        for (std::size_t w = 0; w < words; ++w)
+          for (std::uint64_t left = set[w]; left != 0; left &= left - 1)
+            extend(static_cast<std::uint32_t>(64 * w + __builtin_ctzll(left)), position);
+      };
+      extend_all(in[b], 2 * p_.blocks[b].begin);
+      for (int n : next_[b])
+        extend_all(in[n], std::max(2 * p_.blocks[b].begin, 2 * p_.blocks[b].end - 1));
+    }
+  }
+
+  void assign_memory() {
+    std::vector<std::uint32_t> offset(bytes_.size(), kNone);
+    std::uint32_t size = 0;
+    const auto lane_bytes = [](std::uint8_t bytes) -> std::uint32_t {
+      return bytes == 1 ? 4 : bytes * kLanes;
+    };
+    for (std::size_t r = 0; r < p_.thread_registers.size(); ++r) {
+      offset[r] = size;
+      p_.thread_registers[r].offset = size;
+      size += 4 * kLanes;
+    }
+    // Predicates come first in memory, in a range of their own, so that vectors stay aligned.
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t r = static_cast<std::uint32_t>(p_.thread_registers.size());
+         r < bytes_.size(); ++r)
+      if (begin_[r] >= 0) order.push_back(r);
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return begin_[a] < begin_[b]; });
+    for (const bool predicates : {true, false}) {
+      using Ending = std::pair<int, std::uint32_t>;
+      std::priority_queue<Ending, std::vector<Ending>, std::greater<>> active;
+      std::map<std::uint32_t, std::vector<std::uint32_t>> free;  // by size
+      for (const std::uint32_t r : order) {
+        if ((bytes_[r] == 1) != predicates) continue;
+        while (!active.empty() && active.top().first < begin_[r]) {
+          const std::uint32_t ended = active.top().second;
+          free[lane_bytes(bytes_[ended])].push_back(offset[ended]);
+          active.pop();
+        }
+        const std::uint32_t needed = lane_bytes(bytes_[r]);
+        if (auto& list = free[needed]; !list.empty()) {
+          offset[r] = list.back();
+          list.pop_back();
+        } else {
+          offset[r] = size;
+          size += needed;
+        }
+        active.emplace(end_[r], r);
+      }
+      size = (size + 63) / 64 * 64;
+    }
+    p_.register_bytes = std::max(size, 64u);
+    std::uint32_t constants = 0;
+    for (Constant& constant : p_.constants) {
+      constant.offset = constants;
+      constants += (lane_bytes(constant.bytes) + 63) / 64 * 64;
+    }
+    p_.constant_bytes = std::max(constants, 64u);
+    const auto place = [&](std::uint32_t& r) {
+      r = r & kConstantBit ? p_.constants[r & ~kConstantBit].offset | kInConstants : offset[r];
+    };
+    for (Inst& inst : p_.code) for_operands(p_, inst, [&](std::uint32_t& r, bool) { place(r); });
+  }
+
+  Program& p_;
+  const std::vector<std::uint8_t>& bytes_;
+  const std::vector<int>& labels_;
+  const std::vector<Cost>& costs_;
+  std::vector<int> block_of_;
+  std::vector<std::vector<int>> next_;
+  std::vector<int> begin_, end_;
+};
+
+}  // namespace
+
+void finish_program(Program& program, const std::vector<std::uint8_t>& register_bytes,
+                    const std::vector<int>& label_positions, const std::vector<Cost>& costs) {
+  Flow(program, register_bytes, label_positions, costs).run();
+}
+
+}  // namespace ado::emulator

@@ -1,0 +1,223 @@
+// Executes the instructions of one warp.
+//
+// At a divergent branch the warp executes one side, then the other one. Both end at the branch's
+// immediate post-dominator, where the remaining lanes continue together. The stack holds what is
+// left to execute.
+#include <bit>
+
+#include "emulator/state.hpp"
+
+namespace ado::emulator {
+namespace {
+
+// A warp that polls memory this often gives way to the others.
+constexpr int kPollsBeforeYield = 64;
+
+// Takes the next path from the stack. Returns false if there is none: all lanes have ended.
+bool next_path(Warp& warp) {
+  while (!warp.stack.empty()) {
+    const StackEntry entry = warp.stack.back();
+    warp.stack.pop_back();
+    warp.mask = entry.mask & warp.alive;
+    if (warp.mask == 0) continue;
+    warp.reconverges = entry.reconverges;
+    warp.block = entry.next;
+    return true;
+  }
+  return false;
+}
+
+// Moves to the block `next`, where the path may end.
+bool enter(Warp& warp, int next) {
+  warp.block = next;
+  while (warp.block == warp.reconverges)
+    if (!next_path(warp)) return false;
+  return true;
+}
+
+bool end_warp(Worker& worker, Warp& warp) {
+  // A copy that nothing waited for is complete when the thread ends.
+  const bool fine = warp.copies.empty() || wait_copies(worker, warp, kAllLanes, kNone);
+  warp.state = WarpState::kDone;
+  ++warp.home->done;
+  ++worker.changes;
+  return fine;
+}
+
+bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, std::uint32_t mask) {
+  ++worker.barriers;
+  if (worker.launch.options.synccheck && mask != warp.alive)
+    return report(
+        worker, warp, line, std::countr_zero(warp.alive & ~mask), "divergent barrier",
+        "barrier in divergent code: this thread does not take part with the others of its warp");
+  BlockState& block = *warp.home;
+  const int index = static_cast<int>(*reinterpret_cast<const std::uint32_t*>(warp.at(inst.a)) & 15);
+  Barrier& barrier = block.barriers[index];
+  const auto mode = static_cast<BarrierMode>(inst.mode);
+  if (inst.b != kNone) {
+    const std::uint32_t threads = *reinterpret_cast<const std::uint32_t*>(warp.at(inst.b));
+    if (threads % kLanes != 0)
+      return report(worker, warp, line, std::countr_zero(mask), "invalid barrier",
+                    "the number of threads of a barrier must be a multiple of 32");
+    barrier.expected = static_cast<int>(threads / kLanes);
+  } else {
+    barrier.expected = 0;  // all warps that have not ended
+  }
+  if (inst.c != kNone) {
+    const std::uint32_t yes = warp.predicate(inst.c) & mask;
+    barrier.population += static_cast<std::uint32_t>(std::popcount(yes));
+    barrier.all = barrier.all && yes == mask;
+    barrier.any = barrier.any || yes != 0;
+  }
+  ++barrier.arrived;
+  ++worker.changes;
+  warp.barrier = index;
+  warp.state = mode == BarrierMode::kArrive ? WarpState::kReady : WarpState::kBarrier;
+  return true;
+}
+
+}  // namespace
+
+bool run_warp(Worker& worker, Warp& warp) {
+  const Program& p = worker.program;
+  const Inst* const code = p.code.data();
+  const LaneFunctions& functions = worker.launch.functions;
+  warp.yielded = false;
+  for (;;) {
+    const Block& block = p.blocks[warp.block];
+    if (!warp.resumes) {
+      BlockCounts& counts = worker.blocks[warp.block];
+      ++counts.executions;
+      counts.lanes += std::popcount(warp.mask);
+      worker.executed += block.instructions;
+      warp.pc = block.begin;
+    }
+    warp.resumes = false;
+    const std::uint32_t mask = warp.mask;
+    // Lanes that have ended may be overwritten.
+    const bool full = (mask | ~warp.alive) == kAllLanes;
+    const Inst* inst = code + warp.pc;
+    const Inst* const end = code + block.end;
+    int next = warp.block + 1;
+    for (; inst != end; ++inst) {
+      if (inst->op == Op::kAlu && inst->guard == kNone) {
+        const std::uint8_t* const a = warp.at(inst->a);
+        const std::uint8_t* const b = inst->b == kNone ? nullptr : warp.at(inst->b);
+        const std::uint8_t* const c = inst->c == kNone ? nullptr : warp.at(inst->c);
+        if (full) {
+          inst->alu(warp.at(inst->d), a, b, c);
+        } else {
+          inst->alu(worker.scratch, a, b, c);
+          functions.blend(warp.at(inst->d), worker.scratch, mask, inst->bytes);
+        }
+        continue;
+      }
+      std::uint32_t active = mask;
+      if (inst->guard != kNone) {
+        const std::uint32_t predicate = warp.predicate(inst->guard);
+        active &= inst->guard_negated ? ~predicate : predicate;
+        if (active == 0) continue;
+      }
+      const int position = static_cast<int>(inst - code);
+      switch (inst->op) {
+        case Op::kAlu:
+          inst->alu(worker.scratch, warp.at(inst->a), inst->b == kNone ? nullptr : warp.at(inst->b),
+                    inst->c == kNone ? nullptr : warp.at(inst->c));
+          functions.blend(warp.at(inst->d), worker.scratch, active, inst->bytes);
+          break;
+        case Op::kLoad:
+        case Op::kStore:
+          if (!load_or_store(worker, warp, *inst, active)) return false;
+          break;
+        case Op::kBranch: {
+          ++worker.branches;
+          const int target = static_cast<int>(inst->aux);
+          if (active == mask) {
+            next = target;
+            break;
+          }
+          ++worker.divergent;
+          const int join = block.reconverges;
+          // What follows the join, then the lanes that do not branch; the others go first.
+          if (warp.reconverges != join || join < 0)
+            warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : mask});
+          if (next != join) warp.stack.push_back({join, next, mask & ~active});
+          warp.mask = active;
+          warp.reconverges = join;
+          next = target;
+          break;
+        }
+        case Op::kExit:
+          warp.alive &= ~active;
+          warp.mask &= ~active;
+          if (warp.mask == 0) {
+            if (!next_path(warp)) return end_warp(worker, warp);
+            next = warp.block;
+          }
+          break;
+        case Op::kAtomic:
+          if (!atomic(worker, warp, *inst, active)) return false;
+          break;
+        case Op::kCopyAsync:
+          if (!copy_async(worker, warp, *inst, active)) return false;
+          break;
+        case Op::kCommitGroup:
+          for (std::uint32_t left = active; left != 0; left &= left - 1)
+            ++warp.commits[std::countr_zero(left)];
+          break;
+        case Op::kWaitGroup:
+          if (!warp.copies.empty() && !wait_copies(worker, warp, active, inst->aux)) return false;
+          break;
+        case Op::kBarrier:
+          if (!arrive_at_barrier(worker, warp, *inst, p.line_of_code[position], active))
+            return false;
+          warp.pc = position + 1;
+          if (warp.state == WarpState::kReady) break;
+          warp.resumes = true;
+          return true;
+        case Op::kClusterArrive:
+          if (warp.arrived)
+            return report(worker, warp, p.line_of_code[position], std::countr_zero(active),
+                          "invalid barrier", "barrier.cluster.arrive without wait");
+          warp.arrived = true;
+          warp.phase = warp.home->cluster->phase;
+          ++warp.home->cluster->arrived;
+          ++worker.changes;
+          complete_cluster_barrier(*warp.home->cluster);
+          break;
+        case Op::kClusterWait:
+          if (!warp.arrived)
+            return report(worker, warp, p.line_of_code[position], std::countr_zero(active),
+                          "invalid barrier", "barrier.cluster.wait without arrive");
+          warp.arrived = false;
+          if (warp.phase != warp.home->cluster->phase) break;
+          warp.state = WarpState::kCluster;
+          warp.pc = position + 1;
+          warp.resumes = true;
+          return true;
+        case Op::kPause:
+          warp.strong = kPollsBeforeYield;
+          break;
+        default:
+          if (!warp_operation(worker, warp, *inst, p.line_of_code[position], active)) return false;
+      }
+    }
+    ++warp.transitions;
+    if (!enter(warp, next)) return end_warp(worker, warp);
+    if (block.backward) {
+      if (worker.launch.failed.load(std::memory_order_relaxed)) return false;
+      const std::int64_t limit = worker.launch.options.max_block_transitions;
+      if (limit != 0 && warp.transitions > limit)
+        return report(worker, warp, block.end > block.begin ? p.line_of_code[block.end - 1] : 0,
+                      std::countr_zero(warp.mask), "endless loop",
+                      "the warp executed more basic blocks than the limit");
+      if (warp.strong >= kPollsBeforeYield) {
+        warp.strong = 0;
+        warp.yielded = true;
+        return true;
+      }
+    }
+  }
+}
+
+}  // namespace ado::emulator

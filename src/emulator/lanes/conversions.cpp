@@ -1,0 +1,222 @@
+// cvt: conversions between types. 8-bit integers are held in 16-bit registers.
+#include "emulator/lanes/half.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+template <class T>
+using Stored = std::conditional_t<sizeof(T) == 1, std::conditional_t<(T(-1) < T(0)), s16, u16>, T>;
+
+template <class D, class S>
+void integer(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<Stored<D>*>(d);
+  const auto* x = static_cast<const Stored<S>*>(a);
+  ADO_LANES out[i] = static_cast<Stored<D>>(static_cast<D>(static_cast<S>(x[i])));
+}
+template <class T>
+constexpr T kLowest = (T(-1) < T(0)) ? static_cast<T>(u64{1} << (8 * sizeof(T) - 1)) : T(0);
+template <class T>
+constexpr T kHighest = static_cast<T>(~kLowest<T>);
+
+// cvt.sat between integers: values outside the result's range are clamped.
+template <class D, class S>
+void saturated(void* d, const void* a, const void*, const void*) {
+  using Wide = __int128;
+  auto* out = static_cast<Stored<D>*>(d);
+  const auto* x = static_cast<const Stored<S>*>(a);
+  for (int i = 0; i < kLanes; ++i) {
+    const Wide value = static_cast<S>(x[i]);
+    out[i] = value < Wide{kLowest<D>}    ? kLowest<D>
+             : value > Wide{kHighest<D>} ? kHighest<D>
+                                         : static_cast<D>(value);
+  }
+}
+template <class D, class S>
+void to_float(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<D*>(d);
+  const auto* x = static_cast<const Stored<S>*>(a);
+  ADO_LANES out[i] = static_cast<D>(static_cast<S>(x[i]));
+}
+
+enum class Mode : u8 { kNearest, kZero, kDown, kUp };
+template <Mode kMode>
+ADO_INLINE f64 integral(f64 x) {
+  if constexpr (kMode == Mode::kNearest) return __builtin_rint(x);
+  if constexpr (kMode == Mode::kZero) return __builtin_trunc(x);
+  if constexpr (kMode == Mode::kDown) return __builtin_floor(x);
+  return __builtin_ceil(x);
+}
+template <Mode kMode>
+ADO_INLINE f32 integral(f32 x) {
+  if constexpr (kMode == Mode::kNearest) return __builtin_rintf(x);
+  if constexpr (kMode == Mode::kZero) return __builtin_truncf(x);
+  if constexpr (kMode == Mode::kDown) return __builtin_floorf(x);
+  return __builtin_ceilf(x);
+}
+// NaN becomes 0, or 1 << 63 for 64-bit results of float64; other values are clamped.
+template <class D, class S, Mode kMode>
+void to_integer(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<Stored<D>*>(d);
+  const auto* x = static_cast<const S*>(a);
+  constexpr f64 kEnd = 2.0 * static_cast<f64>(u64{1} << (8 * sizeof(D) - 1 - (D(-1) < D(0))));
+  constexpr f64 kBegin = static_cast<f64>(kLowest<D>);
+  constexpr D kOfNan = sizeof(D) == 8 && sizeof(S) == 8 ? static_cast<D>(u64{1} << 63) : D(0);
+  for (int i = 0; i < kLanes; ++i) {
+    const f64 value = integral<kMode>(x[i]);
+    out[i] = value != value   ? kOfNan
+             : value < kBegin ? kLowest<D>
+             : value >= kEnd  ? kHighest<D>
+                              : static_cast<D>(value);
+  }
+}
+template <class T, Mode kMode>
+void to_integral(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<T*>(d);
+  const auto* x = static_cast<const T*>(a);
+  ADO_LANES out[i] = integral<kMode>(x[i]);
+}
+// float64 to float32 with a direction.
+template <Mode kMode>
+ADO_INLINE f32 directed(f64 x) {
+  const f32 near = static_cast<f32>(x);
+  const f64 error = x - near;
+  const bool up = kMode == Mode::kUp     ? error > 0
+                  : kMode == Mode::kZero ? x < 0 && error > 0
+                                         : false;
+  const bool down = kMode == Mode::kDown   ? error < 0
+                    : kMode == Mode::kZero ? x > 0 && error < 0
+                                           : false;
+  return up     ? __builtin_nextafterf(near, __builtin_inff())
+         : down ? __builtin_nextafterf(near, -__builtin_inff())
+                : near;
+}
+template <Mode kMode>
+void narrowed(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<f32*>(d);
+  const auto* x = static_cast<const f64*>(a);
+  for (int i = 0; i < kLanes; ++i) out[i] = directed<kMode>(x[i]);
+}
+
+template <class Format>
+void from_half(void* d, const void* a, const void*, const void*) {
+  widen_all<Format>(static_cast<f32*>(d), static_cast<const u16*>(a), kLanes);
+}
+template <class Format, Round kRound, bool kRelu = false>
+void to_half(void* d, const void* a, const void*, const void*) {
+  f32 x[kLanes];
+  __builtin_memcpy(x, a, sizeof x);
+  if (kRelu)
+    for (f32& value : x) value = value < 0 ? 0 : value;
+  narrow_all<Format, kRound>(static_cast<u16*>(d), x, kLanes);
+}
+// The first operand becomes the upper half.
+template <class Format, Round kRound>
+void to_pair(void* d, const void* a, const void* b, const void*) {
+  u16 high[kLanes], low[kLanes];
+  narrow_all<Format, kRound>(high, static_cast<const f32*>(a), kLanes);
+  narrow_all<Format, kRound>(low, static_cast<const f32*>(b), kLanes);
+  auto* out = static_cast<u32*>(d);
+  ADO_LANES out[i] = low[i] | u32{high[i]} << 16;
+}
+template <class S>
+void half_from(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<u16*>(d);
+  const auto* x = static_cast<const Stored<S>*>(a);
+  for (int i = 0; i < kLanes; ++i)
+    out[i] = Half::narrow<Round::kNearest>(odd_of(static_cast<f64>(static_cast<S>(x[i]))));
+}
+template <class D, Mode kMode>
+void half_to_integer(void* d, const void* a, const void* b, const void* c) {
+  f32 x[kLanes];
+  widen_all<Half>(x, static_cast<const u16*>(a), kLanes);
+  to_integer<D, f32, kMode>(d, x, b, c);
+}
+template <Mode kMode>
+void half_to_integral(void* d, const void* a, const void*, const void*) {
+  f32 x[kLanes];
+  widen_all<Half>(x, static_cast<const u16*>(a), kLanes);
+  for (f32& value : x) value = integral<kMode>(value);
+  narrow_all<Half, Round::kNearest>(static_cast<u16*>(d), x, kLanes);
+}
+void half_to_double(void* d, const void* a, const void*, const void*) {
+  f32 x[kLanes];
+  widen_all<Half>(x, static_cast<const u16*>(a), kLanes);
+  for (int i = 0; i < kLanes; ++i) static_cast<f64*>(d)[i] = x[i];
+}
+
+#define N(T) static_cast<std::uint8_t>(sizeof(Stored<T>))
+#define FROM_INTEGER(S)                                        \
+  {"cvt.u8." #S, integer<u8, S>, {2, N(S), 0, 0}},             \
+      {"cvt.s8." #S, integer<s8, S>, {2, N(S), 0, 0}},         \
+      {"cvt.u16." #S, integer<u16, S>, {2, N(S), 0, 0}},       \
+      {"cvt.s16." #S, integer<s16, S>, {2, N(S), 0, 0}},       \
+      {"cvt.u32." #S, integer<u32, S>, {4, N(S), 0, 0}},       \
+      {"cvt.s32." #S, integer<s32, S>, {4, N(S), 0, 0}},       \
+      {"cvt.u64." #S, integer<u64, S>, {8, N(S), 0, 0}},       \
+      {"cvt.s64." #S, integer<s64, S>, {8, N(S), 0, 0}},       \
+      {"cvt.sat.u8." #S, saturated<u8, S>, {2, N(S), 0, 0}},   \
+      {"cvt.sat.s8." #S, saturated<s8, S>, {2, N(S), 0, 0}},   \
+      {"cvt.sat.u16." #S, saturated<u16, S>, {2, N(S), 0, 0}}, \
+      {"cvt.sat.s16." #S, saturated<s16, S>, {2, N(S), 0, 0}}, \
+      {"cvt.sat.u32." #S, saturated<u32, S>, {4, N(S), 0, 0}}, \
+      {"cvt.sat.s32." #S, saturated<s32, S>, {4, N(S), 0, 0}}, \
+      {"cvt.sat.u64." #S, saturated<u64, S>, {8, N(S), 0, 0}}, \
+      {"cvt.sat.s64." #S, saturated<s64, S>, {8, N(S), 0, 0}}, \
+      {"cvt.rn.f32." #S, to_float<f32, S>, {4, N(S), 0, 0}},   \
+      {"cvt.rn.f64." #S, to_float<f64, S>, {8, N(S), 0, 0}}, { \
+    "cvt.rn.f16." #S, half_from<S>, { 2, N(S), 0, 0 }          \
+  }
+#define TO_INTEGER(M, kMode, D)                                               \
+  {"cvt." M "." #D ".f32", to_integer<D, f32, kMode>, {N(D), 4, 0, 0}},       \
+      {"cvt." M "." #D ".f64", to_integer<D, f64, kMode>, {N(D), 8, 0, 0}}, { \
+    "cvt." M "." #D ".f16", half_to_integer<D, kMode>, { N(D), 2, 0, 0 }      \
+  }
+#define TO_INTEGERS(M, kMode)                                                          \
+  TO_INTEGER(M, kMode, u8), TO_INTEGER(M, kMode, s8), TO_INTEGER(M, kMode, u16),       \
+      TO_INTEGER(M, kMode, s16), TO_INTEGER(M, kMode, u32), TO_INTEGER(M, kMode, s32), \
+      TO_INTEGER(M, kMode, u64), TO_INTEGER(M, kMode, s64),                            \
+      {"cvt." M ".f32.f32", to_integral<f32, kMode>, {4, 4, 0, 0}},                    \
+      {"cvt." M ".f64.f64", to_integral<f64, kMode>, {8, 8, 0, 0}}, {                  \
+    "cvt." M ".f16.f16", half_to_integral<kMode>, { 2, 2, 0, 0 }                       \
+  }
+
+constexpr AluEntry kEntries[] = {
+    FROM_INTEGER(u8),
+    FROM_INTEGER(s8),
+    FROM_INTEGER(u16),
+    FROM_INTEGER(s16),
+    FROM_INTEGER(u32),
+    FROM_INTEGER(s32),
+    FROM_INTEGER(u64),
+    FROM_INTEGER(s64),
+    TO_INTEGERS("rni", Mode::kNearest),
+    TO_INTEGERS("rzi", Mode::kZero),
+    TO_INTEGERS("rmi", Mode::kDown),
+    TO_INTEGERS("rpi", Mode::kUp),
+    {"cvt.f64.f32", to_float<f64, f32>, {8, 4, 0, 0}},
+    {"cvt.rn.f32.f64", to_float<f32, f64>, {4, 8, 0, 0}},
+    {"cvt.rz.f32.f64", narrowed<Mode::kZero>, {4, 8, 0, 0}},
+    {"cvt.rm.f32.f64", narrowed<Mode::kDown>, {4, 8, 0, 0}},
+    {"cvt.rp.f32.f64", narrowed<Mode::kUp>, {4, 8, 0, 0}},
+    {"cvt.f32.f32", to_float<f32, f32>, {4, 4, 0, 0}},
+    {"cvt.f64.f64", to_float<f64, f64>, {8, 8, 0, 0}},
+    {"cvt.f32.f16", from_half<Half>, {4, 2, 0, 0}},
+    {"cvt.f32.bf16", from_half<Brain>, {4, 2, 0, 0}},
+    {"cvt.f64.f16", half_to_double, {8, 2, 0, 0}},
+    {"cvt.rn.f16.f32", to_half<Half, Round::kNearest>, {2, 4, 0, 0}},
+    {"cvt.rz.f16.f32", to_half<Half, Round::kZero>, {2, 4, 0, 0}},
+    {"cvt.rn.bf16.f32", to_half<Brain, Round::kNearest>, {2, 4, 0, 0}},
+    {"cvt.rz.bf16.f32", to_half<Brain, Round::kZero>, {2, 4, 0, 0}},
+    {"cvt.rn.relu.f16.f32", to_half<Half, Round::kNearest, true>, {2, 4, 0, 0}},
+    {"cvt.rn.f16.f64", half_from<f64>, {2, 8, 0, 0}},
+    {"cvt.rn.f16x2.f32", to_pair<Half, Round::kNearest>, {4, 4, 4, 0}},
+    {"cvt.rz.f16x2.f32", to_pair<Half, Round::kZero>, {4, 4, 4, 0}},
+    {"cvt.rn.bf16x2.f32", to_pair<Brain, Round::kNearest>, {4, 4, 4, 0}},
+    {"cvt.rz.bf16x2.f32", to_pair<Brain, Round::kZero>, {4, 4, 4, 0}},
+};
+
+}  // namespace
+
+AluTable conversion_entries() { return {kEntries, sizeof kEntries / sizeof kEntries[0]}; }
+
+}  // namespace ado::ADO_ISA

@@ -1,0 +1,100 @@
+// Conversion between float32 and the 16-bit formats.
+#pragma once
+
+#include "emulator/lanes/lanes.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+enum class Round : u8 { kNearest, kZero };
+
+ADO_INLINE u32 bits32(f32 x) { return __builtin_bit_cast(u32, x); }
+ADO_INLINE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
+
+// The float nearest to x whose last bit is 1 unless it is exact ("round to odd"). Rounding it once
+// more to at most 22 bits gives the correctly rounded result.
+ADO_INLINE f32 odd_of(f64 x) {
+  const f32 rounded = static_cast<f32>(x);
+  const f64 error = x - static_cast<f64>(rounded);
+  if (!(error != 0) || (bits32(rounded) & 1) || rounded - rounded != 0) return rounded;
+  return float_of(bits32(rounded) + ((error > 0) == (rounded > 0) ? 1 : -1));
+}
+// a * b + c for 16-bit a, b and c: the product is exact in float32, the sum is rounded to odd.
+ADO_INLINE f32 odd_fma(f32 a, f32 b, f32 c) {
+  const f32 product = a * b, sum = product + c, part = sum - product;
+  const f32 error = (product - (sum - part)) + (c - part);
+  const bool exact = !(error != 0) || (bits32(sum) & 1) || sum - sum != 0;
+  return exact ? sum : float_of(bits32(sum) + ((error > 0) == (sum > 0) ? 1 : -1));
+}
+
+struct Half {
+  static constexpr u16 kNan = 0x7fff;
+  static ADO_INLINE f32 widen(u16 h) {
+    const u32 sign = u32(h & 0x8000) << 16, rest = h & 0x7fff;
+    const f32 normal = float_of((rest << 13) + 0x38000000u);
+    const f32 small = static_cast<f32>(static_cast<s32>(rest)) * 0x1p-24f;
+    const u32 value =
+        rest >= 0x7c00 ? (rest << 13) | 0x7f800000u : bits32(rest < 0x400 ? small : normal);
+    return float_of(value | sign);
+  }
+  template <Round kRound>
+  static ADO_INLINE u16 narrow(f32 x) {
+    const u32 sign = (bits32(x) >> 16) & 0x8000, rest = bits32(x) & 0x7fffffff;
+    if (rest > 0x7f800000u) return kNan;
+    u32 out;
+    if (rest < 0x38800000u) {  // subnormal: the addition rounds at the right bit
+      const f32 shifted = float_of(rest) + 0.5f;
+      out = bits32(shifted) - bits32(0.5f);
+      if (kRound == Round::kZero && shifted - 0.5f > float_of(rest)) --out;
+    } else {
+      const u32 odd = (rest >> 13) & 1;
+      out = (rest - 0x38000000u + (kRound == Round::kNearest ? 0xfff + odd : 0)) >> 13;
+    }
+    const u32 limit = kRound == Round::kZero && rest != 0x7f800000u ? 0x7bff : 0x7c00;
+    return static_cast<u16>(sign | (out > limit ? limit : out));
+  }
+};
+
+struct Brain {
+  static constexpr u16 kNan = 0x7fff;
+  static ADO_INLINE f32 widen(u16 h) { return float_of(u32{h} << 16); }
+  template <Round kRound>
+  static ADO_INLINE u16 narrow(f32 x) {
+    const u32 b = bits32(x);
+    if (x != x) return kNan;
+    return static_cast<u16>((b + (kRound == Round::kNearest ? 0x7fff + ((b >> 16) & 1) : 0)) >> 16);
+  }
+};
+
+// All elements of registers, with the processor's instructions for float16 where it has them.
+template <class Format>
+ADO_INLINE void widen_all(f32* out, const u16* in, int count) {
+#if defined(__F16C__)
+  if constexpr (std::is_same_v<Format, Half>) {
+    for (int i = 0; i < count; i += 8)
+      _mm256_storeu_ps(out + i,
+                       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
+    return;
+  }
+#endif
+  for (int i = 0; i < count; ++i) out[i] = Format::widen(in[i]);
+}
+template <class Format, Round kRound>
+ADO_INLINE void narrow_all(u16* out, const f32* in, int count) {
+#if defined(__F16C__)
+  if constexpr (std::is_same_v<Format, Half>) {
+    constexpr int kMode =
+        (kRound == Round::kNearest ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO) |
+        _MM_FROUND_NO_EXC;
+    for (int i = 0; i < count; i += 8)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(in + i), kMode));
+    for (int i = 0; i < count; ++i) out[i] = in[i] != in[i] ? Half::kNan : out[i];
+    return;
+  }
+#endif
+  for (int i = 0; i < count; ++i) out[i] = Format::template narrow<kRound>(in[i]);
+}
+
+}  // namespace
+}  // namespace ado::ADO_ISA

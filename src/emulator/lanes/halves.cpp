@@ -1,0 +1,97 @@
+// float16 and bfloat16 instructions. The elements of f16x2 registers are handled like 64 lanes.
+#include "emulator/lanes/half.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+ADO_INLINE f32 smaller(f32 a, f32 b) {
+  return b != b || a < b || (a == b && bits32(a) > bits32(b)) ? a : b;
+}
+ADO_INLINE f32 larger(f32 a, f32 b) {
+  return b != b || a > b || (a == b && bits32(a) < bits32(b)) ? a : b;
+}
+
+// Sums and products of 16-bit numbers, rounded to float32 and then to 16 bits, are correctly
+// rounded, because float32 has more than twice as many bits.
+template <class Format, int kCount, auto kF>
+void op2(void* d, const void* a, const void* b, const void*) {
+  f32 x[kCount], y[kCount];
+  widen_all<Format>(x, static_cast<const u16*>(a), kCount);
+  widen_all<Format>(y, static_cast<const u16*>(b), kCount);
+  for (int i = 0; i < kCount; ++i) x[i] = kF(x[i], y[i]);
+  narrow_all<Format, Round::kNearest>(static_cast<u16*>(d), x, kCount);
+}
+template <class Format, int kCount, bool kRelu>
+void fma(void* d, const void* a, const void* b, const void* c) {
+  f32 x[kCount], y[kCount], z[kCount];
+  widen_all<Format>(x, static_cast<const u16*>(a), kCount);
+  widen_all<Format>(y, static_cast<const u16*>(b), kCount);
+  widen_all<Format>(z, static_cast<const u16*>(c), kCount);
+  for (int i = 0; i < kCount; ++i) {
+    x[i] = odd_fma(x[i], y[i], z[i]);
+    if (kRelu && x[i] < 0) x[i] = 0;
+  }
+  narrow_all<Format, Round::kNearest>(static_cast<u16*>(d), x, kCount);
+}
+template <int kCount, bool kNegate>
+void sign(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<u16*>(d);
+  const auto* x = static_cast<const u16*>(a);
+  for (int i = 0; i < kCount; ++i) out[i] = kNegate ? x[i] ^ 0x8000 : x[i] & 0x7fff;
+}
+template <class Format, auto kF>
+void compare_halves(void* d, const void* a, const void* b, const void*) {
+  f32 x[kLanes], y[kLanes];
+  widen_all<Format>(x, static_cast<const u16*>(a), kLanes);
+  widen_all<Format>(y, static_cast<const u16*>(b), kLanes);
+  u32 lanes[kLanes];
+  for (int i = 0; i < kLanes; ++i) lanes[i] = kF(x[i], y[i]) ? ~0u : 0u;
+  *static_cast<u32*>(d) = mask_of(lanes);
+}
+
+#define HALF_COMPARE(name, S, Format, expr)                                            \
+  {                                                                                    \
+    "setp." name "." S, compare_halves<Format, [](f32 a, f32 b) { return (expr); }>, { \
+      1, 2, 2, 0                                                                       \
+    }                                                                                  \
+  }
+#define HALVES(S, Format, kCount, kBytes)                                           \
+  {"add." S,                                                                        \
+   op2<Format, kCount, [](f32 a, f32 b) { return a + b; }>,                         \
+   {kBytes, kBytes, kBytes, 0}},                                                    \
+      {"sub." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return a - b; }>,                     \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"mul." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return a * b; }>,                     \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"min." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return smaller(a, b); }>,             \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"max." S,                                                                    \
+       op2<Format, kCount, [](f32 a, f32 b) { return larger(a, b); }>,              \
+       {kBytes, kBytes, kBytes, 0}},                                                \
+      {"fma." S, fma<Format, kCount, false>, {kBytes, kBytes, kBytes, kBytes}},     \
+      {"fma.relu." S, fma<Format, kCount, true>, {kBytes, kBytes, kBytes, kBytes}}, \
+      {"neg." S, sign<kCount, true>, {kBytes, kBytes, 0, 0}}, {                     \
+    "abs." S, sign<kCount, false>, { kBytes, kBytes, 0, 0 }                         \
+  }
+#define HALF_COMPARISONS(S, F)                                                    \
+  HALF_COMPARE("eq", S, F, a == b), HALF_COMPARE("ne", S, F, a<b || a> b),        \
+      HALF_COMPARE("lt", S, F, a < b), HALF_COMPARE("le", S, F, a <= b),          \
+      HALF_COMPARE("gt", S, F, a > b), HALF_COMPARE("ge", S, F, a >= b),          \
+      HALF_COMPARE("neu", S, F, !(a == b)), HALF_COMPARE("ltu", S, F, !(a >= b)), \
+      HALF_COMPARE("leu", S, F, !(a > b)), HALF_COMPARE("gtu", S, F, !(a <= b)),  \
+      HALF_COMPARE("geu", S, F, !(a < b)), HALF_COMPARE("nan", S, F, a != a || b != b)
+
+constexpr AluEntry kEntries[] = {
+    HALVES("f16", Half, kLanes, 2),   HALVES("f16x2", Half, 2 * kLanes, 4),
+    HALVES("bf16", Brain, kLanes, 2), HALVES("bf16x2", Brain, 2 * kLanes, 4),
+    HALF_COMPARISONS("f16", Half),    HALF_COMPARISONS("bf16", Brain),
+};
+
+}  // namespace
+
+AluTable half_entries() { return {kEntries, sizeof kEntries / sizeof kEntries[0]}; }
+
+}  // namespace ado::ADO_ISA

@@ -1,0 +1,350 @@
+// Integer, logic and predicate instructions.
+#include "emulator/lanes/lanes.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+using u128 = unsigned __int128;
+using s128 = __int128;
+
+template <class T>
+ADO_INLINE T high(T a, T b) {
+  if constexpr (sizeof(T) == 8) {
+    using Wide = std::conditional_t<(T(-1) < T(0)), s128, u128>;
+    return static_cast<T>((static_cast<Wide>(a) * b) >> 64);
+  } else {
+    using Wide = std::conditional_t<(T(-1) < T(0)), s64, u64>;
+    return static_cast<T>((static_cast<Wide>(a) * b) >> (8 * sizeof(T)));
+  }
+}
+// The hardware returns all ones for a division by zero.
+template <class T>
+ADO_INLINE T quotient(T a, T b) {
+  if (b == 0) return static_cast<T>(-1);
+  if constexpr (T(-1) < T(0))
+    if (b == T(-1)) return static_cast<T>(-static_cast<std::make_unsigned_t<T>>(a));
+  return static_cast<T>(a / b);
+}
+template <class T>
+ADO_INLINE T remainder(T a, T b) {
+  if (b == 0) return a;
+  if constexpr (T(-1) < T(0))
+    if (b == T(-1)) return 0;
+  return static_cast<T>(a % b);
+}
+// Shift counts are clamped to the size of the type.
+template <class T>
+ADO_INLINE T left(T a, u32 n) {
+  constexpr u32 kBits = 8 * sizeof(T);
+  return n < kBits ? static_cast<T>(a << (n & (kBits - 1))) : T{0};
+}
+template <class T>
+ADO_INLINE T right(T a, u32 n) {
+  constexpr u32 kBits = 8 * sizeof(T);
+  const u32 count = n < kBits ? n : kBits - 1;
+  const T shifted = static_cast<T>(a >> count);
+  if constexpr (T(-1) < T(0)) return shifted;
+  return n < kBits ? shifted : T{0};
+}
+ADO_INLINE u32 funnel_left(u32 low, u32 high, u32 n) {
+  return static_cast<u32>((((u64{high} << 32) | low) << n) >> 32);
+}
+ADO_INLINE u32 funnel_right(u32 low, u32 high, u32 n) {
+  return static_cast<u32>(((u64{high} << 32) | low) >> n);
+}
+ADO_INLINE u32 clamp32(u32 n) { return n < 32 ? n : 32; }
+
+template <class T>
+ADO_INLINE u32 leading_zeros(T a) {
+  if constexpr (sizeof(T) == 8) return a == 0 ? 64 : __builtin_clzll(a);
+  return a == 0 ? 32 : __builtin_clz(static_cast<u32>(a));
+}
+// The position of the highest bit that differs from the sign, or ~0.
+template <class T>
+ADO_INLINE u32 highest_bit(T a) {
+  using U = std::make_unsigned_t<T>;
+  U bits = static_cast<U>(a);
+  if constexpr (T(-1) < T(0))
+    if (a < 0) bits = ~bits;
+  return bits == 0 ? ~0u : 8 * sizeof(T) - 1 - leading_zeros(bits);
+}
+template <class T>
+ADO_INLINE T reverse_bits(T a) {
+  T out = 0;
+  for (unsigned i = 0; i < 8 * sizeof(T); ++i) out |= ((a >> i) & 1) << (8 * sizeof(T) - 1 - i);
+  return out;
+}
+template <class T>
+ADO_INLINE T extract(T a, u32 position, u32 length) {
+  using U = std::make_unsigned_t<T>;
+  constexpr u32 kBits = 8 * sizeof(T);
+  position &= 0xff, length &= 0xff;
+  const U bits = position < kBits ? static_cast<U>(a) >> position : U{0};
+  const U mask = length < kBits ? (U{1} << length) - 1 : ~U{0};
+  if constexpr (T(-1) < T(0)) {
+    if (length == 0) return 0;
+    const u32 last = position + length - 1 < kBits ? position + length - 1 : kBits - 1;
+    const bool sign = (static_cast<U>(a) >> last) & 1;
+    return static_cast<T>((bits & mask) |
+                          (sign ? ~mask | (last - position < kBits - 1 && position < kBits
+                                               ? ~((U{2} << (last - position)) - 1)
+                                               : ~U{0})
+                                : U{0}));
+  }
+  return static_cast<T>(bits & mask);
+}
+template <class T>
+ADO_INLINE T permute(T a, T b, T selector) {
+  const u64 bytes = (u64{b} << 32) | a;
+  u32 out = 0;
+  for (int i = 0; i < 4; ++i) {
+    const u32 s = (selector >> (4 * i)) & 0xf;
+    u32 byte = static_cast<u32>(bytes >> (8 * (s & 7))) & 0xff;
+    if (s & 8) byte = byte & 0x80 ? 0xff : 0;
+    out |= byte << (8 * i);
+  }
+  return out;
+}
+// prmt with a selector without sign bits, which nearly all kernels use: shifts that vectorise.
+void permute_bytes(void* d, const void* a, const void* b, const void* c) {
+  auto* out = static_cast<u32*>(d);
+  const auto *x = static_cast<const u32*>(a), *y = static_cast<const u32*>(b),
+             *s = static_cast<const u32*>(c);
+  u32 signs = 0;
+  for (int i = 0; i < kLanes; ++i) signs |= s[i] & 0x8888;
+  if (signs != 0) {
+    for (int i = 0; i < kLanes; ++i) out[i] = permute(x[i], y[i], s[i]);
+    return;
+  }
+  ADO_LANES {
+    const u32 low = x[i], high = y[i], selector = s[i];
+    u32 result = 0;
+#pragma GCC unroll 4
+    for (int byte = 0; byte < 4; ++byte) {
+      const u32 pick = (selector >> (4 * byte)) & 7;
+      const u32 word = pick & 4 ? high : low;
+      result |= ((word >> (8 * (pick & 3))) & 0xff) << (8 * byte);
+    }
+    out[i] = result;
+  }
+}
+template <int kMode>
+ADO_INLINE u32 permute_mode(u32 a, u32 b, u32 c) {
+  const u32 n = c & 3;
+  constexpr u32 kF4e[] = {0x3210, 0x4321, 0x5432, 0x6543},
+                kB4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
+                kRc8[] = {0x0000, 0x1111, 0x2222, 0x3333},
+                kEcl[] = {0x3210, 0x3211, 0x3222, 0x3333},
+                kEcr[] = {0x0000, 0x1110, 0x2210, 0x3210},
+                kRc16[] = {0x1010, 0x3232, 0x1010, 0x3232};
+  return permute(a, b,
+                 kMode == 0   ? kF4e[n]
+                 : kMode == 1 ? kB4e[n]
+                 : kMode == 2 ? kRc8[n]
+                 : kMode == 3 ? kEcl[n]
+                 : kMode == 4 ? kEcr[n]
+                              : kRc16[n]);
+}
+template <class A, class B>
+ADO_INLINE u32 dot4(u32 a, u32 b, u32 c) {
+  s32 sum = static_cast<s32>(c);
+  for (int i = 0; i < 4; ++i)
+    sum += static_cast<s32>(static_cast<A>(a >> (8 * i))) *
+           static_cast<s32>(static_cast<B>(b >> (8 * i)));
+  return static_cast<u32>(sum);
+}
+// A: 16-bit type of a, B: 8-bit type of b.
+template <class A, class B, int kHalf>
+ADO_INLINE u32 dot2(u32 a, u32 b, u32 c) {
+  u32 sum = c;
+  for (int i = 0; i < 2; ++i)
+    sum += static_cast<u32>(static_cast<s32>(static_cast<A>(a >> (16 * i))) *
+                            static_cast<s32>(static_cast<B>(b >> (8 * (i + 2 * kHalf)))));
+  return sum;
+}
+template <class T>
+ADO_INLINE T insert(T a, T b, u32 position, u32 length) {
+  constexpr u32 kBits = 8 * sizeof(T);
+  position &= 0xff, length &= 0xff;
+  if (length == 0 || position >= kBits) return b;
+  const T field = length < kBits ? (T{1} << length) - 1 : ~T{0};
+  return (b & ~(field << position)) | ((a & field) << position);
+}
+// bfi has four operands: position and length come packed, as position | length << 8 (decode.cpp).
+template <class T>
+ADO_INLINE T insert_packed(T a, T b, u32 where) {
+  return insert(a, b, where & 0xff, where >> 8);
+}
+ADO_INLINE u32 find_nth(u32 mask, u32 base, s32 offset) {
+  if (offset == 0) return (mask >> base) & 1 ? base : ~0u;
+  for (s64 at = base, found = 0; at >= 0 && at<32; at += offset> 0 ? 1 : -1)
+    if ((mask >> at) & 1 && ++found == (offset > 0 ? offset : -s64{offset}))
+      return static_cast<u32>(at);
+  return ~0u;
+}
+template <class T>
+ADO_INLINE T saturate(s64 x) {
+  return static_cast<T>(x > 0x7fffffff ? 0x7fffffff : x < -0x7fffffff - 1 ? -0x7fffffff - 1 : x);
+}
+template <class T>
+ADO_INLINE T distance(T a, T b) {
+  return a < b ? b - a : a - b;
+}
+ADO_INLINE s64 signed24(s32 a) { return static_cast<s32>(static_cast<u32>(a) << 8) >> 8; }
+ADO_INLINE u64 unsigned24(u32 a) { return a & 0xffffff; }
+
+// Predicates are masks: one operation for all lanes.
+template <auto kF>
+void masks(void* d, const void* a, const void* b, const void* c) {
+  const auto of = [](const void* p) { return p == nullptr ? 0u : *static_cast<const u32*>(p); };
+  *static_cast<u32*>(d) = kF(of(a), of(b), of(c));
+}
+// add.cc and its relatives: the carry out of a + b + carry.
+void carry_of_sum(void* d, const void* a, const void* b, const void* c) {
+  const auto *x = static_cast<const u32*>(a), *y = static_cast<const u32*>(b);
+  const u32 carry = *static_cast<const u32*>(c);
+  u32 out = 0;
+  for (int i = 0; i < kLanes; ++i)
+    out |= static_cast<u32>((u64{x[i]} + y[i] + ((carry >> i) & 1)) >> 32) << i;
+  *static_cast<u32*>(d) = out;
+}
+void carry_of_sum64(void* d, const void* a, const void* b, const void* c) {
+  const auto *x = static_cast<const u64*>(a), *y = static_cast<const u64*>(b);
+  const u32 carry = *static_cast<const u32*>(c);
+  u32 out = 0;
+  for (int i = 0; i < kLanes; ++i)
+    out |= static_cast<u32>((u128{x[i]} + y[i] + ((carry >> i) & 1)) >> 64) << i;
+  *static_cast<u32*>(d) = out;
+}
+template <class T>
+void add_carry(void* d, const void* a, const void* b, const void* c) {
+  auto* out = static_cast<T*>(d);
+  const auto *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  const u32 carry = *static_cast<const u32*>(c);
+  ADO_LANES out[i] = x[i] + y[i] + ((carry >> i) & 1);
+}
+
+template <class T>
+ADO_INLINE T times(T a, T b) {
+  return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) *
+                        u64{static_cast<std::make_unsigned_t<T>>(b)});
+}
+
+#define ARITHMETIC(S, T)                                                                           \
+  ADO_E2("add." S, T, T, T, static_cast<T>(u64(a) + u64(b))),                                      \
+      ADO_E2("sub." S, T, T, T, static_cast<T>(u64(a) - u64(b))),                                  \
+      ADO_E2("mul.lo." S, T, T, T, times<T>(a, b)), ADO_E2("mul.hi." S, T, T, T, high<T>(a, b)),   \
+      ADO_E3("mad.lo." S, T, T, T, T, static_cast<T>(u64(times<T>(a, b)) + u64(c))),               \
+      ADO_E3("mad.hi." S, T, T, T, T, static_cast<T>(u64(high<T>(a, b)) + u64(c))),                \
+      ADO_E2("min." S, T, T, T, a < b ? a : b), ADO_E2("max." S, T, T, T, a > b ? a : b),          \
+      ADO_E2("div." S, T, T, T, quotient<T>(a, b)), ADO_E2("rem." S, T, T, T, remainder<T>(a, b)), \
+      ADO_E3("sad." S, T, T, T, T, static_cast<T>(c + distance<T>(a, b))),                         \
+      ADO_E2("shr." S, T, T, u32, right<T>(a, b)), COMPARISONS(S, T)
+#define COMPARISONS(S, T)                                                        \
+  ADO_COMPARE("setp.eq." S, T, a == b), ADO_COMPARE("setp.ne." S, T, a != b),    \
+      ADO_COMPARE("setp.lt." S, T, a < b), ADO_COMPARE("setp.le." S, T, a <= b), \
+      ADO_COMPARE("setp.gt." S, T, a > b), ADO_COMPARE("setp.ge." S, T, a >= b)
+#define SIGNED(S, T)                               \
+  ADO_E1("neg." S, T, T, static_cast<T>(-u64(a))), \
+      ADO_E1("abs." S, T, T, static_cast<T>(a < 0 ? -u64(a) : u64(a)))
+#define BITS(S, T)                                                                             \
+  ADO_E1("mov." S, T, T, a), ADO_E2("and." S, T, T, T, a& b), ADO_E2("or." S, T, T, T, a | b), \
+      ADO_E2("xor." S, T, T, T, a ^ b), ADO_E1("not." S, T, T, ~a),                            \
+      ADO_E1("cnot." S, T, T, a == 0), ADO_E2("shl." S, T, T, u32, left<T>(a, b)),             \
+      ADO_E2("shr." S, T, T, u32, right<T>(a, b)), ADO_COMPARE("setp.eq." S, T, a == b),       \
+      ADO_COMPARE("setp.ne." S, T, a != b), {                                                  \
+    "selp." S, select<T>, { sizeof(T), sizeof(T), sizeof(T), 1 }                               \
+  }
+#define WIDE(S, T, W)                                                    \
+  ADO_E2("mul.wide." S, W, T, T, static_cast<W>(a) * static_cast<W>(b)), \
+      ADO_E3("mad.wide." S, W, T, T, W,                                  \
+             static_cast<W>(u64(static_cast<W>(a) * static_cast<W>(b)) + u64(c)))
+
+constexpr AluEntry kEntries[] = {
+    ARITHMETIC("u16", u16),
+    ARITHMETIC("s16", s16),
+    ARITHMETIC("u32", u32),
+    ARITHMETIC("s32", s32),
+    ARITHMETIC("u64", u64),
+    ARITHMETIC("s64", s64),
+    SIGNED("s16", s16),
+    SIGNED("s32", s32),
+    SIGNED("s64", s64),
+    BITS("b16", u16),
+    BITS("b32", u32),
+    BITS("b64", u64),
+    WIDE("u16", u16, u32),
+    WIDE("s16", s16, s32),
+    WIDE("u32", u32, u64),
+    WIDE("s32", s32, s64),
+    ADO_E2("add.sat.s32", s32, s32, s32, saturate<s32>(s64{a} + b)),
+    ADO_E2("sub.sat.s32", s32, s32, s32, saturate<s32>(s64{a} - b)),
+    ADO_E2("mul24.lo.s32", s32, s32, s32, signed24(a) * signed24(b)),
+    ADO_E2("mul24.lo.u32", u32, u32, u32, unsigned24(a) * unsigned24(b)),
+    ADO_E3("mad24.lo.s32", s32, s32, s32, s32, signed24(a) * signed24(b) + c),
+    ADO_E3("mad24.lo.u32", u32, u32, u32, u32, unsigned24(a) * unsigned24(b) + c),
+    ADO_E1("popc.b32", u32, u32, __builtin_popcount(a)),
+    ADO_E1("popc.b64", u32, u64, __builtin_popcountll(a)),
+    ADO_E1("clz.b32", u32, u32, leading_zeros(a)),
+    ADO_E1("clz.b64", u32, u64, leading_zeros(a)),
+    ADO_E1("brev.b32", u32, u32, reverse_bits(a)),
+    ADO_E1("brev.b64", u64, u64, reverse_bits(a)),
+    ADO_E1("bfind.u32", u32, u32, highest_bit(a)),
+    ADO_E1("bfind.s32", u32, s32, highest_bit(a)),
+    ADO_E1("bfind.u64", u32, u64, highest_bit(a)),
+    ADO_E1("bfind.s64", u32, s64, highest_bit(a)),
+    ADO_E3("bfe.u32", u32, u32, u32, u32, extract<u32>(a, b, c)),
+    ADO_E3("bfe.s32", s32, s32, u32, u32, extract<s32>(a, b, c)),
+    ADO_E3("bfe.u64", u64, u64, u32, u32, extract<u64>(a, b, c)),
+    ADO_E3("bfe.s64", s64, s64, u32, u32, extract<s64>(a, b, c)),
+    ADO_E3("bfi.b32", u32, u32, u32, u32, insert_packed<u32>(a, b, c)),
+    ADO_E3("bfi.b64", u64, u64, u64, u32, insert_packed<u64>(a, b, c)),
+    ADO_E2("bfi.where", u32, u32, u32, (a & 0xff) | (b & 0xff) << 8),
+    ADO_E3("fns.b32", u32, u32, u32, s32, find_nth(a, b, c)),
+    ADO_E3("shf.l.wrap.b32", u32, u32, u32, u32, funnel_left(a, b, c & 31)),
+    ADO_E3("shf.r.wrap.b32", u32, u32, u32, u32, funnel_right(a, b, c & 31)),
+    ADO_E3("shf.l.clamp.b32", u32, u32, u32, u32, funnel_left(a, b, clamp32(c))),
+    ADO_E3("shf.r.clamp.b32", u32, u32, u32, u32, funnel_right(a, b, clamp32(c))),
+    {"prmt.b32", permute_bytes, {4, 4, 4, 4}},
+    ADO_E3("prmt.b32.f4e", u32, u32, u32, u32, permute_mode<0>(a, b, c)),
+    ADO_E3("prmt.b32.b4e", u32, u32, u32, u32, permute_mode<1>(a, b, c)),
+    ADO_E3("prmt.b32.rc8", u32, u32, u32, u32, permute_mode<2>(a, b, c)),
+    ADO_E3("prmt.b32.ecl", u32, u32, u32, u32, permute_mode<3>(a, b, c)),
+    ADO_E3("prmt.b32.ecr", u32, u32, u32, u32, permute_mode<4>(a, b, c)),
+    ADO_E3("prmt.b32.rc16", u32, u32, u32, u32, permute_mode<5>(a, b, c)),
+    ADO_E3("dp4a.u32.u32", u32, u32, u32, u32, (dot4<u8, u8>(a, b, c))),
+    ADO_E3("dp4a.u32.s32", u32, u32, u32, u32, (dot4<u8, s8>(a, b, c))),
+    ADO_E3("dp4a.s32.u32", u32, u32, u32, u32, (dot4<s8, u8>(a, b, c))),
+    ADO_E3("dp4a.s32.s32", u32, u32, u32, u32, (dot4<s8, s8>(a, b, c))),
+    ADO_E3("dp2a.lo.u32.u32", u32, u32, u32, u32, (dot2<u16, u8, 0>(a, b, c))),
+    ADO_E3("dp2a.hi.u32.u32", u32, u32, u32, u32, (dot2<u16, u8, 1>(a, b, c))),
+    ADO_E3("dp2a.lo.u32.s32", u32, u32, u32, u32, (dot2<u16, s8, 0>(a, b, c))),
+    ADO_E3("dp2a.hi.u32.s32", u32, u32, u32, u32, (dot2<u16, s8, 1>(a, b, c))),
+    ADO_E3("dp2a.lo.s32.u32", u32, u32, u32, u32, (dot2<s16, u8, 0>(a, b, c))),
+    ADO_E3("dp2a.hi.s32.u32", u32, u32, u32, u32, (dot2<s16, u8, 1>(a, b, c))),
+    ADO_E3("dp2a.lo.s32.s32", u32, u32, u32, u32, (dot2<s16, s8, 0>(a, b, c))),
+    ADO_E3("dp2a.hi.s32.s32", u32, u32, u32, u32, (dot2<s16, s8, 1>(a, b, c))),
+    // Names below are the decoder's: parts of other instructions.
+    ADO_E2("pack.b32", u32, u16, u16, a | u32{b} << 16),
+    ADO_E2("pack.b64", u64, u32, u32, a | u64{b} << 32),
+    ADO_E1("low.b32", u16, u32, static_cast<u16>(a)),
+    ADO_E1("high.b32", u16, u32, a >> 16),
+    ADO_E1("low.b64", u32, u64, static_cast<u32>(a)),
+    ADO_E1("high.b64", u32, u64, a >> 32),
+    {"carry.b32", carry_of_sum, {1, 4, 4, 1}},
+    {"carry.b64", carry_of_sum64, {1, 8, 8, 1}},
+    {"addc.b32", add_carry<u32>, {4, 4, 4, 1}},
+    {"addc.b64", add_carry<u64>, {8, 8, 8, 1}},
+    {"mov.pred", masks<[](u32 a, u32, u32) { return a; }>, {1, 1, 0, 0}},
+    {"not.pred", masks<[](u32 a, u32, u32) { return ~a; }>, {1, 1, 0, 0}},
+    {"and.pred", masks<[](u32 a, u32 b, u32) { return a & b; }>, {1, 1, 1, 0}},
+    {"or.pred", masks<[](u32 a, u32 b, u32) { return a | b; }>, {1, 1, 1, 0}},
+    {"xor.pred", masks<[](u32 a, u32 b, u32) { return a ^ b; }>, {1, 1, 1, 0}},
+    {"selp.pred", masks<[](u32 a, u32 b, u32 c) { return (a & c) | (b & ~c); }>, {1, 1, 1, 1}},
+};
+
+}  // namespace
+
+AluTable integer_entries() { return {kEntries, sizeof kEntries / sizeof kEntries[0]}; }
+
+}  // namespace ado::ADO_ISA

@@ -1,0 +1,110 @@
+// Loops over the 32 lanes of a warp, as templates of the operation on one lane.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "emulator/lanes/table.hpp"
+
+#define ADO_LANES _Pragma("GCC ivdep") for (int i = 0; i < ::ado::emulator::kLanes; ++i)
+
+namespace ado::ADO_ISA {
+namespace {
+
+using emulator::AluEntry;
+using emulator::AluTable;
+using emulator::kLanes;
+using u8 = std::uint8_t;
+using s8 = std::int8_t;
+using u16 = std::uint16_t;
+using s16 = std::int16_t;
+using u32 = std::uint32_t;
+using s32 = std::int32_t;
+using u64 = std::uint64_t;
+using s64 = std::int64_t;
+using f32 = float;
+using f64 = double;
+
+// A mask of the lanes whose element is not 0; elements are 0 or ~0.
+ADO_INLINE u32 mask_of(const u32* lanes) {
+#if defined(__AVX512DQ__)
+  return _mm512_movepi32_mask(_mm512_loadu_si512(lanes)) |
+         u32{_mm512_movepi32_mask(_mm512_loadu_si512(lanes + 16))} << 16;
+#elif defined(__AVX2__)
+  u32 mask = 0;
+  for (int i = 0; i < kLanes; i += 8)
+    mask |= static_cast<u32>(
+                _mm256_movemask_ps(_mm256_loadu_ps(reinterpret_cast<const float*>(lanes + i))))
+            << i;
+  return mask;
+#else
+  u32 mask = 0;
+  for (int i = 0; i < kLanes; ++i) mask |= (lanes[i] & 1) << i;
+  return mask;
+#endif
+}
+
+template <class D, class A, auto kF>
+void map1(void* d, const void* a, const void*, const void*) {
+  auto* out = static_cast<D*>(d);
+  const auto* x = static_cast<const A*>(a);
+  ADO_LANES out[i] = static_cast<D>(kF(x[i]));
+}
+template <class D, class A, class B, auto kF>
+void map2(void* d, const void* a, const void* b, const void*) {
+  auto* out = static_cast<D*>(d);
+  const auto* x = static_cast<const A*>(a);
+  const auto* y = static_cast<const B*>(b);
+  ADO_LANES out[i] = static_cast<D>(kF(x[i], y[i]));
+}
+template <class D, class A, class B, class C, auto kF>
+void map3(void* d, const void* a, const void* b, const void* c) {
+  auto* out = static_cast<D*>(d);
+  const auto* x = static_cast<const A*>(a);
+  const auto* y = static_cast<const B*>(b);
+  const auto* z = static_cast<const C*>(c);
+  ADO_LANES out[i] = static_cast<D>(kF(x[i], y[i], z[i]));
+}
+// The predicate kF(a, b).
+template <class A, auto kF>
+void compare(void* d, const void* a, const void* b, const void*) {
+  const auto* x = static_cast<const A*>(a);
+  const auto* y = static_cast<const A*>(b);
+  alignas(64) u32 lanes[kLanes];
+  ADO_LANES lanes[i] = kF(x[i], y[i]) ? ~0u : 0u;
+  *static_cast<u32*>(d) = mask_of(lanes);
+}
+template <class T>
+void select(void* d, const void* a, const void* b, const void* c) {
+  auto* out = static_cast<T*>(d);
+  const auto* x = static_cast<const T*>(a);
+  const auto* y = static_cast<const T*>(b);
+  const u32 mask = *static_cast<const u32*>(c);
+  ADO_LANES out[i] = (mask >> i) & 1 ? x[i] : y[i];
+}
+
+}  // namespace
+}  // namespace ado::ADO_ISA
+
+// Entries of a table. The types give the sizes of result and operands.
+#define ADO_E1(name, D, A, expr)                                                 \
+  {                                                                              \
+    name, map1<D, A, [](A a) { return (expr); }>, { sizeof(D), sizeof(A), 0, 0 } \
+  }
+#define ADO_E2(name, D, A, B, expr)                                                              \
+  {                                                                                              \
+    name, map2<D, A, B, [](A a, B b) { return (expr); }>, { sizeof(D), sizeof(A), sizeof(B), 0 } \
+  }
+#define ADO_E3(name, D, A, B, C, expr)                              \
+  {                                                                 \
+    name, map3<D, A, B, C, [](A a, B b, C c) { return (expr); }>, { \
+      sizeof(D), sizeof(A), sizeof(B), sizeof(C)                    \
+    }                                                               \
+  }
+#define ADO_COMPARE(name, T, expr)                                                    \
+  {                                                                                   \
+    name, compare<T, [](T a, T b) { return (expr); }>, { 1, sizeof(T), sizeof(T), 0 } \
+  }

@@ -1,0 +1,285 @@
+// Modules, memory, launches and error records: the interface of the emulator.
+#include "emulator/emulator.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "core/thread_pool.hpp"
+#include "core/threads.hpp"
+#include "emulator/state.hpp"
+
+namespace ado {
+
+namespace baseline {
+emulator::LaneFunctions lane_functions();
+}
+#if defined(__x86_64__)
+namespace avx2 {
+emulator::LaneFunctions lane_functions();
+}
+namespace avx512 {
+emulator::LaneFunctions lane_functions();
+}
+#endif
+
+namespace emulator {
+
+const LaneFunctions& lane_functions(Isa isa) {
+#if defined(__x86_64__)
+  static const LaneFunctions levels[] = {baseline::lane_functions(), avx2::lane_functions(),
+                                         avx512::lane_functions()};
+#else
+  static const LaneFunctions levels[] = {baseline::lane_functions(), baseline::lane_functions(),
+                                         baseline::lane_functions()};
+#endif
+  return levels[static_cast<int>(isa)];
+}
+
+// --- Memory --------------------------------------------------------------------------------------
+
+void Memory::add(const void* data, std::size_t bytes, std::string name, bool initialised,
+                 bool writable) {
+  auto range = std::make_unique<Allocation>();
+  range->begin = reinterpret_cast<std::uint64_t>(data);
+  range->end = range->begin + bytes;
+  range->name = std::move(name);
+  range->writable = writable;
+  if (!initialised) range->written.resize(bytes);
+  ranges_[range->begin] = std::move(range);
+}
+
+void Memory::remove(const void* data) { ranges_.erase(reinterpret_cast<std::uint64_t>(data)); }
+
+void Memory::mark_written(const void* data, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uint64_t>(data);
+  Allocation* range = find(address);
+  if (range == nullptr || address >= range->end || range->written.empty()) return;
+  const std::size_t at = address - range->begin;
+  std::fill_n(range->written.begin() + static_cast<std::ptrdiff_t>(at),
+              std::min(bytes, range->written.size() - at), 1);
+}
+
+Allocation* Memory::find(std::uint64_t address) const {
+  auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return nullptr;
+  return std::prev(after)->second.get();
+}
+
+// --- Modules -------------------------------------------------------------------------------------
+
+struct Module::Storage {
+  std::map<std::string_view, std::pair<Bytes, std::size_t>> variables;
+  ModuleAddresses addresses;
+  std::mutex lock;
+  std::map<std::pair<std::string_view, Isa>, std::unique_ptr<Program>> programs;
+};
+
+std::unique_ptr<Module> Module::load(std::string ptx, Memory& memory) {
+  std::unique_ptr<Module> module(new Module);
+  module->text_ = std::make_unique<Text>();
+  module->text_->ptx = std::move(ptx);
+  module->memory_ = &memory;
+  module->storage_ = std::make_unique<Storage>();
+  parse_module(*module->text_);
+  for (const Variable& v : module->text_->variables) {
+    if (v.space != Space::kGlobal && v.space != Space::kConst) continue;
+    const auto size = static_cast<std::size_t>(v.bytes);
+    auto& [storage, bytes] =
+        module->storage_->variables.try_emplace(v.name, Bytes((size + 255) / 256 * 256 + 256), size)
+            .first->second;
+    // cudaMalloc aligns to 256 bytes; sectors depend on the alignment.
+    auto* data = reinterpret_cast<std::uint8_t*>(
+        (reinterpret_cast<std::uint64_t>(storage.data()) + 255) / 256 * 256);
+    std::memset(data, 0, size);
+    if (!v.initial.empty()) {
+      const std::vector<std::uint8_t> initial = initial_bytes(v);
+      std::memcpy(data, initial.data(), size);
+    }
+    module->storage_->addresses.address[v.name] = reinterpret_cast<std::uint64_t>(data);
+    memory.add(data, size, std::string(v.name), true, v.space == Space::kGlobal);
+  }
+  return module;
+}
+
+Module::~Module() {
+  if (storage_ == nullptr) return;
+  for (const auto& [name, address] : storage_->addresses.address)
+    memory_->remove(reinterpret_cast<const void*>(address));
+}
+
+std::vector<std::string_view> Module::entries() const { return text_->entries; }
+
+std::vector<Parameter> Module::parameters(std::string_view entry) const {
+  const auto at = text_->functions.find(entry);
+  if (at == text_->functions.end())
+    throw NameError("the module has no kernel " + std::string(entry));
+  std::vector<Parameter> layout;
+  for (const Variable& v : at->second.params)
+    layout.push_back({static_cast<std::size_t>(v.offset), static_cast<std::size_t>(v.bytes)});
+  return layout;
+}
+
+std::span<std::byte> Module::variable(std::string_view name) const {
+  const auto at = storage_->variables.find(name);
+  if (at == storage_->variables.end()) return {};
+  return {reinterpret_cast<std::byte*>(storage_->addresses.address.at(name)), at->second.second};
+}
+
+const Program& Module::program(std::string_view entry, Isa isa) {
+  const std::lock_guard guard(storage_->lock);
+  const auto at = text_->functions.find(entry);
+  if (at == text_->functions.end() || !at->second.entry)
+    throw NameError("the module has no kernel " + std::string(entry));
+  std::unique_ptr<Program>& program = storage_->programs[{at->first, isa}];
+  if (program == nullptr)
+    program = std::make_unique<Program>(decode(*text_, at->second, storage_->addresses, isa));
+  return *program;
+}
+
+std::size_t Module::shared_bytes(std::string_view entry) {
+  return program(entry, Isa::kBaseline).static_shared;
+}
+
+// --- Counts and errors ---------------------------------------------------------------------------
+
+AccessCounts& AccessCounts::operator+=(const AccessCounts& o) {
+  requests += o.requests, lanes += o.lanes, bytes += o.bytes;
+  sectors += o.sectors, wavefronts += o.wavefronts, ideal += o.ideal;
+  return *this;
+}
+
+Operations& Operations::operator+=(const Operations& o) {
+  flop16 += o.flop16, flop32 += o.flop32, flop64 += o.flop64;
+  divide32 += o.divide32, divide64 += o.divide64, root32 += o.root32, root64 += o.root64,
+      special32 += o.special32;
+  return *this;
+}
+
+SourceLine source_line(const LaunchState& launch, int line) {
+  const Line& at = launch.program.lines[line];
+  const auto file = [&](int number) {
+    const auto found = launch.text.files.find(number);
+    return found == launch.text.files.end() ? std::string() : found->second;
+  };
+  return {file(at.file), file(at.outer_file), at.line, at.outer_line};
+}
+
+std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread) {
+  const Extent& b = launch.shape.block;
+  const auto t = static_cast<unsigned>(thread);
+  return {t % b.x, t / b.x % b.y, t / b.x / b.y};
+}
+
+std::string thread_text(const LaunchState& launch, int thread) {
+  const std::array<unsigned, 3> t = thread_of(launch, thread);
+  return "(" + std::to_string(t[0]) + ", " + std::to_string(t[1]) + ", " + std::to_string(t[2]) +
+         ")";
+}
+
+bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
+            std::string message, std::string array, std::int64_t byte) {
+  LaunchState& launch = worker.launch;
+  const std::lock_guard guard(launch.lock);
+  launch.failed.store(true);
+  if (launch.result.error) return false;
+  Error& error = launch.result.error.emplace();
+  error.kind = std::move(kind);
+  error.message = std::move(message);
+  error.at = source_line(launch, line);
+  error.thread = thread_of(launch, warp.index * kLanes + std::max(lane, 0));
+  error.block = warp.home->index;
+  error.array = std::move(array);
+  error.byte = byte;
+  return false;
+}
+
+std::string Error::text() const {
+  const auto triple = [](const std::array<unsigned, 3>& v) {
+    return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) +
+           ")";
+  };
+  std::string where = at.file + ":" + std::to_string(at.line);
+  if (at.outer_line != 0)
+    where += " (inlined at " + at.outer_file + ":" + std::to_string(at.outer_line) + ")";
+  return kind + ": " + message + "\n  at " + where + "\n  thread " + triple(thread) + " of block " +
+         triple(block);
+}
+
+// --- Launch --------------------------------------------------------------------------------------
+
+Result launch(Module& module, std::string_view entry, const LaunchShape& given,
+              std::span<const std::byte> params, Memory& memory, const Options& options) {
+  const Isa isa = options.isa.value_or(
+#if defined(__x86_64__)
+      __builtin_cpu_supports("x86-64-v4")   ? Isa::kAvx512
+      : __builtin_cpu_supports("x86-64-v3") ? Isa::kAvx2
+                                            :
+#endif
+                                            Isa::kBaseline);
+  const Program& program = module.program(entry, isa);
+  LaunchShape shape = given;
+  if (program.cluster[0] != 0)
+    shape.cluster = {static_cast<unsigned>(program.cluster[0]),
+                     static_cast<unsigned>(std::max(program.cluster[1], 1)),
+                     static_cast<unsigned>(std::max(program.cluster[2], 1))};
+  const std::size_t threads = shape.block.volume();
+  if (params.size() < program.param_bytes)
+    throw ValueError("the parameters of " + program.name + " have " +
+                     std::to_string(program.param_bytes) + " bytes, got " +
+                     std::to_string(params.size()));
+  if (threads == 0 || threads > static_cast<std::size_t>(program.max_threads))
+    throw ValueError("a block of " + program.name + " must have 1 to " +
+                     std::to_string(program.max_threads) + " threads, got " +
+                     std::to_string(threads));
+  if (shape.grid.volume() == 0 || shape.cluster.volume() == 0)
+    throw ValueError("the grid and the cluster must not be empty");
+  if (shape.grid.x % shape.cluster.x != 0 || shape.grid.y % shape.cluster.y != 0 ||
+      shape.grid.z % shape.cluster.z != 0)
+    throw ValueError("the grid must consist of whole clusters");
+  constexpr std::size_t kMaxShared = 227 * 1024;
+  if (program.static_shared + shape.dynamic_shared_bytes > kMaxShared)
+    throw ValueError("a block must have at most " + std::to_string(kMaxShared) +
+                     " bytes of shared memory, got " +
+                     std::to_string(program.static_shared + shape.dynamic_shared_bytes));
+  std::vector<std::byte> aligned(params.begin(), params.end());
+  aligned.resize(std::max<std::size_t>(aligned.size(), 16));
+  memory.add(aligned.data(), aligned.size(), "parameters", true, false);
+
+  Result result;
+  LaunchState state{.program = program,
+                    .shape = shape,
+                    .options = options,
+                    .memory = memory,
+                    .text = *module.text_,
+                    .functions = lane_functions(isa),
+                    .params = aligned.data(),
+                    .clusters = {shape.grid.x / shape.cluster.x, shape.grid.y / shape.cluster.y,
+                                 shape.grid.z / shape.cluster.z},
+                    .cluster_count = 0,
+                    .lock = {},
+                    .result = result};
+  state.cluster_count = static_cast<std::int64_t>(state.clusters.volume());
+  const std::int64_t wanted = options.threads > 0 ? options.threads : max_threads();
+  const int parts = static_cast<int>(
+      std::clamp<std::int64_t>(state.cluster_count, 1, std::min<std::int64_t>(wanted, kMaxParts)));
+  struct RemoveParams {
+    Memory& memory;
+    const void* data;
+    ~RemoveParams() { memory.remove(data); }
+  } remove{memory, aligned.data()};
+  run_parts(
+      parts,
+      [](const void* work, int, int) {
+        run_worker(*static_cast<LaunchState*>(const_cast<void*>(work)));
+      },
+      &state);
+  result.counts.blocks = static_cast<std::int64_t>(shape.grid.volume());
+  result.counts.warps =
+      result.counts.blocks * static_cast<std::int64_t>((threads + kLanes - 1) / kLanes);
+  std::erase_if(result.counts.lines, [](const LineCounts& line) { return line.instructions == 0; });
+  return result;
+}
+
+}  // namespace emulator
+}  // namespace ado

@@ -1,0 +1,223 @@
+// A kernel in the form that the interpreter executes.
+//
+// Calls are inlined. Registers are byte offsets into memory laid out as [register][lane]; registers
+// whose lives do not overlap share memory. Constants, parameters and the block's coordinates are
+// registers of a second area, which all warps of a block share (kInConstants).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/lanes/table.hpp"
+#include "emulator/ptx.hpp"
+
+namespace ado::emulator {
+
+// The lowest bit of a register's offset: the register is in the area of the constants.
+inline constexpr std::uint32_t kInConstants = 1;
+inline constexpr std::uint32_t kNone = 0xffffffffu;
+
+// Generic addresses. Global addresses are addresses of the host. Shared and local memory have
+// windows of addresses that no host pointer has.
+inline constexpr std::uint64_t kSharedWindow = 0xfff1'0000'0000'0000u;
+inline constexpr std::uint64_t kLocalWindow = 0xfff2'0000'0000'0000u;
+// A shared address of another block of the cluster: (rank + 1) << kRankShift | offset.
+inline constexpr int kRankShift = 24;
+
+enum class Op : std::uint8_t {
+  kAlu,
+  kNop,
+  kBranch,
+  kExit,
+  kLoad,
+  kStore,
+  kAtomic,
+  kCopyAsync,
+  kCommitGroup,
+  kWaitGroup,    // aux: pending groups that may remain
+  kBarrier,      // a: index, b: threads or kNone; mode: kSync, kArrive, reductions into d
+  kWarpBarrier,  // a: members
+  kClusterArrive,
+  kClusterWait,
+  kShuffle,     // extra
+  kVote,        // extra
+  kMatch,       // extra
+  kWarpReduce,  // extra: redux.sync
+  kActiveMask,
+  kElect,    // extra
+  kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
+  kSpacePredicate,  // isspacep: mode is a Space
+  kPause,           // nanosleep
+  kClock,           // bytes 4 or 8; mode: Clock
+  kPrint,           // vprintf: extra: result, format, arguments
+  kAssertFail,      // extra
+  kTrap,
+};
+
+enum class BarrierMode : std::uint8_t { kSync, kArrive, kPopulation, kAnd, kOr };
+enum class ShuffleMode : std::uint8_t { kUp, kDown, kButterfly, kIndex };
+enum class VoteMode : std::uint8_t { kAll, kAny, kUniform, kBallot };
+enum class ReduceMode : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
+enum class ClockMode : std::uint8_t { kCycles, kNanoseconds };
+enum class AtomicOp : std::uint8_t {
+  kAdd,
+  kMin,
+  kMax,
+  kAnd,
+  kOr,
+  kXor,
+  kExchange,
+  kCompare,
+  kIncrement,
+  kDecrement
+};
+
+struct Inst {
+  AluFunction alu = nullptr;
+  std::uint32_t d = kNone, a = kNone, b = kNone, c = kNone;
+  std::uint32_t guard = kNone;
+  std::uint32_t aux = kNone;  // block of a branch, index of an access or of extra operands
+  Op op = Op::kNop;
+  std::uint8_t bytes = 0;  // per lane of the result
+  bool guard_negated = false;
+  std::uint8_t mode = 0;
+};
+
+using Extra = std::array<std::uint32_t, 6>;
+
+// One load, store or atomic instruction.
+struct Access {
+  Space space = Space::kGeneric;
+  bool store = false, atomic = false, strong = false;  // strong: volatile, relaxed or acquire
+  bool is_signed = false, is_float = false, half_pair = false;
+  AtomicOp operation = AtomicOp::kAdd;
+  std::uint8_t element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
+  MoveFunction move = nullptr;
+  std::uint32_t address = kNone;
+  std::int64_t offset = 0;
+  std::array<std::uint32_t, 8> data = {};  // registers
+  // atomics: old value (kNone: red), operand, second operand; copies: source address, source bytes,
+  // predicate
+  std::uint32_t result = kNone, operand = kNone, second = kNone;
+  std::int64_t source_offset = 0;
+  int line = 0;  // index of Program::lines
+  int bytes() const { return element_bytes * count; }
+};
+
+enum class Source : std::uint8_t {
+  kBits,
+  kParam,          // `bits`: offset in the parameters
+  kParamAddress,   // host address of the parameters plus `bits`
+  kBlock,          // `bits`: a BlockValue
+  kDynamicShared,  // only while decoding: start of dynamic shared memory plus `bits`
+};
+enum BlockValue : std::uint8_t {  // each with x, y, z
+  kThreads = 0,
+  kBlockIndex = 3,
+  kBlocks = 6,
+  kClusterIndex = 9,
+  kClusters = 12,
+  kIndexInCluster = 15,
+  kClusterBlocks = 18,
+  kRank = 21,
+  kClusterSize = 22,
+  kMultiprocessor = 23,
+  kDynamicShared = 24,
+  kTotalShared = 25,
+  kBlockValues = 26,
+};
+
+struct Constant {
+  Source source;
+  std::uint8_t bytes;       // per lane
+  std::uint8_t read_bytes;  // of a parameter
+  bool sign_extended;
+  std::uint64_t bits;
+  std::uint32_t offset = 0;  // in the area of the constants
+};
+
+enum class ThreadValue : std::uint8_t {
+  kX,
+  kY,
+  kZ,
+  kLane,
+  kWarp,
+  kMaskEqual,
+  kMaskLess,
+  kMaskLessEqual,
+  kMaskGreater,
+  kMaskGreaterEqual
+};
+struct ThreadRegister {
+  ThreadValue value;
+  std::uint32_t offset;
+};
+
+// Operations of a PTX instruction that are counted.
+enum class Counted : std::uint8_t {
+  kFlop16,
+  kFlop32,
+  kFlop64,
+  kDivide32,
+  kDivide64,
+  kRoot32,
+  kRoot64,
+  kSpecial32,
+  kNothing
+};
+inline constexpr int kCounted = static_cast<int>(Counted::kNothing);
+
+struct LineCost {
+  int line;
+  int instructions = 0;
+  std::array<int, kCounted> operations = {};  // per lane
+};
+
+struct Block {
+  int begin = 0, end = 0;
+  int reconverges = -1;   // block; -1: only at the exit
+  bool backward = false;  // may branch to an earlier block
+  int instructions = 0;
+  std::vector<LineCost> costs;
+};
+
+struct Program {
+  std::string name;
+  std::vector<Inst> code;
+  std::vector<int> line_of_code;  // index of lines, for errors
+  std::vector<Block> blocks;
+  std::vector<Access> accesses;
+  std::vector<Extra> extras;
+  std::vector<Constant> constants;
+  std::vector<ThreadRegister> thread_registers;
+  std::vector<Line> lines;
+  std::uint32_t register_bytes = 0, constant_bytes = 0;
+  std::uint32_t static_shared = 0, local_bytes = 0, param_bytes = 0;
+  int required_threads = 0, max_threads = 1024;
+  std::array<int, 3> cluster = {0, 0, 0};
+};
+
+// flow.cpp: splits code into blocks, finds where divergent branches reconverge, and assigns memory
+// to registers. Before, operands are numbers of registers of `bytes`, or of constants (highest
+// bit).
+inline constexpr std::uint32_t kConstantBit = 0x80000000u;
+struct Cost {
+  int position;  // in the code
+  int line;
+  Counted counted;
+  int amount;
+};
+void finish_program(Program& program, const std::vector<std::uint8_t>& register_bytes,
+                    const std::vector<int>& label_positions, const std::vector<Cost>& costs);
+
+// decode.cpp
+struct ModuleAddresses {  // of the module's global and constant variables
+  std::unordered_map<std::string_view, std::uint64_t> address;
+};
+Program decode(Text& text, Function& entry, const ModuleAddresses& addresses, Isa isa);
+
+}  // namespace ado::emulator

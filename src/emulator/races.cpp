@@ -1,0 +1,133 @@
+// Races in shared memory: two threads access a byte, at least one writes, and no barrier lies in
+// between.
+//
+// Warps run one after another, so a race never shows in the results. The shadow memory holds the
+// last writer and reader of each byte. A barrier of the block, or __syncwarp for accesses of one
+// warp, orders what came before. A barrier that only some of the block's warps take part in is
+// treated like a barrier of the block: races across it are not found, but nothing is reported
+// falsely.
+#include <algorithm>
+
+#include "emulator/state.hpp"
+
+namespace ado::emulator {
+namespace {
+
+constexpr std::uint32_t kLastTime = (1u << (32 - kWhoBits)) - 2;
+
+void advance(BlockState& block) {
+  Shadow& s = block.shadow;
+  if (s.writers.empty() || ++s.time < kLastTime) return;
+  std::fill(s.writers.begin(), s.writers.end(), 0);
+  std::fill(s.readers.begin(), s.readers.end(), 0);
+  for (Warp& warp : block.warps) warp.sync_time = 0;
+  s.time = 1;
+}
+
+bool report_race(Worker& worker, const Warp& warp, const BlockState& block, const Access& access,
+                 int lane, std::int64_t byte, bool write, bool other_wrote, std::uint32_t entry) {
+  const Shadow& s = block.shadow;
+  const int site = other_wrote ? s.writer_sites[byte] : s.reader_sites[byte];
+  const Access& other = worker.program.accesses[site];
+  const SourceLine at = source_line(worker.launch, other.line);
+  const std::uint32_t thread = entry & kWho;
+  const std::string who = thread >= kLanesOfWarp
+                              ? "other threads"
+                              : "thread " + thread_text(worker.launch, static_cast<int>(thread));
+  return report(worker, warp, access.line, lane, "race",
+                std::string("race in shared memory: this thread ") + (write ? "writes" : "reads") +
+                    " byte " + std::to_string(byte) + ", which " + who +
+                    (other_wrote ? " wrote" : " read") + " at " + at.file + ":" +
+                    std::to_string(at.line) + " without a barrier in between",
+                "shared", byte);
+}
+
+// The byte of a lane's registers that a store writes `at` bytes after the lane's address.
+std::uint8_t stored_byte(const Warp& warp, const Access& access, int lane, std::int64_t at) {
+  const std::int64_t element = at / access.element_bytes;
+  const std::uint8_t* lanes = warp.at(access.data[element]);
+  return lanes[lane * access.register_bytes + at % access.element_bytes];
+}
+
+}  // namespace
+
+void barrier_passed(BlockState& block) {
+  advance(block);
+  block.shadow.since = block.shadow.time << kWhoBits;
+}
+
+void warp_synchronised(Warp& warp) {
+  advance(*warp.home);
+  warp.sync_time = warp.home->shadow.time;
+}
+
+bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
+                   const std::int64_t* offsets, Pattern pattern, std::int64_t base,
+                   std::uint32_t mask, int bytes, bool write) {
+  Shadow& s = block.shadow;
+  // Only barriers of the cluster order accesses to other blocks' memory; those are not followed.
+  if (s.writers.empty() || warp.home != &block) return true;
+  const auto index = static_cast<std::uint32_t>(warp.index);
+  const std::uint32_t time = s.time << kWhoBits, first = time | index * kLanes;
+  const std::uint32_t warp_since = std::max(s.since, warp.sync_time << kWhoBits);
+  const LaneFunctions& f = worker.launch.functions;
+  const bool once = pattern == Pattern::kUniform && !write && (mask & (mask - 1)) != 0;
+  if (!access.atomic && !once) {
+    const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
+                         &s.reader_sites[base]};
+    const auto record = write ? f.record_writes : f.record_reads;
+    if (record(at, offsets, pattern, mask, bytes, s.since, warp_since, first,
+               static_cast<std::uint16_t>(site)))
+      return true;
+  }
+  const auto is_of_warp = [&](std::uint32_t entry) {
+    return (entry & kWho) / kLanes == index || (entry & kWho) == kLanesOfWarp + index;
+  };
+  const auto conflicts = [&](std::uint32_t entry, std::uint32_t thread) {
+    const std::uint32_t other = entry & kWho;
+    if (other == thread || (access.atomic && other == kAtomics)) return false;
+    return entry >= (is_of_warp(entry) ? warp_since : s.since);
+  };
+  // Threads may store the same value to the same byte, with one instruction or several.
+  const bool plain_store = write && !access.atomic && access.move != nullptr;
+  const auto same_store = [&](std::uint32_t entry, int lane, std::int64_t byte) {
+    if (!plain_store) return false;
+    const std::uint8_t value = stored_byte(warp, access, lane, byte - base - offsets[lane]);
+    const std::uint32_t other = (entry & kWho) - index * kLanes;
+    if (other < kLanes && ((mask >> other) & 1) && s.writer_sites[byte] == site) {
+      const std::int64_t at = byte - base - offsets[other];
+      if (at >= 0 && at < bytes)
+        return stored_byte(warp, access, static_cast<int>(other), at) == value;
+    }
+    return block.shared.data()[byte] == value;
+  };
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    const std::uint32_t thread = index * kLanes + static_cast<std::uint32_t>(lane);
+    const std::uint32_t stamp = time | (access.atomic ? kAtomics : thread);
+    bool written = false;
+    for (std::int64_t byte = base + offsets[lane], end = byte + bytes; byte < end; ++byte) {
+      written = written || s.writers[byte] >= s.since;
+      if (conflicts(s.writers[byte], thread) && !same_store(s.writers[byte], lane, byte))
+        return report_race(worker, warp, block, access, lane, byte, write, true, s.writers[byte]);
+      if (!write) {
+        const std::uint32_t reader = s.readers[byte];
+        const bool others = reader >= s.since && (reader & kWho) != thread;
+        const std::uint32_t several =
+            time | (others && !is_of_warp(reader) ? kManyWarps : kLanesOfWarp + index);
+        s.readers[byte] = once || others ? several : stamp;
+        s.reader_sites[byte] = static_cast<std::uint16_t>(site);
+        continue;
+      }
+      if (conflicts(s.readers[byte], thread))
+        return report_race(worker, warp, block, access, lane, byte, true, false, s.readers[byte]);
+      s.writers[byte] = stamp;
+      s.writer_sites[byte] = static_cast<std::uint16_t>(site);
+    }
+    // The other lanes read the same bytes, which have no writer.
+    if (once && !written) break;
+  }
+  return true;
+}
+
+}  // namespace ado::emulator

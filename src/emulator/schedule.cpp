@@ -1,0 +1,386 @@
+// Blocks and warps: which one runs next, barriers, and the detection of deadlocks.
+//
+// A worker executes one cluster (usually one block) at a time, each warp until it waits. A warp
+// that polls memory gives way. If all warps of a cluster wait or poll, the worker keeps the cluster
+// and starts another one, so kernels whose blocks wait for each other make progress.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include "core/poll.hpp"
+#include "emulator/state.hpp"
+
+namespace ado::emulator {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kDeadlockAfter = std::chrono::seconds(2);  // without any change in memory
+
+void broadcast(std::uint8_t* to, std::uint64_t bits, int bytes) {
+  if (bytes == 1) {
+    const std::uint32_t mask = bits != 0 ? kAllLanes : 0;
+    std::memcpy(to, &mask, sizeof mask);
+    return;
+  }
+  for (int i = 0; i < kLanes; ++i)
+    std::memcpy(to + i * bytes, &bits, static_cast<std::size_t>(bytes));
+}
+
+std::uint64_t parameter(const std::byte* params, const Constant& c) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, params + c.bits, c.read_bytes);
+  const int unused = 64 - 8 * c.read_bytes;
+  if (c.sign_extended)
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
+  return bits;
+}
+
+std::array<unsigned, 3> coordinates(std::int64_t index, const Extent& extent) {
+  return {static_cast<unsigned>(index % extent.x),
+          static_cast<unsigned>(index / extent.x % extent.y),
+          static_cast<unsigned>(index / extent.x / extent.y)};
+}
+
+// Sets everything that depends on the block's index, and starts its warps.
+void start_block(const LaunchState& launch, BlockState& block, std::int64_t cluster_index) {
+  const LaunchShape& shape = launch.shape;
+  const std::array<unsigned, 3> cluster = coordinates(cluster_index, launch.clusters);
+  const std::array<unsigned, 3> within = coordinates(block.rank, shape.cluster);
+  const unsigned cluster_shape[3] = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
+  for (int i = 0; i < 3; ++i) block.index[i] = cluster[i] * cluster_shape[i] + within[i];
+  const std::uint64_t linear =
+      block.index[0] +
+      std::uint64_t{shape.grid.x} * (block.index[1] + std::uint64_t{shape.grid.y} * block.index[2]);
+  const std::uint64_t values[kBlockValues] = {shape.block.x,
+                                              shape.block.y,
+                                              shape.block.z,
+                                              block.index[0],
+                                              block.index[1],
+                                              block.index[2],
+                                              shape.grid.x,
+                                              shape.grid.y,
+                                              shape.grid.z,
+                                              cluster[0],
+                                              cluster[1],
+                                              cluster[2],
+                                              launch.clusters.x,
+                                              launch.clusters.y,
+                                              launch.clusters.z,
+                                              within[0],
+                                              within[1],
+                                              within[2],
+                                              shape.cluster.x,
+                                              shape.cluster.y,
+                                              shape.cluster.z,
+                                              static_cast<std::uint64_t>(block.rank),
+                                              shape.cluster.volume(),
+                                              linear % 132,
+                                              shape.dynamic_shared_bytes,
+                                              block.shared_size};
+  for (const Constant& c : launch.program.constants)
+    if (c.source == Source::kBlock)
+      broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
+  std::fill(block.written.begin(), block.written.end(), 0);
+  barrier_passed(block);
+  block.done = 0;
+  block.barriers.fill({});
+  const std::size_t threads = shape.block.volume();
+  for (Warp& warp : block.warps) {
+    const std::size_t first = static_cast<std::size_t>(warp.index) * kLanes,
+                      count = std::min<std::size_t>(threads - first, kLanes);
+    warp.alive = warp.mask = count == kLanes ? kAllLanes : (1u << count) - 1;
+    warp.block = 0;
+    warp.reconverges = -1;
+    warp.resumes = warp.arrived = warp.yielded = false;
+    warp.state = WarpState::kReady;
+    warp.strong = 0;
+    warp.transitions = 0;
+    warp.stack.clear();
+    warp.copies.clear();
+    warp.commits.fill(0);
+  }
+}
+
+// Releases the barriers at which all expected warps have arrived.
+void release_barriers(const Program& program, BlockState& block) {
+  const int warps = static_cast<int>(block.warps.size());
+  for (int i = 0; i < static_cast<int>(block.barriers.size()); ++i) {
+    Barrier& barrier = block.barriers[i];
+    const int expected = barrier.expected != 0 ? barrier.expected : warps - block.done;
+    if (barrier.arrived == 0 || barrier.arrived < expected) continue;
+    for (Warp& warp : block.warps) {
+      if (warp.state != WarpState::kBarrier || warp.barrier != i) continue;
+      warp.state = WarpState::kReady;
+      const Inst& inst = program.code[warp.pc - 1];
+      if (inst.d == kNone) continue;
+      const auto mode = static_cast<BarrierMode>(inst.mode);
+      const bool yes = mode == BarrierMode::kAnd ? barrier.all : barrier.any;
+      broadcast(warp.at(inst.d), mode == BarrierMode::kPopulation ? barrier.population : yes,
+                inst.bytes);
+    }
+    barrier = {};
+    barrier_passed(block);
+  }
+}
+
+enum class Outcome { kFinished, kStalled, kFailed };
+
+bool report_deadlock(Worker& worker, Cluster& cluster) {
+  for (const auto& block : cluster.blocks)
+    for (const Warp& warp : block->warps)
+      if (warp.state == WarpState::kBarrier || warp.state == WarpState::kCluster) {
+        const bool at_cluster = warp.state == WarpState::kCluster;
+        return report(worker, warp, worker.program.line_of_code[warp.pc - 1], -1, "deadlock",
+                      std::string("deadlock: this warp waits at a barrier of the ") +
+                          (at_cluster ? "cluster" : "block") +
+                          " that the other warps do not reach");
+      }
+  for (const auto& block : cluster.blocks)
+    for (const Warp& warp : block->warps)
+      if (warp.state != WarpState::kDone) {
+        const Block& at = worker.program.blocks[warp.block];
+        return report(worker, warp,
+                      worker.program.line_of_code[std::min<std::size_t>(
+                          at.begin, worker.program.line_of_code.size() - 1)],
+                      -1, "deadlock",
+                      "deadlock: this warp polls memory that no running block changes");
+      }
+  return false;
+}
+
+Outcome run_cluster(Worker& worker, Cluster& cluster) {
+  for (;;) {
+    bool ran = false, yields = true, finished = true;
+    const std::int64_t before = worker.changes;
+    for (const auto& block : cluster.blocks) {
+      for (Warp& warp : block->warps) {
+        if (warp.state == WarpState::kCluster && warp.phase != cluster.phase)
+          warp.state = WarpState::kReady;
+        if (warp.state != WarpState::kReady) continue;
+        ran = true;
+        if (!run_warp(worker, warp)) return Outcome::kFailed;
+        yields = yields && warp.yielded;
+        if (warp.state == WarpState::kDone) complete_cluster_barrier(cluster);
+        if (warp.state != WarpState::kReady || !warp.yielded)
+          release_barriers(worker.program, *block);
+      }
+      finished = finished && block->done == static_cast<int>(block->warps.size());
+    }
+    if (finished) return Outcome::kFinished;
+    if (!ran) {
+      report_deadlock(worker, cluster);
+      return Outcome::kFailed;
+    }
+    if (yields && worker.changes == before) return Outcome::kStalled;
+  }
+}
+
+std::unique_ptr<Cluster> make_cluster(const LaunchState& launch) {
+  auto cluster = std::make_unique<Cluster>();
+  const int blocks = static_cast<int>(launch.shape.cluster.volume());
+  const int warps = static_cast<int>((launch.shape.block.volume() + kLanes - 1) / kLanes);
+  for (int rank = 0; rank < blocks; ++rank) {
+    cluster->blocks.push_back(std::make_unique<BlockState>(launch, warps));
+    cluster->blocks.back()->rank = rank;
+    cluster->blocks.back()->cluster = cluster.get();
+  }
+  return cluster;
+}
+
+void merge(Worker& worker) {
+  LaunchState& launch = worker.launch;
+  const Program& p = worker.program;
+  const std::lock_guard guard(launch.lock);
+  Counts& total = launch.result.counts;
+  total.branches += worker.branches, total.divergent_branches += worker.divergent;
+  total.barriers += worker.barriers, total.atomics += worker.atomics,
+      total.async_copies += worker.copies;
+  // All workers number the lines alike: in the order of p.lines, without repetitions.
+  std::size_t position = 0;
+  const bool first = total.lines.empty();
+  std::map<Line, std::size_t> index;
+  for (const Line& line : p.lines)
+    if (index.emplace(line, position).second) ++position;
+  if (first) {
+    total.lines.resize(position);
+    for (std::size_t i = 0; i < p.lines.size(); ++i)
+      total.lines[index.at(p.lines[i])].at = source_line(launch, static_cast<int>(i));
+  }
+  const auto at = [&](int line) -> LineCounts& { return total.lines[index.at(p.lines[line])]; };
+  for (std::size_t b = 0; b < p.blocks.size(); ++b) {
+    const BlockCounts& counts = worker.blocks[b];
+    if (counts.executions == 0) continue;
+    for (const LineCost& cost : p.blocks[b].costs) {
+      LineCounts& line = at(cost.line);
+      line.instructions += cost.instructions * counts.executions;
+      line.lanes += cost.instructions * counts.lanes;
+      total.instructions += cost.instructions * counts.executions;
+      total.lanes += cost.instructions * counts.lanes;
+      const auto& n = cost.operations;
+      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes, n[2] * counts.lanes,
+                                  n[3] * counts.lanes, n[4] * counts.lanes, n[5] * counts.lanes,
+                                  n[6] * counts.lanes, n[7] * counts.lanes};
+      line.operations += operations;
+      total.operations += operations;
+    }
+  }
+  for (std::size_t i = 0; i < p.accesses.size(); ++i) {
+    const Access& a = p.accesses[i];
+    const AccessCounts& counts = worker.counts[i];
+    LineCounts& line = at(a.line);
+    line.global_loads += worker.copy_sources[i];
+    total.global_loads += worker.copy_sources[i];
+    if (counts.requests == 0) continue;
+    const bool generic_shared = a.space == Space::kGeneric && counts.sectors == 0;
+    if (a.atomic) {
+      if (a.space != Space::kShared && !generic_shared) total.global_atomics += counts;
+    } else if (a.space == Space::kShared || generic_shared) {
+      (a.store ? line.shared_stores : line.shared_loads) += counts;
+      (a.store ? total.shared_stores : total.shared_loads) += counts;
+    } else if (a.space == Space::kGlobal || a.space == Space::kGeneric) {
+      (a.store ? line.global_stores : line.global_loads) += counts;
+      (a.store ? total.global_stores : total.global_loads) += counts;
+    } else if (a.space == Space::kLocal) {
+      total.local += counts;
+    }
+  }
+}
+
+}  // namespace
+
+void complete_cluster_barrier(Cluster& cluster) {
+  int alive = 0;
+  for (const auto& block : cluster.blocks)
+    alive += static_cast<int>(block->warps.size()) - block->done;
+  if (cluster.arrived == 0 || cluster.arrived < alive) return;
+  cluster.arrived = 0;
+  ++cluster.phase;
+  for (const auto& block : cluster.blocks) barrier_passed(*block);
+}
+
+BlockState::BlockState(const LaunchState& launch, int warp_count)
+    : registers(std::size_t{launch.program.register_bytes} * warp_count),
+      constants(launch.program.constant_bytes),
+      shared(launch.program.static_shared + launch.shape.dynamic_shared_bytes),
+      local(std::size_t{launch.program.local_bytes} * kLanes * warp_count),
+      shared_size(shared.size()),
+      warps(warp_count) {
+  const Program& p = launch.program;
+  std::memset(registers.data(), 0, registers.size());
+  std::memset(shared.data(), 0, shared.size());
+  if (launch.options.initcheck || launch.options.shared_initcheck) written.resize(shared_size);
+  if (launch.options.racecheck && shared_size > 0) {
+    shadow.writers.resize(shared_size), shadow.readers.resize(shared_size);
+    shadow.writer_sites.resize(shared_size), shadow.reader_sites.resize(shared_size);
+  }
+  for (const Constant& c : p.constants) {
+    const std::uint64_t bits = c.source == Source::kParam ? parameter(launch.params, c)
+                               : c.source == Source::kParamAddress
+                                   ? reinterpret_cast<std::uint64_t>(launch.params) + c.bits
+                                   : c.bits;
+    if (c.source != Source::kBlock) broadcast(constants.data() + c.offset, bits, c.bytes);
+  }
+  for (int i = 0; i < warp_count; ++i) {
+    Warp& warp = warps[i];
+    warp.home = this;
+    warp.index = i;
+    warp.bases[0] = registers.data() + std::size_t{p.register_bytes} * i;
+    warp.bases[1] = constants.data() - kInConstants;
+    for (const ThreadRegister& r : p.thread_registers) {
+      auto* lanes = reinterpret_cast<std::uint32_t*>(warp.at(r.offset));
+      for (unsigned lane = 0; lane < kLanes; ++lane) {
+        const std::array<unsigned, 3> thread =
+            thread_of(launch, i * kLanes + static_cast<int>(lane));
+        const std::uint32_t bit = 1u << lane;
+        const std::uint32_t values[] = {thread[0],
+                                        thread[1],
+                                        thread[2],
+                                        lane,
+                                        static_cast<std::uint32_t>(i),
+                                        bit,
+                                        bit - 1,
+                                        bit | (bit - 1),
+                                        ~(bit | (bit - 1)),
+                                        ~(bit - 1)};
+        lanes[lane] = values[static_cast<int>(r.value)];
+      }
+    }
+  }
+}
+
+Worker::Worker(LaunchState& shared_state)
+    : launch(shared_state),
+      program(launch.program),
+      sites(program.accesses.size()),
+      counts(program.accesses.size()),
+      copy_sources(program.accesses.size()),
+      blocks(program.blocks.size()) {}
+
+void run_worker(LaunchState& launch) {
+  Worker worker(launch);
+  std::vector<std::unique_ptr<Cluster>> idle;
+  std::deque<std::unique_ptr<Cluster>> waiting;
+  std::size_t stalled_in_turn = 0;
+  Clock::time_point last_progress = Clock::now();
+  std::int64_t seen_progress = -1;
+  launch.running.fetch_add(1);
+  const auto run = [&](std::unique_ptr<Cluster> cluster) {
+    const std::int64_t before = worker.changes;
+    const Outcome outcome = run_cluster(worker, *cluster);
+    if (worker.changes != before) launch.progress.fetch_add(1);
+    stalled_in_turn =
+        outcome == Outcome::kStalled && worker.changes == before ? stalled_in_turn + 1 : 0;
+    if (outcome == Outcome::kStalled)
+      waiting.push_back(std::move(cluster));
+    else
+      idle.push_back(std::move(cluster));
+  };
+  while (!launch.failed.load(std::memory_order_relaxed)) {
+    poll();
+    const std::int64_t index = launch.next_cluster.load() < launch.cluster_count
+                                   ? launch.next_cluster.fetch_add(1)
+                                   : launch.cluster_count;
+    if (index < launch.cluster_count) {
+      std::unique_ptr<Cluster> cluster;
+      if (idle.empty()) {
+        cluster = make_cluster(launch);
+      } else {
+        cluster = std::move(idle.back());
+        idle.pop_back();
+      }
+      cluster->arrived = 0;
+      for (const auto& block : cluster->blocks) start_block(launch, *block, index);
+      run(std::move(cluster));
+      // The waiting clusters get a turn between new ones.
+      if (waiting.empty()) continue;
+    }
+    if (waiting.empty()) break;
+    std::unique_ptr<Cluster> next = std::move(waiting.front());
+    waiting.pop_front();
+    Cluster& polled = *next;
+    run(std::move(next));
+    if (index < launch.cluster_count || stalled_in_turn < waiting.size() + 1) continue;
+    // Every cluster of this worker has polled in vain.
+    stalled_in_turn = 0;
+    const std::int64_t progress = launch.progress.load();
+    if (progress != seen_progress) {
+      seen_progress = progress;
+      last_progress = Clock::now();
+    } else if (Clock::now() - last_progress > kDeadlockAfter) {
+      launch.stalled.fetch_add(1);
+      if (launch.stalled.load() >= launch.running.load())
+        report_deadlock(worker, polled);
+      else
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      launch.stalled.fetch_sub(1);
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  launch.running.fetch_sub(1);
+  merge(worker);
+}
+
+}  // namespace ado::emulator

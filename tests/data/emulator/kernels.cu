@@ -1,0 +1,195 @@
+// Kernels of test_emulator.py. The numbers of lines marked with "line:" are part of the tests.
+#include <cooperative_groups.h>
+#include <cuda_fp16.h>
+#include <cuda_pipeline.h>
+#include <cassert>
+
+#include <cstdio>
+
+extern "C" {
+
+__global__ void copy(const float* a, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a[i];
+}
+
+__global__ void copy_beyond(const float* a, float* out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = a[i + 1];  // line: out of bounds
+}
+
+__global__ void misaligned(const char* a, int* out) {
+  out[threadIdx.x] = *reinterpret_cast<const int*>(a + threadIdx.x);  // line: misaligned
+}
+
+__global__ void reverse(const int* a, int* out) {
+  __shared__ int tile[128];
+  tile[threadIdx.x] = a[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[127 - threadIdx.x];
+}
+
+__global__ void reverse_without_barrier(const int* a, int* out) {
+  __shared__ int tile[128];
+  tile[threadIdx.x] = a[threadIdx.x];          // line: race, writer
+  out[threadIdx.x] = tile[127 - threadIdx.x];  // line: race, reader
+}
+
+__global__ void shared_uninitialised(int* out) {
+  __shared__ int tile[128];
+  if (threadIdx.x < 64) tile[threadIdx.x] = 1;
+  __syncthreads();
+  out[threadIdx.x] = tile[threadIdx.x];  // line: uninitialised
+}
+
+__global__ void divergent_barrier(int* out) {
+  if (threadIdx.x % 2 == 0) __syncthreads();  // line: divergent barrier
+  out[threadIdx.x] = 1;
+}
+
+__global__ void one_warp_at_the_barrier(int* out) {
+  if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");  // line: deadlock
+  out[threadIdx.x] = 1;
+}
+
+__global__ void async_copy(const int4* a, int4* out, int wait) {
+  __shared__ int4 tile[64];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &a[threadIdx.x], 16);
+  __pipeline_commit();
+  if (wait) __pipeline_wait_prior(0);
+  __syncthreads();
+  out[threadIdx.x] = tile[threadIdx.x ^ 1];
+}
+
+// A call that is not inlined, a local array, printf and assert.
+__noinline__ __device__ int pick(const int* values, int index, int* count) {
+  ++*count;
+  return values[index];
+}
+__global__ void calls(const int* order, int* out, int n) {
+  int values[8], count = 0;
+  for (int i = 0; i < 8; ++i) values[i] = i * i;
+  const int first = pick(values, order[threadIdx.x], &count);
+  out[threadIdx.x] = first + pick(values, order[threadIdx.x] ^ 1, &count) + 1000 * count;
+  if (threadIdx.x == 3) printf("thread %d of %u: %.2f %s %lld\n", 3, blockDim.x, 1.5, "text", -5ll);
+  assert(n > 0);  // line: assert
+}
+
+__global__ void warp_operations(const int* a, int* out) {
+  const int lane = threadIdx.x % 32, x = a[threadIdx.x];
+  int sum = x;
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffff, sum, d);
+  int scan = x;
+  for (int d = 1; d < 32; d *= 2) {
+    const int left = __shfl_up_sync(0xffffffff, scan, d);
+    if (lane >= d) scan += left;
+  }
+  const unsigned odd = __ballot_sync(0xffffffff, x & 1);
+  out[threadIdx.x] = sum;
+  out[threadIdx.x + 32] = scan;
+  out[threadIdx.x + 64] = __popc(odd);
+  out[threadIdx.x + 96] = static_cast<int>(__reduce_max_sync(0xffffffff, x));
+  out[threadIdx.x + 128] = __popc(__match_any_sync(0xffffffff, x & 3));
+  out[threadIdx.x + 160] = __shfl_sync(0xffffffff, x, 5, 8);
+  if (lane < 7) out[threadIdx.x + 192] = __reduce_add_sync(0x7f, x);
+}
+
+__global__ void histogram(const unsigned char* a, int* counts, int n) {
+  __shared__ int own[256];
+  own[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256)
+    atomicAdd(&own[a[i]], 1);
+  __syncthreads();
+  atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);
+}
+
+// Divergence: loops of different length, an early exit, break and a switch.
+__global__ void divergence(const int* a, int* out, int n) {
+  const int i = threadIdx.x;
+  if (i >= n) return;
+  int x = a[i], steps = 0;
+  while (x != 1) {
+    x = x % 2 == 0 ? x / 2 : 3 * x + 1;
+    if (++steps == 60) break;
+  }
+  switch (a[i] % 5) {
+    case 0:
+      steps += 1000;
+      break;
+    case 1:
+      steps *= 2;
+      break;
+    case 3:
+      steps -= 7;
+      [[fallthrough]];
+    case 4:
+      steps ^= 5;
+      break;
+    default:
+      break;
+  }
+  out[i] = steps;
+}
+
+// Block b waits for block b + 1.
+__global__ void chain(volatile int* flags, int* out) {
+  if (threadIdx.x == 0) {
+    if (blockIdx.x + 1 < gridDim.x)
+      while (flags[blockIdx.x + 1] == 0) {
+      }  // line: polls
+    out[blockIdx.x] = blockIdx.x + 1 < gridDim.x ? out[blockIdx.x + 1] + 1 : 0;
+    __threadfence();
+    flags[blockIdx.x] = 1;
+  }
+}
+
+__global__ void __cluster_dims__(4, 1, 1) cluster_sum(const int* a, int* out) {
+  const auto cluster = cooperative_groups::this_cluster();
+  __shared__ int own;
+  if (threadIdx.x == 0) own = a[blockIdx.x];
+  cluster.sync();
+  int sum = 0;
+  for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank)
+    sum += *cluster.map_shared_rank(&own, rank);
+  cluster.sync();
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+
+__global__ void halves(const __half2* a, const __half2* b, __half2* out) {
+  const int i = threadIdx.x;
+  out[i] = __hfma2(a[i], b[i], __hadd2(a[i], b[i]));
+}
+
+__global__ void wide_products(const unsigned long long* a, unsigned long long* out) {
+  const unsigned long long x = a[threadIdx.x];
+  unsigned low, carry, high;
+  asm("add.cc.u32 %0, %3, %4;\n addc.cc.u32 %1, %3, 0;\n addc.u32 %2, 0, 0;"
+      : "=r"(low), "=r"(carry), "=r"(high)
+      : "r"(static_cast<unsigned>(x)), "r"(static_cast<unsigned>(x >> 32)));
+  out[threadIdx.x] = __umul64hi(x, x) + low + carry + high;
+}
+
+__global__ void functions(const float* a, float* out) {
+  const float x = a[threadIdx.x];
+  out[threadIdx.x] = expf(x);
+  out[threadIdx.x + 32] = sinf(x) * cosf(x);
+  out[threadIdx.x + 64] = logf(fabsf(x) + 1.f) / 3.f;
+  out[threadIdx.x + 96] = sqrtf(fabsf(x)) + rsqrtf(fabsf(x) + 1.f) + tanhf(x);
+  out[threadIdx.x + 128] =
+      powf(fabsf(x) + .5f, 1.3f) + static_cast<float>(erf(static_cast<double>(x)));
+}
+
+}  // extern "C"
+
+// Transposes of the course: the counts that the documents explain.
+template <int kColumns>
+__global__ void transpose(const float* a, float* out, int n) {
+  __shared__ float tile[32][kColumns];
+  const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 32, col = blockIdx.x * 32;
+  for (int i = y; i < 32; i += 8) tile[i][x] = a[(row + i) * n + col + x];
+  __syncthreads();
+  for (int i = y; i < 32; i += 8) out[(col + i) * n + row + x] = tile[x][i];
+}
+template __global__ void transpose<32>(const float*, float*, int);
+template __global__ void transpose<33>(const float*, float*, int);

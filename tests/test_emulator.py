@@ -1,0 +1,484 @@
+"""The emulator of CUDA kernels: results, counts and errors of single instructions and kernels."""
+
+import shutil
+import struct
+import subprocess
+from fractions import Fraction
+from math import erf
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adokernels import _core
+
+KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
+
+
+def device_array(shape, dtype, values=None):
+    """An array with the alignment of device memory, 256 bytes, which the counts depend on."""
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(count + 256, np.uint8)
+    start = -raw.ctypes.data % 256
+    array = raw[start : start + count].view(dtype).reshape(shape)
+    if values is not None:
+        array[...] = values
+    return array
+
+
+def packed(argument):
+    if isinstance(argument, np.ndarray):
+        return struct.pack("<Q", argument.ctypes.data)
+    return np.asarray(argument).tobytes()
+
+
+def extent(shape):
+    return (*shape, *(1,) * (3 - len(shape)))
+
+
+def launch(module, entry, grid, block, *arguments, outputs=(), **options):
+    """Launch a kernel. Arrays are passed as pointers; those in `outputs` are uninitialised."""
+    params = b""
+    for (offset, size), argument in zip(module.parameters(entry), arguments, strict=True):
+        assert len(packed(argument)) == size
+        params = params.ljust(offset, b"\0") + packed(argument)
+    written = {id(output) for output in outputs}
+    operands = {id(a): a for a in arguments if isinstance(a, np.ndarray)}
+    arrays = [("out" if i in written else "a", a, i not in written) for i, a in operands.items()]
+    return module.launch(entry, extent(grid), extent(block), params, arrays, **options)
+
+
+def run(module, entry, grid, block, *arguments, **options):
+    """Launch a kernel that must not fail, and return its counts."""
+    result = launch(module, entry, grid, block, *arguments, **options)
+    assert result["error"] is None, result["error"]["text"]
+    return result["counts"]
+
+
+# --- Instructions -----------------------------------------------------------------------------
+
+TYPES = {"s": "int", "u": "uint", "f": "float", "b": "uint"}
+
+
+def dtype_of(ptx):
+    return np.dtype(TYPES[ptx[0]] + ptx[1:])
+
+
+def register(ptx_type, name):
+    return f"  .reg .{ptx_type if ptx_type[0] == 'f' else 'b' + ptx_type[1:]} {name};"
+
+
+def ptx_of(instruction, result, operands):
+    """A kernel that executes an instruction on element i of each operand."""
+    names = [f"%x{i}" for i in range(len(operands))]
+    lines = [".version 9.0", ".target sm_90", ".address_size 64", ".visible .entry k("]
+    lines.append(",\n".join(f"  .param .u64 p{i}" for i in range(len(operands) + 1)))
+    lines += [")", "{", "  .reg .b32 %t;", "  .reg .b64 %a<3>;", "  .reg .pred %p<3>;"]
+    lines += [register(t, name) for t, name in zip(operands, names, strict=True)]
+    lines += [register(result, "%d"), "  mov.u32 %t, %tid.x;"]
+    for i, (t, name) in enumerate(zip(operands, names, strict=True)):
+        lines += [
+            f"  ld.param.u64 %a0, [p{i + 1}];",
+            f"  mad.wide.u32 %a1, %t, {int(t[1:]) // 8}, %a0;",
+            f"  ld.global.{t} {name}, [%a1];",
+        ]
+    lines += [f"  {instruction}", "  ld.param.u64 %a0, [p0];"]
+    lines += [f"  mad.wide.u32 %a1, %t, {int(result[1:]) // 8}, %a0;"]
+    lines += [f"  st.global.{result} [%a1], %d;", "  ret;", "}"]
+    return "\n".join(lines)
+
+
+def samples(dtype, rng):
+    if dtype.kind == "f":
+        special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-40, 3.5, 2.5, 1e9, -1e19]
+        values = rng.standard_normal(64) * 10.0 ** rng.integers(-6, 7, 64)
+        values[: len(special)] = special
+        return values.astype(dtype)
+    info = np.iinfo(dtype)
+    values = rng.integers(info.min, info.max, 64, dtype, endpoint=True)
+    values[:8] = [0, 1, info.max, info.min, info.max - 1, 7, 31, 33]
+    return rng.permutation(values)
+
+
+def wide(x):
+    return x.astype(object)
+
+
+def wrapped(values, dtype):
+    bits = np.dtype(dtype).itemsize * 8
+    return np.array([int(v) & (2**bits - 1) for v in values], f"u{bits // 8}").view(dtype)
+
+
+def clamped(x, dtype):
+    info = np.iinfo(dtype)
+    with np.errstate(all="ignore"):
+        whole = np.trunc(x.astype(np.float64))
+    return [0 if np.isnan(v) else int(min(max(v, info.min), info.max)) for v in whole]
+
+
+def shift_left(x, n):
+    return [int(v) << int(k) if k < 32 else 0 for v, k in zip(x, n, strict=True)]
+
+
+def permuted(a, b, selector):
+    out = []
+    for x, y, s in zip(a, b, selector, strict=True):
+        source = struct.pack("<II", x, y)
+        picks = [(int(s) >> (4 * i)) & 15 for i in range(4)]
+        signs = [0xFF if source[p & 7] & 0x80 else 0 for p in picks]
+        chosen = [sign if p & 8 else source[p & 7] for p, sign in zip(picks, signs, strict=True)]
+        out.append(int.from_bytes(bytes(chosen), "little"))
+    return out
+
+
+def dot4(a, b, c):
+    x, y = (v.view(np.uint8).reshape(-1, 4).astype(object) for v in (a, b))
+    return (x * y).sum(1) + wide(c)
+
+
+def exact_sum(a, b):
+    return [fraction(x) + fraction(y) for x, y in zip(a, b, strict=True)]
+
+
+def exact_product(a, b):
+    return [fraction(x) * fraction(y) for x, y in zip(a, b, strict=True)]
+
+
+def fraction(x):
+    return x if isinstance(x, Fraction) or not np.isfinite(x) else Fraction(float(x))
+
+
+def directed(values, towards):
+    """Exact values, rounded to float32 towards a value."""
+    out = []
+    for value in values:
+        near = np.float32(value)
+        if isinstance(value, Fraction) and np.isinf(near):
+            beyond = towards != 0 and (towards > 0) == (value > 0)
+            near = near if beyond else np.nextafter(near, np.float32(0))
+        elif isinstance(value, Fraction) and Fraction(float(near)) != value:
+            above = Fraction(float(near)) > value
+            if above if towards < 0 or (towards == 0 and value > 0) else not above:
+                near = np.nextafter(near, np.float32(towards))
+        out.append(near)
+    return np.array(out, "f4")
+
+
+CASES = {
+    "add.s32 %d, %x0, %x1": ("s32", "s32 s32", lambda a, b: wide(a) + wide(b)),
+    "sub.s64 %d, %x0, %x1": ("s64", "s64 s64", lambda a, b: wide(a) - wide(b)),
+    "add.sat.s32 %d, %x0, %x1": (
+        "s32",
+        "s32 s32",
+        lambda a, b: np.clip(a.astype("i8") + b.astype("i8"), -(2**31), 2**31 - 1),
+    ),
+    "mul.lo.u64 %d, %x0, %x1": ("u64", "u64 u64", lambda a, b: wide(a) * wide(b)),
+    "mul.hi.s32 %d, %x0, %x1": ("s32", "s32 s32", lambda a, b: wide(a) * wide(b) >> 32),
+    "mul.hi.u64 %d, %x0, %x1": ("u64", "u64 u64", lambda a, b: wide(a) * wide(b) >> 64),
+    "mul.wide.s32 %d, %x0, %x1": ("s64", "s32 s32", lambda a, b: wide(a) * wide(b)),
+    "mul.wide.u16 %d, %x0, %x1": ("u32", "u16 u16", lambda a, b: wide(a) * wide(b)),
+    "mad.lo.s32 %d, %x0, %x1, %x2": ("s32", "s32 s32 s32", lambda a, b, c: wide(a) * wide(b) + c),
+    "min.s64 %d, %x0, %x1": ("s64", "s64 s64", np.minimum),
+    "max.u32 %d, %x0, %x1": ("u32", "u32 u32", np.maximum),
+    "and.b64 %d, %x0, %x1": ("u64", "u64 u64", np.bitwise_and),
+    "xor.b32 %d, %x0, %x1": ("u32", "u32 u32", np.bitwise_xor),
+    "not.b32 %d, %x0": ("u32", "u32", np.bitwise_not),
+    "neg.s32 %d, %x0": ("s32", "s32", lambda a: -wide(a)),
+    "shl.b32 %d, %x0, %x1": ("u32", "u32 u32", shift_left),
+    "shr.s32 %d, %x0, %x1": (
+        "s32",
+        "s32 u32",
+        lambda a, n: [int(v) >> min(int(k), 31) for v, k in zip(a, n, strict=True)],
+    ),
+    "shf.r.wrap.b32 %d, %x0, %x1, %x2": (
+        "u32",
+        "u32 u32 u32",
+        lambda a, b, n: [
+            ((int(y) << 32) | int(x)) >> (int(k) & 31) for x, y, k in zip(a, b, n, strict=True)
+        ],
+    ),
+    "popc.b32 %d, %x0": ("u32", "u32", lambda a: [int(v).bit_count() for v in a]),
+    "clz.b32 %d, %x0": ("u32", "u32", lambda a: [32 - int(v).bit_length() for v in a]),
+    "brev.b32 %d, %x0": ("u32", "u32", lambda a: [int(f"{v:032b}"[::-1], 2) for v in a]),
+    "bfe.u32 %d, %x0, 5, 9": ("u32", "u32", lambda a: (a >> 5) & 0x1FF),
+    "bfe.s32 %d, %x0, 28, 9": ("s32", "s32", lambda a: a >> 28),
+    "bfi.b32 %d, %x0, %x1, 4, 12": (
+        "u32",
+        "u32 u32",
+        lambda a, b: (b & ~np.uint32(0xFFF0)) | ((a & 0xFFF) << 4),
+    ),
+    "prmt.b32 %d, %x0, %x1, %x2": ("u32", "u32 u32 u32", permuted),
+    "prmt.b32 %d, %x0, %x1, 30212": (
+        "u32",
+        "u32 u32",
+        lambda a, b: permuted(a, b, np.full(64, 30212)),
+    ),
+    "dp4a.u32.u32 %d, %x0, %x1, %x2": ("u32", "u32 u32 u32", dot4),
+    "lop3.b32 %d, %x0, %x1, %x2, 0x96": ("u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c),
+    "add.f32 %d, %x0, %x1": ("f32", "f32 f32", np.add),
+    "mul.rn.f64 %d, %x0, %x1": ("f64", "f64 f64", np.multiply),
+    "div.rn.f32 %d, %x0, %x1": ("f32", "f32 f32", np.divide),
+    "add.rm.f32 %d, %x0, %x1": ("f32", "f32 f32", lambda a, b: directed(exact_sum(a, b), -np.inf)),
+    "mul.rz.f32 %d, %x0, %x1": ("f32", "f32 f32", lambda a, b: directed(exact_product(a, b), 0)),
+    "fma.rp.f32 %d, %x0, %x1, %x1": (
+        "f32",
+        "f32 f32",
+        lambda a, b: directed(exact_sum(exact_product(a, b), b), np.inf),
+    ),
+    "sqrt.rn.f64 %d, %x0": ("f64", "f64", np.sqrt),
+    "min.f32 %d, %x0, %x1": ("f32", "f32 f32", np.fmin),
+    "abs.f64 %d, %x0": ("f64", "f64", np.abs),
+    "fma.rn.f32 %d, %x0, %x1, %x2": (
+        "f32",
+        "f32 f32 f32",
+        lambda a, b, c: (a.astype(np.longdouble) * b + c).astype(np.float32),
+    ),
+    "add.ftz.f32 %d, %x0, 0f00000000": ("f32", "f32", lambda a: np.where(np.abs(a) < 2e-38, 0, a)),
+    "cvt.s64.s32 %d, %x0": ("s64", "s32", lambda a: a),
+    "cvt.u16.u32 %d, %x0": ("u16", "u32", lambda a: wide(a) & 0xFFFF),
+    "cvt.s32.s8 %d, %x0": ("s32", "s32", lambda a: a.view(np.int8)[::4]),
+    "cvt.rn.f32.u32 %d, %x0": ("f32", "u32", lambda a: a.astype("f4")),
+    "cvt.rn.f32.s64 %d, %x0": ("f32", "s64", lambda a: a.astype("f4")),
+    "cvt.rn.f32.f64 %d, %x0": ("f32", "f64", lambda a: a.astype("f4")),
+    "cvt.rzi.s32.f32 %d, %x0": ("s32", "f32", lambda a: clamped(a, "i4")),
+    "cvt.rzi.u32.f64 %d, %x0": ("u32", "f64", lambda a: clamped(a, "u4")),
+    "cvt.rni.f32.f32 %d, %x0": ("f32", "f32", np.rint),
+    "cvt.sat.u8.s32 %d, %x0": ("u32", "s32", lambda a: np.clip(a, 0, 255)),
+    "cvt.rn.f16.f32 %d, %x0": ("u16", "f32", lambda a: a.astype("f2").view("u2")),
+    "setp.lt.s32 %p0, %x0, %x1; selp.u32 %d, 1, 0, %p0": ("u32", "s32 s32", np.less),
+    "setp.leu.f64 %p0, %x0, %x1; selp.u32 %d, 1, 0, %p0": (
+        "u32",
+        "f64 f64",
+        lambda a, b: ~(a > b),
+    ),
+    "setp.hi.u32 %p0, %x0, %x1; @!%p0 mov.u32 %d, 3; @%p0 mov.u32 %d, 4": (
+        "u32",
+        "u32 u32",
+        lambda a, b: np.where(a > b, 4, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("instruction", [i for i, case in CASES.items() if case[2]])
+def test_an_instruction(instruction, rng):
+    result, operands, reference = CASES[instruction]
+    types = operands.split()
+    arrays = [device_array(64, dtype_of(t), samples(dtype_of(t), rng)) for t in types]
+    out = device_array(64, dtype_of(result))
+    module = _core.EmulatedModule(ptx_of(instruction + ";", result, types))
+    run(module, "k", (1,), (64,), out, *arrays, outputs=[out])
+    with np.errstate(all="ignore"):
+        expected = reference(*arrays)
+    if result == "u16" and operands == "f32":  # float16 results, whose NaN may have any payload
+        out, expected = out.view("f2"), expected.view("f2")
+    if out.dtype.kind == "f":
+        np.testing.assert_array_equal(out, np.asarray(expected, out.dtype))
+    else:
+        np.testing.assert_array_equal(out, wrapped(expected, out.dtype))
+
+
+def test_an_unknown_instruction_is_named():
+    module = _core.EmulatedModule(ptx_of("frobnicate.s32 %d, %x0;", "s32", ["s32"]))
+    out = device_array(64, "i4")
+    with pytest.raises(RuntimeError, match=r"PTX line \d+: .* not support.*frobnicate"):
+        run(module, "k", (1,), (32,), out, out, outputs=[out])
+
+
+# --- Kernels ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("needs nvcc")
+    path = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
+    flags = ["-ptx", "-arch=compute_90", "-lineinfo", "-std=c++20"]
+    subprocess.run([nvcc, *flags, str(KERNELS), "-o", str(path)], check=True)
+    return _core.EmulatedModule(path.read_text())
+
+
+def line_marked(mark):
+    lines = KERNELS.read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.endswith(f"line: {mark}"))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_copy(kernels, rng, threads):
+    n = 1000
+    a, out = device_array(n, "f4", rng.random(n)), device_array(n, "f4")
+    counts = run(kernels, "copy", (8,), (128,), a, out, np.int32(n), outputs=[out], threads=threads)
+    np.testing.assert_array_equal(out, a)
+    assert counts["global_loads"]["requests"] == 32  # 1000 elements in warps of 32
+    assert counts["global_loads"]["sectors"] == n * 4 // 32
+    assert counts["global_stores"]["bytes"] == n * 4
+    assert counts["divergent_branches"] == 1
+
+
+@pytest.mark.parametrize(("columns", "wavefronts"), [(32, 32), (33, 1)])
+def test_bank_conflicts_of_transposes(kernels, rng, columns, wavefronts):
+    a, out = device_array((64, 64), "f4", rng.random((64, 64))), device_array((64, 64), "f4")
+    entry = next(e for e in kernels.entries if f"ILi{columns}E" in e)
+    counts = run(kernels, entry, (2, 2), (32, 8), a, out, np.int32(64), outputs=[out])
+    np.testing.assert_array_equal(out, a.T)
+    loads = counts["shared_loads"]
+    assert loads["wavefronts"] == wavefronts * loads["requests"]
+    assert counts["shared_stores"]["wavefronts"] == counts["shared_stores"]["requests"]
+    assert counts["barriers"] == 4 * 8
+    assert counts["global_stores"]["sectors"] == 4 * counts["global_stores"]["requests"]
+    line = next(li for li in counts["lines"] if li["shared_loads"]["requests"])
+    assert "tile[x][i]" in KERNELS.read_text().splitlines()[line["line"] - 1]
+
+
+def failure(kernels, mark, kind, entry, block, *arguments, **options):
+    """The error of a launch, which must be of this kind and at the marked line."""
+    error = launch(kernels, entry, (1,), block, *arguments, **options)["error"]
+    assert error is not None
+    assert (error["kind"], error["line"]) == (kind, line_marked(mark)), error["text"]
+    assert Path(error["file"]).name == KERNELS.name
+    return error
+
+
+def test_out_of_bounds(kernels):
+    a, out = device_array(64, "f4", 1), device_array(64, "f4")
+    error = failure(kernels, "out of bounds", "out of bounds", "copy_beyond", (64,), a, out)
+    assert error["thread"] == [63, 0, 0]
+    assert error["byte"] == 256
+    assert "'a', which has 256 bytes" in error["text"]
+
+
+def test_misaligned(kernels):
+    a, out = device_array(64, "i1", 1), device_array(32, "i4")
+    error = failure(kernels, "misaligned", "misaligned", "misaligned", (32,), a, out)
+    assert (error["thread"], error["array"], error["byte"]) == ([1, 0, 0], "a", 1)
+
+
+def test_a_missing_barrier_is_a_race(kernels, rng):
+    a, out = device_array(128, "i4", rng.integers(0, 99, 128)), device_array(128, "i4")
+    run(kernels, "reverse", (1,), (128,), a, out, outputs=[out])
+    np.testing.assert_array_equal(out, a[::-1])
+    writer, reader = line_marked("race, writer"), line_marked("race, reader")
+    result = launch(kernels, "reverse_without_barrier", (1,), (128,), a, out)
+    assert result["error"]["kind"] in ("race", "uninitialised")
+    assert result["error"]["line"] in (writer, reader)
+
+
+def test_uninitialised_memory(kernels):
+    a, out = device_array(64, "f4"), device_array(64, "f4")
+    result = launch(kernels, "copy", (1,), (64,), a, out, np.int32(64), outputs=[a])
+    assert (result["error"]["kind"], result["error"]["array"]) == ("uninitialised", "out")
+    out = device_array(128, "i4")
+    failure(kernels, "uninitialised", "uninitialised", "shared_uninitialised", (128,), out)
+
+
+def test_barriers(kernels):
+    out = device_array(64, "i4")
+    failure(kernels, "divergent barrier", "divergent barrier", "divergent_barrier", (64,), out)
+    failure(kernels, "deadlock", "deadlock", "one_warp_at_the_barrier", (64,), out)
+
+
+def test_asynchronous_copies_arrive_at_the_wait(kernels, rng):
+    a, out = device_array((64, 4), "i4", rng.integers(0, 99, (64, 4))), device_array((64, 4), "i4")
+    counts = run(kernels, "async_copy", (1,), (64,), a, out, np.int32(1), outputs=[out])
+    np.testing.assert_array_equal(out, a[np.arange(64) ^ 1])
+    assert counts["async_copies"] == 2
+    assert counts["global_loads"]["sectors"] == 32
+    error = launch(kernels, "async_copy", (1,), (64,), a, out, np.int32(0))["error"]
+    assert error["kind"] == "missing wait"
+
+
+def test_calls_local_memory_printf_and_assert(kernels, rng):
+    order, out = device_array(32, "i4", rng.integers(0, 8, 32)), device_array(32, "i4")
+    result = launch(kernels, "calls", (1,), (32,), order, out, np.int32(1), outputs=[out])
+    assert result["error"] is None, result["error"]["text"]
+    np.testing.assert_array_equal(out, order**2 + (order ^ 1) ** 2 + 2000)
+    assert result["output"] == "thread 3 of 32: 1.50 text -5\n"
+    error = failure(kernels, "assert", "assertion", "calls", (32,), order, out, np.int32(0))
+    assert "n > 0" in error["text"]
+
+
+def test_warp_operations(kernels, rng):
+    a, out = device_array(32, "i4", rng.integers(0, 1000, 32)), device_array((7, 32), "i4")
+    run(kernels, "warp_operations", (1,), (32,), a, out, outputs=[out])
+    np.testing.assert_array_equal(out[0], a.sum())
+    np.testing.assert_array_equal(out[1], a.cumsum())
+    np.testing.assert_array_equal(out[2], (a % 2).sum())
+    np.testing.assert_array_equal(out[3], a.max())
+    np.testing.assert_array_equal(out[4], [(a % 4 == x % 4).sum() for x in a])
+    np.testing.assert_array_equal(out[5], a.reshape(4, 8)[:, 5].repeat(8))
+    np.testing.assert_array_equal(out[6][:7], a[:7].sum())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_atomics(kernels, rng, threads):
+    a, counts = device_array(5000, "u1", rng.integers(0, 256, 5000)), device_array(256, "i4")
+    run(kernels, "histogram", (4,), (256,), a, counts, np.int32(5000), threads=threads)
+    np.testing.assert_array_equal(counts, np.bincount(a, minlength=256))
+
+
+def collatz(start):
+    x, steps = start, 0
+    while x != 1:
+        x = x // 2 if x % 2 == 0 else 3 * x + 1
+        steps += 1
+        if steps == 60:
+            break
+    kind = start % 5
+    if kind == 0:
+        steps += 1000
+    elif kind == 1:
+        steps *= 2
+    elif kind == 3:
+        steps = (steps - 7) ^ 5
+    elif kind == 4:
+        steps ^= 5
+    return steps
+
+
+def test_divergence(kernels, rng):
+    a, out = device_array(64, "i4", rng.integers(1, 500, 64)), device_array(64, "i4", -1)
+    run(kernels, "divergence", (1,), (64,), a, out, np.int32(51))
+    np.testing.assert_array_equal(out[:51], [collatz(int(x)) for x in a[:51]])
+    assert (out[51:] == -1).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blocks_that_wait_for_later_blocks(kernels, threads):
+    flags, out = device_array(9, "i4"), device_array(9, "i4")
+    run(kernels, "chain", (9,), (64,), flags, out, threads=threads)
+    np.testing.assert_array_equal(out, np.arange(9)[::-1])
+
+
+def test_clusters(kernels, rng):
+    a, out = device_array(8, "i4", rng.integers(0, 99, 8)), device_array(8, "i4")
+    run(kernels, "cluster_sum", (8,), (32,), a, out, outputs=[out])
+    np.testing.assert_array_equal(out, a.reshape(2, 4).sum(1).repeat(4))
+
+
+def test_halves(kernels, rng):
+    a, b, out = (device_array((32, 2), "f2", rng.standard_normal((32, 2))) for _ in range(3))
+    run(kernels, "halves", (1,), (32,), a, b, out)
+    exact = a.astype("f8") * b.astype("f8") + (a + b).astype("f8")
+    np.testing.assert_array_equal(out, exact.astype("f2"))
+
+
+def test_carries(kernels, rng):
+    a = device_array(32, "u8", rng.integers(0, 2**64, 32, "u8"))
+    out = device_array(32, "u8")
+    run(kernels, "wide_products", (1,), (32,), a, out, outputs=[out])
+    for x, result in zip(map(int, a), map(int, out), strict=True):
+        total = (x & 0xFFFFFFFF) + (x >> 32)
+        second = (x & 0xFFFFFFFF) + (total >> 32)
+        parts = (total & 0xFFFFFFFF) + (second & 0xFFFFFFFF) + (second >> 32)
+        assert result == ((x * x >> 64) + parts) % 2**64
+
+
+def test_functions(kernels, rng):
+    a, out = device_array(32, "f4", rng.uniform(-20, 20, 32)), device_array((5, 32), "f4")
+    run(kernels, "functions", (1,), (32,), a, out, outputs=[out])
+    x = a.astype("f8")
+    y = np.abs(x)
+    expected = [np.exp(x), np.sin(x) * np.cos(x), np.log(y + 1) / 3]
+    expected += [np.sqrt(y) + 1 / np.sqrt(y + 1) + np.tanh(x)]
+    np.testing.assert_allclose(out[:4], expected, rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(out[4], (y + 0.5) ** 1.3 + [erf(v) for v in x], rtol=2e-6)
