@@ -121,7 +121,7 @@ class Recorded:
 
     def __init__(self, library, routine, lengths, *, in_place=False):
         self.library, self.routine, self.lengths = library, routine, lengths
-        self.task = TASKS[routine.name]
+        self.task = routine.task
         operands = self.task.random_operands(lengths)
         self.operands = [library.array(a) for a in operands]
         results = as_tuple(routine(*operands, device="cpu"))

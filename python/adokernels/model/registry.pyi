@@ -27,7 +27,8 @@ gpp_tiles: Routine
 
 _TransposeVariant = Literal["stream_copy", "naive_loops", "blocked", "simd", "streaming",
     "prefetch", "threaded", "direct", "copy", "naive", "narrow_blocks", "tiled", "padded",
-    "coarsened", "wide", "unaligned_rows", "few_columns", "few_rows", "as_copy", "in_place"]
+    "coarsened", "wide", "tma", "unaligned_rows", "few_columns", "few_rows", "as_copy",
+    "linear_index", "in_place"]
 class Transpose(_Routine[_TransposeVariant]):
     @overload  # type: ignore[override]
     def __call__(self, a: NDArray[_Element],
@@ -91,7 +92,7 @@ class Sobel(_Routine[_SobelVariant]):
 sobel: Sobel
 
 _EdgeDetectVariant = Literal["pipeline_naive_loops", "pipeline_threaded", "fused_bands",
-    "pipeline_naive", "pipeline_best", "fused", "small_tiles", "pipeline_narrow"]
+    "pipeline_naive", "pipeline_best", "fused", "small_tiles", "lane_per_row"]
 class EdgeDetect(_Routine[_EdgeDetectVariant]):
     @overload  # type: ignore[override]
     def __call__(self, rgba: NDArray[np.uint8],
@@ -107,7 +108,7 @@ edge_detect: EdgeDetect
 _AverageMatvecVariant = Literal["stream_read", "naive_loops", "interchange", "pairwise", "simd",
     "prefetch", "threaded", "blocked", "read", "one_block", "block_per_set", "warp_average",
     "warp_shuffle", "average_then_gemm", "wide_average", "overlapped", "split_average_then_gemm",
-    "row_product", "small_sets"]
+    "row_product", "small_sets", "cluster"]
 class AverageMatvec(_Routine[_AverageMatvecVariant]):
     @overload  # type: ignore[override]
     def __call__(self, vectors: NDArray[_Real], matrix: NDArray[_Real],
