@@ -17,6 +17,7 @@ __all__: list[str] = [
     "CudaKernel",
     "CudaModule",
     "DeviceArray",
+    "EmulatedModule",
     "Hardware",
     "KernelInfo",
     "KernelLaunch",
@@ -590,6 +591,40 @@ class BlockedStream:
         """
     @property
     def still_blocked(self) -> bool: ...
+
+class EmulatedModule:
+    """
+    Kernels in PTX, which are executed on the CPU and counted.
+    """
+    def __init__(self, ptx: str) -> None: ...
+    def launch(
+        self,
+        entry: str,
+        grid: typing.Annotated[
+            collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], "FixedSize(3)"
+        ],
+        block: typing.Annotated[
+            collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], "FixedSize(3)"
+        ],
+        params: bytes,
+        arrays: collections.abc.Sequence[tuple[str, numpy.ndarray, bool]],
+        shared_bytes: typing.SupportsInt | typing.SupportsIndex = 0,
+        cluster: typing.Annotated[
+            collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], "FixedSize(3)"
+        ] = [1, 1, 1],
+        checks: bool = True,
+        threads: typing.SupportsInt | typing.SupportsIndex = 1,
+        limit: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> dict:
+        """
+        Execute a kernel. Each array is a name, an array and whether its contents are defined. Return its counts, the first error and the output of printf.
+        """
+    def parameters(self, entry: str) -> list[tuple[int, int]]:
+        """
+        Offset and size of each parameter of a kernel.
+        """
+    @property
+    def entries(self) -> list[str]: ...
 
 class LineSamples:
     """
