@@ -133,7 +133,7 @@ def main() -> None:
                 matrices += float(np.mean([m for _, m in every]))
             print(
                 f"{nodes.__name__}, {products} products: {1e3 * (total - saved):.1f} ms one after "
-                f"the other, of which DMMA {1e3 * matrices:.1f}; "
+                f"the other, with {1e3 * matrices:.1f} of DMMA; "
                 f"{1e3 * max(matrices, total - saved - matrices):.1f} ms if they overlapped"
             )
 

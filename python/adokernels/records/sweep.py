@@ -111,7 +111,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
 
     @property
     def tied(self) -> tuple[Measurement, ...]:
-        """The variants of which :attr:`fastest` is not known to be faster, the fastest first.
+        """The variants that :attr:`fastest` is not known to beat, in the order of their times.
 
         Either the verdict is "same" or "unclear", or it is withheld.
         """
