@@ -22,7 +22,7 @@ struct Strides {
 struct Divisor {
   unsigned number, reciprocal, shift;
 };
-Divisor divisor(std::int64_t length) {
+inline Divisor divisor(std::int64_t length) {
   const auto number = static_cast<unsigned>(std::max(length, std::int64_t{1}));
   const int shift = number > 2 ? std::bit_width(number - 1) - 1 : 0;
   const std::uint64_t scale = std::uint64_t{1} << (32 + shift);
@@ -35,7 +35,7 @@ Divisor divisor(std::int64_t length) {
 // columns the parts fill sectors. With more, loads that use a part of each sector cost less than
 // such stores. A single row or column is followed as a whole.
 constexpr std::int64_t kColsToFollow = 16;
-bool follows_out(const Transpose& p) {
+inline bool follows_out(const Transpose& p) {
   if (p.rows() == 1 || p.cols() == 1) return p.cols() == 1;
   return p.rows() <= p.cols() || p.cols() > kColsToFollow;
 }
