@@ -273,7 +273,7 @@ inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu)
 
 #ifdef __CUDACC__
 
-// Returns the maximum of `best` and of up to kTerms sums of one point, of which `exist` exist. The
+// Returns the maximum of `best` and the first `exist` of kTerms sums of one point. The
 // elements are `pitch` apart, the terms `step`. All loads are issued before the first sum. A
 // missing element is replaced by -infinity, because nvcc 13.0 would place a predicated sum directly
 // behind its load, so that each load would wait for the previous one.

@@ -4,8 +4,8 @@
     python tests/fuzz sobel records --cases 10000 --seed 7
     python tests/fuzz sobel --seed 7 --first 123 --cases 1   # one case again
 
-A suite is a routine, or one of `records`, `producers`, `maps` and `settings` (`inputs.py`). The
-cases run in other processes. If a case ends its process, the case is reported and the next one
+A suite is a routine, or one of the suites in `inputs.py`, such as `records` and `maps`. The cases
+run in other processes. If a case ends its process, the case is reported and the next one
 follows. See docs/reliability.md.
 """
 
