@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gpp/engine_single_launch.cuh"
-#include "gpp/engine_split_tiles.cuh"
+#include "gpp/engine_partial_fractions.cuh"
 
 namespace ado::cuda::gpp {
 
@@ -220,6 +220,17 @@ inline constexpr Decomposition kSplitTiles{
     .bytes = kTiles<kSplitRows>.bytes,
     .work = kTiles<kSplitRows>.work};
 
+inline constexpr Decomposition kSplitTilesWithPowers{
+    .blocks = kSplitTiles.blocks,
+    .grid = kSplitTiles.grid,
+    .scratch_bytes =
+        [](const Gpp& p, const Hardware& gpu) {
+          const Extent grid = grid_of_split_sums(grid_of_tiles<kSplitRows>(p, {}, gpu));
+          return partial_bytes(volume_of(grid)) + sorted_tiles_bytes<kSplitRows>(p, true);
+        },
+    .bytes = kSplitTiles.bytes,
+    .work = kSplitTiles.work};
+
 // Operations of a kernel: per (band, igp, ig, frequency) of occupied and of empty bands; per pass
 // and (band, igp, ig); and per pass and loop over bands, before and after the loop.
 struct Operations {
@@ -306,6 +317,7 @@ inline constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kCh
 inline constexpr OperationCounts kMomentSums{
     .flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
     .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10}};
+inline constexpr OperationCounts kFractionSums = kMomentSums;
 // Full bands use the arithmetic of sorted_bands.
 inline constexpr OperationCounts kSingleLaunch{.flops = {36, 18, 6, 141},
                                                .instructions = {22, 10, 4, 98}};

@@ -80,13 +80,15 @@ Extent grid_of_tiles(const Gpp& p, Extent, const Hardware& gpu) {
 
 // Allocates the sorted list and copies of the operands in sorted order, for any number of segments.
 template <int kRowsPerThread>
-SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch) {
+SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch, bool with_powers) {
   const Tiling tiling = tiling_with_blocks<kRowsPerThread>(p, 1);
   SortedBands sorted;
   sorted.length = tiling.length;
   scratch.take(sorted.aqsn, tiling.down * kTileColumns * tiling.length);
   scratch.take(sorted.aqsm, tiling.across * kTileRows<kRowsPerThread> * tiling.length);
   scratch.take(sorted.ranges, range_count(p));
+  if (with_powers)
+    scratch.take(sorted.powers, p.frequencies() / kMaxFrequencies * tiling.length);
   scratch.take(sorted.wx, p.frequencies() * tiling.length);
   scratch.take(sorted.occ, tiling.length);
   scratch.take(sorted.band, tiling.length);
@@ -97,9 +99,9 @@ SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch) {
 }
 
 template <int kRowsPerThread>
-std::size_t sorted_tiles_bytes(const Gpp& p) {
+std::size_t sorted_tiles_bytes(const Gpp& p, bool with_powers = false) {
   ScratchCursor scratch;
-  take_sorted_tiles<kRowsPerThread>(p, scratch);
+  take_sorted_tiles<kRowsPerThread>(p, scratch, with_powers);
   return scratch.at;
 }
 
@@ -171,6 +173,11 @@ __global__ void __launch_bounds__(kGatherThreads)
     const int count = frequencies_of_pass(p, first);
     double* const to = sorted.wx + first * sorted.length + place * count;
     for (int f = 0; f < count; ++f) to[f] = energies_at(p, sorted, place)[first + f];
+    if (sorted.powers != nullptr && count == kMaxFrequencies) {
+      const double x1 = to[0], x2 = to[1], c = 0.5 * (x1 + x2);
+      sorted.powers[first / kMaxFrequencies * sorted.length + place] = {
+          c, c * c, c * c * c, 0, {x1 * x1, x2 * x2}, {x1 * x1 * x1, x2 * x2 * x2}};
+    }
   }
   if (place % kChunk == 0)
     find_ranges_of_chunk(p, sorted, place / kChunk, threadIdx.x / kWarpSize,
@@ -205,18 +212,22 @@ __device__ void copy_by_block(T* to, const T* from) {
                               reinterpret_cast<const Bytes*>(from) + i, kVectorBytes);
 }
 
-// The gathered operands of a tile from place `first` on. Copies them to shared memory.
 template <int kRowsPerThread, int kF>
+struct StagedWithPowers : StagedBands<kRowsPerThread, kF> {
+  EnergyPowers powers[kChunk];
+};
+
+// The gathered operands of a tile from place `first` on. Copies them to shared memory.
+template <int kRowsPerThread, int kF, class Chunk = StagedBands<kRowsPerThread, kF>>
 class TileOperands {
  public:
-  using Chunk = StagedBands<kRowsPerThread, kF>;
-
   __device__ TileOperands(const SortedBands& sorted, const Pass<kF>& pass, std::int64_t across,
                           std::int64_t down, std::int64_t first)
       : aqsn_(sorted.aqsn + (down * sorted.length + first) * kTileColumns),
         aqsm_(sorted.aqsm + (across * sorted.length + first) * kTileRows<kRowsPerThread>),
         wx_(sorted.wx + pass.first * sorted.length + first * kF),
         occ_(sorted.occ + first),
+        powers_(sorted.powers + pass.first / kMaxFrequencies * sorted.length + first),
         ranges_(sorted.ranges + (pass.first / kMaxFrequencies * sorted.length + first) / kChunk) {}
 
   // Calls add_chunk(chunk, place) for the chunks at places [0, end).
@@ -247,10 +258,13 @@ class TileOperands {
     copy_by_block<kChunk * kF>(to.wx[0], wx_ + place * kF);
     copy_by_block<kChunk>(to.occ, occ_ + place);
     copy_by_block<1>(&to.range, ranges_ + place / kChunk);
+    if constexpr (requires { to.powers; })
+      copy_by_block<kChunk>(to.powers, powers_ + place);
   }
 
   const Complex *aqsn_, *aqsm_;
   const double *wx_, *occ_;
+  const EnergyPowers* powers_;
   const Range* ranges_;
 };
 
@@ -386,9 +400,9 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
 
 // Sorts and gathers the bands. In scratch memory, they follow the partial sums of the grid of `go`.
 template <int kRowsPerThread>
-SortedBands gather_tiles(const Gpp& p, const Launch& go) {
+SortedBands gather_tiles(const Gpp& p, const Launch& go, bool with_powers = false) {
   ScratchCursor scratch = behind_partials(go);
-  const SortedBands sorted = take_sorted_tiles<kRowsPerThread>(p, scratch);
+  const SortedBands sorted = take_sorted_tiles<kRowsPerThread>(p, scratch, with_powers);
   if (!p.empty()) {
     sort_bands(inputs_of(p), sorted, go);
     Launch gathering = go;

@@ -152,6 +152,12 @@ constexpr Variant<Gpp> kVariants[] = {
               Step::kOperations},
          .why_slower = why_moments_is_slower,
          .run = ADO_RUN(run_moments)}),
+    with_costs<kFractionSums, kSplitTilesWithPowers>(
+        {.name = "partial_fractions",
+         .changes = {"Splits ssx into partial fractions, so that one formula serves both branches, "
+                     "and sums powers of the energy, which all lanes share.",
+                     Step::kOperations},
+         .run = ADO_RUN(run_partial_fractions)}),
 };
 
 // The second ladder, gpp_tiles, is for adokernels.distributed.

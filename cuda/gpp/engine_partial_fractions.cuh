@@ -1,0 +1,399 @@
+// Engine: partial_fractions, the last variant of gpp. Tiles and launches as in
+// engine_split_tiles.cuh, with fewer FP64 instructions per band and more of them that share a
+// register.
+//
+// Partial fractions. With P = 1 / (x - w) and Q = 1 / (x + w),
+//
+//   sch = I w P      ssx = I w / 2 (P - Q)      if x is far from the pole
+//   sch = 0          ssx = I w / 2 (0 - Q)      if x is near the pole
+//
+// So both branches are one formula, in which P is 0 near the pole. Q is smooth, because x and Re w
+// are not negative, and needs no selection. 86 FP64 instructions per band and two igp become 74.
+//
+// Powers of the energy. Far from all poles, the coefficients are r times a polynomial in the
+// energy, of degree 3. The loop sums r m, r m x, r m x^2 and r m x^3. The powers are the same for
+// all lanes, and are computed once per call. With c = (x1 + x2) / 2 and h = (x2 - x1) / 2, the
+// terms of both frequencies have the common denominator of engine_moments.cuh:
+//
+//   Q    1 / r = t^2 + 4h^2 b^2    t = y^2 + b^2 - h^2    y = a + c
+//        1 / (x1 + w) = r (q1 - ib) (q2^2 + b^2)          q1 = c + a - h = a + x1
+//        1 / (x2 + w) = r (q2 - ib) (q1^2 + b^2)          q2 = c + a + h = a + x2
+//
+// Empty bands below all poles need only P, which is -Q with -c instead of c. If c, a - h and a + h
+// are not negative, the polynomials in c have no negative coefficients, so their sums do not cancel.
+//
+// Error. P and Q cancel if x is much larger than |w|: the error of a sum of n bands is amplified by
+// at most 1 + x / |w|. The polynomials of full bands far from their poles contain a^2 - b^2 - x^2,
+// which amplifies by at most 9 (see lowest_energy_of_moments). Therefore the loop over bands is cut
+// into runs: see longest_run. Each run is added to the sums of the thread.
+#pragma once
+
+#include "gpp/engine_split_tiles.cuh"
+
+namespace ado::cuda::gpp {
+
+#ifdef __CUDACC__
+
+// The longest run of bands whose rounding errors, amplified, remain below three quarters of the
+// error bound. A multiple of kChunk, and 0 if not even one chunk does.
+__device__ inline int longest_run(std::int64_t bands, double amplification) {
+  constexpr double kRoundingsOfTerm = 12;
+  const auto bound = static_cast<double>(32 + min(bands, std::int64_t{Gpp::kLongestSum}));
+  const double run = 0.75 * bound / amplification - kRoundingsOfTerm;
+  return run >= kChunk ? static_cast<int>(run) / kChunk * kChunk : 0;
+}
+
+// References to the sums of r m, r m x, r m x^2 and r m x^3 of a pair.
+struct PowerSums {
+  Complex &one, &x, &x2, &x3;
+
+  // The sums of r ((x + s)^2 + b^2), and of the same times (x + d).
+  __device__ Complex square(double s, double b2) const {
+    Complex sum = x2;
+    multiply_add(sum, 2 * s, x);
+    multiply_add(sum, fma(s, s, b2), one);
+    return sum;
+  }
+  __device__ Complex cube(double d, double s, double b2) const {
+    const double square = fma(s, s, b2);
+    Complex sum = x3;
+    multiply_add(sum, fma(2.0, s, d), x2);
+    multiply_add(sum, fma(2 * s, d, square), x);
+    multiply_add(sum, d * square, one);
+    return sum;
+  }
+};
+
+// Adds r m to the sums of powers of each pair. Consecutive FMAs read the same power, from the
+// operand cache.
+template <int kCount, class SumsOf>
+__device__ void add_powers(const Complex (&rm)[kCount], double x, double x2, double x3,
+                           SumsOf sums_of) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sums_of(i).one += rm[i];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) multiply_add(sums_of(i).x, x, rm[i]);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) multiply_add(sums_of(i).x2, x2, rm[i]);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) multiply_add(sums_of(i).x3, x3, rm[i]);
+}
+
+// While the loop processes full bands far from all poles, the sums of a pair are powers, for each
+// frequency. With partial fractions, sch and sch_b are P as in hoisting.cuh, and the others are
+// powers, for both frequencies of Q.
+__device__ inline PowerSums powers_at(PairSums<2>& sums, int f) {
+  return {sums.sch_b[f], sums.sch[f], sums.ssx_b[f], sums.ssx[f]};
+}
+__device__ inline PowerSums powers_of_q(PairSums<2>& sums) {
+  return {sums.ssx_b[0], sums.ssx[0], sums.ssx_b[1], sums.ssx[1]};
+}
+
+// The constants of t^2 + `product`, where t = y^2 + `squares`.
+struct TwoEnergies {
+  double squares, product;
+
+  static __device__ TwoEnergies of(const Pole& w, double h) {
+    h = __shfl_sync(kAllLanes, h, 0);  // opaque to the compiler: see EmptyBandMoments
+    return {w.b2 - h * h, 4 * (h * h) * w.b2};
+  }
+};
+
+// The range of energies for which partial fractions may be used for full bands and all poles of a
+// warp, and the length of their runs.
+struct FractionsRange {
+  double lowest_a = 0, highest = -INFINITY;
+  int longest = 0;
+
+  template <int kCount>
+  static __device__ FractionsRange of(const Inputs& p, const Pole (&poles)[kCount], double h,
+                                      double highest) {
+    double negative_a = -INFINITY, negative_w2 = -INFINITY;
+    bool simple = true;
+#pragma unroll
+    for (const Pole& w : poles) {
+      const double w2 = squared_modulus(w);
+      negative_a = fmax(negative_a, -w.a);
+      negative_w2 = fmax(negative_w2, -w2);
+      simple &= w2 > Gpp::kTolZero * w.limit;  // the third branch does not apply
+    }
+    FractionsRange range = {.lowest_a = -max_over_lanes(negative_a)};
+    const double lowest_w = sqrt(-max_over_lanes(negative_w2));
+    range.longest = longest_run(p.bands, 1 + highest / lowest_w);
+    if (__all_sync(kAllLanes, simple) && range.longest > 0 && range.lowest_a >= fabs(h))
+      range.highest = highest;
+    return range;
+  }
+
+  __device__ bool contains(Range energies) const {
+    constexpr double kNegligible = 0x1p-50;
+    return energies.high <= highest &&
+           energies.deviation <= kNegligible * (energies.low + lowest_a);
+  }
+};
+
+// 1 / x where x > limit, and 0 elsewhere.
+template <int kCount>
+__device__ Batch<kCount> reciprocal_above(const Batch<kCount>& limit, const Batch<kCount>& x) {
+  using Terms = Batch<kCount>;
+  const Terms r = Terms::each(
+      [&](int i) { return reciprocal_seed(x.at[i], x.at[i] > limit.at[i]); });
+  const Terms e = Terms::each([&](int i) { return ::fma(-x.at[i], r.at[i], 1.0); });
+  return fma(fma(e, e, e), r, r);
+}
+
+// Adds the sums of full bands of one igp to the sums of the thread, and clears them.
+enum class Arithmetic { kPowers, kFractions, kSelection };
+
+__device__ inline void finish_full_bands(const Inputs& p, Arithmetic arithmetic, double h,
+                                         std::int64_t igp, std::int64_t ig, PairSums<2>& from,
+                                         ThreadSums<2>& sums) {
+  if (igp < p.rows && ig < p.columns) {
+    const Complex wtilde = p.wtilde[igp * p.columns + ig];
+    const Pole w = pole_of(p, wtilde);
+    PairSums<2> pair_sums;
+    if (arithmetic == Arithmetic::kPowers) {
+      const double difference = fma(w.a, w.a, -w.b2);
+#pragma unroll
+      for (int f = 0; f < 2; ++f) {
+        const PowerSums powers = powers_at(from, f);
+        pair_sums.sch_b[f] = powers.one;
+        pair_sums.sch[f] = powers.x;
+        pair_sums.ssx_b[f] = -powers.x2;
+        multiply_add(pair_sums.ssx_b[f], difference, powers.one);
+        pair_sums.ssx[f] = -powers.x3;
+        multiply_add(pair_sums.ssx[f], difference, powers.x);
+      }
+      coefficients_from_moments(w, pair_sums);
+      pair_sums.complete_full_bands();
+    } else {
+      const PowerSums powers = powers_of_q(from);
+#pragma unroll
+      for (int f = 0; f < 2; ++f) {
+        const double q = f == 0 ? w.a - h : w.a + h, other = f == 0 ? w.a + h : w.a - h;
+        pair_sums.sch[f] = from.sch[f];
+        pair_sums.sch_b[f] = from.sch_b[f];
+        pair_sums.ssx[f] = w.half_inverse * (from.sch[f] + powers.cube(q, other, w.b2));
+        pair_sums.ssx_b[f] = from.sch_b[f] + powers.square(other, w.b2);
+      }
+    }
+    pair_sums.finish(wtilde, p.i_eps[igp * p.columns + ig], p.vcoul[igp], sums);
+  }
+  from = {};
+}
+
+// Full and weighted bands, with two frequencies.
+__global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
+    gpp_occupied_fractions(Inputs p, Pass<2> pass, SortedBands sorted, Tiling tiling) {
+  using Operands = TileOperands<kSplitRows, 2, StagedWithPowers<kSplitRows, 2>>;
+  ThreadSums<2> sums;
+  const SplitTile tile(tiling, 0, sorted.ends[kWeightedBands]);
+  if (tile.down < tiling.down) {
+    Pole poles[kSplitRows];
+    load_poles(p, tile.igp, tile.ig, poles);
+    const double h = 0.5 * (p.wx[pass.first + 1] - p.wx[pass.first]);
+    const int full_end = tile.place_of(sorted.ends[kFullBands]);
+    const int end = tile.place_of(sorted.ends[kWeightedBands]);
+    const double powers_from = lowest_energy_of_moments(poles);
+    PairSums<2> pair_sums[kSplitRows];
+    FractionsRange range;
+    Arithmetic arithmetic = Arithmetic::kPowers;
+    int selected = full_end, run = 0, longest = longest_run(p.bands, 9);
+
+    const auto finish_run = [&] {
+      run = 0;
+#pragma unroll
+      for (int row = 0; row < kSplitRows; ++row)
+        finish_full_bands(p, arithmetic, h, tile.igp + row, tile.ig, pair_sums[row], sums);
+    };
+    const Operands operands(sorted, pass, tile.across, tile.down, tile.first);
+    operands.for_chunks(end, [&](const auto& chunk, int place) {
+      const bool with_full_bands = place < full_end;
+      if (with_full_bands && arithmetic == Arithmetic::kPowers &&
+          (longest == 0 || !(chunk.range.low >= powers_from))) {
+        finish_run();
+        arithmetic = Arithmetic::kFractions;
+        range = FractionsRange::of(p, poles, h, chunk.range.high);
+        longest = range.longest;
+      }
+      if (with_full_bands && arithmetic == Arithmetic::kFractions &&
+          !range.contains(chunk.range)) {
+        finish_run();
+        arithmetic = Arithmetic::kSelection;
+        selected = place;
+      }
+      if (with_full_bands && arithmetic != Arithmetic::kSelection && run == longest) finish_run();
+      run += kChunk;
+
+      if (arithmetic == Arithmetic::kPowers) {
+        FullBandMoments constants[kSplitRows];
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row)
+          constants[row] = FullBandMoments::of(opaque(poles[row]));
+        using Split = SplitTerms<1, 2>;
+        for_groups<1>(chunk, 0, full_end - place, [&](const auto& group, int k) {
+          const auto x = Split::energies(group);
+          const auto g = fma(-x, x, Split::of_rows(constants, &FullBandMoments::difference));
+          const auto r = approximate_reciprocal(
+              fma(g, g, Split::of_rows(constants, &FullBandMoments::product)));
+          const EnergyPowers powers = chunk.powers[k];
+#pragma unroll
+          for (int f = 0; f < 2; ++f) {
+            const Complex rm[] = {r.at[f] * group.m[0][0], r.at[2 + f] * group.m[0][1]};
+            add_powers(rm, group.x[0][f], powers.squares[f], powers.cubes[f],
+                       [&](int row) { return powers_at(pair_sums[row], f); });
+          }
+        });
+      } else if (arithmetic == Arithmetic::kFractions) {
+        TwoEnergies constants[kSplitRows];
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row)
+          constants[row] = TwoEnergies::of(opaque(poles[row]), h);
+        using Split = SplitTerms<1, 2>;
+        using Middle = SplitTerms<1, 1>;
+        for_groups<1>(chunk, 0, full_end - place, [&](const auto& group, int k) {
+          const auto limit = Split::of_rows(poles, &Pole::limit);
+          const auto d = Split::of_rows(poles, &Pole::a) - Split::energies(group);
+          const auto den = fma(d, d, Split::of_rows(poles, &Pole::b2));
+          const EnergyPowers powers = chunk.powers[k];
+          const auto y = Middle::Terms::each([&](int t) { return poles[t].a + powers.middle; });
+          const auto t = fma(y, y, Middle::of_rows(constants, &TwoEnergies::squares));
+          const auto r = approximate_reciprocal(
+              fma(t, t, Middle::of_rows(constants, &TwoEnergies::product)));
+          const auto u = reciprocal_above(limit, den);
+          const auto du = d * u;
+#pragma unroll
+          for (int i = 0; i < Split::kCount; ++i) {
+            const int row = i / 2, f = i % 2;
+            multiply_add(pair_sums[row].sch[f], du.at[i], group.m[0][row]);
+            multiply_add(pair_sums[row].sch_b[f], u.at[i], group.m[0][row]);
+          }
+          const Complex rm[] = {r.at[0] * group.m[0][0], r.at[1] * group.m[0][1]};
+          add_powers(rm, powers.middle, powers.square, powers.cube,
+                     [&](int row) { return powers_of_q(pair_sums[row]); });
+        });
+      } else {
+        for_groups<1>(chunk, 0, full_end - place, [&](const auto& group, int) {
+#pragma unroll
+          for (int row = 0; row < kSplitRows; ++row)
+#pragma unroll
+            for (int f = 0; f < 2; ++f)
+              pair_sums[row].add(f, by_selection<true>(p, poles[row], group.x[0][f], 1),
+                                 group.m[0][row]);
+        });
+      }
+      if (full_end > place && full_end <= place + kChunk) {
+        if (arithmetic != Arithmetic::kSelection) finish_run();
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row) pair_sums[row].complete_full_bands();
+      }
+      for_groups<1>(chunk, full_end - place, end - place, [&](const auto& group, int k) {
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row)
+#pragma unroll
+          for (int f = 0; f < 2; ++f)
+            pair_sums[row].add(f, by_selection<false>(p, poles[row], group.x[0][f], chunk.occ[k]),
+                               group.m[0][row]);
+      });
+    });
+    add_split_pairs(p, pass, sorted, tiling, 0, sorted.ends[kWeightedBands], pair_sums, sums,
+                    selected);
+  }
+  sums.store(pass);
+}
+
+// Empty bands, with two frequencies. The energies of an EmptyBandRange are below all poles. If they
+// and -(a -+ h) are also not positive, powers of -c are used instead of products.
+__global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
+    gpp_empty_fractions(Inputs p, Pass<2> pass, SortedBands sorted, Tiling tiling) {
+  using Operands = TileOperands<kSplitRows, 2, StagedWithPowers<kSplitRows, 2>>;
+  ThreadSums<2> sums;
+  const SplitTile tile(tiling, sorted.ends[kWeightedBands], sorted.ends[kEmptyBands]);
+  if (tile.down < tiling.down) {
+    Pole poles[kSplitRows];
+    load_poles(p, tile.igp, tile.ig, poles);
+    PairSums<2> pair_sums[kSplitRows];
+    PairSums<1> powers[kSplitRows];
+    const auto powers_of = [&](int row) -> PowerSums {
+      return {powers[row].sch_b[0], powers[row].sch[0], powers[row].ssx_b[0], powers[row].ssx[0]};
+    };
+    const auto range = EmptyBandRange::of(poles, 0.5 * (p.wx[pass.first + 1] - p.wx[pass.first]));
+    const bool positive = range.lowest_a >= fabs(range.h);
+    const int begin = tile.place_of(sorted.ends[kWeightedBands]);
+    const int end = tile.place_of(sorted.ends[kEmptyBands]);
+
+    const Operands operands(sorted, pass, tile.across, tile.down, tile.first);
+    operands.for_chunks(end, [&](const auto& chunk, int place) {
+      if (positive && chunk.range.high <= 0 && range.contains(chunk.range)) {
+        TwoEnergies constants[kSplitRows];
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row)
+          constants[row] = TwoEnergies::of(opaque(poles[row]), range.h);
+        constexpr int kBands = 2;
+        using Split = SplitTerms<kBands, 1>;
+        for_groups<kBands>(chunk, begin - place, end - place, [&](const auto& group, int k) {
+          EnergyPowers of_band[kBands];
+#pragma unroll
+          for (int i = 0; i < kBands; ++i) of_band[i] = chunk.powers[k + i];
+          const auto y = Split::Terms::each([&](int t) {
+            return poles[t % kSplitRows].a - of_band[t / kSplitRows].middle;
+          });
+          const auto t = fma(y, y, Split::of_rows(constants, &TwoEnergies::squares));
+          const auto r = approximate_reciprocal(
+              fma(t, t, Split::of_rows(constants, &TwoEnergies::product)));
+#pragma unroll
+          for (int i = 0; i < kBands; ++i) {
+            const Complex rm[] = {r.at[2 * i] * group.m[i][0], r.at[2 * i + 1] * group.m[i][1]};
+            add_powers(rm, of_band[i].middle, of_band[i].square, of_band[i].cube, powers_of);
+          }
+        });
+        return;
+      }
+      for_groups<2>(chunk, begin - place, end - place, [&](const auto& group, int) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int row = 0; row < kSplitRows; ++row) {
+#pragma unroll
+            for (int f = 0; f < 2; ++f)
+              pair_sums[row].add_coulomb_hole(f, coulomb_hole(poles[row], group.x[i][f]),
+                                              group.m[i][row]);
+          }
+        }
+      });
+    });
+#pragma unroll
+    for (int row = 0; row < kSplitRows; ++row) {
+      powers[row].sch[0] = -powers[row].sch[0];
+      powers[row].ssx[0] = -powers[row].ssx[0];
+      const PowerSums sum = powers_of(row);
+      const double d1 = poles[row].a + range.h, d2 = poles[row].a - range.h;
+      pair_sums[row].sch[0] += sum.cube(d1, d2, poles[row].b2);
+      pair_sums[row].sch_b[0] += sum.square(d2, poles[row].b2);
+      pair_sums[row].sch[1] += sum.cube(d2, d1, poles[row].b2);
+      pair_sums[row].sch_b[1] += sum.square(d1, poles[row].b2);
+    }
+    add_split_pairs(p, pass, sorted, tiling, sorted.ends[kWeightedBands], sorted.ends[kEmptyBands],
+                    pair_sums, sums);
+  }
+  sums.store(pass);
+}
+
+inline void run_partial_fractions(const Gpp& p, const Launch& go) {
+  const Launch both = launch_of_split_sums(go);
+  const SortedBands sorted = gather_tiles<kSplitRows>(p, both, true);
+  run_passes<2>(p, both, [&]<int kF>(Pass<kF> pass) {
+    const Tiling tiling = tiling_of<kSplitRows>(p, go.hardware);
+    if constexpr (kF == 1) {
+      launch_split_tiles(p, go, pass, sorted, tiling);
+    } else {
+      launch(go, gpp_occupied_fractions, inputs_of(p), pass, sorted, tiling);
+      pass.partials += volume_of(go.grid);
+      launch(go, gpp_empty_fractions, inputs_of(p), pass, sorted, tiling);
+    }
+  });
+}
+
+#endif
+
+}  // namespace ado::cuda::gpp
