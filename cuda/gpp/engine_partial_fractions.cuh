@@ -89,6 +89,39 @@ __device__ inline PowerSums powers_of_q(PairSums<2>& sums) {
   return {sums.ssx_b[0], sums.ssx[0], sums.ssx_b[1], sums.ssx[1]};
 }
 
+// The operands of a band in shared memory, for one lane: m of each igp, and energies with powers.
+struct BandOperands {
+  Complex m[kSplitRows];
+  double x[2];
+  EnergyPowers powers;
+};
+
+// Calls add_band(operands) for the bands at places [from, to) of the chunk, two per iteration.
+template <class Chunk, class AddBand>
+__device__ void for_bands(const Chunk& chunk, int from, int to, AddBand add_band) {
+  const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  constexpr int kUnroll = 4;
+  static_assert(kGroup % kUnroll == 0);
+  to = min(to, kChunk);
+  const Complex* aqsn = &chunk.aqsn[0][lane];
+  const Complex* aqsm = &chunk.aqsm[0][warp * kSplitRows];
+#pragma unroll 1
+  for (int k = max(from, 0); k < to; k += kUnroll) {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      BandOperands band;
+      const Complex right = aqsn[(k + i) * kTileColumns];
+#pragma unroll
+      for (int row = 0; row < kSplitRows; ++row)
+        band.m[row] = conj(aqsm[(k + i) * kTileRows<kSplitRows> + row]) * right;
+      band.powers = chunk.powers[k + i];
+      band.x[0] = chunk.wx[k + i][0];
+      band.x[1] = chunk.wx[k + i][1];
+      add_band(band, k + i);
+    }
+  }
+}
+
 // The constants of t^2 + `product`, where t = y^2 + `squares`.
 struct TwoEnergies {
   double squares, product;
@@ -182,6 +215,35 @@ __device__ inline void finish_full_bands(const Inputs& p, Arithmetic arithmetic,
   from = {};
 }
 
+// The weight multiplies m, instead of the coefficients of both frequencies. kCutOff: an energy is
+// negative.
+template <bool kCutOff>
+__device__ void add_weighted_band(const Inputs& p, const Pole (&poles)[kSplitRows],
+                                  const BandGroup<1, kSplitRows, 2>& band, double occ,
+                                  PairSums<2> (&sums)[kSplitRows]) {
+#pragma unroll
+  for (int row = 0; row < kSplitRows; ++row) {
+    const Complex m = band.m[0][row], weighted = occ * m;
+#pragma unroll
+    for (int f = 0; f < 2; ++f) {
+      const Pole& w = poles[row];
+      const double x = band.x[0][f], d = w.a - x, q = w.a + x;
+      Coefficients c = by_selection<true>(p, w, x, 1);
+      c.ssx_b += c.sch_b;
+      if constexpr (kCutOff) {
+        const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2), w2 = squared_modulus(w);
+        const bool far = den > w.limit;
+        const double denominator = far ? den * den_plus : den_plus;
+        const bool within = weight_of(p, x, 1, far ? w2 * w2 : 0.25 * w2, denominator) != 0;
+        c.ssx = select(within, c.ssx, 0);
+        c.ssx_b = select(within, c.ssx_b, 0);
+      }
+      sums[row].add_coulomb_hole(f, c, m);
+      sums[row].add_exchange(f, c, weighted);
+    }
+  }
+}
+
 // Full and weighted bands, with two frequencies.
 __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
     gpp_occupied_fractions(Inputs p, Pass<2> pass, SortedBands sorted, Tiling tiling) {
@@ -231,16 +293,15 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
         for (int row = 0; row < kSplitRows; ++row)
           constants[row] = FullBandMoments::of(opaque(poles[row]));
         using Split = SplitTerms<1, 2>;
-        for_groups<1>(chunk, 0, full_end - place, [&](const auto& group, int k) {
-          const auto x = Split::energies(group);
+        for_bands(chunk, 0, full_end - place, [&](const BandOperands& band, int) {
+          const auto x = Split::Terms::each([&](int t) { return band.x[t % 2]; });
           const auto g = fma(-x, x, Split::of_rows(constants, &FullBandMoments::difference));
           const auto r = approximate_reciprocal(
               fma(g, g, Split::of_rows(constants, &FullBandMoments::product)));
-          const EnergyPowers powers = chunk.powers[k];
 #pragma unroll
           for (int f = 0; f < 2; ++f) {
-            const Complex rm[] = {r.at[f] * group.m[0][0], r.at[2 + f] * group.m[0][1]};
-            add_powers(rm, group.x[0][f], powers.squares[f], powers.cubes[f],
+            const Complex rm[] = {r.at[f] * band.m[0], r.at[2 + f] * band.m[1]};
+            add_powers(rm, band.x[f], band.powers.squares[f], band.powers.cubes[f],
                        [&](int row) { return powers_at(pair_sums[row], f); });
           }
         });
@@ -251,11 +312,12 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
           constants[row] = TwoEnergies::of(opaque(poles[row]), h);
         using Split = SplitTerms<1, 2>;
         using Middle = SplitTerms<1, 1>;
-        for_groups<1>(chunk, 0, full_end - place, [&](const auto& group, int k) {
+        for_bands(chunk, 0, full_end - place, [&](const BandOperands& band, int) {
+          const EnergyPowers& powers = band.powers;
+          const auto x = Split::Terms::each([&](int t) { return band.x[t % 2]; });
           const auto limit = Split::of_rows(poles, &Pole::limit);
-          const auto d = Split::of_rows(poles, &Pole::a) - Split::energies(group);
+          const auto d = Split::of_rows(poles, &Pole::a) - x;
           const auto den = fma(d, d, Split::of_rows(poles, &Pole::b2));
-          const EnergyPowers powers = chunk.powers[k];
           const auto y = Middle::Terms::each([&](int t) { return poles[t].a + powers.middle; });
           const auto t = fma(y, y, Middle::of_rows(constants, &TwoEnergies::squares));
           const auto r = approximate_reciprocal(
@@ -265,10 +327,10 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
 #pragma unroll
           for (int i = 0; i < Split::kCount; ++i) {
             const int row = i / 2, f = i % 2;
-            multiply_add(pair_sums[row].sch[f], du.at[i], group.m[0][row]);
-            multiply_add(pair_sums[row].sch_b[f], u.at[i], group.m[0][row]);
+            multiply_add(pair_sums[row].sch[f], du.at[i], band.m[row]);
+            multiply_add(pair_sums[row].sch_b[f], u.at[i], band.m[row]);
           }
-          const Complex rm[] = {r.at[0] * group.m[0][0], r.at[1] * group.m[0][1]};
+          const Complex rm[] = {r.at[0] * band.m[0], r.at[1] * band.m[1]};
           add_powers(rm, powers.middle, powers.square, powers.cube,
                      [&](int row) { return powers_of_q(pair_sums[row]); });
         });
@@ -288,12 +350,11 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
         for (int row = 0; row < kSplitRows; ++row) pair_sums[row].complete_full_bands();
       }
       for_groups<1>(chunk, full_end - place, end - place, [&](const auto& group, int k) {
-#pragma unroll
-        for (int row = 0; row < kSplitRows; ++row)
-#pragma unroll
-          for (int f = 0; f < 2; ++f)
-            pair_sums[row].add(f, by_selection<false>(p, poles[row], group.x[0][f], chunk.occ[k]),
-                               group.m[0][row]);
+        // The same for all lanes, unlike the cut-off itself.
+        if (group.x[0][0] < 0 || group.x[0][1] < 0)
+          add_weighted_band<true>(p, poles, group, chunk.occ[k], pair_sums);
+        else
+          add_weighted_band<false>(p, poles, group, chunk.occ[k], pair_sums);
       });
     });
     add_split_pairs(p, pass, sorted, tiling, 0, sorted.ends[kWeightedBands], pair_sums, sums,
@@ -329,23 +390,15 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
 #pragma unroll
         for (int row = 0; row < kSplitRows; ++row)
           constants[row] = TwoEnergies::of(opaque(poles[row]), range.h);
-        constexpr int kBands = 2;
-        using Split = SplitTerms<kBands, 1>;
-        for_groups<kBands>(chunk, begin - place, end - place, [&](const auto& group, int k) {
-          EnergyPowers of_band[kBands];
-#pragma unroll
-          for (int i = 0; i < kBands; ++i) of_band[i] = chunk.powers[k + i];
-          const auto y = Split::Terms::each([&](int t) {
-            return poles[t % kSplitRows].a - of_band[t / kSplitRows].middle;
-          });
+        using Split = SplitTerms<1, 1>;
+        for_bands(chunk, begin - place, end - place, [&](const BandOperands& band, int) {
+          const EnergyPowers& of = band.powers;
+          const auto y = Split::Terms::each([&](int t) { return poles[t].a - of.middle; });
           const auto t = fma(y, y, Split::of_rows(constants, &TwoEnergies::squares));
           const auto r = approximate_reciprocal(
               fma(t, t, Split::of_rows(constants, &TwoEnergies::product)));
-#pragma unroll
-          for (int i = 0; i < kBands; ++i) {
-            const Complex rm[] = {r.at[2 * i] * group.m[i][0], r.at[2 * i + 1] * group.m[i][1]};
-            add_powers(rm, of_band[i].middle, of_band[i].square, of_band[i].cube, powers_of);
-          }
+          const Complex rm[] = {r.at[0] * band.m[0], r.at[1] * band.m[1]};
+          add_powers(rm, of.middle, of.square, of.cube, powers_of);
         });
         return;
       }
