@@ -313,12 +313,12 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
         using Split = SplitTerms<1, 2>;
         using Middle = SplitTerms<1, 1>;
         for_bands(chunk, 0, full_end - place, [&](const BandOperands& band, int) {
-          const EnergyPowers& powers = band.powers;
+          const double(&powers)[4] = band.powers.of_mean;
           const auto x = Split::Terms::each([&](int t) { return band.x[t % 2]; });
           const auto limit = Split::of_rows(poles, &Pole::limit);
           const auto d = Split::of_rows(poles, &Pole::a) - x;
           const auto den = fma(d, d, Split::of_rows(poles, &Pole::b2));
-          const auto y = Middle::Terms::each([&](int t) { return poles[t].a + powers.middle; });
+          const auto y = Middle::Terms::each([&](int t) { return poles[t].a + powers[1]; });
           const auto t = fma(y, y, Middle::of_rows(constants, &TwoEnergies::squares));
           const auto r = approximate_reciprocal(
               fma(t, t, Middle::of_rows(constants, &TwoEnergies::product)));
@@ -331,7 +331,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
             multiply_add(pair_sums[row].sch_b[f], u.at[i], band.m[row]);
           }
           const Complex rm[] = {r.at[0] * band.m[0], r.at[1] * band.m[1]};
-          add_powers(rm, powers.middle, powers.square, powers.cube,
+          add_powers(rm, powers[1], powers[2], powers[3],
                      [&](int row) { return powers_of_q(pair_sums[row]); });
         });
       } else {
@@ -363,45 +363,184 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
   sums.store(pass);
 }
 
+// Sums of matrix products: 16 x 8 numbers. A lane has columns 2 (lane % 4) and the next one, of rows
+// lane / 4 and 8 + lane / 4.
+struct ProductSums {
+  double of[4] = {};
+
+  // Adds A B, with 16 x 16 and 16 x 8 elements. A lane passes columns lane % 4 + 4j of A in rows
+  // lane / 4 (a[2j]) and 8 + lane / 4 (a[2j + 1]), and rows lane % 4 + 4j of B in column lane / 4.
+  __device__ void add(const double (&a)[8], const double (&b)[4]) {
+#if __CUDA_ARCH__ >= 900
+    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
+        : "+d"(of[0]), "+d"(of[1]), "+d"(of[2]), "+d"(of[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
+          "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+#else
+    const int lane = threadIdx.x % kWarpSize;
+#pragma unroll
+    for (int k = 0; k < 16; ++k) {
+      const int a_lane = lane / 4 * 4 + k % 4, b_lane = lane % 4 * 8 + k % 4;
+      const double upper = __shfl_sync(kAllLanes, a[k / 4 * 2], a_lane);
+      const double lower = __shfl_sync(kAllLanes, a[k / 4 * 2 + 1], a_lane);
+      const double left = __shfl_sync(kAllLanes, b[k / 4], b_lane);
+      const double right = __shfl_sync(kAllLanes, b[k / 4], b_lane + 4);
+      of[0] = fma(upper, left, of[0]);
+      of[1] = fma(upper, right, of[1]);
+      of[2] = fma(lower, left, of[2]);
+      of[3] = fma(lower, right, of[3]);
+    }
+#endif
+  }
+};
+
+// Empty bands far from all poles of a warp. The sums of powers are matrix products: row: real or
+// imaginary part of r aqsn, for one of eight ig; column: c^k times the real or imaginary part of
+// aqsm, for one igp. A warp has eight tiles of eight pairs, and its lanes process different bands:
+//
+//              columns        Re aqsm (1, c, c^2, c^3)   Im aqsm (1, c, c^2, c^3)
+//   rows                      lanes 0, 1 of four         lanes 2, 3 of four
+//   Re r aqsn of 8 ig         of[0], of[1]               of[0], of[1]
+//   Im r aqsn of 8 ig         of[2], of[3]               of[2], of[3]
+//
+// So m is not computed for each band. A matrix instruction also reads fewer registers than FMAs,
+// whose throughput is limited by the registers that they read (benchmarks/fp64_operands.cu).
+inline constexpr int kTileSteps = kTileColumns / 8;
+
+class EmptyBandProducts {
+ public:
+  static constexpr int kPadding = 2;  // complex numbers: loads of eight lanes have no bank conflict
+
+  // All threads of a block must call this.
+  __device__ EmptyBandProducts(const Pole (&poles)[kSplitRows], double h)
+      : constants_(constants_of_block()) {
+#pragma unroll
+    for (int row = 0; row < kSplitRows; ++row) {
+      const auto c = TwoEnergies::of(poles[row], h);
+      constants_[row * kTileColumns + lane()] = {poles[row].a, 0, c.squares, c.product};
+    }
+    __syncwarp();
+  }
+
+  // Adds the bands at places [from, to) of the chunk. The energies of all of its places must be far
+  // from the poles.
+  template <class Chunk>
+  __device__ void add(const Chunk& chunk, int from, int to) {
+    double c[4], b[kSplitRows][4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int k = band(j);
+      c[j] = chunk.powers[k].of_mean[1];
+      const double power = k >= from && k < to ? chunk.powers[k].of_mean[lane() / 4 % 4] : 0;
+#pragma unroll
+      for (int row = 0; row < kSplitRows; ++row) {
+        const Complex& aqsm = chunk.aqsm[k][threadIdx.x / kWarpSize * kSplitRows + row];
+        b[row][j] = power * (lane() < 16 ? aqsm.re : aqsm.im);
+      }
+    }
+#pragma unroll
+    for (int step = 0; step < kTileSteps; ++step) {
+      Complex aqsn[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) aqsn[j] = chunk.aqsn[band(j)][column(step)];
+#pragma unroll
+      for (int row = 0; row < kSplitRows; ++row) {
+        using Terms = Batch<4>;
+        const Constants w = constants_[row * kTileColumns + column(step)];
+        const auto y = Terms::each([&](int j) { return w.a - c[j]; });
+        const auto t = fma(y, y, Terms::each([&](int) { return w.squares; }));
+        const auto r =
+            approximate_reciprocal(fma(t, t, Terms::each([&](int) { return w.product; })));
+        double a[8];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          a[2 * j] = r.at[j] * aqsn[j].re;
+          a[2 * j + 1] = r.at[j] * aqsn[j].im;
+        }
+        sums_[row][step].add(a, b[row]);
+      }
+    }
+  }
+
+  // Adds the sums of all bands to the sums of the thread. Each lane has a part of the sums of
+  // eight pairs.
+  __device__ void finish(const Inputs& p, double h, std::int64_t igp, std::int64_t ig_of_tile,
+                         ThreadSums<2>& sums) {
+#pragma unroll
+    for (int row = 0; row < kSplitRows; ++row) {
+#pragma unroll
+      for (int step = 0; step < kTileSteps; ++step) {
+        const std::int64_t ig = ig_of_tile + column(step);
+        if (igp + row >= p.rows || ig >= p.columns) continue;
+        const double(&s)[4] = sums_[row][step].of;
+        const bool imaginary = lane() % 4 >= 2;  // aqsm: (x + iy) (-i) = y - ix
+        Complex low = imaginary ? Complex{s[2], -s[0]} : Complex{s[0], s[2]};
+        Complex high = imaginary ? Complex{s[3], -s[1]} : Complex{s[1], s[3]};
+        high = -high;  // powers of -c
+        Complex none{}, one = low, x = high, x2{}, x3{};
+        if (lane() % 2 != 0) {
+          x2 = low, x3 = high;
+          one = x = none;
+        }
+        const PowerSums powers{one, x, x2, x3};
+        const Complex wtilde = p.wtilde[(igp + row) * p.columns + ig];
+        const Pole w = pole_of(p, wtilde);
+        const double d1 = w.a + h, d2 = w.a - h;
+        PairSums<2> pair_sums;
+        pair_sums.sch[0] = powers.cube(d1, d2, w.b2);
+        pair_sums.sch_b[0] = powers.square(d2, w.b2);
+        pair_sums.sch[1] = powers.cube(d2, d1, w.b2);
+        pair_sums.sch_b[1] = powers.square(d1, w.b2);
+        pair_sums.finish(wtilde, p.i_eps[(igp + row) * p.columns + ig], p.vcoul[igp + row], sums);
+      }
+    }
+  }
+
+ private:
+  struct alignas(16) Constants {
+    double a, unused, squares, product;
+  };
+
+  static __device__ int lane() { return threadIdx.x % kWarpSize; }
+  static __device__ int band(int j) { return lane() % 4 + 4 * j; }
+  static __device__ int column(int step) { return 8 * step + lane() / 4; }
+  static __device__ Constants* constants_of_block() {
+    __shared__ Constants constants[kTileWarps][kSplitRows * kTileColumns];
+    return constants[threadIdx.x / kWarpSize];
+  }
+
+  Constants* const constants_;
+  ProductSums sums_[kSplitRows][kTileSteps];
+};
+
 // Empty bands, with two frequencies. The energies of an EmptyBandRange are below all poles. If they
-// and -(a -+ h) are also not positive, powers of -c are used instead of products.
+// and -(a -+ h) are also not positive, powers of -c are used instead of products. `selected` is the
+// first place that cannot use them.
 __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
     gpp_empty_fractions(Inputs p, Pass<2> pass, SortedBands sorted, Tiling tiling) {
-  using Operands = TileOperands<kSplitRows, 2, StagedWithPowers<kSplitRows, 2>>;
+  using Staged = StagedWithPowers<kSplitRows, 2, EmptyBandProducts::kPadding>;
   ThreadSums<2> sums;
   const SplitTile tile(tiling, sorted.ends[kWeightedBands], sorted.ends[kEmptyBands]);
   if (tile.down < tiling.down) {
     Pole poles[kSplitRows];
     load_poles(p, tile.igp, tile.ig, poles);
     PairSums<2> pair_sums[kSplitRows];
-    PairSums<1> powers[kSplitRows];
-    const auto powers_of = [&](int row) -> PowerSums {
-      return {powers[row].sch_b[0], powers[row].sch[0], powers[row].ssx_b[0], powers[row].ssx[0]};
-    };
     const auto range = EmptyBandRange::of(poles, 0.5 * (p.wx[pass.first + 1] - p.wx[pass.first]));
     const bool positive = range.lowest_a >= fabs(range.h);
     const int begin = tile.place_of(sorted.ends[kWeightedBands]);
     const int end = tile.place_of(sorted.ends[kEmptyBands]);
+    EmptyBandProducts products(poles, range.h);
+    int selected = end;
 
-    const Operands operands(sorted, pass, tile.across, tile.down, tile.first);
+    const TileOperands<kSplitRows, 2, Staged> operands(sorted, pass, tile.across, tile.down,
+                                                       tile.first);
     operands.for_chunks(end, [&](const auto& chunk, int place) {
-      if (positive && chunk.range.high <= 0 && range.contains(chunk.range)) {
-        TwoEnergies constants[kSplitRows];
-#pragma unroll
-        for (int row = 0; row < kSplitRows; ++row)
-          constants[row] = TwoEnergies::of(opaque(poles[row]), range.h);
-        using Split = SplitTerms<1, 1>;
-        for_bands(chunk, begin - place, end - place, [&](const BandOperands& band, int) {
-          const EnergyPowers& of = band.powers;
-          const auto y = Split::Terms::each([&](int t) { return poles[t].a - of.middle; });
-          const auto t = fma(y, y, Split::of_rows(constants, &TwoEnergies::squares));
-          const auto r = approximate_reciprocal(
-              fma(t, t, Split::of_rows(constants, &TwoEnergies::product)));
-          const Complex rm[] = {r.at[0] * band.m[0], r.at[1] * band.m[1]};
-          add_powers(rm, of.middle, of.square, of.cube, powers_of);
-        });
+      if (selected == end && positive && chunk.range.high <= 0 && range.contains(chunk.range)) {
+        products.add(chunk, begin - place, end - place);
         return;
       }
+      selected = min(selected, place);
       for_groups<2>(chunk, begin - place, end - place, [&](const auto& group, int) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -415,19 +554,9 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
         }
       });
     });
-#pragma unroll
-    for (int row = 0; row < kSplitRows; ++row) {
-      powers[row].sch[0] = -powers[row].sch[0];
-      powers[row].ssx[0] = -powers[row].ssx[0];
-      const PowerSums sum = powers_of(row);
-      const double d1 = poles[row].a + range.h, d2 = poles[row].a - range.h;
-      pair_sums[row].sch[0] += sum.cube(d1, d2, poles[row].b2);
-      pair_sums[row].sch_b[0] += sum.square(d2, poles[row].b2);
-      pair_sums[row].sch[1] += sum.cube(d2, d1, poles[row].b2);
-      pair_sums[row].sch_b[1] += sum.square(d1, poles[row].b2);
-    }
+    products.finish(p, range.h, tile.igp, tile.down * kTileColumns, sums);
     add_split_pairs(p, pass, sorted, tiling, sorted.ends[kWeightedBands], sorted.ends[kEmptyBands],
-                    pair_sums, sums);
+                    pair_sums, sums, selected);
   }
   sums.store(pass);
 }

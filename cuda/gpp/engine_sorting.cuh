@@ -37,10 +37,10 @@ struct alignas(16) Range {
   double deviation, unused;
 };
 
-// Powers of the energies of a band in a pass of two frequencies: of their mean, and of each one.
+// Powers of the energies of a band in a pass of two frequencies: of their mean, from 0 to 3, and of
+// each one.
 struct alignas(16) EnergyPowers {
-  double middle, square, cube, unused;
-  double squares[2], cubes[2];
+  double of_mean[4], squares[2], cubes[2];
 };
 
 // The sorted list, and copies of operands in sorted order. Padding has band -1, aqsn = 0, and the

@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kGatherThreads)
     if (sorted.powers != nullptr && count == kMaxFrequencies) {
       const double x1 = to[0], x2 = to[1], c = 0.5 * (x1 + x2);
       sorted.powers[first / kMaxFrequencies * sorted.length + place] = {
-          c, c * c, c * c * c, 0, {x1 * x1, x2 * x2}, {x1 * x1 * x1, x2 * x2 * x2}};
+          {1, c, c * c, c * c * c}, {x1 * x1, x2 * x2}, {x1 * x1 * x1, x2 * x2 * x2}};
     }
   }
   if (place % kChunk == 0)
@@ -188,32 +188,35 @@ inline constexpr int kStages = 3;  // chunks in shared memory
 
 // The operands of a chunk of bands in shared memory. Stages begin at sectors. Misaligned
 // stages cost a third more L2 bytes (H200, 2026): asynchronous copies fetch their sectors twice.
-template <int kRowsPerThread, int kF>
+template <int kRowsPerThread, int kF, int kPadding = 0>
 struct alignas(kSectorBytes) StagedBands {
-  Complex aqsn[kChunk][kTileColumns];
+  Complex aqsn[kChunk][kTileColumns + kPadding];
   Complex aqsm[kChunk][kTileRows<kRowsPerThread>];
   double wx[kChunk][kF];
   double occ[kChunk];
   Range range;
 };
 
-// Starts to copy kCount elements of T with all threads of the block. The copies bypass L1
-// (cp.async.cg), unlike the copies without an L2 policy in common/async_copy.cuh.
-template <int kCount, class T>
+// Starts to copy kCount elements of T with all threads of the block, to rows of kRow elements with
+// kPadding elements between them. The copies bypass L1 (cp.async.cg), unlike the copies without an
+// L2 policy in common/async_copy.cuh.
+template <int kCount, int kRow = kCount, int kPadding = 0, class T>
 __device__ void copy_by_block(T* to, const T* from) {
   using Bytes = Vector<std::byte, kVectorBytes>;
   constexpr int kVectors = kCount * sizeof(T) / kVectorBytes;
+  constexpr int kRowVectors = kRow * sizeof(T) / kVectorBytes;
+  constexpr int kPaddingVectors = kPadding * sizeof(T) / kVectorBytes;
   constexpr int kThreads = kTileWarps * kWarpSize;
   static_assert(kCount * sizeof(T) % kVectorBytes == 0);
 #pragma unroll
   for (int first = 0; first < kVectors; first += kThreads)
     if (const int i = first + static_cast<int>(threadIdx.x); i < kVectors)
-      __pipeline_memcpy_async(reinterpret_cast<Bytes*>(to) + i,
+      __pipeline_memcpy_async(reinterpret_cast<Bytes*>(to) + i + i / kRowVectors * kPaddingVectors,
                               reinterpret_cast<const Bytes*>(from) + i, kVectorBytes);
 }
 
-template <int kRowsPerThread, int kF>
-struct StagedWithPowers : StagedBands<kRowsPerThread, kF> {
+template <int kRowsPerThread, int kF, int kPadding = 0>
+struct StagedWithPowers : StagedBands<kRowsPerThread, kF, kPadding> {
   EnergyPowers powers[kChunk];
 };
 
@@ -252,7 +255,9 @@ class TileOperands {
 
  private:
   __device__ void copy(Chunk& to, int place) const {
-    copy_by_block<kChunk * kTileColumns>(to.aqsn[0], aqsn_ + place * kTileColumns);
+    constexpr int kPadding = sizeof to.aqsn[0] / sizeof(Complex) - kTileColumns;
+    copy_by_block<kChunk * kTileColumns, kTileColumns, kPadding>(to.aqsn[0],
+                                                                 aqsn_ + place * kTileColumns);
     copy_by_block<kChunk * kTileRows<kRowsPerThread>>(to.aqsm[0],
                                                       aqsm_ + place * kTileRows<kRowsPerThread>);
     copy_by_block<kChunk * kF>(to.wx[0], wx_ + place * kF);
@@ -277,8 +282,8 @@ struct BandGroup {
 
 // Calls add_group(group, k) for kBands bands at a time, at places k in [from, to) of the chunk.
 // Each kind of bands is padded to a multiple of kGroup.
-template <int kBands, int kRowsPerThread, int kF, class AddGroup>
-__device__ void for_groups(const StagedBands<kRowsPerThread, kF>& chunk, int from, int to,
+template <int kBands, int kRowsPerThread, int kF, int kPadding, class AddGroup>
+__device__ void for_groups(const StagedBands<kRowsPerThread, kF, kPadding>& chunk, int from, int to,
                            AddGroup add_group) {
   static_assert(kGroup % kBands == 0);
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
