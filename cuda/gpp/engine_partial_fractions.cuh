@@ -182,35 +182,37 @@ __device__ inline void finish_full_bands(const Inputs& p, Arithmetic arithmetic,
                                          std::int64_t igp, std::int64_t ig, PairSums<2>& from,
                                          ThreadSums<2>& sums) {
   if (igp < p.rows && ig < p.columns) {
-    const Complex wtilde = p.wtilde[igp * p.columns + ig];
-    const Pole w = pole_of(p, wtilde);
-    PairSums<2> pair_sums;
-    if (arithmetic == Arithmetic::kPowers) {
-      const double difference = fma(w.a, w.a, -w.b2);
+    const Complex w = p.wtilde[igp * p.columns + ig];
+    const Complex half = 0.5 * p.vcoul[igp] * (w * p.i_eps[igp * p.columns + ig]);
+    const double a = w.re, b2 = w.im * w.im;
 #pragma unroll
-      for (int f = 0; f < 2; ++f) {
+    for (int f = 0; f < 2; ++f) {
+      // P = re + ib im, and P - Q = both_re + ib both_im.
+      Complex re, im, both_re, both_im;
+      if (arithmetic == Arithmetic::kPowers) {
         const PowerSums powers = powers_at(from, f);
-        pair_sums.sch_b[f] = powers.one;
-        pair_sums.sch[f] = powers.x;
-        pair_sums.ssx_b[f] = -powers.x2;
-        multiply_add(pair_sums.ssx_b[f], difference, powers.one);
-        pair_sums.ssx[f] = -powers.x3;
-        multiply_add(pair_sums.ssx[f], difference, powers.x);
+        const double difference = fma(a, a, -b2);
+        Complex g = -powers.x2, gx = -powers.x3, odd = a * powers.x;
+        multiply_add(g, difference, powers.one);
+        multiply_add(gx, difference, powers.x);
+        both_im = -2 * g;
+        multiply_add(both_im, 4 * a * a, powers.one);
+        both_re = -2 * a * g;
+        multiply_add(both_re, -4 * a * b2, powers.one);
+        im = 0.5 * both_im + 2 * odd;
+        re = 0.5 * both_re + -gx;
+      } else {
+        const PowerSums powers = powers_of_q(from);
+        const double q = f == 0 ? a - h : a + h, other = f == 0 ? a + h : a - h;
+        re = -from.sch[f];
+        im = from.sch_b[f];
+        both_re = re + -powers.cube(q, other, b2);
+        both_im = im + powers.square(other, b2);
       }
-      coefficients_from_moments(w, pair_sums);
-      pair_sums.complete_full_bands();
-    } else {
-      const PowerSums powers = powers_of_q(from);
-#pragma unroll
-      for (int f = 0; f < 2; ++f) {
-        const double q = f == 0 ? w.a - h : w.a + h, other = f == 0 ? w.a + h : w.a - h;
-        pair_sums.sch[f] = from.sch[f];
-        pair_sums.sch_b[f] = from.sch_b[f];
-        pair_sums.ssx[f] = w.half_inverse * (from.sch[f] + powers.cube(q, other, w.b2));
-        pair_sums.ssx_b[f] = from.sch_b[f] + powers.square(other, w.b2);
-      }
+      sums.ach[f] += half * Complex{fma(-w.im, im.im, re.re), fma(w.im, im.re, re.im)};
+      sums.asx[f] += half * Complex{fma(-w.im, both_im.im, both_re.re),
+                                    fma(w.im, both_im.re, both_re.im)};
     }
-    pair_sums.finish(wtilde, p.i_eps[igp * p.columns + ig], p.vcoul[igp], sums);
   }
   from = {};
 }
