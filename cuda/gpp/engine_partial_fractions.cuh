@@ -32,6 +32,11 @@
 
 namespace ado::cuda::gpp {
 
+// With fewer bands, the error bound leaves runs of less than two chunks; see longest_run.
+inline constexpr std::int64_t kFewestBandsOfRuns = 704;
+
+inline bool has_matrix_instructions(const Hardware& gpu) { return gpu.compute == 90; }
+
 #ifdef __CUDACC__
 
 // The longest run of bands whose rounding errors, amplified, remain below three quarters of the
