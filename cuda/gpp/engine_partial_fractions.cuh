@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
       for (int row = 0; row < kSplitRows; ++row)
         finish_full_bands(p, arithmetic, h, tile.igp + row, tile.ig, pair_sums[row], sums);
     };
-    const Operands operands(sorted, pass, tile.across, tile.down, tile.first);
+    Operands operands(sorted, pass, tile.across, tile.down, tile.first);
     operands.for_chunks(end, [&](const auto& chunk, int place) {
       const bool with_full_bands = place < full_end;
       if (with_full_bands && arithmetic == Arithmetic::kPowers &&
@@ -540,7 +540,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
     EmptyBandProducts products(poles, range.h);
     int selected = end;
 
-    const TileOperands<kSplitRows, 2, Staged> operands(sorted, pass, tile.across, tile.down,
+    TileOperands<kSplitRows, 2, Staged> operands(sorted, pass, tile.across, tile.down,
                                                        tile.first);
     operands.for_chunks(end, [&](const auto& chunk, int place) {
       if (selected == end && positive && chunk.range.high <= 0 && range.contains(chunk.range)) {
