@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "gpp/engine_single_launch.cuh"
 #include "gpp/engine_partial_fractions.cuh"
+#include "gpp/engine_single_launch.cuh"
 
 namespace ado::cuda::gpp {
 
@@ -318,9 +318,9 @@ inline constexpr OperationCounts kMomentSums{
     .flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
     .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10}};
 
-// Of the same problem. Full bands with powers execute 26 FLOPs in 15 instructions, and the others 31
-// in 18. Empty bands with powers execute 6.5 in 4, without m. Matrix instructions are not counted
-// (32 FLOPs per empty band and pair).
+// Of the same problem. Full bands with powers execute 26 FLOPs in 15 instructions, and the others
+// 31 in 18. Empty bands with powers execute 6.5 in 4, without m. Matrix instructions are not
+// counted (32 FLOPs per empty band and pair).
 inline constexpr OperationCounts kFractionSums{
     .flops = {29.2, 5, 6 + 24.0 / kChunk, 368, 18},
     .instructions = {17.1, 2.8, 4 + 16.0 / kChunk, 252, 10}};

@@ -20,7 +20,8 @@
 //        1 / (x2 + w) = r (q2 - ib) (q1^2 + b^2)          q2 = c + a + h = a + x2
 //
 // Empty bands below all poles need only P, which is -Q with -c instead of c. If c, a - h and a + h
-// are not negative, the polynomials in c have no negative coefficients, so their sums do not cancel.
+// are not negative, the polynomials in c have no negative coefficients, so their sums do not
+// cancel.
 //
 // Error. P and Q cancel if x is much larger than |w|: the error of a sum of n bands is amplified by
 // at most 1 + x / |w|. The polynomials of full bands far from their poles contain a^2 - b^2 - x^2,
@@ -174,8 +175,8 @@ struct FractionsRange {
 template <int kCount>
 __device__ Batch<kCount> reciprocal_above(const Batch<kCount>& limit, const Batch<kCount>& x) {
   using Terms = Batch<kCount>;
-  const Terms r = Terms::each(
-      [&](int i) { return reciprocal_seed(x.at[i], x.at[i] > limit.at[i]); });
+  const Terms r =
+      Terms::each([&](int i) { return reciprocal_seed(x.at[i], x.at[i] > limit.at[i]); });
   const Terms e = Terms::each([&](int i) { return ::fma(-x.at[i], r.at[i], 1.0); });
   return fma(fma(e, e, e), r, r);
 }
@@ -215,8 +216,8 @@ __device__ inline void finish_full_bands(const Inputs& p, Arithmetic arithmetic,
         both_im = im + powers.square(other, b2);
       }
       sums.ach[f] += half * Complex{fma(-w.im, im.im, re.re), fma(w.im, im.re, re.im)};
-      sums.asx[f] += half * Complex{fma(-w.im, both_im.im, both_re.re),
-                                    fma(w.im, both_im.re, both_re.im)};
+      sums.asx[f] +=
+          half * Complex{fma(-w.im, both_im.im, both_re.re), fma(w.im, both_im.re, both_re.im)};
     }
   }
   from = {};
@@ -285,8 +286,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
         range = FractionsRange::of(p, poles, h, chunk.range.high);
         longest = range.longest;
       }
-      if (with_full_bands && arithmetic == Arithmetic::kFractions &&
-          !range.contains(chunk.range)) {
+      if (with_full_bands && arithmetic == Arithmetic::kFractions && !range.contains(chunk.range)) {
         finish_run();
         arithmetic = Arithmetic::kSelection;
         selected = place;
@@ -327,8 +327,8 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
           const auto den = fma(d, d, Split::of_rows(poles, &Pole::b2));
           const auto y = Middle::Terms::each([&](int t) { return poles[t].a + powers[1]; });
           const auto t = fma(y, y, Middle::of_rows(constants, &TwoEnergies::squares));
-          const auto r = approximate_reciprocal(
-              fma(t, t, Middle::of_rows(constants, &TwoEnergies::product)));
+          const auto r =
+              approximate_reciprocal(fma(t, t, Middle::of_rows(constants, &TwoEnergies::product)));
           const auto u = reciprocal_above(limit, den);
           const auto du = d * u;
 #pragma unroll
@@ -370,8 +370,8 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
   sums.store(pass);
 }
 
-// Sums of matrix products: 16 x 8 numbers. A lane has columns 2 (lane % 4) and the next one, of rows
-// lane / 4 and 8 + lane / 4.
+// Sums of matrix products: 16 x 8 numbers. A lane has columns 2 (lane % 4) and the next one, of
+// rows lane / 4 and 8 + lane / 4.
 struct ProductSums {
   double of[4] = {};
 
@@ -540,8 +540,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
     EmptyBandProducts products(poles, range.h);
     int selected = end;
 
-    TileOperands<kSplitRows, 2, Staged> operands(sorted, pass, tile.across, tile.down,
-                                                       tile.first);
+    TileOperands<kSplitRows, 2, Staged> operands(sorted, pass, tile.across, tile.down, tile.first);
     operands.for_chunks(end, [&](const auto& chunk, int place) {
       if (selected == end && positive && chunk.range.high <= 0 && range.contains(chunk.range)) {
         products.add(chunk, begin - place, end - place);

@@ -84,7 +84,8 @@ struct SplitTerms {
 };
 
 // Adds the pairs of a thread to its sums, for the bands at places [begin, end) of the sorted list,
-// from place `skipped` of the tile on. Loads the poles again, because the loops over bands have too few registers to keep them.
+// from place `skipped` of the tile on. Loads the poles again, because the loops over bands have too
+// few registers to keep them.
 template <int kF>
 __device__ void add_split_pairs(const Inputs& p, const Pass<kF>& pass, const SortedBands& sorted,
                                 const Tiling& tiling, std::int64_t begin, std::int64_t end,

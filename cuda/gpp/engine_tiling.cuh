@@ -87,8 +87,7 @@ SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch, bool with_po
   scratch.take(sorted.aqsn, tiling.down * kTileColumns * tiling.length);
   scratch.take(sorted.aqsm, tiling.across * kTileRows<kRowsPerThread> * tiling.length);
   scratch.take(sorted.ranges, range_count(p));
-  if (with_powers)
-    scratch.take(sorted.powers, p.frequencies() / kMaxFrequencies * tiling.length);
+  if (with_powers) scratch.take(sorted.powers, p.frequencies() / kMaxFrequencies * tiling.length);
   scratch.take(sorted.wx, p.frequencies() * tiling.length);
   scratch.take(sorted.occ, tiling.length);
   scratch.take(sorted.band, tiling.length);
@@ -204,8 +203,8 @@ struct StagedWithPowers : StagedBands<kRowsPerThread, kF, kPadding> {
 
 // The gathered operands of a tile from place `first` on. Copies them to shared memory.
 //
-// A thread copies the same vectors of 16 bytes of each chunk, so it keeps their addresses. Computing
-// them for each chunk took 138 instructions per chunk instead of 40.
+// A thread copies the same vectors of 16 bytes of each chunk, so it keeps their addresses.
+// Computing them for each chunk took 138 instructions per chunk instead of 40.
 template <int kRowsPerThread, int kF, class Chunk = StagedBands<kRowsPerThread, kF>>
 class TileOperands {
  public:
@@ -275,8 +274,8 @@ class TileOperands {
     constexpr int kColumns = sizeof to.aqsn[0] / sizeof(Complex);  // with padding
     constexpr int kRows = kThreads / kTileColumns, kAqsm = kChunk * kTileRows<kRowsPerThread>;
     static_assert(kChunk % kRows == 0 && kAqsm <= kThreads);
-    Complex* const aqsn = &to.aqsn[0][0] + thread() / kTileColumns * kColumns +
-                          thread() % kTileColumns;
+    Complex* const aqsn =
+        &to.aqsn[0][0] + thread() / kTileColumns * kColumns + thread() % kTileColumns;
 #pragma unroll
     for (int i = 0; i < kChunk / kRows; ++i)
       copy_vector(aqsn + i * kRows * kColumns, aqsn_ + i * kThreads);

@@ -9,8 +9,9 @@
 //
 // Engine, for the speed of the default call: engine_sorting.cuh (bands by kind and energy),
 // engine_single_launch.cuh (small problems), engine_tiling.cuh, engine_moments.cuh,
-// engine_split_tiles.cuh and engine_partial_fractions.cuh (large problems). engine_timing.cuh predicts the times by which a call
-// chooses among them; costs.cuh has the grids, loads and operations.
+// engine_split_tiles.cuh and engine_partial_fractions.cuh (large problems). engine_timing.cuh
+// predicts the times by which a call chooses among them; costs.cuh has the grids, loads and
+// operations.
 #include "gpp/costs.cuh"
 
 namespace ado::cuda {
