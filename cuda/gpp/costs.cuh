@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "gpp/engine_partial_fractions.cuh"
 #include "gpp/engine_single_launch.cuh"
+#include "gpp/engine_split_tiles.cuh"
 
 namespace ado::cuda::gpp {
 
@@ -220,17 +220,6 @@ inline constexpr Decomposition kSplitTiles{
     .bytes = kTiles<kSplitRows>.bytes,
     .work = kTiles<kSplitRows>.work};
 
-inline constexpr Decomposition kSplitTilesWithPowers{
-    .blocks = kSplitTiles.blocks,
-    .grid = kSplitTiles.grid,
-    .scratch_bytes =
-        [](const Gpp& p, const Hardware& gpu) {
-          const Extent grid = grid_of_split_sums(grid_of_tiles<kSplitRows>(p, {}, gpu));
-          return partial_bytes(volume_of(grid)) + sorted_tiles_bytes<kSplitRows>(p, true);
-        },
-    .bytes = kSplitTiles.bytes,
-    .work = kSplitTiles.work};
-
 // Operations of a kernel: per (band, igp, ig, frequency) of occupied and of empty bands; per pass
 // and (band, igp, ig); and per pass and loop over bands, before and after the loop.
 struct Operations {
@@ -317,13 +306,6 @@ inline constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kCh
 inline constexpr OperationCounts kMomentSums{
     .flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
     .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10}};
-
-// Of the same problem. Full bands with powers execute 26 FLOPs in 15 instructions, and the others
-// 31 in 18. Empty bands with powers execute 6.5 in 4, without m. Matrix instructions are not
-// counted (32 FLOPs per empty band and pair).
-inline constexpr OperationCounts kFractionSums{
-    .flops = {29.2, 5, 6 + 24.0 / kChunk, 368, 18},
-    .instructions = {17.1, 2.8, 4 + 16.0 / kChunk, 252, 10}};
 // Full bands use the arithmetic of sorted_bands.
 inline constexpr OperationCounts kSingleLaunch{.flops = {36, 18, 6, 141},
                                                .instructions = {22, 10, 4, 98}};

@@ -37,12 +37,6 @@ struct alignas(16) Range {
   double deviation, unused;
 };
 
-// Powers of the energies of a band in a pass of two frequencies: of their mean, from 0 to 3, and of
-// each one.
-struct alignas(16) EnergyPowers {
-  double of_mean[4], squares[2], cubes[2];
-};
-
 // The sorted list, and copies of operands in sorted order. Padding has band -1, aqsn = 0, and the
 // energies of the band before it. A variant allocates only the arrays that it uses.
 struct SortedBands {
@@ -50,7 +44,6 @@ struct SortedBands {
   Complex *aqsn = nullptr, *aqsm = nullptr;       // [tile][band][ig or igp of the tile]
   Range* ranges = nullptr;                        // [pass][chunk]
   double *wx = nullptr, *occ = nullptr;           // wx: [pass][band][frequency of the pass]
-  EnergyPowers* powers = nullptr;                 // [pass of two frequencies][band]
   std::int64_t *band = nullptr, *ends = nullptr;  // the list, and the end of each kind
   std::int64_t* by_kind = nullptr;                // the list before it is sorted by energy,
   double* energy = nullptr;                       // and its energies at the first frequency

@@ -83,16 +83,14 @@ struct SplitTerms {
   }
 };
 
-// Adds the pairs of a thread to its sums, for the bands at places [begin, end) of the sorted list,
-// from place `skipped` of the tile on. Loads the poles again, because the loops over bands have too
-// few registers to keep them.
+// Adds the pairs of a thread to its sums, for the bands at places [begin, end) of the sorted list.
+// Loads the poles again, because the loops over bands have too few registers to keep them.
 template <int kF>
 __device__ void add_split_pairs(const Inputs& p, const Pass<kF>& pass, const SortedBands& sorted,
                                 const Tiling& tiling, std::int64_t begin, std::int64_t end,
-                                const PairSums<kF> (&pair_sums)[kSplitRows], ThreadSums<kF>& sums,
-                                int skipped = 0) {
+                                const PairSums<kF> (&pair_sums)[kSplitRows], ThreadSums<kF>& sums) {
   const SplitTile tile(tiling, begin, end);
-  const int from = max(tile.place_of(begin), skipped), to = tile.place_of(end);
+  const int from = tile.place_of(begin), to = tile.place_of(end);
   Pole poles[kSplitRows];
   load_poles(p, tile.igp, tile.ig, poles);
 #pragma unroll

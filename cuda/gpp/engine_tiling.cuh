@@ -20,6 +20,8 @@
 
 #ifdef __CUDACC__
 #include <cuda_pipeline_primitives.h>
+
+#include <cstddef>
 #endif
 
 #include "common/async_copy.cuh"
@@ -80,14 +82,13 @@ Extent grid_of_tiles(const Gpp& p, Extent, const Hardware& gpu) {
 
 // Allocates the sorted list and copies of the operands in sorted order, for any number of segments.
 template <int kRowsPerThread>
-SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch, bool with_powers) {
+SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch) {
   const Tiling tiling = tiling_with_blocks<kRowsPerThread>(p, 1);
   SortedBands sorted;
   sorted.length = tiling.length;
   scratch.take(sorted.aqsn, tiling.down * kTileColumns * tiling.length);
   scratch.take(sorted.aqsm, tiling.across * kTileRows<kRowsPerThread> * tiling.length);
   scratch.take(sorted.ranges, range_count(p));
-  if (with_powers) scratch.take(sorted.powers, p.frequencies() / kMaxFrequencies * tiling.length);
   scratch.take(sorted.wx, p.frequencies() * tiling.length);
   scratch.take(sorted.occ, tiling.length);
   scratch.take(sorted.band, tiling.length);
@@ -98,9 +99,9 @@ SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch, bool with_po
 }
 
 template <int kRowsPerThread>
-std::size_t sorted_tiles_bytes(const Gpp& p, bool with_powers = false) {
+std::size_t sorted_tiles_bytes(const Gpp& p) {
   ScratchCursor scratch;
-  take_sorted_tiles<kRowsPerThread>(p, scratch, with_powers);
+  take_sorted_tiles<kRowsPerThread>(p, scratch);
   return scratch.at;
 }
 
@@ -172,11 +173,6 @@ __global__ void __launch_bounds__(kGatherThreads)
     const int count = frequencies_of_pass(p, first);
     double* const to = sorted.wx + first * sorted.length + place * count;
     for (int f = 0; f < count; ++f) to[f] = energies_at(p, sorted, place)[first + f];
-    if (sorted.powers != nullptr && count == kMaxFrequencies) {
-      const double x1 = to[0], x2 = to[1], c = 0.5 * (x1 + x2);
-      sorted.powers[first / kMaxFrequencies * sorted.length + place] = {
-          {1, c, c * c, c * c * c}, {x1 * x1, x2 * x2}, {x1 * x1 * x1, x2 * x2 * x2}};
-    }
   }
   if (place % kChunk == 0)
     find_ranges_of_chunk(p, sorted, place / kChunk, threadIdx.x / kWarpSize,
@@ -187,58 +183,53 @@ inline constexpr int kStages = 3;  // chunks in shared memory
 
 // The operands of a chunk of bands in shared memory. Stages begin at sectors. Misaligned
 // stages cost a third more L2 bytes (H200, 2026): asynchronous copies fetch their sectors twice.
-template <int kRowsPerThread, int kF, int kPadding = 0>
+template <int kRowsPerThread, int kF>
 struct alignas(kSectorBytes) StagedBands {
-  Complex aqsn[kChunk][kTileColumns + kPadding];
+  Complex aqsn[kChunk][kTileColumns];
   Complex aqsm[kChunk][kTileRows<kRowsPerThread>];
   double wx[kChunk][kF];
   double occ[kChunk];
   Range range;
 };
 
-template <int kRowsPerThread, int kF, int kPadding = 0>
-struct StagedWithPowers : StagedBands<kRowsPerThread, kF, kPadding> {
-  EnergyPowers powers[kChunk];
-};
-
 // The gathered operands of a tile from place `first` on. Copies them to shared memory.
 //
-// A thread copies the same vectors of 16 bytes of each chunk, so it keeps their addresses.
-// Computing them for each chunk took 138 instructions per chunk instead of 40.
-template <int kRowsPerThread, int kF, class Chunk = StagedBands<kRowsPerThread, kF>>
+// A thread copies the same vectors of 16 bytes of each chunk, so it keeps their addresses. Computing
+// them again for each chunk took 75 more instructions per chunk (H100, 2026, si214: 3.7 % of the
+// time of moments).
+template <int kRowsPerThread, int kF>
 class TileOperands {
  public:
+  using Chunk = StagedBands<kRowsPerThread, kF>;
+
   __device__ TileOperands(const SortedBands& sorted, const Pass<kF>& pass, std::int64_t across,
                           std::int64_t down, std::int64_t first)
-      : aqsn_(sorted.aqsn + (down * sorted.length + first) * kTileColumns + thread()),
+      : aqsn_(sorted.aqsn + (down * sorted.length + first) * kTileColumns + threadIdx.x),
         aqsm_(sorted.aqsm + (across * sorted.length + first) * kTileRows<kRowsPerThread> +
-              thread()) {
-    const std::int64_t pass_at = pass.first / kMaxFrequencies * sorted.length + first;
-    int vector = thread();
-    const auto assign = [&]<class T>(const T& to, const void* from) {
-      constexpr int kVectors = sizeof to / kVectorBytes;
-      static_assert(sizeof to % kVectorBytes == 0);
-      if (vector >= 0 && vector < kVectors) {
+              threadIdx.x) {
+    int vector = static_cast<int>(threadIdx.x);
+    const auto assign = [&](int offset, int bytes, const void* from) {
+      const int vectors = bytes / kVectorBytes;
+      if (vector >= 0 && vector < vectors) {
         other_ = static_cast<const Bytes*>(from) + vector;
-        other_stride_ = kVectors;
-        other_offset_ = static_cast<int>(reinterpret_cast<const std::byte*>(&to) -
-                                         reinterpret_cast<const std::byte*>(&stages()[0])) +
-                        vector * kVectorBytes;
+        other_stride_ = vectors;
+        other_offset_ = offset + vector * kVectorBytes;
       }
-      vector -= kVectors;
+      vector -= vectors;
     };
-    const Chunk& to = stages()[0];
-    assign(to.wx, sorted.wx + pass.first * sorted.length + first * kF);
-    assign(to.occ, sorted.occ + first);
-    assign(to.range, sorted.ranges + pass_at / kChunk);
-    if constexpr (requires { to.powers; }) assign(to.powers, sorted.powers + pass_at);
+    assign(offsetof(Chunk, wx), sizeof(Chunk::wx),
+           sorted.wx + pass.first * sorted.length + first * kF);
+    assign(offsetof(Chunk, occ), sizeof(Chunk::occ), sorted.occ + first);
+    assign(offsetof(Chunk, range), sizeof(Chunk::range),
+           sorted.ranges + (pass.first / kMaxFrequencies * sorted.length + first) / kChunk);
   }
 
   // Calls add_chunk(chunk, place) for the chunks at places [0, end).
   template <class AddChunk>
   __device__ void for_chunks(int end, AddChunk add_chunk) {
+    __shared__ Chunk stages[kStages];
     const auto copy_chunk = [&](int place) {
-      if (place < end) copy(stages()[place / kChunk % kStages]);
+      if (place < end) copy_next(stages[place / kChunk % kStages]);
       commit_copies();
     };
     for (int i = 0; i < kStages - 1; ++i) copy_chunk(i * kChunk);
@@ -249,45 +240,35 @@ class TileOperands {
       // have finished the previous chunk, whose stage the next copy overwrites.
       __syncthreads();
       copy_chunk(place + (kStages - 1) * kChunk);
-      add_chunk(stages()[place / kChunk % kStages], place);
+      add_chunk(stages[place / kChunk % kStages], place);
     }
   }
 
  private:
   using Bytes = Vector<std::byte, kVectorBytes>;
-  static constexpr int kThreads = kTileWarps * kWarpSize;
 
-  static __device__ int thread() { return static_cast<int>(threadIdx.x); }
-  static __device__ Chunk (&stages())[kStages] {
-    __shared__ Chunk chunks[kStages];
-    return chunks;
-  }
-
-  // The copies bypass L1 (cp.async.cg), unlike the copies without an L2 policy in
-  // common/async_copy.cuh.
-  static __device__ void copy_vector(void* to, const void* from) {
-    __pipeline_memcpy_async(to, from, kVectorBytes);
-  }
-
-  // Starts to copy the next chunk.
-  __device__ void copy(Chunk& to) {
-    constexpr int kColumns = sizeof to.aqsn[0] / sizeof(Complex);  // with padding
-    constexpr int kRows = kThreads / kTileColumns, kAqsm = kChunk * kTileRows<kRowsPerThread>;
-    static_assert(kChunk % kRows == 0 && kAqsm <= kThreads);
-    Complex* const aqsn =
-        &to.aqsn[0][0] + thread() / kTileColumns * kColumns + thread() % kTileColumns;
+  // Starts to copy the next chunk. The copies bypass L1 (cp.async.cg), unlike the copies without an
+  // L2 policy in common/async_copy.cuh.
+  __device__ void copy_next(Chunk& to) {
+    constexpr int kThreads = kTileWarps * kWarpSize, kAqsn = kChunk * kTileColumns,
+                  kAqsm = kChunk * kTileRows<kRowsPerThread>;
+    static_assert(sizeof(Complex) == kVectorBytes && kAqsn % kThreads == 0 && kAqsm <= kThreads);
 #pragma unroll
-    for (int i = 0; i < kChunk / kRows; ++i)
-      copy_vector(aqsn + i * kRows * kColumns, aqsn_ + i * kThreads);
-    if (thread() < kAqsm) copy_vector(&to.aqsm[0][0] + thread(), aqsm_);
-    if (other_ != nullptr) copy_vector(reinterpret_cast<std::byte*>(&to) + other_offset_, other_);
-    aqsn_ += kChunk * kTileColumns;
+    for (int i = 0; i < kAqsn; i += kThreads)
+      __pipeline_memcpy_async(&to.aqsn[0][0] + i + threadIdx.x, aqsn_ + i, kVectorBytes);
+    if (threadIdx.x < kAqsm)
+      __pipeline_memcpy_async(&to.aqsm[0][0] + threadIdx.x, aqsm_, kVectorBytes);
+    if (other_ != nullptr) {
+      __pipeline_memcpy_async(reinterpret_cast<std::byte*>(&to) + other_offset_, other_,
+                              kVectorBytes);
+      other_ += other_stride_;
+    }
+    aqsn_ += kAqsn;
     aqsm_ += kAqsm;
-    if (other_ != nullptr) other_ += other_stride_;
   }
 
-  const Complex *aqsn_, *aqsm_;
-  const Bytes* other_ = nullptr;  // of wx, occ, the range or the powers
+  const Complex *aqsn_, *aqsm_;    // the next vectors of this thread
+  const Bytes* other_ = nullptr;  // of wx, occ or the range
   int other_stride_ = 0, other_offset_ = 0;
 };
 
@@ -300,8 +281,8 @@ struct BandGroup {
 
 // Calls add_group(group, k) for kBands bands at a time, at places k in [from, to) of the chunk.
 // Each kind of bands is padded to a multiple of kGroup.
-template <int kBands, int kRowsPerThread, int kF, int kPadding, class AddGroup>
-__device__ void for_groups(const StagedBands<kRowsPerThread, kF, kPadding>& chunk, int from, int to,
+template <int kBands, int kRowsPerThread, int kF, class AddGroup>
+__device__ void for_groups(const StagedBands<kRowsPerThread, kF>& chunk, int from, int to,
                            AddGroup add_group) {
   static_assert(kGroup % kBands == 0);
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
@@ -423,9 +404,9 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
 
 // Sorts and gathers the bands. In scratch memory, they follow the partial sums of the grid of `go`.
 template <int kRowsPerThread>
-SortedBands gather_tiles(const Gpp& p, const Launch& go, bool with_powers = false) {
+SortedBands gather_tiles(const Gpp& p, const Launch& go) {
   ScratchCursor scratch = behind_partials(go);
-  const SortedBands sorted = take_sorted_tiles<kRowsPerThread>(p, scratch, with_powers);
+  const SortedBands sorted = take_sorted_tiles<kRowsPerThread>(p, scratch);
   if (!p.empty()) {
     sort_bands(inputs_of(p), sorted, go);
     Launch gathering = go;

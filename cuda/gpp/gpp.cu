@@ -8,10 +8,9 @@
 //   hoisting.cuh         the steps after the paper: fewer operations per band
 //
 // Engine, for the speed of the default call: engine_sorting.cuh (bands by kind and energy),
-// engine_single_launch.cuh (small problems), engine_tiling.cuh, engine_moments.cuh,
-// engine_split_tiles.cuh and engine_partial_fractions.cuh (large problems). engine_timing.cuh
-// predicts the times by which a call chooses among them; costs.cuh has the grids, loads and
-// operations.
+// engine_single_launch.cuh (small problems), engine_tiling.cuh, engine_moments.cuh and
+// engine_split_tiles.cuh (large problems). engine_timing.cuh predicts the times by which a call
+// chooses among them; costs.cuh has the grids, loads and operations.
 #include "gpp/costs.cuh"
 
 namespace ado::cuda {
@@ -32,13 +31,6 @@ const char* why_moments_is_slower(const Gpp& p, const Hardware& gpu) {
     return nullptr;
   if (const char* reason = why_two_rows_is_slower(p, gpu)) return reason;
   return "two_rows is faster: there are too few bands for two launches";
-}
-const char* why_partial_fractions_is_slower(const Gpp& p, const Hardware& gpu) {
-  if (!has_matrix_instructions(gpu))
-    return "moments is faster: this GPU has no FP64 matrix instructions of 16 x 8 x 16 elements";
-  if (p.frequencies() < kMaxFrequencies || p.bands() < kFewestBandsOfRuns)
-    return "moments is faster: with one frequency or fewer than 704 bands, the runs are too short";
-  return why_moments_is_slower(p, gpu);
 }
 
 constexpr Variant<Gpp> kVariants[] = {
@@ -160,14 +152,6 @@ constexpr Variant<Gpp> kVariants[] = {
               Step::kOperations},
          .why_slower = why_moments_is_slower,
          .run = ADO_RUN(run_moments)}),
-    with_costs<kFractionSums, kSplitTilesWithPowers>(
-        {.name = "partial_fractions",
-         .changes = {"Splits ssx into partial fractions, which share the first one with sch; sums "
-                     "powers of the energy instead of moments, for empty bands with FP64 matrix "
-                     "instructions.",
-                     Step::kOperations},
-         .why_slower = why_partial_fractions_is_slower,
-         .run = ADO_RUN(run_partial_fractions)}),
 };
 
 // The second ladder, gpp_tiles, is for adokernels.distributed.

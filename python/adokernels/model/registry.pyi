@@ -146,7 +146,7 @@ _GppVariant = Literal["naive_loops", "threaded", "bands_innermost", "no_square_r
     "bands_inside", "frequency_outside", "reciprocal", "squared_moduli", "simplified_branches",
     "blocked", "swapped_indices", "large_blocks", "hoisted_invariants", "one_reciprocal",
     "fast_reciprocal", "skip_empty_bands", "branch_free", "sorted_bands", "sorted_by_energy",
-    "blocks_2d", "single_launch", "tiled", "two_rows", "moments", "partial_fractions"]
+    "blocks_2d", "single_launch", "tiled", "two_rows", "moments"]
 class Gpp(_Routine[_GppVariant]):
     @overload  # type: ignore[override]
     def __call__(self, wtilde: NDArray[np.complex128], i_eps: NDArray[np.complex128],
