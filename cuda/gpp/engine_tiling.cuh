@@ -194,9 +194,9 @@ struct alignas(kSectorBytes) StagedBands {
 
 // The gathered operands of a tile from place `first` on. Copies them to shared memory.
 //
-// A thread copies the same vectors of 16 bytes of each chunk, so it keeps their addresses. Computing
-// them again for each chunk took 75 more instructions per chunk (H100, 2026, si214: 3.7 % of the
-// time of moments).
+// A thread copies the same vectors of 16 bytes of each chunk, so it keeps their addresses.
+// Computing them again for each chunk took 75 more instructions per chunk (H100, 2026, si214: 3.7 %
+// of the time of moments).
 template <int kRowsPerThread, int kF>
 class TileOperands {
  public:
@@ -267,7 +267,7 @@ class TileOperands {
     aqsm_ += kAqsm;
   }
 
-  const Complex *aqsn_, *aqsm_;    // the next vectors of this thread
+  const Complex *aqsn_, *aqsm_;   // the next vectors of this thread
   const Bytes* other_ = nullptr;  // of wx, occ or the range
   int other_stride_ = 0, other_offset_ = 0;
 };
