@@ -11,8 +11,8 @@
 ## make docs               build the documentation site of the installed package in build/docs/html
 ## make clean              remove .venv and build
 ##
-## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
-## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else a short list
+## ADOKERNELS_CUDA=AUTO|ON|OFF   OFF builds without the CUDA ladders; otherwise nvcc is that of the PATH, or else of PyPI
+## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else Hopper
 ## PRESET=asan   check and generate use the build of this CMake preset; tsan: the thread sanitizer
 ## ARGS='-x --seed 7'   further arguments: of pytest for check and test, of .ci/wheels.py for wheel
 
@@ -69,7 +69,7 @@ SANITIZER = LD_PRELOAD="$$(g++ -print-file-name=lib$(PRESET).so) $$(g++ -print-f
 RUN = $(if $(filter asan tsan,$(PRESET)),$(SANITIZER)) $(BIN)/python
 module: $(VENV)/editable
 	$(if $(PRESET),@$(BIN)/cmake --preset $(PRESET) >/dev/null)
-	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD) --quiet
+	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD)
 	@ln -sf $(CURDIR)/$(BUILD)/_core*.so $(VENV)/lib/python3*/site-packages/adokernels/
 	@ln -sf $(BUILD)/compile_commands.json .
 
@@ -103,17 +103,21 @@ wheel: $(VENV)/with-wheel
 
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 REQUIREMENTS = $(BIN)/python .ci/requirements.py
-INSTALL = $(PIP) install --no-deps --no-build-isolation --config-settings=build-dir=build/make
+# The build tools, and nvcc if the PATH has none, are installed next to the package, not in a temporary environment of
+# pip: the build folder then stays valid from one build to the next.
+define INSTALL
+@$(REQUIREMENTS) build | $(PIP) install -r /dev/stdin
+@.ci/progress $(BIN)/python -m pip --verbose install --no-deps --no-build-isolation \
+  --config-settings=build-dir=build/make
+endef
 
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip 'tomli; python_version < "3.11"'
 	touch $@
 
-# The build tools are installed next to the package, not in a temporary environment of pip: the build
-# folder then stays valid from one build to the next.
 $(VENV)/tools: pyproject.toml .ci/requirements.py $(VENV)/pip
-	$(REQUIREMENTS) build run | $(PIP) install -r /dev/stdin
+	$(REQUIREMENTS) run | $(PIP) install -r /dev/stdin
 	touch $@
 
 # The tests also compile CUDA C++ source. The notebooks import the package in book/.
