@@ -25,22 +25,24 @@ export ADOKERNELS_CUDA ?= AUTO
 export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
 export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
+.NOTPARALLEL: # ninja compiles in parallel
 .PHONY: help tour test dev check fuzz module lint format generate docs wheel clean FORCE
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+# `variant.source` reads the index, and rejects one that does not belong to the files.
+INDEX := python/adokernels/model/source_index.json
 
 tour: $(VENV)/wheel
 	$(BIN)/adokernels tour
 
 # Number of pytest-xdist workers. With a GPU 0 (one process): large tests would share GPU memory.
 WORKERS ?= $(if $(wildcard /dev/nvidiactl),0,auto)
-test: $(VENV)/wheel $(VENV)/with-test
+test: $(INDEX) $(VENV)/wheel $(VENV)/with-test
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
 
 dev: module $(INDEX) $(VENV)/with-test
 
-# `variant.source` reads the index, and rejects one that does not belong to the files.
-INDEX := python/adokernels/model/source_index.json
 $(INDEX): .ci/source_index.py $(shell find cuda src -type f) | $(VENV)/with-test
 	$(BIN)/python $<
 
@@ -128,7 +130,8 @@ $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
 	touch $@
 
 # Wheel and editable installation replace each other; both use the objects in build/make.
-SOURCES := CMakeLists.txt $(shell find src cuda python -type f -not -name '*.pyc')
+# A new clone has the right index, whatever the times of its files are.
+SOURCES := CMakeLists.txt $(filter-out $(INDEX),$(shell find src cuda python -type f -not -name '*.pyc'))
 $(VENV)/wheel: $(VENV)/tools $(VENV)/config $(SOURCES)
 	rm -f $(VENV)/editable
 	$(INSTALL) .
