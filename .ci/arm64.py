@@ -34,6 +34,7 @@ class System:
         link = self.headers / "aarch64-linux-gnu"
         if not link.is_symlink():
             shutil.rmtree(self.root, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
             options = ["--quiet", "--variant=extract", "--arch=arm64", f"--include={CONTENT}"]
             subprocess.run(["mmdebstrap", *options, RELEASES[version], self.root], check=True)
             link.symlink_to("../aarch64-linux-gnu")
