@@ -7,6 +7,7 @@
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
 ## make generate           regenerate type stubs, tables, pages and charts that are out of date
+## make architectures      compile for all architectures: registers, spills, kernels that cannot be launched
 ## make wheel              build and test the wheels of a release in dist, for every installed Python version
 ## make docs               build the documentation site of the installed package in build/docs/html
 ## make clean              remove .venv and build
@@ -26,7 +27,7 @@ export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
 export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
 .NOTPARALLEL: # ninja compiles in parallel
-.PHONY: help tour test dev check fuzz module lint format generate docs wheel clean FORCE
+.PHONY: help tour test dev check fuzz module lint format generate docs architectures wheel clean FORCE
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
@@ -95,6 +96,11 @@ format: $(VENV)/with-lint
 	$(CPP_FILES) | xargs -0 $(BIN)/clang-format -i
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# --- Kernels on other GPUs ------------------------------------------------------------------------
+
+architectures: module
+	$(BIN)/python .ci/architectures.py $(ARGS)
 
 # --- Wheels of a release ---------------------------------------------------------------------------
 
