@@ -1,4 +1,4 @@
-"""Python for 64-bit Arm on Debian with another processor: its headers, and an emulator that runs it."""
+"""Python for 64-bit Arm on Debian with another processor: headers, and an emulator that runs it."""
 
 from __future__ import annotations
 

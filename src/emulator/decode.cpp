@@ -690,9 +690,8 @@ class Decoder {
       return;
     }
     // The emulator executes the memory operations of a warp in order and caches nothing.
-    if (op == "prefetch" || op == "prefetchu" ||
-        op == "griddepcontrol" || op == "applypriority" || op == "discard" || op == "pmevent" ||
-        op == "setmaxnreg")
+    if (op == "prefetch" || op == "prefetchu" || op == "griddepcontrol" || op == "applypriority" ||
+        op == "discard" || op == "pmevent" || op == "setmaxnreg")
       return;
     if (op == "createpolicy") return emit_alu("mov.b64", result(o.at(0), 8), immediate(0, 8));
     if (op == "setp") return compare(w);

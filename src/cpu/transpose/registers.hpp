@@ -54,8 +54,8 @@ ADO_INLINE void transpose_lanes(V* v) {
   }
 }
 
-// reorder() permutes the bytes of each 16-byte lane. AVX2, AVX-512 and NEON have one instruction for
-// this permutation.
+// reorder() permutes the bytes of each 16-byte lane. AVX2, AVX-512 and NEON have one instruction
+// for this permutation.
 #if defined(__AVX2__) || defined(__aarch64__)
 constexpr bool kReorders = true;
 #else
