@@ -337,7 +337,10 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, std:
                         std::to_string(words(warp, e[3])[lane]) + ")");
     }
     default:
-      return report(worker, warp, line, std::countr_zero(mask), "trap", "the kernel executed trap");
+      return report(worker, warp, line, std::countr_zero(mask), "trap",
+                    inst.mode == 1
+                        ? "the called address is not that of a function with these parameters"
+                        : "the kernel executed trap");
   }
 }
 
