@@ -252,8 +252,8 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
     throw ValueError("a block must have at most " + std::to_string(kMaxShared) +
                      " bytes of shared memory, got " +
                      std::to_string(program.static_shared + shape.dynamic_shared_bytes));
-  std::vector<std::byte> aligned(params.begin(), params.end());
-  aligned.resize(std::max<std::size_t>(aligned.size(), 16));
+  const Bytes aligned(std::max<std::size_t>(params.size(), 16));  // tensor maps need 64 bytes
+  std::copy(params.begin(), params.end(), reinterpret_cast<std::byte*>(aligned.data()));
   memory.add(aligned.data(), aligned.size(), "parameters", true, false);
   // Blocks of a cooperative launch count their arrivals here: its size, then the barrier.
   alignas(64) std::array<std::uint32_t, 64> workspace{sizeof workspace};
@@ -266,7 +266,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                     .memory = memory,
                     .text = *module.text_,
                     .functions = lane_functions(isa),
-                    .params = aligned.data(),
+                    .params = reinterpret_cast<const std::byte*>(aligned.data()),
                     .workspace = workspace.data(),
                     .clusters = {shape.grid.x / shape.cluster.x, shape.grid.y / shape.cluster.y,
                                  shape.grid.z / shape.cluster.z},
