@@ -274,7 +274,7 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
         !check_initialised(worker, warp, a, site, mask, range->written.data(),
                            static_cast<std::int64_t>(base - range->begin), range->name))
       return false;
-    if (a.strong) ++warp.strong;
+    if (a.strong) ++warp.strong, warp.polled = 0;
   }
   transfer(warp, a, site, reinterpret_cast<std::uint8_t*>(base), mask);
   return true;

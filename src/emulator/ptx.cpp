@@ -262,7 +262,7 @@ class BodyParser {
     s.ptx_line = c_.line();
     const std::string_view word = c_.dotted();
     if (word.empty()) fail("expected an instruction");
-    if (c_.direct() == ':') {
+    if (c_.peek() == ':') {
       c_.advance();
       f_.labels[word] = static_cast<int>(f_.statements.size());
       last_label_ = word;

@@ -163,6 +163,14 @@ bool report_deadlock(Worker& worker, Cluster& cluster) {
   return false;
 }
 
+// Returns true if all warps wait for barriers, which no other cluster can change.
+bool only_cluster_can_help(const Cluster& cluster) {
+  for (const auto& block : cluster.blocks)
+    for (const Warp& warp : block->warps)
+      if (warp.state == WarpState::kReady && warp.polled == 0) return false;
+  return true;
+}
+
 Outcome run_cluster(Worker& worker, Cluster& cluster) {
   for (;;) {
     bool ran = false, yields = true, finished = true;
@@ -186,7 +194,10 @@ Outcome run_cluster(Worker& worker, Cluster& cluster) {
       report_deadlock(worker, cluster);
       return Outcome::kFailed;
     }
-    if (yields && worker.changes == before) return Outcome::kStalled;
+    if (!yields || worker.changes != before) continue;
+    if (!only_cluster_can_help(cluster)) return Outcome::kStalled;
+    report_deadlock(worker, cluster);
+    return Outcome::kFailed;
   }
 }
 

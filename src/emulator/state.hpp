@@ -103,8 +103,10 @@ struct Warp {
   std::array<std::int64_t, kLanes> commits{};
   std::vector<BulkCopy> bulk_stores;
   std::array<std::int64_t, kLanes> bulk_commits{};
-  std::uint64_t polled = 0;  // address of the mbarrier whose phase was incomplete; 0: none
-  int polling = 0;           // position of the instruction that found this
+  // Address of the mbarrier for whose phase the warp polls; 0: none, or it polls something else,
+  // too.
+  std::uint64_t polled = 0;
+  int polling = 0;  // position of the instruction that found this
   BlockState* home = nullptr;
 
   std::uint8_t* at(std::uint32_t r) const { return bases[r & kInConstants] + r; }
