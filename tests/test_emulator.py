@@ -1,5 +1,6 @@
 """The emulator of CUDA kernels: results, counts and errors of single instructions and kernels."""
 
+import re
 import shutil
 import struct
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adokernels import _core
+from adokernels import _core, toolkit
 
 KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
 
@@ -284,6 +285,60 @@ def test_an_unknown_instruction_is_named():
     out = device_array(64, "i4")
     with pytest.raises(RuntimeError, match=r"PTX line \d+: .* not support.*frobnicate"):
         run(module, "k", (1,), (32,), out, out, outputs=[out])
+
+
+#: Functions that the hardware computes with several instructions.
+EXPANDED = [
+    *("div.rn.f32", "div.full.f32", "div.approx.f32", "div.rn.ftz.f32", "div.rn.f64"),
+    *("rcp.rn.f32", "rcp.approx.f32", "rcp.approx.ftz.f32", "rcp.rn.f64", "rcp.approx.ftz.f64"),
+    *("sqrt.rn.f32", "sqrt.approx.f32", "sqrt.approx.ftz.f32", "sqrt.rn.f64"),
+    *("rsqrt.approx.f32", "rsqrt.approx.f64", "rsqrt.approx.ftz.f64"),
+    *("ex2.approx.f32", "lg2.approx.f32", "sin.approx.f32", "cos.approx.ftz.f32", "tanh.approx.f32"),
+]
+
+
+def machine_flops(text):
+    """FLOPs in 32 and 64 bits of machine code, without predicated and slow paths."""
+    main = text[: text.index(" EXIT")]
+    found = re.findall(r"/\s+(?!@)([FD])(ADD|MUL|FMA)\b", main)
+    return [sum(1 + (op == "FMA") for kind, op in found if kind == letter) for letter in "FD"]
+
+
+@pytest.fixture(scope="module")
+def expansions(tmp_path_factory):
+    """The FLOPs of each function of EXPANDED in machine code for sm_90."""
+    nvcc, nvdisasm = toolkit.program("nvcc"), toolkit.program("nvdisasm")
+    if not (nvcc and nvdisasm):
+        pytest.skip("needs nvcc and nvdisasm")
+    folder = tmp_path_factory.mktemp("expansions")
+    lines = []
+    for i, op in enumerate(EXPANDED):
+        c, t = ("double", "d") if op.endswith("64") else ("float", "f")
+        two = ', %2;" : "={t}"(r) : "{t}"(x), "{t}"(y)' if op.startswith("div") else None
+        one = ';" : "={t}"(r) : "{t}"(x)'
+        operands = (two or one).format(t=t)
+        lines += [
+            f'extern "C" __global__ void k{i}({c}* p) {{ {c} x = p[0], y = p[1], r;',
+            f'  asm("{op} %0, %1{operands}); p[2] = r; }}',
+        ]
+    (folder / "k.cu").write_text("\n".join(lines))
+    command = [nvcc, "-cubin", "-arch=sm_90", "-w", "k.cu", "-o", "k.cubin"]
+    subprocess.run(command, check=True, cwd=folder)
+    text = subprocess.check_output([nvdisasm, "-c", "k.cubin"], text=True, cwd=folder)
+    return dict(re.findall(r"^\.text\.(\w+):\n(.*?)(?=^\.text|\Z)", text, re.M | re.S))
+
+
+@pytest.mark.parametrize("op", EXPANDED)
+def test_flops_of_an_expansion(op, expansions):
+    t = op.rpartition(".")[2]
+    operands = [t, t] if op.startswith("div") else [t]
+    names = ", ".join(f"%x{i}" for i in range(len(operands)))
+    arrays = [device_array(64, dtype_of(t), 2) for _ in operands]
+    out = device_array(64, dtype_of(t))
+    module = _core.EmulatedModule(ptx_of(f"{op} %d, {names};", t, operands))
+    found = run(module, "k", (1,), (64,), out, *arrays, outputs=[out])["operations"]
+    flops = machine_flops(expansions[f"k{EXPANDED.index(op)}"])
+    assert [found["expanded32"] / 64, found["expanded64"] / 64] == flops
 
 
 # --- Kernels ----------------------------------------------------------------------------------

@@ -402,8 +402,9 @@ class Decoder {
   }
 
   // FLOPs of the instructions that compute a function on sm_90, from the machine code that nvcc 13
-  // makes (`nvdisasm`; tests/test_emulator.py). Operands that are subnormal, infinite or NaN and
-  // roots and quotients close to such values take longer.
+  // makes (tests/test_emulator.py compares them). Operands that are subnormal, infinite or NaN, and
+  // results close to such values, take longer. In functions of float32 without .ftz, the compiler
+  // may execute a multiplication for subnormal operands in all lanes instead of some.
   struct Expansion {
     std::string_view op;
     int flop32, flop64;
