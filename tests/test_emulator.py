@@ -611,6 +611,18 @@ def test_copies_that_arrive_at_an_mbarrier(kernels, rng):
     assert error["kind"] == "missing wait"
 
 
+def test_tensor_cores(kernels, rng):
+    a = device_array((16, 16), "f2", rng.integers(-9, 9, (16, 16)))
+    b = device_array((8, 16), "f2", rng.integers(-9, 9, (8, 16)))
+    out = device_array((16, 8), "f4")
+    run(kernels, "multiply_fragments", (1,), (32,), a, b, out, outputs=[out])
+    np.testing.assert_array_equal(out, a.astype("f4") @ b.T.astype("f4") + 1)
+    x, y = (device_array((16, 16), "i1", rng.integers(-128, 128, (16, 16))) for _ in range(2))
+    sums = device_array((16, 16), "i4")
+    run(kernels, "multiply_bytes", (1,), (32,), x, y, sums, outputs=[sums])
+    np.testing.assert_array_equal(sums, x.astype("i4") @ y.astype("i4") + 1)
+
+
 def test_halves(kernels, rng):
     a, b, out = (device_array((32, 2), "f2", rng.standard_normal((32, 2))) for _ in range(3))
     run(kernels, "halves", (1,), (32,), a, b, out)

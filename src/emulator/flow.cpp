@@ -22,6 +22,7 @@ void for_operands(Program& p, Inst& inst, const Visit& visit) {
   };
   if (inst.op == Op::kCopyBulk || inst.op == Op::kMbarrier)
     return visit_extra(p.extras[p.accesses[inst.aux].extra]);
+  if (inst.op == Op::kMatrix) return visit_extra(p.extras[p.matrices[inst.aux].extra]);
   if (inst.op == Op::kLoad || inst.op == Op::kStore || inst.op == Op::kAtomic ||
       inst.op == Op::kCopyAsync) {
     Access& access = p.accesses[inst.aux];

@@ -205,6 +205,11 @@ bool run_warp(Worker& worker, Warp& warp) {
           warp.pc = position + 1;
           warp.resumes = true;
           return true;
+        case Op::kMatrix:
+          if (!multiply_matrices(worker, warp, p.matrices[inst->aux], p.line_of_code[position],
+                                 active))
+            return false;
+          break;
         case Op::kPause:
           warp.strong = kPollsBeforeYield;
           break;

@@ -55,6 +55,7 @@ enum class Op : std::uint8_t {
   kWarpReduce,  // extra: redux.sync
   kActiveMask,
   kElect,    // extra
+  kMatrix,   // aux: index of Program::matrices
   kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
   kPause,           // nanosleep
@@ -124,9 +125,23 @@ struct Inst {
 
 // Registers of an instruction that has many. The first `results` are results.
 struct Extra {
-  std::array<std::uint32_t, 16> registers;
+  std::array<std::uint32_t, 32> registers;
   int results = 1;
   std::uint32_t operator[](std::size_t i) const { return registers[i]; }
+};
+
+// A product of matrices in fragments: mma.sync or wmma.mma, d = a b + c.
+enum class Number : std::uint8_t { kF16, kBf16, kTf32, kF32, kF64, kS8, kU8, kS32 };
+struct MatrixProduct {
+  struct Fragment {
+    Number type = Number::kF32;
+    int first = 0, count = 0;  // registers of the Extra
+  };
+  int m = 0, n = 0, k = 0;
+  bool opaque = false;     // wmma: the layout of fragments is the emulator's own
+  bool saturates = false;  // integers
+  std::uint32_t extra = kNone;
+  Fragment d, a, b, c;
 };
 
 // One load, store or atomic instruction.
@@ -241,6 +256,7 @@ struct Program {
   std::vector<Block> blocks;
   std::vector<Access> accesses;
   std::vector<Extra> extras;
+  std::vector<MatrixProduct> matrices;
   std::vector<Constant> constants;
   std::vector<ThreadRegister> thread_registers;
   std::vector<Line> lines;

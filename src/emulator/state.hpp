@@ -219,6 +219,10 @@ bool check_bulk_done(Worker& worker, Warp& warp);
 // What an mbarrier waits for, for a message.
 std::string awaited(Warp& warp, std::uint64_t address);
 
+// matrix.cpp
+bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& product, int line,
+                       std::uint32_t mask);
+
 // races.cpp
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
                    const std::int64_t* offsets, Pattern pattern, std::int64_t base,

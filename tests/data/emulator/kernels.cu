@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
+#include <mma.h>
 #include <cassert>
 
 #include <cstdio>
@@ -203,12 +204,45 @@ __global__ void call_through_table(const int* choices, int* out) {
   out[threadIdx.x] = table[choices[threadIdx.x]](static_cast<int>(threadIdx.x));
 }
 
-// --- Bulk copies and mbarriers
-// --------------------------------------------------------------------------------------------
-
 __device__ unsigned address_of(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
+// out = a b in tensor cores: a is 16 x 16, b is 16 x 8 and stored by columns.
+__global__ void multiply_fragments(const __half* a, const __half* b, float* out) {
+  __shared__ __align__(16) __half tile[16][16];
+  for (int i = threadIdx.x; i < 256; i += 32) tile[i / 16][i % 16] = a[i];
+  __syncwarp();
+  const int group = threadIdx.x / 4, within = threadIdx.x % 4;
+  unsigned x[4], y[2];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address_of(&tile[threadIdx.x % 16][threadIdx.x / 16 * 8])));
+  for (int i = 0; i < 2; ++i)
+    y[i] = *reinterpret_cast<const unsigned*>(&b[group * 16 + i * 8 + within * 2]);
+  float d[4] = {1, 1, 1, 1};
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+  for (int i = 0; i < 4; ++i) out[(group + i / 2 * 8) * 8 + within * 2 + i % 2] = d[i];
+}
+// The same with wmma, of 16 x 16 and 8-bit integers; all are stored by rows.
+__global__ void multiply_bytes(const signed char* a, const signed char* b, int* out) {
+  using namespace nvcuda::wmma;
+  fragment<matrix_a, 16, 16, 16, signed char, row_major> x;
+  fragment<matrix_b, 16, 16, 16, signed char, row_major> y;
+  fragment<accumulator, 16, 16, 16, int> sum;
+  load_matrix_sync(x, a, 16);
+  load_matrix_sync(y, b, 16);
+  fill_fragment(sum, 1);
+  mma_sync(sum, x, y, sum);
+  store_matrix_sync(out, sum, 16, mem_row_major);
+}
+
+// --- Bulk copies and mbarriers
+// --------------------------------------------------------------------------------------------
+
 __device__ void init(unsigned long long* barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(barrier)), "r"(count)
                : "memory");
