@@ -4,6 +4,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
+#include "core/error.hpp"
 #include "emulator/emulator.hpp"
 
 namespace ado::bindings {
@@ -74,6 +75,11 @@ class EmulatedModule {
     for (const Parameter& p : module_->parameters(entry)) layout.emplace_back(p.offset, p.bytes);
     return layout;
   }
+  std::span<std::byte> variable(const std::string& name) const {
+    const auto bytes = module_->variable(name);
+    if (bytes.data() == nullptr) throw NameError("the module has no variable " + name);
+    return bytes;
+  }
   std::size_t shared_bytes(const std::string& entry) { return module_->shared_bytes(entry); }
   py::dict launch(const std::string& entry, const Shape& grid, const Shape& block,
                   const py::bytes& params, const Operands& arrays, std::size_t shared_bytes,
@@ -120,6 +126,15 @@ void bind_emulator(py::module_& m) {
       .def_property_readonly("entries", &EmulatedModule::entries)
       .def("parameters", &EmulatedModule::parameters, py::arg("entry"),
            "Offset and size of each parameter of a kernel.")
+      .def(
+          "variable",
+          [](const py::object& self, const std::string& name) {
+            const auto bytes = self.cast<const EmulatedModule&>().variable(name);
+            return py::array_t<std::uint8_t>(static_cast<py::ssize_t>(bytes.size()),
+                                             reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                             self);
+          },
+          py::arg("name"), "The bytes of a global or constant variable, as a view.")
       .def("shared_bytes", &EmulatedModule::shared_bytes, py::arg("entry"),
            "Bytes of static shared memory of a kernel.")
       .def("launch", &EmulatedModule::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),

@@ -67,6 +67,10 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
   Shadow& s = block.shadow;
   // Only barriers of the cluster order accesses to other blocks' memory; those are not followed.
   if (s.writers.empty() || warp.home != &block) return true;
+  if (static_cast<std::uint64_t>(base) - worker.program.reserved_shared < Program::kReservedBytes) {
+    if (access.atomic) barrier_passed(block);  // the barrier of a tile of several warps
+    return true;
+  }
   const auto index = static_cast<std::uint32_t>(warp.index);
   const std::uint32_t time = s.time << kWhoBits, first = time | index * kLanes;
   const std::uint32_t warp_since = std::max(s.since, warp.sync_time << kWhoBits);
