@@ -14,7 +14,8 @@ from adokernels import _core
 
 #: Functions, routines' bases, arrays and errors: ``ado.NAME``.
 _DEFINED_IN = {
-    "adokernels._core": "CudaError DeviceArray Unavailable empty_pinned synchronize to_device",
+    "adokernels._core": "CudaError DeviceArray KernelError Unavailable empty_pinned synchronize "
+    "to_device",
     "adokernels.process": "settings",
     "adokernels.pictures": "read_image",
     "adokernels.charts.accuracy": "accuracy",

@@ -1,10 +1,13 @@
-// Python class for PTX modules on the emulator.
+// Python class for PTX modules on the emulator, and functions of the emulated GPU.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
+#include "core/error.hpp"
+#include "device/emulated.hpp"
 #include "emulator/emulator.hpp"
+#include "runtime/call.hpp"
 
 namespace ado::bindings {
 namespace {
@@ -29,9 +32,8 @@ py::dict dict_of(const Operations& o) {
                   "root64"_a = o.root64, "special32"_a = o.special32);
 }
 
-py::dict dict_of(const Result& result) {
+py::dict dict_of(const Counts& c) {
   using namespace py::literals;
-  const Counts& c = result.counts;
   py::list lines;
   for (const LineCounts& line : c.lines)
     lines.append(py::dict("file"_a = line.at.file, "line"_a = line.at.line,
@@ -42,7 +44,7 @@ py::dict dict_of(const Result& result) {
                           "global_stores"_a = dict_of(line.global_stores),
                           "shared_loads"_a = dict_of(line.shared_loads),
                           "shared_stores"_a = dict_of(line.shared_stores)));
-  py::dict counts(
+  return py::dict(
       "blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
       "lanes"_a = c.lanes, "branches"_a = c.branches, "divergent_branches"_a = c.divergent_branches,
       "barriers"_a = c.barriers, "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
@@ -50,12 +52,17 @@ py::dict dict_of(const Result& result) {
       "global_stores"_a = dict_of(c.global_stores), "global_atomics"_a = dict_of(c.global_atomics),
       "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
       "local"_a = dict_of(c.local), "lines"_a = lines);
+}
+
+py::dict dict_of(const Result& result) {
+  using namespace py::literals;
   py::object error = py::none();
   if (const auto& e = result.error)
     error = py::dict("kind"_a = e->kind, "text"_a = e->text(), "file"_a = e->at.file,
                      "line"_a = e->at.line, "thread"_a = e->thread, "block"_a = e->block,
                      "array"_a = e->array, "byte"_a = e->byte);
-  return py::dict("counts"_a = counts, "error"_a = error, "output"_a = result.output);
+  return py::dict("counts"_a = dict_of(result.counts), "error"_a = error,
+                  "output"_a = result.output);
 }
 
 // A module with its own device memory. Arrays are device memory for the duration of a launch.
@@ -108,6 +115,18 @@ class EmulatedModule {
   std::unique_ptr<Module> module_;
 };
 
+// Runs a call on the emulated GPU. Returns (KernelInfo, counts) of each launch.
+py::list emulated_counts(Call& call) {
+  if (call.memory() != kEmulator)
+    throw ValueError("the call must be prepared with device=\"emulator\"");
+  cuda::emulated::Recording recording;
+  without_gil([&] { call.run(); });
+  py::list list;
+  for (const cuda::emulated::Launched& launched : recording.launches)
+    list.append(py::make_tuple(launched.kernel, dict_of(launched.counts)));
+  return list;
+}
+
 }  // namespace
 
 void bind_emulator(py::module_& m) {
@@ -123,6 +142,22 @@ void bind_emulator(py::module_& m) {
            py::arg("limit") = 0,
            "Execute a kernel. Each array is a name, an array and whether its contents are defined. "
            "Return its counts, the first error and the output of printf.");
+  m.def("emulated_counts", &emulated_counts, py::arg("call"),
+        "Run a call on the emulated GPU; return (KernelInfo, counts) of each launch.");
+  m.def(
+      "set_emulator_checks",
+      [](bool race, bool initialised, bool synchronised) {
+        cuda::emulated::set_checks({race, initialised, synchronised});
+      },
+      py::kw_only(), py::arg("race"), py::arg("initialised"), py::arg("synchronised"),
+      "Set the checks of later launches on the emulated GPU.");
+  m.def(
+      "emulator_checks",
+      [] {
+        const auto checks = cuda::emulated::checks();
+        return std::tuple(checks.race, checks.initialised, checks.synchronised);
+      },
+      "(race, initialised, synchronised) of set_emulator_checks.");
 }
 
 }  // namespace ado::bindings
