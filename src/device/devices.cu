@@ -94,8 +94,8 @@ int device_of(const void* address) {
 // cudaSetDevice is not used. If it restored the previous device, it would create a context there,
 // which needs 0.2 s and several hundred megabytes.
 DeviceScope::DeviceScope(int device)
-    : emulated_before_(emulated::exchange_current(device == emulated::kDevice)) {
-  if (device == emulated::kDevice || device == current_device()) return;
+    : emulated_before_(emulated::exchange_current(device == kEmulatedGpu)) {
+  if (device == kEmulatedGpu || device == current_device()) return;
   ADO_DRIVER(push(primary_context(device)));
   pushed_ = true;
 }

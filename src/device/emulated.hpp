@@ -14,8 +14,6 @@
 
 namespace ado::cuda::emulated {
 
-// The number of the emulated GPU. CUDA numbers the GPUs of a machine from 0.
-inline constexpr int kDevice = 255;
 
 // The reason why a variant that calls a library cannot run.
 inline constexpr char kNoLibraries[] = "the emulator cannot execute the kernels of cuBLAS";

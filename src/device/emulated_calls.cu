@@ -116,7 +116,7 @@ void copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t fro
 
 // --- Devices -------------------------------------------------------------------------------------
 
-ADO_CALL(cudaGetDevice, (int* device), (device), *device = emulated::kDevice)
+ADO_CALL(cudaGetDevice, (int* device), (device), *device = kEmulatedGpu)
 ADO_CALL(cudaDeviceGetAttribute, (int* value, cudaDeviceAttr which, int device),
          (value, which, device), return query_attribute(value, which))
 ADO_CALL(cudaDeviceSynchronize, (), ())

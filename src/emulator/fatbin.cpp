@@ -16,10 +16,10 @@ T read_at(const std::uint8_t* data) {
 }  // namespace
 
 std::string FatbinEntry::code() const {
-  if (compressed) return decompress_zstd(payload, size);
-  std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
-  if (kind == Kind::kPtx) text.resize(text.find_last_not_of('\0') + 1);  // padding
-  return text;
+  std::string code = compressed ? decompress_zstd(payload, size)
+                                : std::string(payload.begin(), payload.end());
+  if (kind == Kind::kPtx) code.resize(code.find_last_not_of('\0') + 1);  // padding
+  return code;
 }
 
 // The header has 16 bytes, and the header of each entry at least 64. nvcc 13 writes version 1.

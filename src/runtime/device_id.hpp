@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/variant.hpp"
-#include "device/emulated.hpp"
+#include "device/stream.hpp"
 
 namespace ado {
 
@@ -24,7 +24,7 @@ inline constexpr DeviceId kHost{};
 
 constexpr DeviceId gpu(int ordinal) { return {Device::kCuda, ordinal}; }
 
-inline constexpr DeviceId kEmulator = gpu(cuda::emulated::kDevice);
+inline constexpr DeviceId kEmulator = gpu(cuda::kEmulatedGpu);
 
 // "cpu" or "cuda".
 const char* name_of(Device device);

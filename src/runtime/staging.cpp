@@ -12,7 +12,6 @@
 #include "core/poll.hpp"
 #include "core/threads.hpp"
 #include "device/device.hpp"
-#include "device/emulated.hpp"
 #include "runtime/strided.hpp"
 
 namespace ado {
@@ -31,7 +30,7 @@ std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.
 constexpr std::size_t kLargerThanCaches = 64 << 20;
 
 // Memory of the emulator is host memory.
-bool is_emulated(const cuda::Stream& stream) { return stream.device == cuda::emulated::kDevice; }
+bool is_emulated(const cuda::Stream& stream) { return stream.device == cuda::kEmulatedGpu; }
 
 // Returns true if an array is copied in chunks. Chunks must contain whole elements, so the
 // element size must be a power of two and at most kChunkBytes.
