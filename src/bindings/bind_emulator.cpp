@@ -29,7 +29,8 @@ py::dict dict_of(const Operations& o) {
   using namespace py::literals;
   return py::dict("flop16"_a = o.flop16, "flop32"_a = o.flop32, "flop64"_a = o.flop64,
                   "divide32"_a = o.divide32, "divide64"_a = o.divide64, "root32"_a = o.root32,
-                  "root64"_a = o.root64, "special32"_a = o.special32);
+                  "root64"_a = o.root64, "special32"_a = o.special32, "expanded32"_a = o.expanded32,
+                  "expanded64"_a = o.expanded64);
 }
 
 py::dict dict_of(const Counts& c) {
@@ -51,6 +52,7 @@ py::dict dict_of(const Counts& c) {
       "operations"_a = dict_of(c.operations), "global_loads"_a = dict_of(c.global_loads),
       "global_stores"_a = dict_of(c.global_stores), "global_atomics"_a = dict_of(c.global_atomics),
       "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
+      "bulk_loads"_a = dict_of(c.bulk_loads), "bulk_stores"_a = dict_of(c.bulk_stores),
       "local"_a = dict_of(c.local), "lines"_a = lines);
 }
 
@@ -79,6 +81,7 @@ class EmulatedModule {
     for (const Parameter& p : module_->parameters(entry)) layout.emplace_back(p.offset, p.bytes);
     return layout;
   }
+  std::size_t shared_bytes(const std::string& entry) { return module_->shared_bytes(entry); }
   py::dict launch(const std::string& entry, const Shape& grid, const Shape& block,
                   const py::bytes& params, const Operands& arrays, std::size_t shared_bytes,
                   const Shape& cluster, bool checks, int threads, std::int64_t limit) {
@@ -136,6 +139,8 @@ void bind_emulator(py::module_& m) {
       .def_property_readonly("entries", &EmulatedModule::entries)
       .def("parameters", &EmulatedModule::parameters, py::arg("entry"),
            "Offset and size of each parameter of a kernel.")
+      .def("shared_bytes", &EmulatedModule::shared_bytes, py::arg("entry"),
+           "Bytes of static shared memory of a kernel.")
       .def("launch", &EmulatedModule::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
            py::arg("params"), py::arg("arrays"), py::arg("shared_bytes") = 0,
            py::arg("cluster") = Shape{1, 1, 1}, py::arg("checks") = true, py::arg("threads") = 1,
