@@ -30,7 +30,7 @@ py::dict dict_of(const Operations& o) {
   return py::dict("flop16"_a = o.flop16, "flop32"_a = o.flop32, "flop64"_a = o.flop64,
                   "divide32"_a = o.divide32, "divide64"_a = o.divide64, "root32"_a = o.root32,
                   "root64"_a = o.root64, "special32"_a = o.special32, "expanded32"_a = o.expanded32,
-                  "expanded64"_a = o.expanded64);
+                  "expanded64"_a = o.expanded64, "fused32"_a = o.fused32, "fused64"_a = o.fused64);
 }
 
 py::dict dict_of(const Counts& c) {
@@ -149,6 +149,8 @@ void bind_emulator(py::module_& m) {
            "Return its counts, the first error and the output of printf.");
   m.def("emulated_counts", &emulated_counts, py::arg("call"),
         "Run a call on the emulated GPU; return (KernelInfo, counts) of each launch.");
+  m.def("why_no_emulator", &cuda::emulated::why_unavailable,
+        "Empty if kernels can run on the emulator.");
   m.def(
       "set_emulator_checks",
       [](bool race, bool initialised, bool synchronised) {

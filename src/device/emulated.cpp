@@ -123,6 +123,8 @@ std::string path_in_repository(const std::string& path) {
 
 }  // namespace
 
+std::string why_unavailable() { return gpu().kernels.empty() ? "built without CUDA" : ""; }
+
 bool current() { return is_current; }
 bool exchange_current(bool emulated) { return std::exchange(is_current, emulated); }
 

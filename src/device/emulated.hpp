@@ -18,6 +18,9 @@ namespace ado::cuda::emulated {
 // The reason why a variant that calls a library cannot run.
 inline constexpr char kNoLibraries[] = "the emulator cannot execute the kernels of cuBLAS";
 
+// Empty if kernels can run on it: "built without CUDA".
+std::string why_unavailable();
+
 // Whether the emulated GPU is the current device of the calling thread.
 bool current();
 bool exchange_current(bool emulated);  // returns the previous value

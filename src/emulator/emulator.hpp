@@ -125,6 +125,7 @@ struct Operations {
   // FLOPs of the instructions with which the hardware computes quotients, roots and other functions
   // (decode.cpp). Its counters show flop32 + expanded32 and flop64 + expanded64.
   std::int64_t expanded32 = 0, expanded64 = 0;
+  std::int64_t fused32 = 0, fused64 = 0;  // FMAs, which are also among the FLOPs
   Operations& operator+=(const Operations& other);
 };
 

@@ -16,8 +16,8 @@ T read_at(const std::uint8_t* data) {
 }  // namespace
 
 std::string FatbinEntry::code() const {
-  std::string code = compressed ? decompress_zstd(payload, size)
-                                : std::string(payload.begin(), payload.end());
+  std::string code =
+      compressed ? decompress_zstd(payload, size) : std::string(payload.begin(), payload.end());
   if (kind == Kind::kPtx) code.resize(code.find_last_not_of('\0') + 1);  // padding
   return code;
 }

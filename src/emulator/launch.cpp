@@ -176,7 +176,8 @@ AccessCounts& AccessCounts::operator+=(const AccessCounts& o) {
 Operations& Operations::operator+=(const Operations& o) {
   flop16 += o.flop16, flop32 += o.flop32, flop64 += o.flop64;
   divide32 += o.divide32, divide64 += o.divide64, root32 += o.root32, root64 += o.root64,
-      special32 += o.special32, expanded32 += o.expanded32, expanded64 += o.expanded64;
+      special32 += o.special32, expanded32 += o.expanded32, expanded64 += o.expanded64,
+      fused32 += o.fused32, fused64 += o.fused64;
   return *this;
 }
 
