@@ -62,6 +62,7 @@ _RETURNED = {
     "adokernels.patterns.sectors": "Sectors",
     "adokernels.records.changes": "ComparedVariant SweepComparison",
     "adokernels.records.checked": "CheckResult",
+    "adokernels.records.counted": "CountedSweep CountedVariant",
     "adokernels.records.hotspots": "Hotspots",
     "adokernels.records.inputs": "Inputs",
     "adokernels.records.kernels": "Kernel Resources",

@@ -13,6 +13,8 @@ from adokernels import _core
 from adokernels.text import require
 
 _CHECKS = ("racecheck", "initcheck", "synccheck")
+#: All checks of the emulator.
+ALL_CHECKS = ("memcheck", *_CHECKS)
 
 
 class Settings:
@@ -93,8 +95,8 @@ class Settings:
     def emulator_checks(self, names: Iterable[str]) -> None:
         require(Iterable, "names of checks", emulator_checks=names)
         chosen = set(names)
-        for name in chosen - {"memcheck", *_CHECKS}:
-            hint = _core.suggest(name, ["memcheck", *_CHECKS])
+        for name in chosen - {*ALL_CHECKS}:
+            hint = _core.suggest(name, [*ALL_CHECKS])
             raise ValueError(f"emulator_checks must be names of checks, got {name!r}{hint}")
         race, initialised, synchronised = (check in chosen for check in _CHECKS)
         _core.set_emulator_checks(race=race, initialised=initialised, synchronised=synchronised)

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
+from adokernels.model.checker import Checker
+from adokernels.process import ALL_CHECKS, settings
+from adokernels.records.counted import CountedSweep, CountedVariant
+from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import (
     CONFLICTS,
@@ -24,6 +28,7 @@ from adokernels.records.metrics import (
 from adokernels.records.profile import EMULATOR, KernelProfile, Profile
 
 if TYPE_CHECKING:
+    from adokernels.measuring.progress import ProgressDisplay
     from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Block, Problem
 
@@ -42,7 +47,9 @@ def emulated_profile(ladder: Ladder, problem: Problem, name: str, block: Block |
     """
     call = problem.prepare(name, block)
     if not call.built_in:
-        raise _core.Unavailable(f"{ladder.name}[{name}]: the emulator counts built-in variants only")
+        raise _core.Unavailable(
+            f"{ladder.name}[{name}]: the emulator counts built-in variants only"
+        )
     processors = int(_core.cuda_properties(problem.device_id)["multiprocessors"])
     kernels = tuple(
         KernelProfile(
@@ -89,3 +96,42 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
     values[EMULATED_BARRIERS] = counts["barriers"]
     values[EMULATED_INSTRUCTIONS] = counts["instructions"]
     return {name: float(value) for name, value in values.items()}
+
+
+def emulated_sweep(
+    ladder: Ladder, problem: Problem, blocks: Mapping[str, Block | None], display: ProgressDisplay
+) -> CountedSweep:
+    """Check the variants of a ladder on the emulator, and count them.
+
+    Each variant runs with all checks of the emulator. Its result must be within the task's bound.
+    """
+    checker, found, skipped = Checker(ladder, problem), [], dict[str, str]()
+    checks = settings.emulator_checks
+    settings.emulator_checks = ALL_CHECKS
+    try:
+        for name in display.each("counting", blocks):
+            try:
+                checker.before(problem.prepare(name, blocks[name]))
+                counted = emulated_profile(ladder, problem, name, blocks[name])
+            except (ValueError, _core.Unavailable, _core.KernelError) as error:
+                skipped[name] = str(error)
+                continue
+            flops, compulsory = problem.useful
+            found.append(
+                CountedVariant(
+                    variant=name,
+                    ceiling=ladder[name].ceiling,
+                    flops=flops,
+                    bytes=compulsory,
+                    profile=counted,
+                )
+            )
+    finally:
+        settings.emulator_checks = checks
+    return CountedSweep(
+        routine=ladder.name,
+        problem=Inputs.of(problem.operands, problem.options),
+        variants=tuple(found),
+        skipped=skipped,
+        context=context(problem.device_id),
+    )

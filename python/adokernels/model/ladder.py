@@ -254,8 +254,8 @@ class Ladder(ShownAsTables, ABC):
             Operands and options of a call.
         device : str, optional
             Where to compute: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"emulator"``. Default: the
-            device of `variant`, else of the operands, else of the own variants if they agree, else the
-            default device.
+            device of `variant`, else of the operands, else of the own variants if they agree, else
+            the default device.
         variant : str, optional
             A variant whose device is used.
 

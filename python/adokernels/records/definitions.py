@@ -152,7 +152,11 @@ EMULATED: Mapping[str, str] = {
     "fma_share": "of PTX; the machine code may combine more operations",
     "lanes": "within 7 %",
     **dict.fromkeys(
-        [f"shared_{access}_{of}" for access in ("load", "store") for of in ("wavefronts", "conflicts")],
+        [
+            f"shared_{access}_{of}"
+            for access in ("load", "store")
+            for of in ("wavefronts", "conflicts")
+        ],
         "as the programming guide defines them: a lower bound",
     ),
     "conflict_share": "as the programming guide defines them",
