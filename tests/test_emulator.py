@@ -293,7 +293,13 @@ EXPANDED = [
     *("rcp.rn.f32", "rcp.approx.f32", "rcp.approx.ftz.f32", "rcp.rn.f64", "rcp.approx.ftz.f64"),
     *("sqrt.rn.f32", "sqrt.approx.f32", "sqrt.approx.ftz.f32", "sqrt.rn.f64"),
     *("rsqrt.approx.f32", "rsqrt.approx.f64", "rsqrt.approx.ftz.f64"),
-    *("ex2.approx.f32", "lg2.approx.f32", "sin.approx.f32", "cos.approx.ftz.f32", "tanh.approx.f32"),
+    *(
+        "ex2.approx.f32",
+        "lg2.approx.f32",
+        "sin.approx.f32",
+        "cos.approx.ftz.f32",
+        "tanh.approx.f32",
+    ),
 ]
 
 

@@ -1,11 +1,13 @@
-// Python class for PTX modules on the emulator.
+// Python class for PTX modules on the emulator, and functions of the emulated GPU.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "core/error.hpp"
+#include "device/emulated.hpp"
 #include "emulator/emulator.hpp"
+#include "runtime/call.hpp"
 
 namespace ado::bindings {
 namespace {
@@ -28,12 +30,11 @@ py::dict dict_of(const Operations& o) {
   return py::dict("flop16"_a = o.flop16, "flop32"_a = o.flop32, "flop64"_a = o.flop64,
                   "divide32"_a = o.divide32, "divide64"_a = o.divide64, "root32"_a = o.root32,
                   "root64"_a = o.root64, "special32"_a = o.special32, "expanded32"_a = o.expanded32,
-                  "expanded64"_a = o.expanded64);
+                  "expanded64"_a = o.expanded64, "fused32"_a = o.fused32, "fused64"_a = o.fused64);
 }
 
-py::dict dict_of(const Result& result) {
+py::dict dict_of(const Counts& c) {
   using namespace py::literals;
-  const Counts& c = result.counts;
   py::list lines;
   for (const LineCounts& line : c.lines)
     lines.append(py::dict("file"_a = line.at.file, "line"_a = line.at.line,
@@ -44,7 +45,7 @@ py::dict dict_of(const Result& result) {
                           "global_stores"_a = dict_of(line.global_stores),
                           "shared_loads"_a = dict_of(line.shared_loads),
                           "shared_stores"_a = dict_of(line.shared_stores)));
-  py::dict counts(
+  return py::dict(
       "blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
       "lanes"_a = c.lanes, "branches"_a = c.branches, "divergent_branches"_a = c.divergent_branches,
       "barriers"_a = c.barriers, "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
@@ -53,12 +54,17 @@ py::dict dict_of(const Result& result) {
       "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
       "bulk_loads"_a = dict_of(c.bulk_loads), "bulk_stores"_a = dict_of(c.bulk_stores),
       "local"_a = dict_of(c.local), "lines"_a = lines);
+}
+
+py::dict dict_of(const Result& result) {
+  using namespace py::literals;
   py::object error = py::none();
   if (const auto& e = result.error)
     error = py::dict("kind"_a = e->kind, "text"_a = e->text(), "file"_a = e->at.file,
                      "line"_a = e->at.line, "thread"_a = e->thread, "block"_a = e->block,
                      "array"_a = e->array, "byte"_a = e->byte);
-  return py::dict("counts"_a = counts, "error"_a = error, "output"_a = result.output);
+  return py::dict("counts"_a = dict_of(result.counts), "error"_a = error,
+                  "output"_a = result.output);
 }
 
 // A module with its own device memory. Arrays are device memory for the duration of a launch.
@@ -117,6 +123,18 @@ class EmulatedModule {
   std::unique_ptr<Module> module_;
 };
 
+// Runs a call on the emulated GPU. Returns (KernelInfo, counts) of each launch.
+py::list emulated_counts(Call& call) {
+  if (call.memory() != kEmulator)
+    throw ValueError("the call must be prepared with device=\"emulator\"");
+  cuda::emulated::Recording recording;
+  without_gil([&] { call.run(); });
+  py::list list;
+  for (const cuda::emulated::Launched& launched : recording.launches)
+    list.append(py::make_tuple(launched.kernel, dict_of(launched.counts)));
+  return list;
+}
+
 }  // namespace
 
 void bind_emulator(py::module_& m) {
@@ -143,6 +161,24 @@ void bind_emulator(py::module_& m) {
            py::arg("limit") = 0,
            "Execute a kernel. Each array is a name, an array and whether its contents are defined. "
            "Return its counts, the first error and the output of printf.");
+  m.def("emulated_counts", &emulated_counts, py::arg("call"),
+        "Run a call on the emulated GPU; return (KernelInfo, counts) of each launch.");
+  m.def("why_no_emulator", &cuda::emulated::why_unavailable,
+        "Empty if kernels can run on the emulator.");
+  m.def(
+      "set_emulator_checks",
+      [](bool race, bool initialised, bool synchronised) {
+        cuda::emulated::set_checks({race, initialised, synchronised});
+      },
+      py::kw_only(), py::arg("race"), py::arg("initialised"), py::arg("synchronised"),
+      "Set the checks of later launches on the emulated GPU.");
+  m.def(
+      "emulator_checks",
+      [] {
+        const auto checks = cuda::emulated::checks();
+        return std::tuple(checks.race, checks.initialised, checks.synchronised);
+      },
+      "(race, initialised, synchronised) of set_emulator_checks.");
 }
 
 }  // namespace ado::bindings

@@ -440,6 +440,7 @@ class Decoder {
                half = type.find("f16") != std::string_view::npos;
     if (op == "cvt" || op == "mov" || !(f64 || f32 || half)) return cost;
     const bool fused = op == "fma" || op == "mad";
+    if (fused && !half) add(f64 ? Counted::kFused64 : Counted::kFused32);
     if (op == "add" || op == "sub" || op == "mul" || fused)
       add(f64   ? Counted::kFlop64
           : f32 ? Counted::kFlop32

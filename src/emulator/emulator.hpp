@@ -45,6 +45,9 @@ class Memory {
   void remove(const void* data);
   // Marks bytes as written by the host.
   void mark_written(const void* data, std::size_t bytes);
+  // Marks bytes as written that are copies of bytes which have been written, or of bytes of the
+  // host.
+  void mark_copied(const void* to, const void* from, std::size_t bytes);
 
   // The range that contains the address, or the nearest one before it, or nullptr.
   Allocation* find(std::uint64_t address) const;
@@ -122,6 +125,7 @@ struct Operations {
   // FLOPs of the instructions with which the hardware computes quotients, roots and other functions
   // (decode.cpp). Its counters show flop32 + expanded32 and flop64 + expanded64.
   std::int64_t expanded32 = 0, expanded64 = 0;
+  std::int64_t fused32 = 0, fused64 = 0;  // FMAs, which are also among the FLOPs
   Operations& operator+=(const Operations& other);
 };
 

@@ -60,6 +60,20 @@ void Memory::mark_written(const void* data, std::size_t bytes) {
               std::min(bytes, range->written.size() - at), 1);
 }
 
+void Memory::mark_copied(const void* to, const void* from, std::size_t bytes) {
+  const auto source = reinterpret_cast<std::uint64_t>(from);
+  const auto target = reinterpret_cast<std::uint64_t>(to);
+  const Allocation* const known = find(source);
+  if (known == nullptr || source >= known->end || known->written.empty())
+    return mark_written(to, bytes);
+  Allocation* const range = find(target);
+  if (range == nullptr || target >= range->end || range->written.empty()) return;
+  const std::size_t at = source - known->begin, to_at = target - range->begin;
+  const std::size_t count =
+      std::min({bytes, known->written.size() - at, range->written.size() - to_at});
+  std::memmove(range->written.data() + to_at, known->written.data() + at, count);
+}
+
 Allocation* Memory::find(std::uint64_t address) const {
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return nullptr;
@@ -162,7 +176,8 @@ AccessCounts& AccessCounts::operator+=(const AccessCounts& o) {
 Operations& Operations::operator+=(const Operations& o) {
   flop16 += o.flop16, flop32 += o.flop32, flop64 += o.flop64;
   divide32 += o.divide32, divide64 += o.divide64, root32 += o.root32, root64 += o.root64,
-      special32 += o.special32, expanded32 += o.expanded32, expanded64 += o.expanded64;
+      special32 += o.special32, expanded32 += o.expanded32, expanded64 += o.expanded64,
+      fused32 += o.fused32, fused64 += o.fused64;
   return *this;
 }
 

@@ -230,6 +230,8 @@ enum class Counted : std::uint8_t {
   kSpecial32,
   kExpanded32,
   kExpanded64,
+  kFused32,
+  kFused64,
   kCount
 };
 inline constexpr int kCounted = static_cast<int>(Counted::kCount);

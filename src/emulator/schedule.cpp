@@ -248,10 +248,10 @@ void merge(Worker& worker) {
       total.instructions += cost.instructions * counts.executions;
       total.lanes += cost.instructions * counts.lanes;
       const auto& n = cost.operations;
-      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes, n[2] * counts.lanes,
-                                  n[3] * counts.lanes, n[4] * counts.lanes, n[5] * counts.lanes,
-                                  n[6] * counts.lanes, n[7] * counts.lanes, n[8] * counts.lanes,
-                                  n[9] * counts.lanes};
+      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes,  n[2] * counts.lanes,
+                                  n[3] * counts.lanes, n[4] * counts.lanes,  n[5] * counts.lanes,
+                                  n[6] * counts.lanes, n[7] * counts.lanes,  n[8] * counts.lanes,
+                                  n[9] * counts.lanes, n[10] * counts.lanes, n[11] * counts.lanes};
       line.operations += operations;
       total.operations += operations;
     }
