@@ -1078,7 +1078,7 @@ class Decoder {
     const Statement& s = *s_;
     const auto& o = s.operands;
     if (op == "ld" || op == "ldu") return load_or_store(w, false);
-    if (op == "st") return load_or_store(w, true);
+    if (op == "st" && !contains(w, "async") && !contains(w, "bulk")) return load_or_store(w, true);
     if (op == "atom") return atomic(w, false);
     if (op == "red" && !contains(w, "async")) return atomic(w, true);
     if (op == "cp") return copy_async(w);

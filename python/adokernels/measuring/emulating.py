@@ -46,10 +46,6 @@ def emulated_profile(ladder: Ladder, problem: Problem, name: str, block: Block |
         If the variant launches no kernels.
     """
     call = problem.prepare(name, block)
-    if not call.built_in:
-        raise _core.Unavailable(
-            f"{ladder.name}[{name}]: the emulator counts built-in variants only"
-        )
     processors = int(_core.cuda_properties(problem.device_id)["multiprocessors"])
     kernels = tuple(
         KernelProfile(
