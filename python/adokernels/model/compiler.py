@@ -257,7 +257,9 @@ def _ptx(source: str, kernel: str, file: str, options: list[bytes]) -> tuple[byt
         checked(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
         checked(nvrtc.nvrtcCompileProgram, program, len(options), options)
         symbol = checked(nvrtc.nvrtcGetLoweredName, program, kernel.encode())
-        return text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX), symbol, log()
+        ptx = text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        # NVRTC prefixes a relative path with the working directory.
+        return ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode()), symbol, log()
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
