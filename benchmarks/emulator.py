@@ -57,6 +57,8 @@ def main(names: list[str]) -> None:
             except (ValueError, ado.Unavailable):
                 continue
             found = []
+            if not seconds_and_instructions(call)[1]:  # runs a library's kernels
+                continue
             for name, checks in CHECKS.items():
                 ado.settings.emulator_checks = checks
                 spent, instructions = seconds_and_instructions(call)

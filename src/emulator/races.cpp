@@ -80,9 +80,16 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
     const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
                          &s.reader_sites[base]};
     const auto record = write ? f.record_writes : f.record_reads;
-    if (record(at, offsets, pattern, mask, bytes, s.since, warp_since, first,
-               static_cast<std::uint16_t>(site)))
-      return true;
+    const auto recorded = [&](std::int64_t from, int count) {
+      return record(
+          {at.writers + from, at.readers + from, at.writer_sites + from, at.reader_sites + from},
+          offsets, pattern, mask, count, s.since, warp_since, first,
+          static_cast<std::uint16_t>(site));
+    };
+    const int part = bytes % kRecordedPart == 0 ? kRecordedPart : std::min(bytes, 16);
+    bool fine = bytes % part == 0;
+    for (std::int64_t from = 0; from < bytes && fine; from += part) fine = recorded(from, part);
+    if (fine) return true;
   }
   const auto is_of_warp = [&](std::uint32_t entry) {
     return (entry & kWho) / kLanes == index || (entry & kWho) == kLanesOfWarp + index;
