@@ -740,6 +740,33 @@ def test_an_own_kernel(rng):
     assert row.sectors == 3 * 1000 * 4 // 32
 
 
+@pytest.mark.parametrize(
+    ("barrier", "tested", "reason"),
+    [
+        ("__syncthreads();", "row < rows && col < cols", ""),
+        ("", "row < rows && col < cols", "race|uninitialised"),
+        ("__syncthreads();", "row < rows && col <= cols", "out of bounds"),
+        ("__syncthreads();", "row < rows - 1 && col < cols", "wrong result|uninitialised"),
+    ],
+)
+def test_checks_of_an_own_kernel(barrier, tested, reason):
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    source = f"""__global__ void mine(const float* a, float* out, int rows, int cols) {{
+  __shared__ float tile[16][17];
+  const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+  if ({tested}) tile[y][x] = a[row * cols + col];
+  {barrier}
+  const int to = blockIdx.x * 16 + y, at = blockIdx.y * 16 + x;
+  if (to < cols && at < rows) out[to * rows + at] = tile[x][y];
+}}"""
+    mine = ado.cuda_variant("mine", source=source, block=(16, 16))
+    a = np.arange(33 * 20, dtype="f4").reshape(33, 20)
+    result = ado.check(mine, ado.transpose, a, device="emulator")
+    assert bool(result) == (reason == "")
+    assert re.search(reason, result.reason)
+
+
 def test_an_own_kernel_that_writes_behind_its_result(rng):
     x, y = rng.standard_normal((2, 1000)).astype("f4")
     with pytest.raises(ado.KernelError, match="'x', which has 4000 bytes") as caught:

@@ -6,7 +6,8 @@ quantity is in :data:`adokernels.records.definitions.EMULATED`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
@@ -94,6 +95,17 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
 
 
+@contextmanager
+def all_checks() -> Iterator[None]:
+    """Turn on all checks of the emulator."""
+    checks = settings.emulator_checks
+    settings.emulator_checks = ALL_CHECKS
+    try:
+        yield
+    finally:
+        settings.emulator_checks = checks
+
+
 def emulated_sweep(
     ladder: Ladder, problem: Problem, blocks: Mapping[str, Block | None], display: ProgressDisplay
 ) -> CountedSweep:
@@ -102,9 +114,7 @@ def emulated_sweep(
     Each variant runs with all checks of the emulator. Its result must be within the task's bound.
     """
     checker, found, skipped = Checker(ladder, problem), [], dict[str, str]()
-    checks = settings.emulator_checks
-    settings.emulator_checks = ALL_CHECKS
-    try:
+    with all_checks():
         for name in display.each("counting", blocks):
             try:
                 checker.before(problem.prepare(name, blocks[name]))
@@ -122,8 +132,6 @@ def emulated_sweep(
                     profile=counted,
                 )
             )
-    finally:
-        settings.emulator_checks = checks
     return CountedSweep(
         routine=ladder.name,
         problem=Inputs.of(problem.operands, problem.options),
