@@ -225,7 +225,7 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
     result = emulator::launch(module, code.name, shape,
                               packed(module.parameters(code.name), arguments), gpu().memory,
                               {.initcheck = checks.initialised,
-                               .shared_initcheck = checks.initialised,
+                               .shared_initcheck = checks.shared_initialised,
                                .racecheck = checks.race,
                                .synccheck = checks.synchronised,
                                .isa = {}});
