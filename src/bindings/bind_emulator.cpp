@@ -22,7 +22,8 @@ using Operands = std::vector<std::tuple<std::string, py::array, bool>>;
 py::dict dict_of(const AccessCounts& c) {
   using namespace py::literals;
   return py::dict("requests"_a = c.requests, "lanes"_a = c.lanes, "bytes"_a = c.bytes,
-                  "sectors"_a = c.sectors, "wavefronts"_a = c.wavefronts, "ideal"_a = c.ideal);
+                  "unique"_a = c.unique, "sectors"_a = c.sectors, "wavefronts"_a = c.wavefronts,
+                  "ideal"_a = c.ideal);
 }
 
 py::dict dict_of(const Operations& o) {
