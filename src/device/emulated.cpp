@@ -257,6 +257,7 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
 }
 
 Recording::Recording() : outer_(std::exchange(recording, this)) {}
+Recording* Recording::of_thread() { return recording; }
 Recording::~Recording() { recording = outer_; }
 
 }  // namespace ado::cuda::emulated

@@ -77,6 +77,9 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
+  // The recording of the calling thread, or nullptr.
+  static Recording* of_thread();
+
   std::vector<Launched> launches;
 
  private:
