@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from adokernels.diagnosis.cpu_experiments import proposals
 from adokernels.diagnosis.evidence import (
     EXCESS,
     FULL_LINE,
@@ -73,6 +74,9 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
 
     Without the ceilings of the machine, bounds are derived from counters only.
     """
+    tried = (Provenance.EXPERIMENT,)
+    if found_by_experiment := tuple(Advice(*p, tried) for p in proposals(m, machine)):
+        return found_by_experiment
     facts = Facts(m, machine)
     found = limiter(m, machine)
     where = f" of {_hottest(facts, found)}" if len(facts.kernels) > 1 else ""

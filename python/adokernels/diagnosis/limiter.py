@@ -6,8 +6,8 @@ largest share if it is at least 60 %. Otherwise it is too little work, if the gr
 wave of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the share
 of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical bandwidth.
 
-Without counters, a limiter is named only if it follows from the time and from the counts that the
-variant declares. The threshold is the same, relative to measured ceilings.
+Without counters, experiments show the limiter. Without experiments, a limiter is named only if it
+follows from the time and from the counts that the variant declares. The threshold is the same, relative to measured ceilings.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from adokernels.diagnosis.cpu_experiments import by_experiment
 from adokernels.diagnosis.evidence import (
     Facts,
     KernelFacts,
@@ -44,7 +45,9 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
     facts = Facts(m, machine)
     if facts.longest and facts.longest.profile.units:
         return _with_counters(facts, facts.longest)
-    return _without_counters(facts) if m.device != "cpu" else _on_cpu(facts)
+    if m.device == "cpu":
+        return by_experiment(m, machine) or _on_cpu(facts)
+    return _without_counters(facts)
 
 
 # --- with counters -------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
+from adokernels.measuring.experiments import experiments_on
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
@@ -19,6 +20,7 @@ from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.registry import routines
 from adokernels.model.routine import batch_option
 from adokernels.model.values import Errors
+from adokernels.records.experiments import Experiments
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
@@ -46,8 +48,12 @@ def measure_ladder(
     peers: Mapping[str, Callable[[], object]] | None = None,
     with_stages: bool = False,
     metrics: str | None = None,
+    experiments: Literal["", "alone", "with ceilings"] = "",
 ) -> Sweep:
     """Check variants of a ladder and time them interleaved. The keys of `runs` name the results.
+
+    With `experiments`, CPU variants are also timed under changed conditions, for at most the time
+    of the measurement; ``"with ceilings"`` also measures the ceilings of one thread.
 
     Ctrl-C after the first sample of a variant ends the measurement; the result is then marked as
     interrupted. Ctrl-C before that, or a second time, raises KeyboardInterrupt.
@@ -69,6 +75,7 @@ def measure_ladder(
     }
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
     profiles: dict[str, Profile] = {}
+    tried: dict[str, Experiments] = {}
     interrupted = False
     contention = Contention(device_id)
     used_by_others: dict[str, Any] = {}
@@ -81,6 +88,18 @@ def measure_ladder(
             checks.skip_failed(samplers)
         problem.forget()  # the memory may have changed since the first check
         checks.repeat({name: c for name, c in calls.items() if name not in checks.skipped})
+        if experiments and device == "cpu":
+            right = {n: c for n, c in calls.items() if n not in checks.skipped}
+            tried = experiments_on(
+                ladder,
+                problem,
+                {name: call for name, call in right.items() if not variants[name].ceiling},
+                {name: of_variants[name].seconds for name in right},
+                cache=settings.cache,
+                budget=sum(s.spent for s in samplers) / max(len(right), 1),
+                ceilings=experiments == "with ceilings",
+                display=display,
+            )
         if metrics:
             problem.load(problem.values)
             counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
@@ -111,6 +130,7 @@ def measure_ladder(
         found: dict[str, Any] = {
             "problem": described,
             "profile": profiles.get(name),
+            "experiments": tried.get(name),
             "variant": name,
         }
         if errors := checks.errors[name]:

@@ -143,6 +143,7 @@ def sweep(
     extra: Iterable[Any] = (),
     ceilings: bool = True,
     counters: bool | str = False,
+    limiter: bool = True,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Sweep:
@@ -186,6 +187,10 @@ def sweep(
     counters
         Whether to read the hardware counters of every variant and peer after timing, or the set of
         metrics to read: ``"default"`` or ``"light"``, see :func:`profile`. CUDA only.
+    limiter
+        Whether to run the experiments that show the limiters of CPU variants: other instruction
+        sets, fewer threads, operands that fit in each cache, small and huge pages. They take at
+        most as long as the timing, plus the measurement of one thread's ceilings, which are stored.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
@@ -255,7 +260,15 @@ def sweep(
     title = f"{routine.name} on {where}, {cache}"
     with displayed(progress) as display, display.measurement(title):
         result = measure_ladder(
-            routine, problem, runs, settings, display, peers or {}, True, metrics
+            routine,
+            problem,
+            runs,
+            settings,
+            display,
+            peers or {},
+            True,
+            metrics,
+            experiments=("with ceilings" if ceilings else "alone") if limiter else "",
         )
         if not ceilings:
             return result
