@@ -41,8 +41,11 @@ _BUSY, _IDLE = 0.5, 0.25
 #: A function or variant with at most this mean number of processors uses one thread.
 _ONE = 1.3
 #: Scalar code reaches at least these parts of the additions and of the loads that one thread can
-#: execute. Slower code waits for the results of earlier operations.
-_SCALAR_ADDS, _SCALAR_LOADS = 0.3, 0.6
+#: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
+#: additions that take two cycles reaches a quarter, and one operation per cycle a half.
+_SCALAR_ADDS, _SCALAR_LOADS = 0.35, 0.6
+#: The memory levels, the farthest last.
+_LEVELS = ("L1", "L2", "L3", "DRAM")
 #: The rate of vector code exceeds the peak of scalar code by this factor.
 _ABOVE_SCALAR = 1.2
 #: Resampled sets of times, and the standard deviations of systematic errors: of a run, and of a
@@ -101,6 +104,11 @@ class _Times:
         """A ceiling of the threads of the runs in caches."""
         found = self.x.ceilings.get(name)
         return found * self._one if found else None
+
+    def read(self, level: str) -> float | None:
+        """The bandwidth of a level; if it was refused, of the next farther one, which is lower."""
+        farther = _LEVELS[_LEVELS.index(level) :]
+        return next(filter(None, (self.one(f"{name} read") for name in farther)), None)
 
     def everything(self, level: str) -> float | None:
         """The bandwidth that all threads reach."""
@@ -270,7 +278,7 @@ def _last_rise(t: _Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
 
 def _memory(t: _Times, level: str, run: Run, single: Run) -> Found:
     """A memory level, or its latency if it delivers few of the bytes that it can."""
-    share = _of_ceiling(t, level, run, t.one(f"{level} read"))
+    share = _of_ceiling(t, level, run, t.read(level))
     if run is single and t.x.given is not single:  # all threads share the outermost level
         share = max(share, _of_ceiling(t, level, t.x.given, t.everything(level)))
     text = f"{level} delivers {percent(share)} of its measured bandwidth"
@@ -355,7 +363,7 @@ def _rates(t: _Times, core: Run) -> dict[str, float]:
     """Shares of the ceilings of the run's threads; 0 if they are unknown."""
     precision = t._m.problem.precision or "FP64"
     rate = core.flops / t.of(core)
-    l1 = t.one("L1 read")
+    l1 = t.read("L1")
     adds, fmas = t.one(f"{precision} add"), t.one(f"{precision} fma")
     return {
         "L1": min(core.bytes / t.of(core) / l1, 1.0) if l1 else 0.0,

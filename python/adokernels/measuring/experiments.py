@@ -17,6 +17,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.measuring.machine import measured_machine
 from adokernels.measuring.progress import ProgressDisplay
+from adokernels.measuring.sampling import Sampler
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder
 from adokernels.model.problem import Call, Problem
@@ -30,7 +31,7 @@ _SAMPLE_SECONDS, _MAX_CALLS = 5e-4, 4096
 #: A round of a run with samples shorter than this takes the fastest of several samples, because
 #: other processes disturb some.
 _SHORT_SECONDS, _SAMPLES_OF_SHORT = 5e-3, 3
-#: A run whose samples in the sweep would take more than this part of the budget uses these samples.
+#: The samples of the sweep are used again if new ones would take more than this part of the time.
 _REUSED = 0.25
 #: Operands that fit in a cache have this part of its size.
 _PART = 0.5
@@ -108,7 +109,7 @@ def experiments_on(
     ladder: Ladder,
     problem: Problem,
     calls: Mapping[str, Call],
-    samples: Mapping[str, Sequence[float]],
+    samplers: Mapping[str, Sampler],
     *,
     cache: str,
     budget: float,
@@ -117,8 +118,8 @@ def experiments_on(
 ) -> dict[str, Experiments]:
     """Run the experiments on CPU variants; `budget` is the time per variant in seconds.
 
-    `samples` are the times of the variants in the sweep. A variant without result is missing in the
-    dictionary: it raised an exception.
+    `samplers` have the times of the variants in the sweep. A variant without result is missing in
+    the dictionary: it raised an exception.
     """
     problem.load(problem.values)
     sizes = _Sizes(ladder, problem)
@@ -127,7 +128,7 @@ def experiments_on(
     for name in display.each("experiments", calls):
         with suppress(ValueError, TypeError, MemoryError, _core.Unavailable):
             found[name] = _of_variant(
-                name, calls[name], samples[name], sizes, cache, budget, ceilings, display
+                name, calls[name], samplers[name], sizes, cache, budget, ceilings, display
             )
     return found
 
@@ -135,7 +136,7 @@ def experiments_on(
 def _of_variant(
     name: str,
     call: Call,
-    samples: Sequence[float],
+    sampler: Sampler,
     sizes: _Sizes,
     cache: str,
     budget: float,
@@ -151,14 +152,16 @@ def _of_variant(
         trial = make()
         if trial is None:
             continue
-        if not trials and _FEWEST_ROUNDS * float(np.median(samples)) > _REUSED * budget:
-            trial.seconds = list(samples)
-            trials.append(trial)
-            continue
-        trial.warm_up()
+        if not trials:
+            trial.repeats = sampler.calls
+            trial.cost = sampler.spent / len(sampler.seconds)
+            if _FEWEST_ROUNDS * trial.cost > _REUSED * budget:
+                trial.seconds = list(sampler.seconds)
+        else:
+            trial.warm_up()
         if trials and planned + _FEWEST_ROUNDS * trial.cost > deadline - time.perf_counter():
             continue
-        planned += _FEWEST_ROUNDS * trial.cost
+        planned += 0.0 if trial.seconds else _FEWEST_ROUNDS * trial.cost
         trials.append(trial)
     active = [trial for trial in trials if not trial.seconds]
     for done in range(_ROUNDS):
@@ -197,7 +200,6 @@ def _plan(
         return _Trial(conditions, prepared, footprint_of(problem))
 
     yield lambda: trial(sizes.problem)
-    yield lambda: trial(sizes.smallest(), size=SMALLEST)
     used = 1
     if own:
         warm = trial(sizes.problem, cache="warm")
@@ -213,6 +215,7 @@ def _plan(
         yield lambda level=level: trial(sizes.fitting(level, used), size=level, **inside)
     for other in lower:
         yield lambda isa=other: trial(sizes.fitting("L1", used), size="L1", isa=isa, **inside)
+    yield lambda: trial(sizes.smallest(), size=SMALLEST)
     if not own:
         for fewer in sorted({1, 2, threads // 2} - {0, threads}):
             yield lambda fewer=fewer: trial(sizes.problem, threads=fewer)

@@ -94,7 +94,7 @@ def measure_ladder(
                 ladder,
                 problem,
                 {name: call for name, call in right.items() if not variants[name].ceiling},
-                {name: of_variants[name].seconds for name in right},
+                of_variants,
                 cache=settings.cache,
                 budget=sum(s.spent for s in samplers) / max(len(right), 1),
                 ceilings=experiments == "with ceilings",
