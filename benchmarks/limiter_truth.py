@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 import adokernels as ado
-from adokernels.diagnosis import cpu_experiments as rules
-from adokernels.measuring.context import last_level_cache_bytes
+from adokernels.diagnosis import cpu_rules as rules
 from adokernels.records.limiter import Kind
 
 SOURCE = Path(__file__).resolve().parent.parent / "tests" / "data" / "limiter_truth.cpp"
@@ -69,7 +68,9 @@ def truths() -> list[Truth]:
     stream: dict[str, Any] = {"kernel": "triad", "unit": "", "flops": 2, "operands": 2}
     small = size["L1"] // 2
     return [
-        Truth("recurrence", "recurrence", Kind.LATENCY, rules.CHAIN, small, 200, flops=2, operands=2),
+        Truth(
+            "recurrence", "recurrence", Kind.LATENCY, rules.CHAIN, small, 200, flops=2, operands=2
+        ),
         Truth("ordered sum", "ordered_sum", Kind.LATENCY, rules.CHAIN, small, 200, flops=1),
         Truth(
             *("scalar triad", "scalar_triad", Kind.COMPUTE, rules.SCALAR, small, 400),
@@ -82,7 +83,13 @@ def truths() -> list[Truth]:
         Truth("polynomial", "polynomial", Kind.COMPUTE, rules.VECTOR, small, 400, flops=62),
         Truth("stream of L1", kind=Kind.L1, bytes=small, passes=4000, **stream),
         Truth("stream of L2", kind=Kind.L2, bytes=size["L2"] // 2, passes=100, **stream),
-        Truth("stream of L3", kind=Kind.L3, bytes=min(8 * size["L2"], size.get("L3", 0) // 2), passes=5, **stream),
+        Truth(
+            "stream of L3",
+            kind=Kind.L3,
+            bytes=min(8 * size["L2"], size.get("L3", 0) // 2),
+            passes=5,
+            **stream,
+        ),
         Truth("stream of DRAM", kind=Kind.DRAM, bytes=96 << 20, passes=1, cache="cold", **stream),
         Truth("pointer chase", "chase", Kind.LATENCY, "accesses to", 64 << 20, 200_000, "cold"),
         Truth(
@@ -110,7 +117,9 @@ def _reference(kernel: str) -> Callable[..., Any]:
 
     def recurrence(b: Any, c: Any, passes: int) -> Any:
         pairs = zip(b.tolist(), c.tolist(), strict=True)
-        steps = itertools.accumulate(pairs, lambda value, pair: value * pair[0] + pair[1], initial=0.0)
+        steps = itertools.accumulate(
+            pairs, lambda value, pair: value * pair[0] + pair[1], initial=0.0
+        )
         return np.array(list(steps)[1:])
 
     def horner(b: Any, degree: int) -> Any:

@@ -7,7 +7,8 @@ wave of blocks, or else latency. Tables, charts and advice use this result. Evid
 of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical bandwidth.
 
 Without counters, experiments show the limiter. Without experiments, a limiter is named only if it
-follows from the time and from the counts that the variant declares. The threshold is the same, relative to measured ceilings.
+follows from the time and from the counts that the variant declares. The threshold is the same,
+relative to measured ceilings.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from adokernels.diagnosis.cpu_experiments import by_experiment
 from adokernels.diagnosis.evidence import (
     Facts,
     KernelFacts,
@@ -23,6 +23,7 @@ from adokernels.diagnosis.evidence import (
     ceiling_named,
     highest_of_dram,
 )
+from adokernels.diagnosis.experiments import by_experiment
 from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
@@ -45,9 +46,10 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
     facts = Facts(m, machine)
     if facts.longest and facts.longest.profile.units:
         return _with_counters(facts, facts.longest)
-    if m.device == "cpu":
-        return by_experiment(m, machine) or _on_cpu(facts)
-    return _without_counters(facts)
+    found = by_experiment(m, machine)
+    if found is not None:
+        return found
+    return _without_counters(facts) if m.device != "cpu" else _on_cpu(facts)
 
 
 # --- with counters -------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
-from adokernels.measuring.experiments import experiments_on
+from adokernels.measuring.cpu_experiments import CpuExperiments
+from adokernels.measuring.gpu_experiments import GpuExperiments
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
@@ -52,8 +53,8 @@ def measure_ladder(
 ) -> Sweep:
     """Check variants of a ladder and time them interleaved. The keys of `runs` name the results.
 
-    With `experiments`, CPU variants are also timed under changed conditions, for at most the time
-    of the measurement; ``"with ceilings"`` also measures the ceilings of one thread.
+    With `experiments`, variants are also timed under changed conditions, for at most the time of
+    the measurement; ``"with ceilings"`` also measures the ceilings of one thread.
 
     Ctrl-C after the first sample of a variant ends the measurement; the result is then marked as
     interrupted. Ctrl-C before that, or a second time, raises KeyboardInterrupt.
@@ -88,18 +89,17 @@ def measure_ladder(
             checks.skip_failed(samplers)
         problem.forget()  # the memory may have changed since the first check
         checks.repeat({name: c for name, c in calls.items() if name not in checks.skipped})
-        if experiments and device == "cpu":
-            right = {n: c for n, c in calls.items() if n not in checks.skipped}
-            tried = experiments_on(
-                ladder,
-                problem,
-                {name: call for name, call in right.items() if not variants[name].ceiling},
-                of_variants,
-                cache=settings.cache,
-                budget=sum(s.spent for s in samplers) / max(len(right), 1),
-                ceilings=experiments == "with ceilings",
-                display=display,
+        if experiments:
+            kind = CpuExperiments if device == "cpu" else GpuExperiments
+            trials = kind(
+                ladder, problem, settings.cache, display if experiments == "with ceilings" else None
             )
+            right = [n for n in calls if n not in checks.skipped and not variants[n].ceiling]
+            budget = sum(s.spent for s in samplers) / max(len(right), 1)
+            for name in display.each("experiments", right):
+                # A variant that cannot run under the changed conditions has no experiments.
+                with of_variants[name].warned_of_errors("no experiments"):
+                    tried[name] = trials.on(name, calls[name], of_variants[name], budget)
         if metrics:
             problem.load(problem.values)
             counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}

@@ -17,8 +17,15 @@ from adokernels.records.record import Fields
 
 #: The size of a run whose operands are those of the measurement.
 GIVEN = "given"
+#: The size of a run whose operands have half the bytes of the measurement.
+HALF = "half"
 #: The size of a run whose operands have one element per long dimension.
 SMALLEST = "smallest"
+
+_CONDITIONS = (
+    *("size", "cache", "isa", "threads", "pages"),
+    *("occupancy", "multiprocessors", "block"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,8 +36,8 @@ class Run(Fields):
     ----------
     size
         ``"given"``: the operands of the measurement. ``"L1"``, ``"L2"`` or ``"L3"``: operands and
-        results that fit in this cache, back to back. ``"smallest"``: one element per long
-        dimension.
+        results that fit in this cache, back to back. ``"half"``: half the bytes. ``"smallest"``:
+        one element per long dimension.
     cache
         ``"cold"`` or ``"warm"``, as for measurements.
     isa
@@ -119,8 +126,7 @@ class Experiments(Fields):
 
     def find(self, like: Run, **changed: object) -> Run | None:
         """The run with the conditions of `like`, except for the changed ones; None without it."""
-        names = ("size", "cache", "isa", "threads", "pages", "occupancy", "multiprocessors", "block")
-        wanted = {name: getattr(like, name) for name in names} | changed
+        wanted = {name: getattr(like, name) for name in _CONDITIONS} | changed
         return next((r for r in self.runs if _matches(r, wanted)), None)
 
     def others(self, like: Run, name: str) -> list[Run]:

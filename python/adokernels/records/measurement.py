@@ -14,6 +14,7 @@ import numpy as np
 
 from adokernels.names import find
 from adokernels.records import contention, statistics
+from adokernels.records.experiments import Experiments
 from adokernels.records.forms import (
     NOT_STORED,
     Amount,
@@ -25,7 +26,6 @@ from adokernels.records.forms import (
     Size,
     number_in,
 )
-from adokernels.records.experiments import Experiments
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 from adokernels.records.limiter import Limiter

@@ -17,17 +17,14 @@ The rules compare the times of one call, or the times per unit of work of proble
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from adokernels.diagnosis.evidence import REACHED, ceiling_named, highest_of_dram
+from adokernels.diagnosis.evidence import REACHED
+from adokernels.diagnosis.times import Found, Proposal, Times, say
 from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
-from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
-from adokernels.records.machine import Machine
+from adokernels.records.limiter import Evidence, Kind, Limiter, Step
 from adokernels.records.measurement import Measurement
 from adokernels.text import number, percent, quantity
 
@@ -44,85 +41,18 @@ _ONE = 1.3
 #: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
 #: additions that take two cycles reaches a quarter, and one operation per cycle a half.
 _SCALAR_ADDS, _SCALAR_LOADS = 0.35, 0.6
-#: The memory levels, the farthest last.
-_LEVELS = ("L1", "L2", "L3", "DRAM")
 #: The rate of vector code exceeds the peak of scalar code by this factor.
 _ABOVE_SCALAR = 1.2
-#: Resampled sets of times, and the standard deviations of systematic errors: of a run, and of a
-#: ceiling.
-_RESAMPLED, _ERROR_OF_RUN, _ERROR_OF_CEILING = 100, 0.05, 0.1
-#: A limiter is named if at least this fraction of the resampled sets leads to it.
-_CERTAIN = 0.6
 _VECTOR_BYTES = {"baseline": 16, "avx2": 32, "avx512": 64}
-_EXPERIMENT = Provenance.EXPERIMENT
 
 #: Units of limiters.
 CALL, ONE_THREAD, BALANCE = "call overhead", "one thread", "threads"
 VECTOR, SCALAR, CHAIN = "vector instructions", "scalar code", "dependent operations"
 
 
-@dataclass(frozen=True)
-class Found:
-    """The result of the rules for one set of times."""
-
-    kind: Kind
-    unit: str = ""
-    share: float | None = None
-    evidence: tuple[Evidence, ...] = ()
-
-    @property
-    def name(self) -> tuple[Kind, str]:
-        """What resampled times are compared by."""
-        return self.kind, self.unit
-
-
-class _Times:
-    """The runs of one variant with one set of times, and the shares that follow."""
-
-    def __init__(self, m: Measurement, machine: Machine | None, rng: np.random.Generator | None):
-        assert m.experiments is not None
-        self.x, self.machine, self._m = m.experiments, machine, m
-        self._times = {id(run): _resampled(run, rng) for run in self.x.runs}
-        errors = np.exp(rng.normal(0, _ERROR_OF_CEILING, 2)) if rng else (1.0, 1.0)
-        self._one, self._all = map(float, errors)
-        isa = str(m.context.get("isa"))
-        self.lanes = _VECTOR_BYTES.get(isa, 16) // _element_bytes(m)
-
-    def of(self, run: Run) -> float:
-        """The time of a call."""
-        return self._times[id(run)]
-
-    def per_work(self, run: Run) -> float:
-        """The time per unit of work."""
-        return self.of(run) / run.work if run.work else math.inf
-
-    def ratio(self, run: Run | None, base: Run | None) -> float | None:
-        """The time of a call relative to another run, or None if a run is missing."""
-        return self.of(run) / self.of(base) if run and base else None
-
-    def one(self, name: str) -> float | None:
-        """A ceiling of the threads of the runs in caches."""
-        found = self.x.ceilings.get(name)
-        return found * self._one if found else None
-
-    def read(self, level: str) -> float | None:
-        """The bandwidth of a level; if it was refused, of the next farther one, which is lower."""
-        farther = _LEVELS[_LEVELS.index(level) :]
-        return next(filter(None, (self.one(f"{name} read") for name in farther)), None)
-
-    def everything(self, level: str) -> float | None:
-        """The bandwidth that all threads reach."""
-        found = ceiling_named(self.machine, f"{level} read")
-        if level == "DRAM":
-            found = highest_of_dram(self.machine) or None
-        return found * self._all if found else None
-
-
-def _resampled(run: Run, rng: np.random.Generator | None) -> float:
-    if rng is None:
-        return run.time
-    drawn = np.median(rng.choice(run.seconds, len(run.seconds)))
-    return float(drawn * math.exp(rng.normal(0, _ERROR_OF_RUN)))
+def _lanes(t: Times) -> int:
+    """Elements of a vector register of the instruction set of the measurement."""
+    return _VECTOR_BYTES.get(str(t.m.context.get("isa")), 16) // _element_bytes(t.m)
 
 
 def _element_bytes(m: Measurement) -> int:
@@ -140,52 +70,8 @@ def _element_bytes(m: Measurement) -> int:
 # --- The rules -----------------------------------------------------------------------------------
 
 
-def by_experiment(m: Measurement, machine: Machine | None) -> Limiter | None:
-    """The limiter of a CPU variant that has experiments; None if they do not suffice."""
-    if m.experiments is None or m.device != "cpu":
-        return None
-    found, certainty = _decided(m.experiments, _Key(m, machine))
-    if found is None:
-        return None
-    if certainty < _CERTAIN:
-        text = f"the times lead to {found.kind} in only {percent(certainty)} of the resampled sets"
-        found = dataclasses.replace(
-            found, kind=Kind.UNKNOWN, unit="", share=None, evidence=(*found.evidence, _say(text))
-        )
-    return Limiter(
-        kind=found.kind,
-        unit=found.unit,
-        share=found.share,
-        evidence=found.evidence,
-        certainty=certainty,
-    )
-
-
-class _Key:
-    """The arguments of :func:`_decided` that its cache does not compare."""
-
-    def __init__(self, m: Measurement, machine: Machine | None) -> None:
-        self.m, self.machine = m, machine
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.machine is other.machine
-
-    def __hash__(self) -> int:
-        return id(self.machine)
-
-
-@lru_cache(maxsize=512)
-def _decided(_: Experiments, key: _Key) -> tuple[Found | None, float]:
-    """The limiter, and the fraction of resampled sets of times that lead to it."""
-    found = _decide(_Times(key.m, key.machine, None))
-    if found is None:
-        return None, 0.0
-    rng = np.random.default_rng(0)
-    others = [_decide(_Times(key.m, key.machine, rng)) for _ in range(_RESAMPLED)]
-    return found, sum(o is not None and o.name == found.name for o in others) / _RESAMPLED
-
-
-def _decide(t: _Times) -> Found | None:
+def decide(t: Times) -> Found | None:
+    """Apply the rules to one set of times; None if the runs do not suffice."""
     x, given = t.x, t.x.given
     if overhead := _call_overhead(t):
         return overhead
@@ -208,16 +94,12 @@ def _decide(t: _Times) -> Found | None:
     evidence = (*found.evidence, *levels, *_evidence_of_pages(t), *of_threads)
     if serial and x.cores > 1 and _uses_its_thread(t, found):
         text = f"{found.name[0]} of its thread at {percent(found.share or 0.0)} of the ceiling"
-        evidence = (*of_threads, _say(text), *found.evidence, *levels)
+        evidence = (*of_threads, say(text), *found.evidence, *levels)
         found = Found(Kind.PARALLELISM, ONE_THREAD, 1 / x.cores)
     return dataclasses.replace(found, evidence=evidence)
 
 
-def _say(text: str, value: float = 0.0, threshold: float | None = None) -> Evidence:
-    return Evidence(text, value, threshold, _EXPERIMENT)
-
-
-def _call_overhead(t: _Times) -> Found | None:
+def _call_overhead(t: Times) -> Found | None:
     given = t.x.given
     tiny = t.x.find(given, size=SMALLEST)
     share = t.ratio(tiny, given)
@@ -225,7 +107,7 @@ def _call_overhead(t: _Times) -> Found | None:
         return None
     share = min(share, 1.0)
     text = f"a call with {percent(tiny.work / given.work)} of the work takes {percent(share)} of"
-    return Found(Kind.PARALLELISM, CALL, share, (_say(f"{text} the time", share, _CALL),))
+    return Found(Kind.PARALLELISM, CALL, share, (say(f"{text} the time", share, _CALL),))
 
 
 def _inside(x: Experiments) -> list[Run]:
@@ -233,19 +115,19 @@ def _inside(x: Experiments) -> list[Run]:
     return sorted((r for r in x.runs if r.size not in (GIVEN, SMALLEST)), key=lambda r: r.size)
 
 
-def _fastest_inside(t: _Times) -> Run | None:
+def _fastest_inside(t: Times) -> Run | None:
     """The run in a cache with the shortest time per work: small ones also contain the call."""
     runs = [r for r in _inside(t.x) if r.isa == t.x.given.isa]
     return min(runs, key=t.per_work, default=None)
 
 
-def _capacity(t: _Times, level: str, threads: int) -> float:
-    sizes = t._m.context.get("cache_bytes")
+def _capacity(t: Times, level: str, threads: int) -> float:
+    sizes = t.m.context.get("cache_bytes")
     size = sizes.get(level, 0.0) if isinstance(sizes, Mapping) else 0.0
     return float(size) * (1 if level == "L3" else threads)
 
 
-def _home(t: _Times, run: Run) -> str:
+def _home(t: Times, run: Run) -> str:
     """The memory that holds the operands of a run."""
     if run.size not in (GIVEN, SMALLEST):
         return run.size
@@ -254,14 +136,14 @@ def _home(t: _Times, run: Run) -> str:
     return next(fits, "DRAM") if run.cache == "warm" else "DRAM"
 
 
-def _chain(t: _Times, single: Run) -> list[tuple[str, Run]]:
+def _chain(t: Times, single: Run) -> list[tuple[str, Run]]:
     """The levels with the runs of one thread whose operands they hold, the nearest first."""
     inside = [(r.size, r) for r in _inside(t.x) if r.isa == t.x.given.isa]
     home = _home(t, single)
     return [*((level, r) for level, r in inside if level < home or home == "DRAM"), (home, single)]
 
 
-def _last_rise(t: _Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
+def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
     """The last level at which the time per work rises, or the level with the largest rise."""
     rises = [
         (t.per_work(run) / min(t.per_work(nearer) for _, nearer in chain[:place]), level, run)
@@ -276,24 +158,24 @@ def _last_rise(t: _Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
     return last[-1] if last else max(steps, key=lambda step: step[0])[1:]
 
 
-def _memory(t: _Times, level: str, run: Run, single: Run) -> Found:
+def _memory(t: Times, level: str, run: Run, single: Run) -> Found:
     """A memory level, or its latency if it delivers few of the bytes that it can."""
     share = _of_ceiling(t, level, run, t.read(level))
     if run is single and t.x.given is not single:  # all threads share the outermost level
         share = max(share, _of_ceiling(t, level, t.x.given, t.everything(level)))
     text = f"{level} delivers {percent(share)} of its measured bandwidth"
-    said = (_say(text, share, _IDLE),)
+    said = (say(text, share, _IDLE),)
     if 0 < share < _IDLE:
         return Found(Kind.LATENCY, f"accesses to {level}", share, said)
     return Found(Kind(level), level, share or None, said if share else ())
 
 
-def _of_ceiling(t: _Times, level: str, run: Run, ceiling: float | None) -> float:
+def _of_ceiling(t: Times, level: str, run: Run, ceiling: float | None) -> float:
     """Requested bytes per second relative to a bandwidth, at most 1; 0 if it is unknown."""
     return min(run.bytes / t.of(run) / ceiling, 1.0) if ceiling else 0.0
 
 
-def _threads(t: _Times, single: Run) -> tuple[bool, tuple[Evidence, ...]]:
+def _threads(t: Times, single: Run) -> tuple[bool, tuple[Evidence, ...]]:
     """Whether the variant uses one thread, and the evidence."""
     x, given = t.x, t.x.given
     warm = next((r for r in x.runs if r.size == GIVEN and r.processors), None)
@@ -302,14 +184,14 @@ def _threads(t: _Times, single: Run) -> tuple[bool, tuple[Evidence, ...]]:
     found = []
     if warm and x.cores > 1:
         text = f"uses {number(warm.processors)} of {x.cores} processors"
-        found.append(_say(text, warm.processors, _ONE))
+        found.append(say(text, warm.processors, _ONE))
     if speedup is not None and not serial:
         text = f"{number(speedup)} times as fast as one thread, with {given.threads} threads"
-        found.append(_say(text, speedup, float(given.threads)))
+        found.append(say(text, speedup, float(given.threads)))
     return serial, tuple(found)
 
 
-def _shared(t: _Times, single: Run) -> Found | None:
+def _shared(t: Times, single: Run) -> Found | None:
     """The limiter of threads that gain little although the memory does not slow one of them."""
     given = t.x.given
     speedup = t.ratio(single, given)
@@ -322,46 +204,46 @@ def _shared(t: _Times, single: Run) -> Found | None:
     share = _of_ceiling(t, level, given, t.everything(level))
     if share >= _BUSY:
         text = f"all threads together receive {percent(share)} of the measured {level} bandwidth"
-        return Found(Kind(level), level, share, (_say(text, share, _BUSY),))
+        return Found(Kind(level), level, share, (say(text, share, _BUSY),))
     if lost < 2 * _MATTERS:
         return None
     text = f"{given.threads} threads are only {number(speedup)} times as fast as one"
-    return Found(Kind.PARALLELISM, BALANCE, 1 / lost, (_say(text, speedup, given.threads),))
+    return Found(Kind.PARALLELISM, BALANCE, 1 / lost, (say(text, speedup, given.threads),))
 
 
-def _core(t: _Times, core: Run) -> Found:
+def _core(t: Times, core: Run) -> Found:
     """The limiter of code whose operands are in the nearest cache."""
     rates = _rates(t, core)
     l1, adds, fmas = rates["L1"], rates["adds"], rates["fmas"]
     gain = _gain_of_width(t, core)
-    vector = max(gain or 0.0, 0.0) >= _MATTERS or adds * t.lanes >= _ABOVE_SCALAR * 2
+    vector = max(gain or 0.0, 0.0) >= _MATTERS or adds * _lanes(t) >= _ABOVE_SCALAR * 2
     said = []
     if gain is not None:
         text = f"{number(gain)} times as fast as with half the register width"
-        said.append(_say(text, gain, _MATTERS))
+        said.append(say(text, gain, _MATTERS))
     if core.flops:
         text = f"{percent(fmas)} of the FMA peak of its threads"
-        said.append(_say(text, fmas, _BUSY))
+        said.append(say(text, fmas, _BUSY))
     if core.bytes and l1:
         text = f"requests {percent(l1)} of the bytes that L1 can deliver"
-        said.append(_say(text, l1, _BUSY))
+        said.append(say(text, l1, _BUSY))
     if l1 >= _BUSY and l1 >= max(fmas, adds):
         return Found(Kind.L1, "L1", l1, tuple(said))
     if vector or max(fmas, adds) >= _BUSY:
         return Found(Kind.COMPUTE, VECTOR, max(fmas, min(adds, 1.0)) or None, tuple(said))
     if not (core.flops or core.bytes) or not t.x.ceilings:
         return Found(Kind.UNKNOWN, evidence=tuple(said))
-    scalar = adds * t.lanes, l1 * t.lanes
+    scalar = adds * _lanes(t), l1 * _lanes(t)
     if scalar[0] >= _SCALAR_ADDS or scalar[1] >= _SCALAR_LOADS:
         return Found(Kind.COMPUTE, SCALAR, min(scalar[0], 1.0) or None, tuple(said))
     text = f"{percent(scalar[0])} of the additions and {percent(scalar[1])} of the loads that"
-    said.insert(0, _say(f"{text} scalar code can execute", scalar[0], _SCALAR_ADDS))
+    said.insert(0, say(f"{text} scalar code can execute", scalar[0], _SCALAR_ADDS))
     return Found(Kind.LATENCY, CHAIN, None, tuple(said))
 
 
-def _rates(t: _Times, core: Run) -> dict[str, float]:
+def _rates(t: Times, core: Run) -> dict[str, float]:
     """Shares of the ceilings of the run's threads; 0 if they are unknown."""
-    precision = t._m.problem.precision or "FP64"
+    precision = t.m.problem.precision or "FP64"
     rate = core.flops / t.of(core)
     l1 = t.read("L1")
     adds, fmas = t.one(f"{precision} add"), t.one(f"{precision} fma")
@@ -372,7 +254,7 @@ def _rates(t: _Times, core: Run) -> dict[str, float]:
     }
 
 
-def _gain_of_width(t: _Times, core: Run) -> float | None:
+def _gain_of_width(t: Times, core: Run) -> float | None:
     """How much faster the instruction set is than the next lower one, or None if not tried."""
     base = next((r for r in _inside(t.x) if r.isa == core.isa), core)
     others = [r for r in t.x.others(base, "isa") if _VECTOR_BYTES.get(r.isa)]
@@ -380,7 +262,7 @@ def _gain_of_width(t: _Times, core: Run) -> float | None:
     return t.per_work(below) / t.per_work(base) if below else None
 
 
-def _uses_its_thread(t: _Times, found: Found) -> bool:
+def _uses_its_thread(t: Times, found: Found) -> bool:
     """Whether one thread does what one thread can, so that only more threads help."""
     if found.kind is Kind.COMPUTE:
         return found.unit == VECTOR
@@ -392,36 +274,29 @@ def _uses_its_thread(t: _Times, found: Found) -> bool:
     return ceiling is None or rate * 2 * _BUSY * _MATTERS < ceiling
 
 
-def _evidence_of_levels(t: _Times, chain: list[tuple[str, Run]]) -> tuple[Evidence, ...]:
+def _evidence_of_levels(t: Times, chain: list[tuple[str, Run]]) -> tuple[Evidence, ...]:
     if len(chain) < 2:
         return ()
     base = t.per_work(chain[0][1])
     rises = [(level, t.per_work(run) / base) for level, run in chain]
     text = ", ".join(f"{number(rise)} in {level}" for level, rise in rises)
-    return (_say(f"time per work of one thread: {text}", rises[-1][1], _MATTERS),)
+    return (say(f"time per work of one thread: {text}", rises[-1][1], _MATTERS),)
 
 
-def _evidence_of_pages(t: _Times) -> tuple[Evidence, ...]:
+def _evidence_of_pages(t: Times) -> tuple[Evidence, ...]:
     found = []
     for run in t.x.others(t.x.given, "pages"):
         ratio = t.ratio(run, t.x.given) or 1.0
         text = f"{number(ratio)} times the time with {run.pages} pages"
-        found.append(_say(text, ratio, _MATTERS))
+        found.append(say(text, ratio, _MATTERS))
     return tuple(found)
 
 
 # --- The next step -------------------------------------------------------------------------------
 
-#: A proposed step, the sentence, the bound of its gain or None, and the basis of the bound.
-Proposal = tuple[Step, str, float | None, str]
 
-
-def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
-    """Propose the next steps of a CPU variant that has experiments, the best first."""
-    found = by_experiment(m, machine)
-    if found is None or m.experiments is None:
-        return
-    t = _Times(m, machine, None)
+def proposals(t: Times, found: Limiter) -> Iterator[Proposal]:
+    """Propose the next steps for a limiter, the best first."""
     x, given = t.x, t.x.given
     huge = t.ratio(x.find(given, pages="huge"), given)
     if huge is not None and huge * _MATTERS <= 1:
@@ -443,7 +318,7 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
         yield Step.PARALLELISM, text, gain, "a speed-up equal to the number of threads"
     elif unit == SCALAR:
         text = "compute with vector registers: the code is not vectorised"
-        yield Step.WIDER, text, float(t.lanes * 2), "all lanes busy, with two units"
+        yield Step.WIDER, text, float(_lanes(t) * 2), "all lanes busy, with two units"
         yield Step.OPERATIONS, "precompute or replace operations", None, ""
     elif unit == CHAIN:
         text = "compute several independent results at a time: operations wait for earlier ones"

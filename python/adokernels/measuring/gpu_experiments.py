@@ -1,0 +1,169 @@
+"""Experiments on CUDA variants: the same kernels under changed conditions, timed interleaved.
+
+The rules in :mod:`adokernels.diagnosis.gpu_rules` derive the limiter from the times.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from adokernels import _core
+from adokernels.measuring.machine import measured_machine
+from adokernels.measuring.progress import ProgressDisplay
+from adokernels.measuring.sampling import Sampler
+from adokernels.measuring.trials import Sizes, Trial, footprint_of, runs_of
+from adokernels.model.ladder import Ladder
+from adokernels.model.problem import Call, Problem
+from adokernels.model.routine import BuiltInVariant
+from adokernels.records.experiments import GIVEN, HALF, Experiments
+
+#: Parts of the occupancy, and of the multiprocessors.
+_OCCUPANCIES, _PROCESSORS = (0.5, 0.25), (0.5,)
+#: A problem in L2 has this part of its size: on some GPUs, each of two partitions keeps copies.
+_PART_OF_L2 = 0.25
+#: Other block shapes that are tried.
+_MOST_BLOCKS = 3
+
+
+class GpuExperiments:
+    """The experiments on the variants of one problem on one GPU."""
+
+    def __init__(
+        self, ladder: Ladder, problem: Problem, cache: str, display: ProgressDisplay | None
+    ) -> None:
+        """Prepare problems of other sizes; `display` is None for no measurement of ceilings."""
+        problem.load(problem.values)
+        self._cache, self._display, self._sizes = cache, display, Sizes(ladder, problem)
+        self._gpu = _core.cuda_properties(problem.device_id)
+        self._half = self._sizes.scaled(self._sizes.bytes / 2)
+        in_l2 = _PART_OF_L2 * self._gpu["l2_bytes"]
+        self._in_l2 = self._sizes.scaled(in_l2) if 2 * in_l2 <= self._sizes.bytes else None
+        self._contexts: dict[int, int] = {}  # stream of a green context by multiprocessors
+
+    def on(self, name: str, call: Call, sampler: Sampler, budget: float) -> Experiments:
+        """Run the experiments on one variant; `budget` is their time in seconds."""
+        runs = runs_of(self._plan(name, call), sampler, budget)
+        ceilings = {}
+        if self._display:
+            found = measured_machine(self._sizes.problem.device_id, self._display).ceilings
+            ceilings = {c.name: c.measured for c in found if c.kind in ("bandwidth", "compute")}
+        return Experiments(runs=runs, ceilings=ceilings)
+
+    def _plan(self, name: str, call: Call) -> Iterator[Callable[[], Trial | None]]:
+        """Yield functions that make the trials, the most important first."""
+        sizes, processors = self._sizes, int(self._gpu["multiprocessors"])
+        variant = sizes.ladder[name]
+        occupancy = _occupancy(call)
+        given: dict[str, Any] = {"size": GIVEN, "cache": self._cache, "occupancy": occupancy}
+        given |= {"multiprocessors": processors, "block": tuple(call.block or ())}
+
+        def trial(
+            problem: Problem | None, made: Call | None = None, **changed: Any
+        ) -> Trial | None:
+            if problem is None or problem.why_not(name):
+                return None
+            prepared = made or (problem.prepare(name) if changed else call)
+            return Trial({**given, **changed}, prepared, footprint_of(problem))
+
+        yield partial(trial, sizes.problem)
+        if isinstance(variant, BuiltInVariant):
+            for part in _OCCUPANCIES:
+                if lower := self._with_occupancy(variant, occupancy, part):
+                    yield partial(trial, sizes.problem, lower, occupancy=_occupancy(lower))
+            for part in _PROCESSORS:
+                fewer = self._with_processors(variant, int(processors * part))
+                if fewer:
+                    owned, prepared = fewer
+                    changed = {"multiprocessors": owned, "occupancy": occupancy}
+                    yield partial(trial, sizes.problem, prepared, **changed)
+        yield partial(trial, self._in_l2, size="L2", cache="warm")
+        yield partial(trial, self._half, size=HALF)
+        if self._cache == "cold":
+            yield partial(trial, sizes.problem, cache="warm")
+        for block in variant.blocks[:_MOST_BLOCKS]:
+            if block != given["block"]:
+                prepared = sizes.problem.prepare(name, block)
+                changed = {"block": block, "occupancy": _occupancy(prepared)}
+                yield partial(trial, sizes.problem, prepared, **changed)
+
+    def _with_occupancy(self, variant: BuiltInVariant, now: float, part: float) -> Call | None:
+        """The call with more shared memory per block, so that fewer blocks are resident."""
+        problem = self._sizes.problem
+        blocks = [k for k in variant.prepare(problem).kernels() if k.resident_warps]
+        if not blocks:
+            return None
+        warps = [math.ceil(math.prod(k.block) / 32) for k in blocks]
+        resident = max(k.resident_warps // w for k, w in zip(blocks, warps, strict=True))
+        wanted = math.ceil(resident * part)
+        if wanted >= resident:
+            return None
+        reserved = max(k.static_shared_bytes + k.dynamic_shared_bytes for k in blocks)
+        each = int(self._gpu["shared_bytes_per_multiprocessor"]) // wanted
+        extra = min(each, int(self._gpu["shared_bytes"])) - reserved - _RESERVED_SHARED
+        if extra <= 0:
+            return None
+        lower = variant.prepare(problem, extra_shared_bytes=extra // 256 * 256)
+        return lower if _occupancy(lower) < now else None
+
+    def _with_processors(self, variant: BuiltInVariant, count: int) -> tuple[int, Call] | None:
+        """The call on a part of the multiprocessors, and their number."""
+        if count not in self._contexts:
+            self._contexts[count] = _green_stream(self._sizes.problem.device_id, count)
+        stream = self._contexts[count]
+        if not stream:
+            return None
+        owned = int(_core.hardware(stream)["multiprocessors"])
+        return owned, variant.prepare(self._sizes.problem, stream=stream)
+
+
+#: Shared memory that CUDA reserves per block, in bytes (CUDA C++ Programming Guide).
+_RESERVED_SHARED = 1 << 10
+
+
+def _occupancy(call: Call) -> float:
+    """The theoretical occupancy of the kernel with most warps; 0 if it is unknown."""
+    kernels = [k for k in call.kernels() if k.max_warps]
+    work = [math.prod(k.grid) * math.prod(k.block) for k in kernels]
+    largest = max(zip(work, kernels, strict=True), key=lambda pair: pair[0], default=None)
+    return largest[1].resident_warps / largest[1].max_warps if largest else 0.0
+
+
+# --- Green contexts ------------------------------------------------------------------------------
+
+_SM_RESOURCE, _DEFAULT_STREAM, _NON_BLOCKING = 1, 1, 1
+#: Bytes of a CUdevResource.
+_RESOURCE_BYTES = 144
+
+
+def _green_stream(device: str, count: int) -> int:
+    """The stream of a new green context with at least `count` multiprocessors; 0 without one.
+
+    The context lives until the process ends. It needs a driver for CUDA 12.5.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        get, split = driver.cuDeviceGetDevResource, driver.cuDevSmResourceSplitByCount
+        describe, create = driver.cuDevResourceGenerateDesc, driver.cuGreenCtxCreate
+        make_stream = driver.cuGreenCtxStreamCreate
+    except (OSError, AttributeError):
+        return 0
+    everything, part, rest = (ctypes.create_string_buffer(_RESOURCE_BYTES) for _ in range(3))
+    groups = ctypes.c_uint(1)
+    described, context, stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    number = ctypes.c_int(int(device.partition(":")[2] or 0))
+    steps = (
+        lambda: get(number, everything, ctypes.c_int(_SM_RESOURCE)),
+        lambda: split(
+            *(part, ctypes.byref(groups), everything, rest, ctypes.c_uint(0), ctypes.c_uint(count))
+        ),
+        lambda: describe(ctypes.byref(described), part, ctypes.c_uint(1)),
+        lambda: create(ctypes.byref(context), described, number, ctypes.c_uint(_DEFAULT_STREAM)),
+        lambda: make_stream(
+            ctypes.byref(stream), context, ctypes.c_uint(_NON_BLOCKING), ctypes.c_int(0)
+        ),
+    )
+    return (stream.value or 0) if all(step() == 0 for step in steps) else 0
