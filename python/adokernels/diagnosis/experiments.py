@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from adokernels.diagnosis import cpu_rules, gpu_rules
-from adokernels.diagnosis.times import Found, Proposal, Times, say
+from adokernels.diagnosis.times import Found, Proposal, Times, resampled, say
 from adokernels.records.experiments import Experiments
 from adokernels.records.limiter import Kind, Limiter
 from adokernels.records.machine import Machine
@@ -69,7 +69,7 @@ def _decided(_: Experiments, key: _Key) -> tuple[Found | None, float]:
     if found is None:
         return None, 0.0
     rng = np.random.default_rng(0)
-    others = [decide(Times(key.m, key.machine, rng)) for _ in range(_RESAMPLED)]
+    others = [decide(t) for t in resampled(key.m, key.machine, rng, _RESAMPLED)]
     return found, sum(o is not None and o.name == found.name for o in others) / _RESAMPLED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,17 +41,22 @@ class Found:
 class Times:
     """The runs of one variant with one set of times, and the shares that follow.
 
-    With a generator, the times are drawn from the samples, with random systematic errors.
+    `times` has one time per run; the default are the medians. `errors` are factors of the ceilings
+    of the experiments and of the machine.
     """
 
     def __init__(
-        self, m: Measurement, machine: Machine | None, rng: np.random.Generator | None = None
+        self,
+        m: Measurement,
+        machine: Machine | None,
+        times: Sequence[float] | None = None,
+        errors: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         assert m.experiments is not None
         self.m, self.x, self.machine = m, m.experiments, machine
-        self._times = {id(run): _resampled(run, rng) for run in self.x.runs}
-        errors = np.exp(rng.normal(0, _ERROR_OF_CEILING, 2)) if rng else (1.0, 1.0)
-        self._one, self._all = map(float, errors)
+        chosen = [run.time for run in self.x.runs] if times is None else times
+        self._times = {id(run): time for run, time in zip(self.x.runs, chosen, strict=True)}
+        self._one, self._all = errors
 
     def of(self, run: Run) -> float:
         """The time of a call."""
@@ -82,11 +88,19 @@ class Times:
         return found * self._all if found else None
 
 
-def _resampled(run: Run, rng: np.random.Generator | None) -> float:
-    if rng is None:
-        return run.time
-    drawn = np.median(rng.choice(run.seconds, len(run.seconds)))
-    return float(drawn * math.exp(rng.normal(0, _ERROR_OF_RUN)))
+def resampled(
+    m: Measurement, machine: Machine | None, rng: np.random.Generator, count: int
+) -> Iterator[Times]:
+    """Draw sets of times from the samples, with random systematic errors."""
+    assert m.experiments is not None
+    medians = [
+        np.median(rng.choice(run.seconds, (count, len(run.seconds))), axis=1)
+        for run in m.experiments.runs
+    ]
+    drawn = np.array(medians) * np.exp(rng.normal(0, _ERROR_OF_RUN, (len(medians), count)))
+    errors = np.exp(rng.normal(0, _ERROR_OF_CEILING, (count, 2)))
+    for times, (one, everything) in zip(drawn.T.tolist(), errors.tolist(), strict=True):
+        yield Times(m, machine, times, (one, everything))
 
 
 def say(text: str, value: float = 0.0, threshold: float | None = None) -> Evidence:

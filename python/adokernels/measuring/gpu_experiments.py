@@ -25,6 +25,8 @@ from adokernels.records.experiments import GIVEN, HALF, Experiments
 _OCCUPANCIES, _PROCESSORS = (0.5, 0.25), (0.5,)
 #: A problem in L2 has this part of its size: on some GPUs, each of two partitions keeps copies.
 _PART_OF_L2 = 0.25
+#: Larger operands have enough work, so no problem of half the size is tried.
+_HALVED_BYTES = 256 << 20
 #: Other block shapes that are tried.
 _MOST_BLOCKS = 3
 
@@ -39,7 +41,8 @@ class GpuExperiments:
         problem.load(problem.values)
         self._cache, self._display, self._sizes = cache, display, Sizes(ladder, problem)
         self._gpu = _core.cuda_properties(problem.device_id)
-        self._half = self._sizes.scaled(self._sizes.bytes / 2)
+        small = self._sizes.bytes <= _HALVED_BYTES
+        self._half = self._sizes.scaled(self._sizes.bytes / 2) if small else None
         in_l2 = _PART_OF_L2 * self._gpu["l2_bytes"]
         self._in_l2 = self._sizes.scaled(in_l2) if 2 * in_l2 <= self._sizes.bytes else None
         self._contexts: dict[int, int] = {}  # stream of a green context by multiprocessors
