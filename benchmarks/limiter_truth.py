@@ -14,6 +14,7 @@ import argparse
 import ctypes
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -219,13 +220,16 @@ def measure(out: Path, repeat: int, seconds: float) -> None:
                 sweep.save(out / f"{truth.name.replace(' ', '_').replace(',', '')}-{number}.json")
 
 
-def score(folder: Path) -> dict[str, Any]:
+def score(folder: Path, rules_of: str, note: str) -> dict[str, Any]:
     """Compare the limiters of the stored sweeps with the construction."""
     known = {truth.name: truth for truth in truths()}
-    rows = []
+    rows, machine = [], ""
     for path in sorted(folder.glob("*-*.json")):
         (m,) = ado.load(path).variants
         found, truth = m.limiter, known[m.variant]
+        machine = (
+            machine or f"{m.context['device_name']}, {len(os.sched_getaffinity(0))} processors"
+        )
         rows.append(
             {
                 "kernel": truth.name,
@@ -236,7 +240,7 @@ def score(folder: Path) -> dict[str, Any]:
                 "evidence": [str(e) for e in found.evidence],
             }
         )
-    return {"rows": rows, "right": sum(r["right"] for r in rows), "of": len(rows)}
+    return {"rules": rules_of, "machine": machine, "note": note, "rows": rows}
 
 
 def main() -> int:
@@ -246,20 +250,23 @@ def main() -> int:
     parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5, help="per kernel, at most")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--append", type=Path, help="append the score to this JSON file")
+    parser.add_argument("--rules", default="", help="the commit of the rules")
+    parser.add_argument("--note", default="", help="the circumstances of the measurement")
     arguments = parser.parse_args()
     if arguments.out:
         measure(arguments.out, arguments.repeat, arguments.seconds)
-    found = score(arguments.score or arguments.out)
-    if arguments.json:
-        print(json.dumps(found, indent=1))
-        return 0
+    found = score(arguments.score or arguments.out, arguments.rules, arguments.note)
     for row in found["rows"]:
         mark = "right" if row["right"] else "WRONG"
         print(f"{mark}  {row['kernel']}: known {row['known']}, found {row['found']}")
         if not row["right"]:
             print("       " + "; ".join(row["evidence"]))
-    print(f"{found['right']} of {found['of']} right")
+    print(f"{sum(row['right'] for row in found['rows'])} of {len(found['rows'])} right")
+    if arguments.append:
+        path = arguments.append
+        scores = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        path.write_text(json.dumps([*scores, found], indent=1) + "\n", encoding="utf-8")
     return 0
 
 

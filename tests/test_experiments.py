@@ -154,11 +154,17 @@ CASES = {
 ALONE = ("L1", "L2", "L3", "a call")
 
 
+def case(name):
+    """The measurement of a case; its first run has the operands of the measurement."""
+    first, *others = CASES[name][0]
+    runs = (dataclasses.replace(first, size=GIVEN), *others)
+    return measured(*runs, cores=1 if name in ALONE else 16)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_cpu_rules_name_constructed_limiters(name):
-    runs, kind, unit = CASES[name]
-    runs = (dataclasses.replace(runs[0], size=GIVEN), *runs[1:])
-    m = measured(*runs, cores=1 if name in ALONE else 16)
+    _, kind, unit = CASES[name]
+    m = case(name)
     found = by_experiment(m, SIXTEEN)
     assert (found.kind, found.unit) == (kind, unit), found
     assert found.certainty >= 0.9
@@ -169,9 +175,8 @@ def test_cpu_rules_name_constructed_limiters(name):
 
 def test_each_limiter_has_a_next_step():
     steps = {}
-    for name, (runs, *_) in CASES.items():
-        runs = (dataclasses.replace(runs[0], size=GIVEN), *runs[1:])
-        m = measured(*runs, cores=1 if name in ALONE else 16)
+    for name in CASES:
+        m = case(name)
         advices = advise(m, SIXTEEN)
         assert advices, name
         assert all(a.bound is None or a.bound >= 1 for a in advices)
@@ -340,6 +345,7 @@ def test_sweeps_store_experiments_of_cpu_variants(tmp_path):
     found.save(tmp_path / "sweep.json")
     assert ado.load(tmp_path / "sweep.json") == found
     assert ado.diagnose(found)[0].limiter == found.variants[0].limiter
+    assert "Limiters by experiment" in str(found)
 
 
 def test_experiments_can_be_skipped():
@@ -383,8 +389,9 @@ def test_scaled_problems_fit_and_can_be_solved(routine):
 
 def test_settings_are_restored_after_errors():
     before = _core.isa(), _core.max_threads()
-    with pytest.raises(ZeroDivisionError), _setting("baseline", 1):
+    with _setting("baseline", 1):
         assert (_core.isa(), _core.max_threads()) == ("baseline", 1)
+    with pytest.raises(ZeroDivisionError), _setting("baseline", 1):
         raise ZeroDivisionError
     assert (_core.isa(), _core.max_threads()) == before
 

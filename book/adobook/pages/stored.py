@@ -21,6 +21,13 @@ def sweeps() -> dict[str, ado.records.Sweep]:
     return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.records.Sweep)}
 
 
+def cpu_sweeps() -> dict[str, ado.records.Sweep]:
+    """The sweeps of notebooks/data/cpu, by routine."""
+    found = _records(DATA / "cpu")
+    sweeps = {name: s for name, s in found.items() if isinstance(s, ado.records.Sweep)}
+    return {name: sweeps[name] for name in ado.routines if name in sweeps}
+
+
 def scans() -> dict[str, ado.records.Scan]:
     """The scans with copies of notebooks/data/break_even, by routine."""
     found = _records(DATA / "break_even")

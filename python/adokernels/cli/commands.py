@@ -75,6 +75,13 @@ def add_commands(commands: Commands) -> None:
         choices=tuple(METRIC_SETS),
         help="read hardware counters after timing (CUDA)",
     )
+    bench.add_argument(
+        "--no-limiter",
+        dest="limiter",
+        action="store_const",
+        const=False,
+        help="skip the experiments that show limiters without counters",
+    )
 
     scan = commands.add(
         "scan",
@@ -205,8 +212,8 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 
 def _run_bench(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
-    counters = options.counters or False
-    sweep = ado.sweep(routine, *operands, counters=counters, **_measured(options), **settings)
+    how = {"counters": options.counters or False, "limiter": options.limiter}
+    sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
     save_and_show(sweep, options, console, lambda: show(console, sweep_tables(sweep)))
     return INTERRUPTED if sweep.interrupted else 0
 

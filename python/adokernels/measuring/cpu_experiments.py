@@ -92,7 +92,10 @@ class CpuExperiments:
             for other in lower:
                 yield partial(trial, sizes.problem, isa=other)
         for pages in _ADVICE:
-            yield lambda pages=pages: trial(sizes.paged(pages), pages=pages)
+            yield partial(self._paged, trial, pages)
+
+    def _paged(self, trial: Callable[..., Trial | None], pages: str) -> Trial | None:
+        return trial(self._sizes.paged(pages), pages=pages)
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from adokernels.measuring.machine import measured_machine
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler
 from adokernels.measuring.trials import Sizes, Trial, footprint_of, runs_of
-from adokernels.model.ladder import Ladder
-from adokernels.model.problem import Call, Problem
+from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.routine import BuiltInVariant
 from adokernels.records.experiments import GIVEN, HALF, Experiments
 
@@ -72,30 +72,33 @@ class GpuExperiments:
             prepared = made or (problem.prepare(name) if changed else call)
             return Trial({**given, **changed}, prepared, footprint_of(problem))
 
+        def lower(part: float) -> Trial | None:
+            made = self._with_occupancy(variant, occupancy, part)
+            return trial(sizes.problem, made, occupancy=_occupancy(made)) if made else None
+
+        def fewer(part: float) -> Trial | None:
+            owned, made = self._with_processors(variant, int(processors * part))
+            return trial(sizes.problem, made, multiprocessors=owned) if made else None
+
+        def other(block: Block) -> Trial | None:
+            made = sizes.problem.prepare(name, block)
+            return trial(sizes.problem, made, block=block, occupancy=_occupancy(made))
+
         yield partial(trial, sizes.problem)
-        if isinstance(variant, BuiltInVariant):
-            for part in _OCCUPANCIES:
-                if lower := self._with_occupancy(variant, occupancy, part):
-                    yield partial(trial, sizes.problem, lower, occupancy=_occupancy(lower))
-            for part in _PROCESSORS:
-                fewer = self._with_processors(variant, int(processors * part))
-                if fewer:
-                    owned, prepared = fewer
-                    changed = {"multiprocessors": owned, "occupancy": occupancy}
-                    yield partial(trial, sizes.problem, prepared, **changed)
+        yield from (partial(lower, part) for part in _OCCUPANCIES)
+        yield from (partial(fewer, part) for part in _PROCESSORS)
         yield partial(trial, self._in_l2, size="L2", cache="warm")
         yield partial(trial, self._half, size=HALF)
         if self._cache == "cold":
             yield partial(trial, sizes.problem, cache="warm")
-        for block in variant.blocks[:_MOST_BLOCKS]:
-            if block != given["block"]:
-                prepared = sizes.problem.prepare(name, block)
-                changed = {"block": block, "occupancy": _occupancy(prepared)}
-                yield partial(trial, sizes.problem, prepared, **changed)
+        others = [block for block in variant.blocks if block != given["block"]]
+        yield from (partial(other, block) for block in others[:_MOST_BLOCKS])
 
-    def _with_occupancy(self, variant: BuiltInVariant, now: float, part: float) -> Call | None:
+    def _with_occupancy(self, variant: Variant, now: float, part: float) -> Call | None:
         """The call with more shared memory per block, so that fewer blocks are resident."""
         problem = self._sizes.problem
+        if not isinstance(variant, BuiltInVariant):
+            return None
         blocks = [k for k in variant.prepare(problem).kernels() if k.resident_warps]
         if not blocks:
             return None
@@ -112,13 +115,13 @@ class GpuExperiments:
         lower = variant.prepare(problem, extra_shared_bytes=extra // 256 * 256)
         return lower if _occupancy(lower) < now else None
 
-    def _with_processors(self, variant: BuiltInVariant, count: int) -> tuple[int, Call] | None:
-        """The call on a part of the multiprocessors, and their number."""
+    def _with_processors(self, variant: Variant, count: int) -> tuple[int, Call | None]:
+        """The number of multiprocessors of a green context, and the call on them."""
         if count not in self._contexts:
             self._contexts[count] = _green_stream(self._sizes.problem.device_id, count)
         stream = self._contexts[count]
-        if not stream:
-            return None
+        if not stream or not isinstance(variant, BuiltInVariant):
+            return 0, None
         owned = int(_core.hardware(stream)["multiprocessors"])
         return owned, variant.prepare(self._sizes.problem, stream=stream)
 
@@ -137,9 +140,9 @@ def _occupancy(call: Call) -> float:
 
 # --- Green contexts ------------------------------------------------------------------------------
 
-_SM_RESOURCE, _DEFAULT_STREAM, _NON_BLOCKING = 1, 1, 1
-#: Bytes of a CUdevResource.
-_RESOURCE_BYTES = 144
+_SM_RESOURCE = 1
+#: At least the bytes of a CUdevResource, which are 144 in CUDA 12 and 13.
+_RESOURCE_BYTES = 256
 
 
 def _green_stream(device: str, count: int) -> int:
@@ -155,18 +158,16 @@ def _green_stream(device: str, count: int) -> int:
     except (OSError, AttributeError):
         return 0
     everything, part, rest = (ctypes.create_string_buffer(_RESOURCE_BYTES) for _ in range(3))
-    groups = ctypes.c_uint(1)
+    groups, gpu = ctypes.c_uint(1), ctypes.c_int(int(device.partition(":")[2] or 0))
     described, context, stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    number = ctypes.c_int(int(device.partition(":")[2] or 0))
-    steps = (
-        lambda: get(number, everything, ctypes.c_int(_SM_RESOURCE)),
-        lambda: split(
+    one = ctypes.c_uint(1)  # of resources, and the required flags of the context and the stream
+    failed = (
+        get(gpu, everything, ctypes.c_int(_SM_RESOURCE))
+        or split(
             *(part, ctypes.byref(groups), everything, rest, ctypes.c_uint(0), ctypes.c_uint(count))
-        ),
-        lambda: describe(ctypes.byref(described), part, ctypes.c_uint(1)),
-        lambda: create(ctypes.byref(context), described, number, ctypes.c_uint(_DEFAULT_STREAM)),
-        lambda: make_stream(
-            ctypes.byref(stream), context, ctypes.c_uint(_NON_BLOCKING), ctypes.c_int(0)
-        ),
+        )
+        or describe(ctypes.byref(described), part, one)
+        or create(ctypes.byref(context), described, gpu, one)
+        or make_stream(ctypes.byref(stream), context, one, ctypes.c_int(0))
     )
-    return (stream.value or 0) if all(step() == 0 for step in steps) else 0
+    return 0 if failed else stream.value or 0

@@ -27,6 +27,8 @@ _SAMPLE_SECONDS, _MAX_CALLS = {"cpu": 5e-4, "cuda": 1e-4}, {"cpu": 4096, "cuda":
 _SHORT_SECONDS, _SAMPLES_OF_SHORT = 5e-3, 3
 #: The samples of the sweep are used again if new ones would take more than this part of the time.
 _REUSED = 0.25
+#: The last round ends after the deadline, which is therefore earlier by this part of the time.
+_RESERVE = 0.15
 #: Lengths that are shorter than the longest one by more than this factor do not change with the
 #: size, and neither do lengths up to _FEW, for example a number of channels.
 _LONG, _FEW = 64, 4
@@ -71,7 +73,7 @@ class Trial:
 
     def warm_up(self) -> None:
         """Load code and data, and choose the number of calls per sample."""
-        seconds = min(self.sample() for _ in range(2))
+        seconds = min(self.sample() for _ in range(1 if self._cold else 2))
         if not self._cold:
             wanted = math.ceil(_SAMPLE_SECONDS[self.call.device] / max(seconds, 1e-9))
             self.repeats = min(max(wanted, 1), _MAX_CALLS[self.call.device])
@@ -101,6 +103,7 @@ def runs_of(
     trial has the conditions of the sweep. It uses the samples of the sweep again if new
     ones would take too long.
     """
+    budget *= 1 - _RESERVE
     deadline, planned = time.perf_counter() + budget, 0.0
     trials: list[Trial] = []
     for make in plan:
