@@ -18,10 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import adokernels as ado
 from adokernels.cli.arguments import problem_of
+from adokernels.cli.everything import problems
 from adokernels.cli.program import parse
 from adokernels.diagnosis.experiments import by_experiment
 from adokernels.measuring.context import context
@@ -32,24 +31,11 @@ from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import displayed
 from adokernels.measuring.sampling import Sampler
 from adokernels.model.problem import kernels_on
-from adokernels.model.tasks import TASKS
 from adokernels.records.limiter import Kind
 
 #: Samples of a variant, seconds of its experiments, and the longest call that is measured.
 _SAMPLES, _SECONDS, _LONGEST = 11, 0.4, 0.1
 _COSTS = ("flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions")
-
-
-def problems() -> list[tuple[str, argparse.Namespace]]:
-    """The name of each stored ladder and the arguments of its measurement, the smallest first."""
-    found = []
-    for routine, task in TASKS.items():
-        for name, arguments in task.benchmark_problems.items():
-            options = parse(["bench", routine, *arguments.split()])
-            types = ado.routines[routine].task.operand_types(options.shape, options.dtype)
-            size = sum(np.prod(shape, dtype=float) * dtype.itemsize for shape, dtype in types)
-            found.append((size, f"{routine}-{name}", options))
-    return [entry[1:] for entry in sorted(found, key=lambda entry: entry[:2])]
 
 
 def measure(out: Path, limit: float) -> None:
@@ -58,7 +44,7 @@ def measure(out: Path, limit: float) -> None:
     start = time.perf_counter()
     with displayed(False) as display:
         machine = measured_machine("cuda:0", display)
-        for name, arguments in problems():
+        for name, arguments in problems("cuda", parse):
             ladder, operands, options = problem_of(arguments)
             problem = ladder.problem(*operands, device="cuda:0", **options)
             trials = GpuExperiments(ladder, problem, "cold", display)
