@@ -256,7 +256,7 @@ GPU_CASES = {
         (
             gpu_run(1e-3),
             gpu_run(1.05e-3, multiprocessors=66),
-            gpu_run(1.1e-3, occupancy=0.5),
+            gpu_run(1.1e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
             gpu_run(1e-5, size="L2", cache="warm", flops=2e7, bytes=2e7, footprint=2e7),
         ),
         1e9,
@@ -277,7 +277,7 @@ GPU_CASES = {
         (
             gpu_run(1e-3),
             gpu_run(2e-3, multiprocessors=66),
-            gpu_run(1.9e-3, occupancy=0.5),
+            gpu_run(1.9e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
         ),
         1e8,
         100_000,
@@ -287,7 +287,18 @@ GPU_CASES = {
         (
             gpu_run(1e-3),
             gpu_run(2e-3, multiprocessors=66),
-            gpu_run(1.05e-3, occupancy=0.5),
+            gpu_run(1.05e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
+        ),
+        1e8,
+        100_000,
+        Kind.COMPUTE,
+    ),
+    "instructions, with less L1 in both runs": (
+        (
+            gpu_run(1e-3),
+            gpu_run(2e-3, multiprocessors=66),
+            gpu_run(1.9e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
+            gpu_run(1.8e-3, extra_shared_bytes=1 << 15),
         ),
         1e8,
         100_000,
@@ -316,7 +327,7 @@ def test_gpu_rules_name_constructed_limiters(name):
 @given(st.lists(st.floats(1e-7, 1), min_size=4, max_size=4), st.integers(1, 1 << 20))
 def test_gpu_rules_accept_any_times(times, blocks):
     half = {"size": HALF, "flops": 5e8, "bytes": 5e8}
-    changes = ({}, {"multiprocessors": 66}, {"occupancy": 0.5}, half)
+    changes = ({}, {"multiprocessors": 66}, {"occupancy": 0.5, "extra_shared_bytes": 1 << 16}, half)
     m = on_gpu(*(gpu_run(t, **c) for t, c in zip(times, changes, strict=True)), blocks=blocks)
     found = by_experiment(m, H200)
     assert found is None or isinstance(found.kind, Kind)

@@ -61,6 +61,7 @@ _RETURNED = {
     "adokernels.patterns.sectors": "Sectors",
     "adokernels.records.changes": "ComparedVariant SweepComparison",
     "adokernels.records.checked": "CheckResult",
+    "adokernels.records.experiments": "Experiments",
     "adokernels.records.hotspots": "Hotspots",
     "adokernels.records.inputs": "Inputs",
     "adokernels.records.kernels": "Kernel Resources",

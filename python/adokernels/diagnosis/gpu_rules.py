@@ -34,8 +34,9 @@ _LIMITING = 0.65
 _WITHIN, _SHARED = 1.6, 1.35
 #: Factor of the time with half of the occupancy from which the latency is the limiter.
 _LATENCY = 1.3
-#: Factor of the time per unit of work from L2 to the given operands from which DRAM matters.
-_BEYOND_L2 = 1.3
+#: Factor of the time per unit of work from L2 to the given operands from which DRAM matters. Cold
+#: operands take somewhat longer even if L2 is the limiter.
+_BEYOND_L2 = 1.5
 #: A problem of half the size takes at least this fraction of the time if there is too little work.
 _CONSTANT = 0.85
 #: A rate counts as the busiest of the multiprocessors' units from this share.
@@ -68,7 +69,9 @@ def decide(t: Times) -> Found | None:
     if occupancy is None and t.x.given.occupancy <= _LOW_OCCUPANCY:
         waiting = True
     if processors is not None and processors < _SHARED:
-        in_dram = beyond is None or beyond >= _BEYOND_L2
+        in_dram = (
+            best[0] is Kind.DRAM and best[1] >= _NOTABLE if beyond is None else beyond >= _BEYOND_L2
+        )
         return Found(Kind.DRAM if in_dram else Kind.L2, "", None, tuple(said))
     if waiting:
         return Found(Kind.LATENCY, "", None, tuple(said))
@@ -123,11 +126,21 @@ def _processors(t: Times) -> float | None:
 
 
 def _occupancy(t: Times) -> float | None:
-    """The factor of the time with half of the occupancy, interpolated."""
+    """The factor of the time with half of the occupancy, interpolated.
+
+    It is relative to the full occupancy with as little L1, if this was tried.
+    """
     given = t.x.given
-    runs = [r for r in t.x.others(given, "occupancy") if 0 < r.occupancy < given.occupancy]
-    nearest = min(runs, key=lambda r: abs(r.occupancy - given.occupancy / 2), default=None)
-    ratio = t.ratio(nearest, given)
+    like = ("size", "cache", "multiprocessors", "block")
+    crowded = [
+        run
+        for run in t.x.runs
+        if run.extra_shared_bytes and all(getattr(run, n) == getattr(given, n) for n in like)
+    ]
+    lower = [r for r in crowded if 0 < r.occupancy < given.occupancy]
+    nearest = min(lower, key=lambda r: abs(r.occupancy - given.occupancy / 2), default=None)
+    full = next((r for r in crowded if r.occupancy == given.occupancy), given)
+    ratio = t.ratio(nearest, full)
     if nearest is None or ratio is None:
         return None
     less = given.occupancy / nearest.occupancy

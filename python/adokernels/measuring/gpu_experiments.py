@@ -21,8 +21,9 @@ from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.routine import BuiltInVariant
 from adokernels.records.experiments import GIVEN, HALF, Experiments
 
-#: Parts of the occupancy, and of the multiprocessors.
-_OCCUPANCIES, _PROCESSORS = (0.5, 0.25), (0.5,)
+#: Parts of the resident blocks, and of the multiprocessors. With all blocks and as much shared
+#: memory, L1 is as small as with fewer blocks.
+_OCCUPANCIES, _PROCESSORS = (0.5, 1.0, 0.25), (0.5,)
 #: A problem in L2 has this part of its size: on some GPUs, each of two partitions keeps copies.
 _PART_OF_L2 = 0.25
 #: Larger operands have enough work, so no problem of half the size is tried.
@@ -60,8 +61,8 @@ class GpuExperiments:
         """Yield functions that make the trials, the most important first."""
         sizes, processors = self._sizes, int(self._gpu["multiprocessors"])
         variant = sizes.ladder[name]
-        occupancy = _occupancy(call)
-        given: dict[str, Any] = {"size": GIVEN, "cache": self._cache, "occupancy": occupancy}
+        given: dict[str, Any] = {"size": GIVEN, "cache": self._cache}
+        given["occupancy"] = _occupancy(call)
         given |= {"multiprocessors": processors, "block": tuple(call.block or ())}
 
         def trial(
@@ -72,9 +73,13 @@ class GpuExperiments:
             prepared = made or (problem.prepare(name) if changed else call)
             return Trial({**given, **changed}, prepared, footprint_of(problem))
 
-        def lower(part: float) -> Trial | None:
-            made = self._with_occupancy(variant, occupancy, part)
-            return trial(sizes.problem, made, occupancy=_occupancy(made)) if made else None
+        def crowded(part: float) -> Trial | None:
+            extra = self._extra_shared(variant, part)
+            if not extra or not isinstance(variant, BuiltInVariant):
+                return None
+            made = variant.prepare(sizes.problem, extra_shared_bytes=extra)
+            changed = {"occupancy": _occupancy(made), "extra_shared_bytes": extra}
+            return trial(sizes.problem, made, **changed)
 
         def fewer(part: float) -> Trial | None:
             owned, made = self._with_processors(variant, int(processors * part))
@@ -85,7 +90,7 @@ class GpuExperiments:
             return trial(sizes.problem, made, block=block, occupancy=_occupancy(made))
 
         yield partial(trial, sizes.problem)
-        yield from (partial(lower, part) for part in _OCCUPANCIES)
+        yield from (partial(crowded, part) for part in _OCCUPANCIES)
         yield from (partial(fewer, part) for part in _PROCESSORS)
         yield partial(trial, self._in_l2, size="L2", cache="warm")
         yield partial(trial, self._half, size=HALF)
@@ -94,26 +99,20 @@ class GpuExperiments:
         others = [block for block in variant.blocks if block != given["block"]]
         yield from (partial(other, block) for block in others[:_MOST_BLOCKS])
 
-    def _with_occupancy(self, variant: Variant, now: float, part: float) -> Call | None:
-        """The call with more shared memory per block, so that fewer blocks are resident."""
-        problem = self._sizes.problem
-        if not isinstance(variant, BuiltInVariant):
-            return None
-        blocks = [k for k in variant.prepare(problem).kernels() if k.resident_warps]
-        if not blocks:
-            return None
-        warps = [math.ceil(math.prod(k.block) / 32) for k in blocks]
-        resident = max(k.resident_warps // w for k, w in zip(blocks, warps, strict=True))
+    def _extra_shared(self, variant: Variant, part: float) -> int:
+        """Shared memory per block with which a part of the blocks is resident; 0 without any."""
+        kernels = [k for k in variant.prepare(self._sizes.problem).kernels() if k.resident_warps]
+        if not kernels:
+            return 0
+        warps = [math.ceil(math.prod(k.block) / 32) for k in kernels]
+        resident = max(k.resident_warps // w for k, w in zip(kernels, warps, strict=True))
         wanted = math.ceil(resident * part)
-        if wanted >= resident:
-            return None
-        reserved = max(k.static_shared_bytes + k.dynamic_shared_bytes for k in blocks)
+        if wanted == resident and part < 1:
+            return 0
+        used = max(k.static_shared_bytes + k.dynamic_shared_bytes for k in kernels)
         each = int(self._gpu["shared_bytes_per_multiprocessor"]) // wanted
-        extra = min(each, int(self._gpu["shared_bytes"])) - reserved - _RESERVED_SHARED
-        if extra <= 0:
-            return None
-        lower = variant.prepare(problem, extra_shared_bytes=extra // 256 * 256)
-        return lower if _occupancy(lower) < now else None
+        extra = min(each - _RESERVED_SHARED, int(self._gpu["shared_bytes"])) - used
+        return max(extra, 0) // 256 * 256
 
     def _with_processors(self, variant: Variant, count: int) -> tuple[int, Call | None]:
         """The number of multiprocessors of a green context, and the call on them."""

@@ -24,7 +24,7 @@ SMALLEST = "smallest"
 
 _CONDITIONS = (
     *("size", "cache", "isa", "threads", "pages"),
-    *("occupancy", "multiprocessors", "block"),
+    *("occupancy", "extra_shared_bytes", "multiprocessors", "block"),
 )
 
 
@@ -49,6 +49,9 @@ class Run(Fields):
         for the default of the system.
     occupancy
         The theoretical occupancy of a GPU's multiprocessors; 0 for a CPU.
+    extra_shared_bytes
+        Dynamic shared memory per block that the kernels do not need. It lowers the occupancy, and
+        leaves less memory to L1.
     multiprocessors
         The number of multiprocessors that the kernels may use; 0 for a CPU.
     block
@@ -69,6 +72,7 @@ class Run(Fields):
     threads: Count = 0
     pages: str = ""
     occupancy: Amount = 0.0
+    extra_shared_bytes: Count = 0
     multiprocessors: Count = 0
     block: tuple[Count, ...] = ()
     seconds: Seconds
