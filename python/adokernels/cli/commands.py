@@ -236,7 +236,8 @@ def _bench_all(options: argparse.Namespace, console: Console) -> int:
 
     if options.out is None or options.routine is not None:
         raise ValueError("--all needs --out FOLDER and no routine")
-    how = {"seconds": min(options.seconds, _SECONDS_OF_ALL), "limiter": options.limiter}
+    how = {"cache": options.cache, "limiter": options.limiter}
+    how["seconds"] = min(options.seconds, _SECONDS_OF_ALL)
     return INTERRUPTED if measure_all(options.out, options.device, parse, console, **how) else 0
 
 

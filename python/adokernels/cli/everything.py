@@ -16,6 +16,7 @@ from adokernels import _core
 from adokernels.measuring.context import device_name
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.tasks import TASKS
+from adokernels.records.measurement import Cache
 
 #: Seconds after which no further ladder is started.
 _LIMIT = 540
@@ -53,6 +54,7 @@ def measure_all(
     console: Console,
     *,
     seconds: float,
+    cache: Cache = "cold",
     limiter: bool | None = None,
 ) -> bool:
     """Measure the ladders whose records do not exist yet; return whether Ctrl-C was pressed."""
@@ -76,6 +78,7 @@ def measure_all(
                 *operands,
                 device=where,
                 seconds=seconds,
+                cache=cache,
                 counters="light" if counted else False,
                 limiter=limiter,
                 progress=display,
