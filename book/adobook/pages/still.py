@@ -77,8 +77,10 @@ def _pairs(
     routine: str, documents: Sequence[Times], sweeps: Sequence[ado.records.Sweep]
 ) -> Iterator[tuple[str, str]]:
     """The steps that a sweep or a document has, in ladder order."""
-    order = [variant.name for variant in ado.routines[routine]]
     named = [[m.variant for m in sweep.variants] for sweep in sweeps]
+    # Stored ladders can have variants that the package no longer has.
+    known = [variant.name for variant in ado.routines[routine]]
+    order = list(dict.fromkeys([*known, *itertools.chain(*named)]))
     named += [sorted(times, key=order.index) for times in documents]
     found = {pair for names in named for pair in itertools.pairwise(names)}
     yield from sorted(found, key=lambda pair: (order.index(pair[1]), order.index(pair[0])))
