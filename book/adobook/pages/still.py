@@ -6,9 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import adokernels as ado
-from adobook import published
 from adobook.pages.stored import fill_template
-from adobook.published import Published
+from adobook.published import Published, average_matvec, gpp, image_filters, max_plus
 from adobook.text import write_table
 from adokernels.model.tasks import TASKS
 from adokernels.records.statistics import Verdict
@@ -18,9 +17,13 @@ from adokernels.text import ratio
 _SECONDS, _SPEEDUP = "seconds", "speedup"
 #: A published step helps if its gain is above this value.
 _HELPS = 1.01
-_NAMES = ("average_matvec", "image_filters", "max_plus", "transpose")
-#: The routine of the figures of a file with several routines.
-_ROUTINE = {"image_filters": "gaussian_blur"}
+#: The published figures of each routine.
+_FIGURES: Mapping[str, Sequence[Published]] = {
+    "gaussian_blur": image_filters.FIGURES,
+    "average_matvec": average_matvec.FIGURES,
+    "max_plus": max_plus.FIGURES,
+    "gpp": gpp.FIGURES,
+}
 
 #: The time of each variant, relative to any one of them.
 Times = dict[str, float]
@@ -97,9 +100,7 @@ def _published_times(routine: str) -> dict[str, Times]:
     """The published times by document and device."""
     figures = [
         figure
-        for name in _NAMES
-        if _ROUTINE.get(name, name) == routine
-        for figure in getattr(published, name).FIGURES
+        for figure in _FIGURES.get(routine, ())
         if figure.quantity in (_SECONDS, _SPEEDUP) and figure.variant
     ]
     found: dict[str, Times] = {}
