@@ -195,18 +195,18 @@ def operands_of(truth: Truth) -> tuple[Any, ...]:
     return *(rng.random(truth.length) / 2 for _ in range(truth.operands)), truth.passes
 
 
-def measure(out: Path, repeat: int, seconds: float) -> None:
+def measure(out: Path, repeat: int, seconds: float, library: Path | None) -> None:
     """Measure every kernel and store one sweep each."""
     out.mkdir(parents=True, exist_ok=True)
     everything = ado.settings.threads
     with tempfile.TemporaryDirectory() as folder:
-        library = compiled(folder)
+        kernels = ctypes.CDLL(str(library)) if library else compiled(folder)
         for number in range(repeat):
             for truth in truths():
                 ado.settings.threads = everything if truth.all_processors else 1
                 try:
                     sweep = ado.sweep(
-                        ladder_of(truth, library),
+                        ladder_of(truth, kernels),
                         *operands_of(truth),
                         device="cpu",
                         cache=truth.cache,
@@ -250,12 +250,13 @@ def main() -> int:
     parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5, help="per kernel, at most")
+    parser.add_argument("--library", type=Path, help="compiled kernels, if there is no g++ here")
     parser.add_argument("--append", type=Path, help="append the score to this JSON file")
     parser.add_argument("--rules", default="", help="the commit of the rules")
     parser.add_argument("--note", default="", help="the circumstances of the measurement")
     arguments = parser.parse_args()
     if arguments.out:
-        measure(arguments.out, arguments.repeat, arguments.seconds)
+        measure(arguments.out, arguments.repeat, arguments.seconds, arguments.library)
     found = score(arguments.score or arguments.out, arguments.rules, arguments.note)
     for row in found["rows"]:
         mark = "right" if row["right"] else "WRONG"
