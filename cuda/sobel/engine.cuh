@@ -72,7 +72,9 @@ const char* why_window_is_slower(const Sobel& p, const Hardware& gpu) {
 }
 
 const char* why_lanes_are_slower(const Sobel& p, const Hardware& gpu) {
-  const char* const reason = why_window_is_slower(p, gpu);
+  // A tile of a block is wider than the image, so most of its threads are idle.
+  const bool narrow = p.cols() <= kMaxRowCols;
+  const char* const reason = narrow ? why_naive_is_faster(p, gpu) : why_window_is_slower(p, gpu);
   return reason != nullptr ? reason : why_lanes_slower(p, gpu, row_start_of(p));
 }
 
