@@ -24,9 +24,10 @@ from adokernels.records.experiments import GIVEN, SMALLEST, Experiments
 _PART = 0.5
 #: Operands in L3 have at most this multiple of the size of L2.
 _BEYOND_L2 = 4
-#: Page sizes are compared from this number of bytes of operands; smaller arrays can be in memory
-#: that the process already uses. MADV_HUGEPAGE and MADV_NOHUGEPAGE of Linux.
-_PAGED_BYTES = 64 << 20
+#: Page sizes are compared for operands and results of this many bytes: smaller arrays can be in
+#: memory that the process already uses, and larger ones would need too much memory.
+_LEAST_PAGED, _MOST_PAGED = 64 << 20, 1 << 30
+#: MADV_HUGEPAGE and MADV_NOHUGEPAGE of Linux.
 _ADVICE = {"huge": 14, "small": 15}
 _ISA_LEVELS = ("baseline", "avx2", "avx512")
 #: A function uses several threads from this mean number of processors.
@@ -153,8 +154,8 @@ class _CacheSizes(Sizes):
         return self.scaled(target)
 
     def paged(self, pages: str) -> Problem | None:
-        """The same problem in memory with small or huge pages; None if it is too small."""
-        if self.bytes < _PAGED_BYTES:
+        """The same problem in memory with small or huge pages; None for other sizes."""
+        if not _LEAST_PAGED <= self.bytes <= _MOST_PAGED:
             return None
 
         def make() -> Problem:

@@ -192,7 +192,8 @@ def sweep(
         instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
         GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. They take
         at most as long as the timing, plus the measurement of one thread's ceilings, which are
-        stored. Default: on a CPU, and on a GPU whose counters cannot be read.
+        stored. Meanwhile, ``ado.settings.isa`` and ``ado.settings.threads`` change. Default: on a
+        CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
