@@ -73,6 +73,10 @@ const std::map<std::string_view, ThreadValue> kThreadNames = {
     {"%lanemask_gt", ThreadValue::kMaskGreater},
     {"%lanemask_ge", ThreadValue::kMaskGreaterEqual}};
 constexpr int kThreadValues = 10;
+const Variable kReserved{.name = "%reserved_smem_offset_1",
+                         .space = Space::kShared,
+                         .align = 16,
+                         .bytes = Program::kReservedBytes};
 
 class Decoder {
  public:
@@ -251,6 +255,7 @@ class Decoder {
       case Kind::kVariable:
         return address_of(o, bytes);
       case Kind::kName: {
+        if (o.name == "WARP_SZ") return immediate(kLanes, bytes);
         const auto at = addresses_.address.find(o.name);
         if (at == addresses_.address.end() || bytes != 8)
           fail("the function is not in this module");
@@ -289,8 +294,8 @@ class Decoder {
       r = immediate(132, 4);
     else if (name == "%gridid")
       r = immediate(0, 4);
-    else if (name == "WARP_SZ")
-      r = immediate(32, 4);
+    else if (name == kReserved.name)
+      r = immediate(p_.reserved_shared = static_cast<std::uint32_t>(shared_offset(kReserved)), 4);
     else
       fail("the emulator does not support the register " + std::string(name));
     if (bytes == 4) return r;
@@ -1073,7 +1078,7 @@ class Decoder {
     const Statement& s = *s_;
     const auto& o = s.operands;
     if (op == "ld" || op == "ldu") return load_or_store(w, false);
-    if (op == "st") return load_or_store(w, true);
+    if (op == "st" && !contains(w, "async") && !contains(w, "bulk")) return load_or_store(w, true);
     if (op == "atom") return atomic(w, false);
     if (op == "red" && !contains(w, "async")) return atomic(w, true);
     if (op == "cp") return copy_async(w);
