@@ -171,6 +171,11 @@ def variants_of(routine: ado.Routine, *, ceilings: bool = False):
     ]
 
 
+def on_gpus(parameters):
+    """Parameters of a test that needs a GPU. Without a GPU, it is reported as skipped once."""
+    return parameters[:1] if NO_CUDA else parameters
+
+
 def isa_levels():
     """The instruction sets that this processor can run, lowest first."""
     levels = ["baseline", "avx2", "avx512"]
