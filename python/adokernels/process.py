@@ -12,9 +12,9 @@ from typing import Any, SupportsIndex
 from adokernels import _core
 from adokernels.text import require
 
-_CHECKS = ("racecheck", "initcheck", "synccheck")
-#: All checks of the emulator.
-ALL_CHECKS = ("memcheck", *_CHECKS)
+#: All checks of the emulator that correct kernels pass.
+ALL_CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
+_CHECKS = (*ALL_CHECKS[1:], "shared_initcheck")
 
 
 class Settings:
@@ -81,8 +81,10 @@ class Settings:
         """The checks of kernels on the emulator, with the names of compute-sanitizer's tools.
 
         ``"memcheck"`` (accesses out of bounds or misaligned) is always on. ``"racecheck"`` finds
-        races in shared memory, ``"initcheck"`` reads of memory that has not been written, and
-        ``"synccheck"`` barriers and warp functions that not all threads reach.
+        races in shared memory, ``"initcheck"`` reads of global memory that has not been written,
+        and ``"synccheck"`` barriers and warp functions that not all threads reach.
+        ``"shared_initcheck"`` finds reads of shared memory that has not been written, also in
+        kernels that ignore the value.
 
         Raises
         ------
@@ -95,11 +97,16 @@ class Settings:
     def emulator_checks(self, names: Iterable[str]) -> None:
         require(Iterable, "names of checks", emulator_checks=names)
         chosen = set(names)
-        for name in chosen - {*ALL_CHECKS}:
-            hint = _core.suggest(name, [*ALL_CHECKS])
+        for name in chosen - {*ALL_CHECKS, *_CHECKS}:
+            hint = _core.suggest(name, ["memcheck", *_CHECKS])
             raise ValueError(f"emulator_checks must be names of checks, got {name!r}{hint}")
-        race, initialised, synchronised = (check in chosen for check in _CHECKS)
-        _core.set_emulator_checks(race=race, initialised=initialised, synchronised=synchronised)
+        race, initialised, synchronised, shared = (check in chosen for check in _CHECKS)
+        _core.set_emulator_checks(
+            race=race,
+            initialised=initialised,
+            synchronised=synchronised,
+            shared_initialised=shared,
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         if not hasattr(type(self), name):

@@ -23,7 +23,8 @@ using Operands = std::vector<std::tuple<std::string, py::array, bool>>;
 py::dict dict_of(const AccessCounts& c) {
   using namespace py::literals;
   return py::dict("requests"_a = c.requests, "lanes"_a = c.lanes, "bytes"_a = c.bytes,
-                  "sectors"_a = c.sectors, "wavefronts"_a = c.wavefronts, "ideal"_a = c.ideal);
+                  "unique"_a = c.unique, "sectors"_a = c.sectors, "wavefronts"_a = c.wavefronts,
+                  "ideal"_a = c.ideal);
 }
 
 py::dict dict_of(const Operations& o) {
@@ -185,18 +186,19 @@ void bind_emulator(py::module_& m) {
         "Empty if kernels can run on the emulator.");
   m.def(
       "set_emulator_checks",
-      [](bool race, bool initialised, bool synchronised) {
-        cuda::emulated::set_checks({race, initialised, synchronised});
+      [](bool race, bool initialised, bool synchronised, bool shared_initialised) {
+        cuda::emulated::set_checks({race, initialised, synchronised, shared_initialised});
       },
       py::kw_only(), py::arg("race"), py::arg("initialised"), py::arg("synchronised"),
-      "Set the checks of later launches on the emulated GPU.");
+      py::arg("shared_initialised"), "Set the checks of later launches on the emulated GPU.");
   m.def(
       "emulator_checks",
       [] {
         const auto checks = cuda::emulated::checks();
-        return std::tuple(checks.race, checks.initialised, checks.synchronised);
+        return std::tuple(checks.race, checks.initialised, checks.synchronised,
+                          checks.shared_initialised);
       },
-      "(race, initialised, synchronised) of set_emulator_checks.");
+      "(race, initialised, synchronised, shared_initialised) of set_emulator_checks.");
 }
 
 }  // namespace ado::bindings

@@ -268,7 +268,7 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
     result = emulator::launch(module, code.name, shape,
                               packed(module.parameters(code.name), arguments), gpu().memory,
                               {.initcheck = checks.initialised,
-                               .shared_initcheck = checks.initialised,
+                               .shared_initcheck = checks.shared_initialised,
                                .racecheck = checks.race,
                                .synccheck = checks.synchronised,
                                .isa = {}});
@@ -300,6 +300,7 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
 }
 
 Recording::Recording() : outer_(std::exchange(recording, this)) {}
+Recording* Recording::of_thread() { return recording; }
 Recording::~Recording() { recording = outer_; }
 
 }  // namespace ado::cuda::emulated

@@ -28,6 +28,7 @@ bool exchange_current(bool emulated);  // returns the previous value
 // The checks of later launches. Bounds and alignment are always checked.
 struct Checks {
   bool race = false, initialised = false, synchronised = false;
+  bool shared_initialised = false;  // also reports kernels that ignore a part of what they read
 };
 void set_checks(const Checks& checks);
 Checks checks();
@@ -85,6 +86,9 @@ class Recording {
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
+
+  // The recording of the calling thread, or nullptr.
+  static Recording* of_thread();
 
   std::vector<Launched> launches;
 

@@ -95,14 +95,23 @@ int resident_blocks(const void* kernel, int threads, std::size_t shared_bytes) {
   return k.resident_warps / ((threads + 31) / 32);
 }
 
-void launch(const void* kernel, const cudaLaunchConfig_t& config, void** arguments) {
+// Executes a kernel. A recording also contains its occupancy.
+void execute(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
+  emulated::launch(kernel, shape, arguments);
+  if (emulated::Recording* const recording = emulated::Recording::of_thread()) {
+    Kernel& launched = recording->launches.back().kernel;
+    launched = resources_from(launched);
+  }
+}
+
+emulator::LaunchShape shape_of(const cudaLaunchConfig_t& config) {
   emulator::LaunchShape shape{.grid = extent(config.gridDim),
                               .block = extent(config.blockDim),
                               .dynamic_shared_bytes = config.dynamicSmemBytes};
   for (unsigned i = 0; i < config.numAttrs; ++i)
     if (const cudaLaunchAttribute& a = config.attrs[i]; a.id == cudaLaunchAttributeClusterDimension)
       shape.cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
-  emulated::launch(kernel, shape, arguments);
+  return shape;
 }
 
 void copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
@@ -148,8 +157,7 @@ ADO_CALL(cudaMemset, (void* to, int value, std::size_t bytes), (to, value, bytes
 ADO_CALL(cudaMemsetAsync, (void* to, int value, std::size_t bytes, cudaStream_t stream),
          (to, value, bytes, stream), emulated::fill(to, static_cast<unsigned char>(value), bytes))
 
-// --- Streams and events: each call ends before it returns
-// ------------------------------------------
+// --- Streams and events: each call ends before it returns ----------------------------------------
 
 ADO_CALL(cudaStreamSynchronize, (cudaStream_t stream), (stream))
 ADO_CALL(cudaStreamIsCapturing, (cudaStream_t stream, cudaStreamCaptureStatus* status),
@@ -174,18 +182,19 @@ ADO_CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
          (int* blocks, const void* kernel, int threads, std::size_t shared_bytes),
          (blocks, kernel, threads, shared_bytes),
          *blocks = resident_blocks(kernel, threads, shared_bytes))
-ADO_CALL(cudaLaunchKernel,
-         (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-          cudaStream_t stream),
-         (kernel, grid, block, arguments, shared_bytes, stream),
-         launch(kernel, {.gridDim = grid, .blockDim = block, .dynamicSmemBytes = shared_bytes},
-                arguments))
+ADO_CALL(
+    cudaLaunchKernel,
+    (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
+     cudaStream_t stream),
+    (kernel, grid, block, arguments, shared_bytes, stream),
+    execute(kernel,
+            {.grid = extent(grid), .block = extent(block), .dynamic_shared_bytes = shared_bytes},
+            arguments))
 ADO_CALL(cudaLaunchKernelExC,
          (const cudaLaunchConfig_t* config, const void* kernel, void** arguments),
-         (config, kernel, arguments), launch(kernel, *config, arguments))
+         (config, kernel, arguments), execute(kernel, shape_of(*config), arguments))
 
-// --- Registration, before main
-// --------------------------------------------------------------------
+// --- Registration, before main -------------------------------------------------------------------
 
 ADO_WRAP(void**, __cudaRegisterFatBinary, (void* wrapper)) {
   struct Wrapper {  // __fatBinC_Wrapper_t

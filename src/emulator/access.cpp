@@ -31,6 +31,19 @@ int count_sectors(const std::int64_t* offsets, std::uint64_t base, std::uint32_t
   return static_cast<int>(std::unique(sectors, sectors + count) - sectors);
 }
 
+// The number of different bytes that the lanes access.
+int count_unique(const std::int64_t* offsets, std::uint32_t mask, int bytes) {
+  std::int64_t sorted[kLanes];
+  int count = 0;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1)
+    sorted[count++] = offsets[leader_of(left)];
+  std::sort(sorted, sorted + count);
+  int unique = bytes;
+  for (int i = 1; i < count; ++i)
+    unique += static_cast<int>(std::min<std::int64_t>(bytes, sorted[i] - sorted[i - 1]));
+  return unique;
+}
+
 // The number of passes over the 32 banks. A pass serves 32 lanes of up to 4 bytes, 16 of 8 bytes or
 // 8 of 16 bytes; it takes as many wavefronts as the bank with the most different words.
 int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask,
@@ -229,12 +242,15 @@ std::uint64_t classify_global(Worker& worker, SiteCache& site, AccessCounts& cou
   if (site.phase != phase) {
     site.phase = phase;
     site.cost = count_sectors(site.offsets, base, mask, bytes);
-    site.ideal = site.pattern == Pattern::kUniform ? (bytes + 31) / 32
-                                                   : (std::popcount(mask) * bytes + 31) / 32;
+    site.unique = site.pattern == Pattern::kUniform      ? bytes
+                  : site.pattern == Pattern::kContiguous ? kLanes * bytes
+                                                         : count_unique(site.offsets, mask, bytes);
+    site.ideal = (site.unique + 31) / 32;
   }
   ++counts.requests;
   counts.sectors += site.cost;
   counts.ideal += site.ideal;
+  counts.unique += site.unique;
   counts.lanes += std::popcount(mask);
   counts.bytes += std::int64_t{std::popcount(mask)} * bytes;
   return base;

@@ -113,6 +113,7 @@ struct AccessCounts {
   std::int64_t requests = 0;    // per warp
   std::int64_t lanes = 0;       // active lanes of all requests
   std::int64_t bytes = 0;       // of all lanes
+  std::int64_t unique = 0;      // global memory: different bytes of each request
   std::int64_t sectors = 0;     // global memory: 32 bytes each
   std::int64_t wavefronts = 0;  // shared memory
   std::int64_t ideal = 0;       // sectors or wavefronts that the same bytes need at least

@@ -169,7 +169,7 @@ std::size_t Module::shared_bytes(std::string_view entry) {
 
 AccessCounts& AccessCounts::operator+=(const AccessCounts& o) {
   requests += o.requests, lanes += o.lanes, bytes += o.bytes;
-  sectors += o.sectors, wavefronts += o.wavefronts, ideal += o.ideal;
+  unique += o.unique, sectors += o.sectors, wavefronts += o.wavefronts, ideal += o.ideal;
   return *this;
 }
 

@@ -262,7 +262,9 @@ void merge(Worker& worker) {
     LineCounts& line = at(a.line);
     line.global_loads += worker.copy_sources[i];
     total.global_loads += worker.copy_sources[i];
-    if (counts.requests == 0) continue;
+    // The hardware does not count the writes of cp.async among the stores.
+    const bool copy = !a.atomic && a.operand != kNone;
+    if (counts.requests == 0 || copy) continue;
     const bool generic_shared = a.space == Space::kGeneric && counts.sectors == 0;
     if (a.atomic) {
       if (a.space != Space::kShared && !generic_shared) total.global_atomics += counts;

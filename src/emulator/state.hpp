@@ -38,6 +38,7 @@ struct SiteCache {
   std::int64_t low = 0, high = 0;  // relative to the first active lane
   std::int32_t cost = 0;           // sectors or wavefronts
   std::int32_t ideal = 0;
+  std::int32_t unique = 0;  // different bytes
   Pattern pattern = Pattern::kScattered;
   Allocation* allocation = nullptr;
   alignas(64) std::int64_t offsets[kLanes];

@@ -215,7 +215,7 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
   const Routine& routine = problem.routine();
   const bool on_gpu = device.kind == Device::kCuda;
   const bool emulated = on_gpu && is_emulated(device);
-  if (stream && (!on_gpu || emulated))
+  if (stream && !on_gpu)
     throw ValueError(routine.name + ": stream must be None for a call on the CPU");
   const FixedThreads threads;
   std::optional<cuda::DeviceScope> scope;

@@ -22,7 +22,6 @@ from adokernels.records.metrics import (
     EMULATED_BARRIERS,
     EMULATED_INSTRUCTIONS,
     GLOBAL,
-    SECTOR,
     THREADS,
     WAVEFRONTS,
 )
@@ -74,7 +73,7 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
         accesses, shared = counts[f"global_{name}s"], counts[f"shared_{name}s"]
         values[GLOBAL.format("requests", op)] = accesses["requests"]
         values[GLOBAL.format("sectors", op)] = accesses["sectors"]
-        values[f"sm__sass_data_bytes_mem_global_op_{op}.sum"] = SECTOR * accesses["ideal"]
+        values[f"sm__sass_data_bytes_mem_global_op_{op}.sum"] = accesses["unique"]
         values[WAVEFRONTS.format(op)] = shared["wavefronts"]
         values[CONFLICTS.format(op)] = shared["wavefronts"] - shared["ideal"]
     values["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] = 0  # among the loads

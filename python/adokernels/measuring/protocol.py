@@ -84,6 +84,10 @@ def measure(
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
     require((str, type(None)), "a str", device=device)
+    if device == "emulator":
+        raise _core.Unavailable(
+            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
+        )
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
