@@ -65,6 +65,15 @@ def run_python(code, *arguments, **environment):
     return done.stdout.strip()
 
 
+#: Python code that defines a function. QEMU's own thread is not a thread of the pool.
+POOL_THREADS = """
+import pathlib
+def pool_threads():
+    names = pathlib.Path("/proc/self/task").glob("*/comm")
+    return sum(name.read_text() == "adokernels\\n" for name in names)
+"""
+
+
 def run_seed():
     """The seed of this run, for data that is made while tests are collected."""
     return _seed

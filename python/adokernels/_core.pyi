@@ -421,7 +421,16 @@ class Problem:
         """
         Overwrite every byte of the results.
         """
-    def prepare(self, variant: str, block: typing.Any = None) -> Call: ...
+    def prepare(
+        self,
+        variant: str,
+        block: typing.Any = None,
+        stream: typing.SupportsInt | typing.SupportsIndex = 0,
+        extra_shared_bytes: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> Call:
+        """
+        Prepare a call. Experiments run it on the stream of a green context, or with more dynamic shared memory per block, which lowers the occupancy.
+        """
     def results(self) -> typing.Any:
         """
         The results, in host memory.

@@ -63,6 +63,7 @@ _RETURNED = {
     "adokernels.records.changes": "ComparedVariant SweepComparison",
     "adokernels.records.checked": "CheckResult",
     "adokernels.records.counted": "CountedSweep CountedVariant",
+    "adokernels.records.experiments": "Experiments",
     "adokernels.records.hotspots": "Hotspots",
     "adokernels.records.inputs": "Inputs",
     "adokernels.records.kernels": "Kernel Resources",

@@ -662,7 +662,9 @@ class Decoder {
     access.move = move_of(type, register_bytes, store);
     access.register_bytes = static_cast<std::uint8_t>(register_bytes);
     set_address(access, place);
+    if (contains(w, "release")) emit(Op::kFence);
     emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
+    if (contains(w, "acquire")) emit(Op::kFence);
   }
 
   void atomic(const Words& w, bool reduction) {
@@ -1132,10 +1134,13 @@ class Decoder {
       emit(Op::kPause);
       return;
     }
+    if (op == "membar" || op == "fence") {
+      emit(Op::kFence);
+      return;
+    }
     // The emulator executes the memory operations of a warp in order and caches nothing.
-    if (op == "membar" || op == "fence" || op == "prefetch" || op == "prefetchu" ||
-        op == "griddepcontrol" || op == "applypriority" || op == "discard" || op == "pmevent" ||
-        op == "setmaxnreg")
+    if (op == "prefetch" || op == "prefetchu" || op == "griddepcontrol" || op == "applypriority" ||
+        op == "discard" || op == "pmevent" || op == "setmaxnreg")
       return;
     if (op == "createpolicy") return emit_alu("mov.b64", result(o.at(0), 8), immediate(0, 8));
     if (op == "setp") return compare(w);

@@ -59,6 +59,7 @@ enum class Op : std::uint8_t {
   kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
   kPause,           // nanosleep
+  kFence,           // orders memory operations for other workers, whose processors may reorder them
   kClock,           // bytes 4 or 8; mode: Clock
   kPrint,           // vprintf: extra: result, format, arguments
   kAssertFail,      // extra

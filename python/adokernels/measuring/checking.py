@@ -97,6 +97,7 @@ def check(
         against = dict.fromkeys([*others[:1], *([best] if best else [])])
     names = [*against, ours.name]
     common: dict[str, Any] = {"seconds": seconds, "ceilings": ceilings, "progress": progress}
+    common["limiter"] = False
     timings = sweep(extended, *args, device=ours.device, variants=names, **common, **options)
     if timings.interrupted:
         raise KeyboardInterrupt
