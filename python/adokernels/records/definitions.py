@@ -11,8 +11,11 @@ from typing import NamedTuple
 
 # NVIDIA's thresholds (Nsight Compute 2025.3: SOLBottleneck and the other rules).
 #: The unit with the largest share of its peak is the limiter from this share. Below it, the
-#: limiter is latency, or too little work if the grid has less than one wave.
+#: limiter is latency, or too little work if the grid has fewer than FULL waves.
 LIMITING = 0.6
+#: A grid fills the device from this number of waves. NVIDIA's rule has 1, but a grid of 0.97 waves
+#: leaves only 3 % of the places for blocks empty, so that more blocks can hardly help.
+FULL = 0.9
 #: From this share, the unit is so busy that only less work for it makes the kernel faster.
 BOUND = 0.8
 #: Two units whose shares differ by less than this are balanced.
@@ -146,7 +149,7 @@ def _percent(share: float) -> str:
 
 _LIMITS = (
     f"at least {_percent(LIMITING)} and the largest share: limiter; compute and memory below:"
-    f" latency, or too little work below 1 wave; from {_percent(BOUND)}: high throughput; shares"
+    f" latency, or too little work below {FULL} waves; from {_percent(BOUND)}: high throughput; shares"
     f" that differ by less than {100 * BALANCED:.0f} points: balanced (SOLBottleneck)"
 )
 _OF_SECTORS = "more sectors than the ideal number (UncoalescedGlobalAccess)"
@@ -316,7 +319,7 @@ TERMS = (
         "",
         "blocks of the grid, divided by the blocks that can be resident on the device",
         "launch and resources of the kernel",
-        "below 1: small grid (SOLBottleneck)",
+        f"below {FULL}: small grid (SOLBottleneck has 1)",
     ),
     Term(
         "theoretical occupancy",
