@@ -2,9 +2,10 @@
 
 With counters, this is the decision tree of Nsight Compute (SOLBottleneck). Each share is the
 utilisation of a unit over the kernel's time, relative to its peak. The limiter is the unit with the
-largest share if it is at least 60 %. Otherwise it is too little work, if the grid has fewer than 0.9
-waves of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the share
-of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical bandwidth.
+largest share if it is at least 60 %. Otherwise it is too little work, if the grid has fewer than
+0.9 waves of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the
+share of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical
+bandwidth.
 
 Without counters, a limiter is named only if it follows from the time and from the counts that the
 variant declares. The threshold is the same, relative to measured ceilings.

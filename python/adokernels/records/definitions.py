@@ -149,8 +149,8 @@ def _percent(share: float) -> str:
 
 _LIMITS = (
     f"at least {_percent(LIMITING)} and the largest share: limiter; compute and memory below:"
-    f" latency, or too little work below {FULL} waves; from {_percent(BOUND)}: high throughput; shares"
-    f" that differ by less than {100 * BALANCED:.0f} points: balanced (SOLBottleneck)"
+    f" latency, or too little work below {FULL} waves; from {_percent(BOUND)}: high throughput;"
+    f" shares that differ by less than {100 * BALANCED:.0f} points: balanced (SOLBottleneck)"
 )
 _OF_SECTORS = "more sectors than the ideal number (UncoalescedGlobalAccess)"
 _LANES_BELOW = f"below {LANES} of 32 (ThreadDivergence)"
