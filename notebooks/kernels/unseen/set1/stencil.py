@@ -26,7 +26,7 @@ def field(rng, *shape):
 
 def operands(rng, small=False):
     """The operands of a problem."""
-    return field(rng, 18, 34, 36) if small else field(rng, 384, 384, 384)
+    return field(rng, 18, 34, 36) if small else field(rng, 256, 320, 384)
 
 
 def cover(*tile):
