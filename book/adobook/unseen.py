@@ -1,4 +1,4 @@
-"""Ladders of textbooks, on which the rules of the diagnosis are tested: their check and their sweep.
+"""Ladders of textbooks on which the rules of the diagnosis are tested: check and sweep.
 
 ``python -m adobook.unseen check FOLDER`` executes each variant on the CPU, with small operands, and
 compares its results with the reference. ``python -m adobook.unseen sweep FOLDER OUT`` measures the
