@@ -80,7 +80,7 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
     sentences: dict[Step, str] = {}
     for step, sentence in _proposals(facts, found):
         sentences.setdefault(step, sentence.replace("{of}", where))
-    return tuple(Advice(step, text, *_bound_of(facts, step)) for step, text in sentences.items())
+    return tuple(Advice(step, text, *bound_of(facts, step)) for step, text in sentences.items())
 
 
 def _hottest(facts: Facts, found: Limiter) -> str:
@@ -377,7 +377,7 @@ _Floor = tuple[float, str, tuple[Provenance, ...]]
 _NEGLIGIBLE = 1e-9
 
 
-def _bound_of(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
+def bound_of(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
     """The largest gain of a step (None without a bound), its reason, and sources of its numbers."""
     floors = [floor for floor in _floors(facts, step) if floor[0] > _NEGLIGIBLE]
     if not floors:
