@@ -143,7 +143,7 @@ def _measurement(report: str, name: str, launches: list[_Launch]) -> Measurement
 
 def _nanoseconds(launch: _Launch) -> float:
     duration = launch.values.get("gpu__time_duration.sum")
-    if not duration:
+    if not duration or duration < 0:
         raise ValueError(
             f"the report must contain gpu__time_duration.sum of {launch.kernel}, got no such "
             "metric; add --section SpeedOfLight"
@@ -225,9 +225,17 @@ def _of_csv(text: str, name: str) -> Iterator[_Launch]:
             f"{_COMMAND.format('REPORT.ncu-rep')}"
         )
     # ncu and the application can write further lines.
-    rows = list(csv.DictReader(line for line in lines[header:] if line.startswith('"')))
+    some = (line for line in lines[header:] if line.startswith('"'))
+    # Cells beyond the header are ignored, and missing ones are empty.
+    read = csv.DictReader(some, restkey="", restval="")
+    try:
+        rows = [{name: cell for name, cell in row.items() if name} for row in read]
+    except csv.Error as error:
+        raise ValueError(f"{name} must be a CSV file of ncu, got an error: {error}") from error
     if not rows:
         return
+    if missing := {"ID", "Kernel Name"} - rows[0].keys():
+        raise ValueError(f"{name} must have the column {min(missing)!r}, as CSV files of ncu do")
     if _ONE_PER_ROW in rows[0]:
         yield from _of_metric_rows(rows)
     else:
@@ -259,7 +267,7 @@ def _of_launch_rows(rows: list[dict[str, str]]) -> Iterator[_Launch]:
     """The launches of a raw page: one launch per row, after a row with the units."""
     units = rows[0] if not rows[0]["ID"] else {}
     launches = rows[1:] if units else rows
-    metrics = [name for name in rows[0] if name and name not in _LAUNCH]
+    metrics = [name for name in rows[0] if name not in _LAUNCH]
     mark = _decimal_mark(row[name] for row in launches for name in metrics if row.get(name))
     for row in launches:
         cells = {name: (row[name], units.get(name) or "") for name in metrics if row.get(name)}
@@ -275,7 +283,7 @@ def _launch(row: Mapping[str, str], cells: Mapping[str, tuple[str, str]], mark: 
         elif math.isfinite(number):
             values[name] = number * _factor(unit)
     return _Launch(
-        kernel=_short(row["Kernel Name"]),
+        kernel=_short(row["Kernel Name"] or "unknown"),
         grid=_extent(row.get("Grid Size"), values.get("launch__grid_size")),
         block=_extent(row.get("Block Size"), values.get("launch__block_size")),
         capability=row.get("CC") or "",
@@ -286,7 +294,7 @@ def _launch(row: Mapping[str, str], cells: Mapping[str, tuple[str, str]], mark: 
 
 def _extent(text: str | None, count: float | None) -> tuple[int, ...]:
     """A grid or a block, from ``"(256, 1, 1)"`` or from the number of blocks or threads."""
-    numbers = tuple(map(int, re.findall(r"\d+", text or "")))
+    numbers = tuple(max(int(n), 1) for n in re.findall(r"\d{1,10}", text or ""))
     while len(numbers) > 1 and numbers[-1] == 1:
         numbers = numbers[:-1]
     return numbers[:3] or (max(int(count or 1), 1),)
