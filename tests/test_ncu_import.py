@@ -31,7 +31,9 @@ def launches():
         values["launch__shared_mem_per_block_static"] = kernel.static_shared_bytes
         values["device__attribute_multiprocessor_count"] = counted.multiprocessors
         for limit, blocks in kernel.limits.items():
-            values[f"launch__occupancy_limit_{limit.replace('shared memory', 'shared_mem')}"] = blocks
+            values[f"launch__occupancy_limit_{limit.replace('shared memory', 'shared_mem')}"] = (
+                blocks
+            )
         yield f"void {kernel.name}(const T1 *, T1 *, (Rows)1)", kernel, values
 
 
