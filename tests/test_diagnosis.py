@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adobook.gains import fit, gains, leave_one_out, scored as score_of_gains
+from adobook.gains import fit, gains, leave_one_out
+from adobook.gains import scored as score_of_gains
 from adobook.score import Reason, Score, score
 from adobook.text import write_rich_table
 from adokernels.diagnosis import prediction

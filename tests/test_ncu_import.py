@@ -155,7 +155,7 @@ def test_metrics_of_the_sections_are_converted(report):
     values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"] = 2.5
     values["smsp__cycles_elapsed.max"] = 1000.0
     del values["dram__bytes.sum"]
-    lines = [quoted([*HEADER, *values]), quoted(row_of(0, name, kernel) + [*values.values()])]
+    lines = [quoted([*HEADER, *values]), quoted([*row_of(0, name, kernel), *values.values()])]
     counted = ado.import_ncu(report("\n".join(lines))).measurements[0].profile.longest
     assert counted["sm__sass_data_bytes_mem_global_op_st.sum"] == 4 * sectors
     assert counted["ideal_store_sectors"] == pytest.approx(4 * sectors / 32)
@@ -168,7 +168,7 @@ def test_metrics_of_the_sections_are_converted(report):
     [
         ("", "must be a CSV file of ncu"),
         ("a,b\n1,2\n", r"header that begins with \"ID\""),
-        (quoted(HEADER + ["x__y.sum"]), "must contain profiled kernels, got none"),
+        (quoted([*HEADER, "x__y.sum"]), "must contain profiled kernels, got none"),
         (
             quoted([*HEADER, "Section Name", "Metric Name", "Metric Unit", "Metric Value"])
             + "\n"

@@ -3,7 +3,7 @@
 A step can remove a share of the time: the time for excess sectors, for bank conflicts, for waits.
 This share follows from the counters, for each category of steps. The prediction is that a step
 realises half of it, on a logarithmic scale: if a step could halve the time, it gains the square
-root of 2. The interval contains the middle 80 % of the stored steps. ``adobook.gains`` fits it and
+root of 2. The interval contains the middle 80 % of the stored steps. The project fits it and
 tests it on ladders that were left out.
 """
 
