@@ -1,9 +1,9 @@
 """Ladders of textbooks on which the rules of the diagnosis are tested: check and sweep.
 
 ``python -m adobook.unseen check FOLDER`` executes each variant on the CPU, with small operands, and
-compares its results with the reference. ``python -m adobook.unseen sweep FOLDER OUT`` measures the
-ladders on a GPU, with counters, and stores one record per ladder. A folder contains one module per
-ladder, with its kernels in a file of the same name.
+compares its results with the reference. ``python -m adobook.unseen sweep FOLDER OUT [NAME ...]``
+measures the ladders on a GPU, with counters, and stores one record per ladder. A folder contains
+one module per ladder, with its kernels in a file of the same name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -141,10 +141,17 @@ def check(folder: str | Path, seed: int = 1) -> list[str]:
     return errors
 
 
-def sweep(folder: str | Path, out: str | Path, seconds: float = 0.5) -> None:
-    """Measure the ladders of a folder on a GPU, with counters, and store one record per ladder."""
+def sweep(
+    folder: str | Path, out: str | Path, names: Iterable[str] = (), seconds: float = 0.5
+) -> None:
+    """Measure ladders of a folder on a GPU, with counters, and store one record per ladder.
+
+    Without names, all ladders of the folder are measured.
+    """
     Path(out).mkdir(parents=True, exist_ok=True)
-    for name, module in modules(folder).items():
+    known = modules(folder)
+    for name in names or known:
+        module = known[name]
         operands = module.operands(np.random.default_rng(0))
         found = ado.sweep(
             module.ladder, *operands, device="cuda", counters=True, seconds=seconds, progress=False
@@ -162,9 +169,10 @@ def main() -> int:
         sub.add_argument("folder")
         if command == "sweep":
             sub.add_argument("out")
+            sub.add_argument("names", nargs="*")
     given = parser.parse_args()
     if given.command == "sweep":
-        sweep(given.folder, given.out)
+        sweep(given.folder, given.out, given.names)
         return 0
     errors = check(given.folder)
     print("\n".join(errors))
