@@ -132,6 +132,26 @@ def test_the_records_work_in_diagnoses_charts_comparisons_and_files(report, tmp_
     assert ado.load(tmp_path / "mine.json")[2].limiter == sweep[2].limiter
 
 
+def test_a_report_of_an_h100():
+    """Three kernels that Nsight Compute 2025.3 has profiled with all sections."""
+    sweep = ado.import_ncu(DATA.parent.parent / "tests" / "data" / "ncu" / "transpose.csv")
+    names = [f"transpose_{name}<unsigned int>" for name in NAMES]
+    assert [m.variant for m in sweep] == names
+    assert [m.limiter.kind for m in sweep] == [Kind.L2, Kind.LATENCY, Kind.LATENCY]
+    assert sweep.title == "transpose, cuda, cold"
+    assert sweep[0].machine_title == "NVIDIA H100 80GB HBM3"
+    steps = [f.advice.step for f in ado.diagnose(sweep)]
+    assert steps == [f.advice.step for f in ado.diagnose(STORED) if f.variant in NAMES]
+    naive, tiled, _ = (m.profile.longest for m in sweep)
+    size = 2048 * 2048 * 4
+    assert naive["l1_bytes"] == pytest.approx(9 * size, rel=1e-3)
+    assert naive["ideal_store_sectors"] == pytest.approx(size / 32, rel=2e-3)
+    assert naive["store_sectors_per_request"] == pytest.approx(32, rel=1e-3)
+    assert tiled["conflict_share"] > 0.9
+    assert tiled.waves == 4096 / (2 * 132)
+    assert [tiled["seconds"], tiled["clock"]] == pytest.approx([33.28e-6, 1.957717e9])
+
+
 def test_launches_of_one_kernel_are_samples(report):
     text = raw_page()
     *_, padded = text.splitlines()
@@ -208,7 +228,7 @@ def test_a_report_is_read_with_the_program(report, monkeypatch, tmp_path):
     mine = report("binary", "mine.ncu-rep")
     require_the_stored_kernels(ado.import_ncu(mine))
     arguments = (tmp_path / "arguments").read_text().split()
-    assert arguments == f"--import {mine} --csv --page raw --print-units base".split()
+    assert arguments == f"--import {mine} --csv --page raw".split()
     program.write_text("#!/bin/sh\necho '==ERROR== Failed to load report file.'; exit 1\n")
     with pytest.raises(ValueError, match="must be a report of ncu, got ==ERROR== Failed to load"):
         ado.import_ncu(mine)

@@ -20,6 +20,7 @@ from adokernels import _core, toolkit
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR
 from adokernels.records.profile import KernelProfile, Profile
 from adokernels.records.sweep import Sweep
 from adokernels.text import visible
@@ -187,6 +188,13 @@ def _kernel_profile(launch: _Launch) -> KernelProfile:
     return KernelProfile(kernel=kernel, values=counted, multiprocessors=round(processors))
 
 
+#: The sectors of all accesses through L1, without hits and misses.
+_IN_L1 = re.compile(
+    r"l1tex__t_sectors_pipe_(lsu_mem_(global|local)_op|tex_mem_(texture|surface_op))"
+    r"(_(ld|st|atom|red))?\.sum"
+)
+
+
 def _derive(values: dict[str, float]) -> None:
     """Add the metrics that the sections of Nsight Compute contain in another form."""
     sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
@@ -200,6 +208,9 @@ def _derive(values: dict[str, float]) -> None:
     with suppress(KeyError):
         both = values["dram__bytes_read.sum"] + values["dram__bytes_write.sum"]
         values.setdefault("dram__bytes.sum", both)
+    in_l1 = [value for name, value in values.items() if _IN_L1.fullmatch(name)]
+    if in_l1:
+        values.setdefault("l1tex__t_bytes.sum", SECTOR * sum(in_l1))
     cycles = values.get("smsp__cycles_elapsed.max") or values.get("sm__cycles_elapsed.max")
     ending = ".sum.per_cycle_elapsed"
     for name in [n for n in values if n.endswith(ending)] if cycles else []:
@@ -300,6 +311,10 @@ def _extent(text: str | None, count: float | None) -> tuple[int, ...]:
     return numbers[:3] or (max(int(count or 1), 1),)
 
 
+#: The anonymous namespace, as ncu writes it.
+_UNNAMED = re.compile(r"^(<?unnamed>|\(anonymous namespace\))::")
+
+
 def _short(name: str) -> str:
     """The kernel's name with its template arguments, without result type and parameters."""
     depth, end = 0, len(name)
@@ -308,7 +323,8 @@ def _short(name: str) -> str:
             depth += {")": 1, "(": -1}.get(name[end], 0)
             if not depth:
                 break
-    return visible((name[:end] or name).removeprefix("void ").strip())
+    short = (name[:end] or name).removeprefix("void ").strip()
+    return visible(_UNNAMED.sub("", short))
 
 
 #: Numbers that only one of the two notations permits: 1,234.5 or 1.234,5.
@@ -367,7 +383,8 @@ def _of_report(file: Path) -> Iterable[_Launch]:
             f"{file.name} cannot be read: neither the Python module ncu_report nor the program ncu "
             f"is installed; remedy: {_COMMAND.format(file.name)} on the machine that wrote it"
         )
-    command = [ncu, "--import", str(file), "--csv", "--page", "raw", "--print-units", "base"]
+    # In base units, ncu rounds ratios to two decimals.
+    command = [ncu, "--import", str(file), "--csv", "--page", "raw"]
     variables = {**os.environ, "LC_ALL": "C"}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
