@@ -24,7 +24,7 @@ from adokernels.diagnosis.evidence import (
     KernelFacts,
 )
 from adokernels.diagnosis.limiter import limiter
-from adokernels.records.definitions import BOUND, LANES, LIMITING, NOTABLE, STALL
+from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
@@ -334,6 +334,7 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
             yield Step.IN_FLIGHT, f"issue several independent loads per thread{{of}}: {text}"
         yield from _narrow(k, WIDEST)
     elif reason == "synchronisation":
+        yield from _fences(k)
         yield Step.BARRIERS, f"use fewer barriers or smaller blocks{{of}}: {text}"
     elif reason == "MIO instructions":
         if (k.shared_of_l1 or 0.0) > NOTABLE:
@@ -345,6 +346,26 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
         yield Step.OPERATIONS, f"precompute, pack or replace operations{{of}}: {text}"
     else:
         yield Step.DIVERGENCE, f"simplify the branches{{of}}: {text}"
+
+
+def _fences(k: KernelFacts) -> Iterator[tuple[Step, str]]:
+    """Yield steps if warps wait at memory fences: for their atomic operations and stores.
+
+    If schedulers issue hardly anything, the accesses themselves take the time, for example atomic
+    operations on few addresses. Otherwise, it is the number of blocks that end with a fence.
+    """
+    fences, issue = k.stall("membar"), k.get("issue_active") or 0.0
+    if fences < max(k.stall("barrier") - BALANCED, NOTABLE):
+        return
+    text = f"warps wait for memory fences in {percent(fences)} of their time"
+    if issue < NOTABLE:
+        yield (
+            Step.REUSE,
+            f"add up in registers or shared memory before atomic operations{{of}}: {text}, and"
+            f" schedulers issue in {percent(issue)} of the cycles",
+        )
+    more = "process more elements per thread and block, so that fewer blocks end with a fence"
+    yield Step.OPERATIONS, f"{more}{{of}}: {text}"
 
 
 def _parallel_instructions(k: KernelFacts) -> Iterator[tuple[Step, str]]:

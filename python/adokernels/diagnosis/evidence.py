@@ -262,9 +262,22 @@ class Facts:
 
     @cached_property
     def traffic(self) -> float | None:
-        """Counted DRAM bytes per compulsory byte."""
-        counted = self.m.profile.get("dram_bytes") if self.m.profile else None
-        return counted / self.m.bytes if counted and self.m.bytes else None
+        """Counted DRAM bytes per compulsory byte, without lines that earlier work left in L2.
+
+        Cold measurements overwrite the caches. DRAM writes beyond the bytes that the kernels write
+        to L2 are lines of this work, which the kernels' reads displace.
+        """
+        profile = self.m.profile
+        counted = profile.get("dram_bytes") if profile else None
+        if profile is None or not counted or not self.m.bytes:
+            return None
+        names = ("l2_bytes", "load_sectors", "store_sectors", "dram_write_bytes")
+        moved, loads, stores, written = map(profile.get, names)
+        if None not in (moved, loads, stores, written) and self.m.flush == "overwritten":
+            # Copies of the tensor memory accelerator are neither loads nor stores.
+            stored = SECTOR * max(stores or 0.0, (moved or 0.0) / SECTOR - (loads or 0.0))
+            counted -= max((written or 0.0) - stored, 0.0)
+        return counted / self.m.bytes
 
     @cached_property
     def requests_once(self) -> bool:

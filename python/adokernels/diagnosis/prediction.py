@@ -114,6 +114,11 @@ def _waits(k: KernelFacts) -> float:
     return k.memory_stalls * _idle(k)
 
 
+def _fences(k: KernelFacts) -> float:
+    """The share of the time that waits at memory fences cost, for atomic operations and stores."""
+    return k.stall("membar") * _idle(k)
+
+
 def _instructions(k: KernelFacts) -> float:
     """The share of the time in which instructions limit: the busiest unit of compute."""
     return max(_share(k, "compute"), k.get("issue_active") or 0.0)
@@ -165,12 +170,15 @@ def _reuse(_: Facts, k: KernelFacts) -> float:
     repeated = 1 - 1 / max(k.loads_per_byte or 1.0, 1.0)
     issued = _accesses(k, "load") * (k.get("issue_active") or 0.0)
     global_loads = repeated * max(_share(k, "L1", "L2"), _waits(k), issued)
-    return max(global_loads, 0.5 * (k.shared_of_l1 or 0.0) * _share(k, "L1"))
+    return max(global_loads, _fences(k), 0.5 * (k.shared_of_l1 or 0.0) * _share(k, "L1"))
 
 
 def _operations(facts: Facts, k: KernelFacts) -> float:
-    """FLOPs beyond the useful ones; or else a third of the instructions, which nothing counts."""
-    return max(facts.excess_arithmetic, _instructions(k) / 3)
+    """FLOPs beyond the useful ones; or else a third of the instructions, which nothing counts.
+
+    Fewer blocks also wait less often at the fence at their end.
+    """
+    return max(facts.excess_arithmetic, _fences(k), _instructions(k) / 3)
 
 
 def _fma(_: Facts, k: KernelFacts) -> float:
