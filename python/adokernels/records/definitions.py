@@ -372,6 +372,13 @@ TERMS = (
         "hardware counters",
     ),
     Term(
+        "predicted gain",
+        "",
+        "the ratio of times that a step is expected to have, and the interval that contains 80 % of"
+        " the stored steps; half of the removable time, on a logarithmic scale",
+        "share of the time that the step could remove, from counters",
+    ),
+    Term(
         "gains at most",
         "",
         "the largest ratio of times that a proposed step allows",
@@ -429,6 +436,7 @@ COLUMNS: Mapping[str, str] = {
     "step": "two successive variants",
     "proposed": "category of the proposed step",
     "changed": "categories of the changes of the next variant",
+    "predicted": "as predicted gain, for the changes that the next variant states",
     "at most": "as gains at most",
     "realised": "ratio of times of the two variants, median of the rounds",
     "bound": "whether the realised gain is within gains at most: held, violated, or not tested",
