@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import toolkit
+from adokernels import cli, toolkit
 from adokernels.charts.canvas import plt
 from adokernels.records.limiter import Kind
 
@@ -150,6 +150,11 @@ def test_a_report_of_an_h100():
     assert tiled["conflict_share"] > 0.9
     assert tiled.waves == 4096 / (2 * 132)
     assert [tiled["seconds"], tiled["clock"]] == pytest.approx([33.28e-6, 1.957717e9])
+
+
+def test_the_command_diagnoses_a_report(report, capsys):
+    assert cli.main(["diagnose", str(report(raw_page()))]) == 0
+    assert "avoid bank conflicts" in " ".join(capsys.readouterr().out.split())
 
 
 def test_launches_of_one_kernel_are_samples(report):

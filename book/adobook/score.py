@@ -244,8 +244,8 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    sweeps = [ado.load(path) for path in sorted(parser.parse_args().folder.glob("*.json"))]
-    sweeps = [sweep for sweep in sweeps if isinstance(sweep, ado.records.Sweep)]
+    records = map(ado.load, sorted(parser.parse_args().folder.glob("*.json")))
+    sweeps = [record for record in records if isinstance(record, ado.records.Sweep)]
     print(score(sweeps), scored(gains(sweeps)), sep="\n\n")
 
 

@@ -95,7 +95,8 @@ def _aligned(values: Any) -> np.ndarray[Any, Any]:
     values = np.ascontiguousarray(values)
     raw = np.zeros(values.nbytes + 256, np.uint8)
     start = -raw.ctypes.data % 256
-    array = raw[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    array: np.ndarray[Any, Any] = raw[start : start + values.nbytes].view(values.dtype)
+    array = array.reshape(values.shape)
     array[...] = values
     return array
 

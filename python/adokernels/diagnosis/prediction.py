@@ -84,8 +84,8 @@ def expected(
     """The prediction for a logarithm of the largest ratio of times."""
     middle = REALISED * largest
     low, high = (middle + q * (FLOOR + largest) for q in deviations)
-    gains = [min(math.exp(value), bound) for value in (middle, low, max(high, middle))]
-    return Prediction(*gains, removable=1 - math.exp(-largest))
+    gain, least, most = (min(math.exp(v), bound) for v in (middle, low, max(high, middle)))
+    return Prediction(gain, least, most, removable=1 - math.exp(-largest))
 
 
 def removable(facts: Facts, step: Step) -> float:
