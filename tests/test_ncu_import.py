@@ -146,7 +146,7 @@ def test_a_report_of_an_h100():
     size = 2048 * 2048 * 4
     assert naive["l1_bytes"] == pytest.approx(9 * size, rel=1e-3)
     assert naive["ideal_store_sectors"] == pytest.approx(size / 32, rel=2e-3)
-    assert naive["store_sectors_per_request"] == pytest.approx(32, rel=1e-3)
+    assert naive["store_sectors_per_request"] == pytest.approx(32, rel=2e-3)
     assert tiled["conflict_share"] > 0.9
     assert tiled.waves == 4096 / (2 * 132)
     assert [tiled["seconds"], tiled["clock"]] == pytest.approx([33.28e-6, 1.957717e9])
@@ -154,7 +154,9 @@ def test_a_report_of_an_h100():
 
 def test_the_command_diagnoses_a_report(report, capsys):
     assert cli.main(["diagnose", str(report(raw_page()))]) == 0
-    assert "avoid bank conflicts" in " ".join(capsys.readouterr().out.split())
+    shown = capsys.readouterr().out
+    assert all(f"transpose_{name}" in shown for name in ("tiled", "padded"))
+    assert "conflicts" in shown
 
 
 def test_launches_of_one_kernel_are_samples(report):
