@@ -290,7 +290,7 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
     # Fewer instructions also mean fewer stalls, but not fewer waits for memory.
     if facts.excess_arithmetic >= NOTABLE and not k.waits_for_memory:
-        yield _fewer_operations(facts)
+        yield _fewer_operations(facts, k)
     groups = {
         _MEMORY: k.memory_stalls,
         "synchronisation": k.stall("barrier", "membar"),
@@ -304,15 +304,15 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
         if groups[name] >= STALL or name == ordered[0]:
             yield from _waiting(k, name, percent(groups[name]))
     if facts.excess_arithmetic >= NOTABLE:
-        yield _fewer_operations(facts)
+        yield _fewer_operations(facts, k)
 
 
-def _fewer_operations(facts: Facts) -> tuple[Step, str]:
+def _fewer_operations(facts: Facts, k: KernelFacts) -> tuple[Step, str]:
     text = "precompute or replace operations{of}: FLOPs beyond the useful ones would take"
-    return (
-        Step.OPERATIONS,
-        f"{text} {percent(facts.excess_arithmetic)} of the time at the measured peak",
-    )
+    text += f" {percent(facts.excess_arithmetic)} of the time at the measured peak"
+    if k.memory_stalls >= STALL:
+        text += f"; warps also wait for {_MEMORY} in {percent(k.memory_stalls)} of their time"
+    return Step.OPERATIONS, text
 
 
 def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, str]]:
