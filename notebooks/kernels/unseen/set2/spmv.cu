@@ -1,13 +1,20 @@
 // Sparse matrix times vector in CSR format, in the order of Bell and Garland (2008) and of later
 // work on vectors of lanes (Steinberger 2017).
 constexpr unsigned kAll = 0xffffffff;
+// No row has more elements. The checks exchange offsets, which would otherwise make rows of millions.
+constexpr int kMost = 64;
+
+__device__ int end_of(const int* offsets, int row) {
+  return min(offsets[row + 1], offsets[row] + kMost);
+}
 
 __global__ void spmv_scalar(const float* values, const int* columns, const int* offsets,
                             const float* x, float* y, int rows) {
   const int row = blockIdx.x * blockDim.x + threadIdx.x;
   if (row >= rows) return;
+  const int end = end_of(offsets, row);
   float sum = 0;
-  for (int i = offsets[row]; i < offsets[row + 1]; ++i) sum += values[i] * x[columns[i]];
+  for (int i = offsets[row]; i < end; ++i) sum += values[i] * x[columns[i]];
   y[row] = sum;
 }
 
@@ -24,9 +31,10 @@ __device__ void multiply(const float* values, const int* columns, const int* off
                          const float* x, float* y, int rows) {
   const int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes, lane = threadIdx.x % kLanes;
   float sum = 0;
-  if (row < rows)
-    for (int i = offsets[row] + lane; i < offsets[row + 1]; i += kLanes)
-      sum += values[i] * x[columns[i]];
+  if (row < rows) {
+    const int end = end_of(offsets, row);
+    for (int i = offsets[row] + lane; i < end; i += kLanes) sum += values[i] * x[columns[i]];
+  }
   sum = sum_lanes<kLanes>(sum);
   if (row < rows && lane == 0) y[row] = sum;
 }
@@ -37,9 +45,10 @@ __global__ void spmv_vector(const float* values, const int* columns, const int* 
   __shared__ float sums[256];
   const int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, t = threadIdx.x, lane = t % 32;
   float sum = 0;
-  if (row < rows)
-    for (int i = offsets[row] + lane; i < offsets[row + 1]; i += 32)
-      sum += values[i] * x[columns[i]];
+  if (row < rows) {
+    const int end = end_of(offsets, row);
+    for (int i = offsets[row] + lane; i < end; i += 32) sum += values[i] * x[columns[i]];
+  }
   sums[t] = sum;
   __syncwarp();
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -66,7 +75,7 @@ __global__ void spmv_unrolled(const float* values, const int* columns, const int
   const int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes, lane = threadIdx.x % kLanes;
   float sum = 0;
   if (row < rows) {
-    const int end = offsets[row + 1];
+    const int end = end_of(offsets, row);
     for (int first = offsets[row] + lane; first < end; first += kLanes * kEach) {
       float of_matrix[kEach], of_x[kEach];
 #pragma unroll
