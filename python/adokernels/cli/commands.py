@@ -179,7 +179,8 @@ def add_commands(commands: Commands) -> None:
         "Report the limiter and the next step of each variant of a stored sweep",
         "transpose.json",
     )
-    diagnose.add_argument("measurements", type=Path, help="JSON file of a sweep")
+    words = "JSON file of a sweep, or a report of Nsight Compute: .ncu-rep, .csv"
+    diagnose.add_argument("measurements", type=Path, help=words)
 
     report = commands.add(
         "report",
@@ -305,7 +306,10 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
 
 
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
-    console.print(ado.diagnose(ado.records.Sweep.load(options.measurements)))
+    path = options.measurements
+    reported = path.suffix in (".csv", ".ncu-rep")
+    sweep = ado.import_ncu(path) if reported else ado.records.Sweep.load(path)
+    console.print(ado.diagnose(sweep))
 
 
 def _of_folder(folder: Path, console: Console) -> list[ado.records.Sweep]:
