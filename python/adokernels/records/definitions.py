@@ -153,7 +153,7 @@ EMULATED: Mapping[str, str] = {
     **dict.fromkeys(("store_sectors", "store_sectors_per_request"), "within 1 %"),
     **dict.fromkeys(("flops", "flops_fp32", "flops_fp64"), "within 1 %"),
     "fma_share": "of PTX; the machine code may combine more operations",
-    "lanes": "within 7 %",
+    "lanes": "within 11 %",
     **dict.fromkeys(
         [
             f"shared_{access}_{of}"
@@ -447,6 +447,15 @@ COLUMNS: Mapping[str, str] = {
     "DRAM": "share of peak, see the counters",
     "quantity": "a quantity of the counters",
     "total": "the quantity of all kernels together",
+    "compared with the hardware": "how far a count of the emulator is from the hardware's counter",
+    "load requests": "emulated, as the quantity of the counters",
+    "load sectors": "emulated, as the quantity of the counters",
+    "store sectors": "emulated, as the quantity of the counters",
+    "of ideal": "sectors, relative to the ideal number for the same bytes",
+    "shared wavefronts": "emulated passes through the banks of shared memory, loads and stores",
+    "of them conflicts": "bank conflicts, relative to these wavefronts",
+    "FLOPs": "emulated FP64 and FP32 operations",
+    "active lanes": "emulated lanes of a warp that take part in an instruction, mean",
     "change": "the value after, divided by the value before",
     "pipeline": "a variant that consists of several kernels",
     "stage": "kernel of a pipeline",
