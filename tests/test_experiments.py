@@ -187,6 +187,15 @@ def test_each_limiter_has_a_next_step():
     assert steps["one thread uses its thread well"] is Step.PARALLELISM
 
 
+def test_threads_that_use_part_of_dram_are_not_done():
+    """One thread alone reaches its ceiling; all threads together reach half of theirs."""
+    m = measured(*streams(75e9, 14.9e9, **FAST))
+    found = by_experiment(m, SIXTEEN)
+    assert found.kind is Kind.DRAM
+    assert found.share == pytest.approx(75 / 160)
+    assert advise(m, SIXTEEN)[0].step is not Step.DONE
+
+
 def test_close_times_are_uncertain_and_named_unknown():
     """A rise just at the threshold is named in about half of the resampled sets."""
     runs, *_ = CASES["dependent operations"]

@@ -87,7 +87,7 @@ def decide(t: Times) -> Found | None:
     rise = t.per_work(single) / t.per_work(core)
     found = None
     if rise >= _MATTERS:
-        found = _memory(t, *_last_rise(t, chain), single)
+        found = _memory(t, *_last_rise(t, chain), shared=not serial)
     elif not serial and (shared := _shared(t, single)):
         found = shared
     found = found or _core(t, core)
@@ -158,14 +158,19 @@ def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
     return last[-1] if last else max(steps, key=lambda step: step[0])[1:]
 
 
-def _memory(t: Times, level: str, run: Run, single: Run) -> Found:
-    """A memory level, or its latency if it delivers few of the bytes that it can."""
-    share = _of_ceiling(t, level, run, t.read(level))
-    if run is single and t.x.given is not single:  # all threads share the outermost level
-        share = max(share, _of_ceiling(t, level, t.x.given, t.everything(level)))
+def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
+    """A memory level, or its latency if it delivers few of the bytes that it can.
+
+    If several threads share the level, its share is that of all threads.
+    """
+    given = t.x.given
+    share = highest = _of_ceiling(t, level, run, t.read(level))
+    if shared and run.size == GIVEN and run is not given and t.everything(level):
+        share = _of_ceiling(t, level, given, t.everything(level))
+        highest = max(highest, share)
     text = f"{level} delivers {percent(share)} of its measured bandwidth"
     said = (say(text, share, _IDLE),)
-    if 0 < share < _IDLE:
+    if 0 < highest < _IDLE:
         return Found(Kind.LATENCY, f"accesses to {level}", share, said)
     return Found(Kind(level), level, share or None, said if share else ())
 
