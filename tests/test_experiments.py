@@ -187,6 +187,13 @@ def test_each_limiter_has_a_next_step():
     assert steps["one thread uses its thread well"] is Step.PARALLELISM
 
 
+def test_a_cache_as_slow_as_dram_is_not_named():
+    runs = streams(75e9, 12e9, l3=12.5e9, l2=110e9, l1=250e9)
+    slow = ONE | {"L3 read": 16e9}
+    assert by_experiment(measured(*runs), SIXTEEN).kind is Kind.L3
+    assert by_experiment(measured(*runs, ceilings=slow), SIXTEEN).kind is Kind.DRAM
+
+
 def test_threads_that_use_part_of_dram_are_not_done():
     """One thread alone reaches its ceiling; all threads together reach half of theirs."""
     m = measured(*streams(75e9, 14.9e9, **FAST))

@@ -144,7 +144,11 @@ def _chain(t: Times, single: Run) -> list[tuple[str, Run]]:
 
 
 def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
-    """The last level at which the time per work rises, or the level with the largest rise."""
+    """The last level at which the time per work rises, or the level with the largest rise.
+
+    A cache that is hardly faster than the memory that holds the operands cannot be told apart from
+    it.
+    """
     rises = [
         (t.per_work(run) / min(t.per_work(nearer) for _, nearer in chain[:place]), level, run)
         for place, (level, run) in enumerate(chain)
@@ -155,7 +159,12 @@ def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
         for place, (rise, level, run) in enumerate(rises)
     ]
     last = [(level, run) for step, level, run in steps if step >= _MATTERS]
-    return last[-1] if last else max(steps, key=lambda step: step[0])[1:]
+    level, run = last[-1] if last else max(steps, key=lambda step: step[0])[1:]
+    home, single = chain[-1]
+    bandwidth, of_home = t.read(level), t.read(home)
+    if bandwidth and of_home and bandwidth < _MATTERS * of_home:
+        return home, single
+    return level, run
 
 
 def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
