@@ -227,6 +227,9 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
     how = {"counters": options.counters or False, "limiter": options.limiter}
     sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
+    if isinstance(sweep, ado.records.CountedSweep):
+        save_and_show(sweep, options, console)
+        return 0
     save_and_show(sweep, options, console, lambda: show(console, sweep_tables(sweep)))
     return INTERRUPTED if sweep.interrupted else 0
 

@@ -208,6 +208,8 @@ class BuiltInCall(Call):
     def run(self) -> None:
         """Run the variant once."""
         self.timed.run()
+        if self.problem.device_id == "emulator":
+            self.problem.core.results()  # copies them from the memory of the emulator
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take one sample; see :meth:`Call.sample`."""
