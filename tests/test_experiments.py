@@ -109,7 +109,7 @@ CASES = {
         cpu_rules.VECTOR,
     ),
     "scalar code": (
-        (*streams(160e9, 10e9, 10e9, 10e9, 10e9), run("L1", 10e9, isa="avx2")),
+        (*streams(256e9, 16e9, 16e9, 16e9, 16e9), run("L1", 16e9, isa="avx2")),
         Kind.COMPUTE,
         cpu_rules.SCALAR,
     ),
@@ -207,7 +207,7 @@ def test_close_times_are_uncertain_and_named_unknown():
     """A rise just at the threshold is named in about half of the resampled sets."""
     runs, *_ = CASES["dependent operations"]
     # Bytes per second at the boundary to scalar code; the fastest of three runs counts.
-    scalar = 0.336 * 5e9 / 0.25
+    scalar = 0.432 * 5e9 / 0.25
     edge = tuple(
         dataclasses.replace(r, seconds=np.full(5, r.bytes / scalar / r.threads)) for r in runs
     )

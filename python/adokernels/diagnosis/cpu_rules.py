@@ -39,8 +39,11 @@ _BUSY, _IDLE = 0.5, 0.25
 _ONE = 1.3
 #: Scalar code reaches at least these parts of the additions and of the loads that one thread can
 #: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
-#: additions that take two cycles reaches a quarter, and one operation per cycle a half.
-_SCALAR_ADDS, _SCALAR_LOADS = 0.35, 0.6
+#: additions that take two cycles reaches a quarter, and one operation per cycle a half. Measured
+#: ceilings are up to half below those of the core, because wide vectors lower the clock.
+_SCALAR_ADDS, _SCALAR_LOADS = 0.45, 1.0
+#: Vector code gains this factor from the lowest instruction set to the highest.
+_OVER_LOWEST = 1.5
 #: The rate of vector code exceeds the peak of scalar code by this factor.
 _ABOVE_SCALAR = 1.2
 _VECTOR_BYTES = {"baseline": 16, "avx2": 32, "avx512": 64}
@@ -230,7 +233,9 @@ def _core(t: Times, core: Run) -> Found:
     rates = _rates(t, core)
     l1, adds, fmas = rates["L1"], rates["adds"], rates["fmas"]
     gain = _gain_of_width(t, core)
-    vector = max(gain or 0.0, 0.0) >= _MATTERS or adds * _lanes(t) >= _ABOVE_SCALAR * 2
+    wide = _gain_of_width(t, core, lowest=True)
+    vector = (gain or 0.0) >= _MATTERS or (wide or 0.0) >= _OVER_LOWEST
+    vector = vector or adds * _lanes(t) >= _ABOVE_SCALAR * 2
     said = []
     if gain is not None:
         text = f"{number(gain)} times as fast as with half the register width"
@@ -268,11 +273,15 @@ def _rates(t: Times, core: Run) -> dict[str, float]:
     }
 
 
-def _gain_of_width(t: Times, core: Run) -> float | None:
-    """How much faster the instruction set is than the next lower one, or None if not tried."""
+def _gain_of_width(t: Times, core: Run, *, lowest: bool = False) -> float | None:
+    """How much faster the instruction set is than the next lower one, or than the lowest one.
+
+    It is None if none was tried.
+    """
     base = next((r for r in _inside(t.x) if r.isa == core.isa), core)
     others = [r for r in t.x.others(base, "isa") if _VECTOR_BYTES.get(r.isa)]
-    below = max(others, key=lambda r: _VECTOR_BYTES[r.isa], default=None)
+    choose = min if lowest else max
+    below = choose(others, key=lambda r: _VECTOR_BYTES[r.isa], default=None)
     return t.per_work(below) / t.per_work(base) if below else None
 
 

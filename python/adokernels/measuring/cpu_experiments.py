@@ -84,7 +84,8 @@ class CpuExperiments:
             yield partial(trial, sizes.fitting(level, used), size=level, **inside)
         for other in lower:
             yield partial(trial, sizes.fitting("L1", used), size="L1", **{**inside, "isa": other})
-        yield lambda: trial(sizes.smallest(), size=SMALLEST)
+        for state in dict.fromkeys(("warm", self._cache)):
+            yield partial(trial, sizes.smallest(), size=SMALLEST, cache=state)
         if not own:
             for fewer in sorted({1, 2, threads // 2} - {0, threads}):
                 yield partial(trial, sizes.problem, threads=fewer)
