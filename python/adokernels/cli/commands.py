@@ -82,6 +82,7 @@ def add_commands(commands: Commands) -> None:
     bench.add_argument("--all", action="store_true", help=sentence)
     sentence = "folder for --all; existing records are kept, so that a run can be continued"
     bench.add_argument("--out", type=output_folder, help=sentence)
+    bench.set_defaults(parse=lambda given: bench.parse_args(list(given)))
     bench.add_argument(
         "--no-limiter",
         dest="limiter",
@@ -236,13 +237,13 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
 
 def _bench_all(options: argparse.Namespace, console: Console) -> int:
     from adokernels.cli.everything import measure_all
-    from adokernels.cli.program import parse
 
     if options.out is None or options.routine is not None:
         raise ValueError("--all needs --out FOLDER and no routine")
     how = {"cache": options.cache, "limiter": options.limiter}
     how["seconds"] = min(options.seconds, _SECONDS_OF_ALL)
-    return INTERRUPTED if measure_all(options.out, options.device, parse, console, **how) else 0
+    interrupted = measure_all(options.out, options.device, options.parse, console, **how)
+    return INTERRUPTED if interrupted else 0
 
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:

@@ -89,6 +89,15 @@ def measure_ladder(
             checks.skip_failed(samplers)
         problem.forget()  # the memory may have changed since the first check
         checks.repeat({name: c for name, c in calls.items() if name not in checks.skipped})
+        if metrics:
+            problem.load(problem.values)
+            counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
+            for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
+                label = variants[name].label if name in variants else name
+                with (of_variants | of_peers)[name].warned_of_errors("no counters"):
+                    profile = collect(counted[name], label, metrics, settings.cache, device_id)
+                    if profile.kernels:
+                        profiles[name] = profile
         if experiments:
             kind = CpuExperiments if device == "cpu" else GpuExperiments
             trials = kind(
@@ -100,15 +109,6 @@ def measure_ladder(
                 # A variant that cannot run under the changed conditions has no experiments.
                 with of_variants[name].warned_of_errors("no experiments"):
                     tried[name] = trials.on(name, calls[name], of_variants[name], budget)
-        if metrics:
-            problem.load(problem.values)
-            counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
-            for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
-                label = variants[name].label if name in variants else name
-                with (of_variants | of_peers)[name].warned_of_errors("no counters"):
-                    profile = collect(counted[name], label, metrics, settings.cache, device_id)
-                    if profile.kernels:
-                        profiles[name] = profile
     except KeyboardInterrupt:
         interrupted = True
         if not any(sampler.seconds for sampler in of_variants.values()):
