@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from numbers import Real
 from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
-from adokernels.model.checker import Checker
+from adokernels.measuring.sampling import require_finite
+from adokernels.model.checker import Checker, reason
+from adokernels.model.cuda_variant import CudaVariant
+from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, check_options
+from adokernels.model.sandbox import Missing
+from adokernels.model.values import is_array
 from adokernels.records.checked import CheckResult
-from adokernels.text import require
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.statistics import FEWEST_SAMPLES
+from adokernels.text import quantity, require
+
+#: A time is impossible if it needs more than this multiple of the bandwidth of the memory.
+_MARGIN = 1.2
 
 
 def check(
@@ -22,13 +36,17 @@ def check(
     timed: bool = True,
     seconds: float = 1.0,
     ceilings: bool = True,
+    isolated: bool = True,
+    timeout: float = TIMEOUT,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> CheckResult:
     """Check an own variant: its correctness, then its speed relative to a ladder.
 
-    Output arrays are filled with sentinel bytes before each check. The results are compared with
-    the reference on small and odd sizes, on the operands, and after timing with other values.
+    The results are compared with the reference on small and odd sizes, some of which are random,
+    and on the operands. By default, the variant runs in a process of its own. Each of its calls has
+    new operands and an output full of sentinel bytes, and at least half of the timed calls are
+    verified. ``docs/grading.md`` in the repository describes what this protects from.
 
     Parameters
     ----------
@@ -38,7 +56,8 @@ def check(
     ladder
         The routine that it computes, or an own ladder.
     *args, **options
-        Operands and options. Default: random operands of the routine's default problem.
+        Operands and options. Default: random operands of the routine's default problem, or of a
+        smaller one if a call takes too long for 11 samples in `seconds`.
     against
         The variants with which its speed is compared. Default: the first variant on the same
         device, and the variant that a call runs.
@@ -48,12 +67,17 @@ def check(
         Upper limit of the sampling time per variant.
     ceilings, progress
         See :func:`adokernels.sweep`.
+    isolated
+        Whether it runs in a process of its own. Otherwise, it is believed, and can end this
+        process.
+    timeout
+        Seconds that a call of an isolated variant may take.
 
     Returns
     -------
     CheckResult
         It is true if the variant is correct, and contains the first failing problem or the
-        comparisons.
+        comparisons. A crash, a timeout and an impossible time are failures, too.
 
     Raises
     ------
@@ -61,37 +85,99 @@ def check(
         If the variant cannot run here.
     CompilationError
         If its source does not compile.
+    TypeError
+        If it cannot be sent to another process.
     """
     if not isinstance(ladder, Ladder):
         raise TypeError(f"ladder must be a routine or a ladder, got {type(ladder).__name__}")
     check_options(ladder, args, options, check)
     require((Iterable, type(None)), "names of variants", against=against)
+    require(Real, "a number", timeout=timeout)
+    require_finite(timeout=timeout)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
-    if reason := ours.why_unavailable:
-        raise _core.Unavailable(f"{ours.label}: {reason}")
-    if not args and ladder.task.core:
-        args = ladder.task.random_operands()
-    problem = extended.problem(*args, variant=ours.name, **options)
-    call = problem.prepare(ours.name)
-    if not timed:
-        checker = Checker(extended, problem)
-        try:
-            checker.before(call)
-            checker.after(call)
-        except ValueError as error:
-            return CheckResult(ladder.name, ours.name, False, str(error))
-        return CheckResult(ladder.name, ours.name, True)
-    if against is None:
+    if reason_ := ours.why_unavailable:
+        # The compiler needs no GPU.
+        if isinstance(ours, CudaVariant) and (args or ladder.task.core):
+            operands = args or ladder.task.empty_operands()
+            ours.compiled(next(o.dtype.name for o in operands if is_array(o)))
+        raise _core.Unavailable(f"{ours.label}: {reason_}")
+    names = ladder.name, ours.name
+    with Isolation(timeout) if isolated else nullcontext() as isolation:
+        facts: dict[str, Any] = {"isolated": isolated}
+        used = isolation.ladder(extended) if isolation else extended
+        default = not args and ladder.task.core is not None
+        operands = ladder.task.random_operands() if default else args
+        problem = used.problem(*operands, variant=ours.name, **options)
         usable = [v for v in ladder if v.device == ours.device and v.available and not v.ceiling]
         others = [v.name for v in usable if not problem.why_not(v.name)]
-        best = ladder.choose(*args, device=ours.device, **options).variant if others else None
-        against = dict.fromkeys([*others[:1], *([best] if best else [])])
-    names = [*against, ours.name]
-    common: dict[str, Any] = {"seconds": seconds, "ceilings": ceilings, "progress": progress}
-    timings = sweep(extended, *args, device=ours.device, variants=names, **common, **options)
+        try:
+            call = problem.prepare(ours.name)
+            checker = Checker(used, problem)
+            checker.sizes(call)
+            facts["refused"] = tuple(checker.refused[ours.name])
+            if not timed:
+                checker.before(call)
+                checker.after(call)
+                return CheckResult(*names, True, **facts)
+        except Missing:
+            raise
+        except ValueError as error:
+            return CheckResult(*names, False, reason(error), **facts)
+        if default and others:
+            operands = _fast_enough(ladder, others[0], operands, seconds, options)
+        if against is None:
+            best = ladder.choose(*operands, device=ours.device, **options).variant
+            against = dict.fromkeys([*others[:1], *([best] if others else [])])
+        timings = sweep(
+            used,
+            *operands,
+            device=ours.device,
+            variants=[*against, ours.name],
+            seconds=seconds,
+            ceilings=ceilings,
+            progress=progress,
+            **options,
+        )
     if timings.interrupted:
         raise KeyboardInterrupt
-    if ours.name in timings.skipped:
-        return CheckResult(ladder.name, ours.name, False, timings.skipped[ours.name])
-    return CheckResult(ladder.name, ours.name, True, sweep=timings)
+    why = timings.skipped.get(ours.name)
+    if why is None and timings.machine:
+        why = _impossible(timings[ours.name], timings.machine)
+    if why:
+        return CheckResult(*names, False, why, **facts)
+    return CheckResult.of_sweep(timings, ours.name, **facts)
+
+
+def _fast_enough(
+    ladder: Ladder, name: str, operands: Sequence[Any], seconds: float, options: dict[str, Any]
+) -> Sequence[Any]:
+    """The operands of the default problem, or of a smaller one of which 11 samples can be taken."""
+    lengths = list(ladder.task.lengths.values())
+    while max(lengths) > 64:
+        call = ladder.problem(*operands, variant=name, **options).prepare(name)
+        if min(call.sample(False, 1)[0] for _ in range(2)) * FEWEST_SAMPLES < seconds:
+            break
+        lengths = [max(length // 2, min(length, 2)) for length in lengths]
+        operands = ladder.task.random_operands(lengths)
+    return operands
+
+
+def _impossible(found: Measurement, machine: Machine) -> str:
+    """Why the time of a cold measurement is impossible on a machine; empty if it is possible.
+
+    The compulsory bytes come from DRAM: the caches have been overwritten, and if not, they come
+    from the fastest level that can hold them. FLOPs do not count, because a variant can need fewer.
+    """
+    bandwidths = machine.of_kind("bandwidth")
+    levels = [c for c in bandwidths if c.level == "DRAM"]
+    if found.bytes <= max(found.context.get("cache_bytes", {}).values(), default=0):
+        levels = list(bandwidths)  # the flush is not exact: some bytes can be in a cache
+    limit = max((max(c.measured, c.theoretical or 0.0) for c in levels), default=math.inf)
+    least = found.bytes / (_MARGIN * limit)
+    if found.seconds >= least:
+        return ""
+    return (
+        f"its time of {quantity(found.seconds, 's')} is impossible: {quantity(found.bytes, 'B')} "
+        f"take at least {quantity(least, 's')}"
+    )

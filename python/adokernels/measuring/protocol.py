@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from adokernels import _core
@@ -17,6 +18,7 @@ from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import bound_call, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached, require_finite
+from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
 from adokernels.records.inputs import Inputs
@@ -143,6 +145,7 @@ def sweep(
     extra: Iterable[Any] = (),
     ceilings: bool = True,
     counters: bool | str = False,
+    isolated: bool | Isolation = False,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Sweep:
@@ -155,7 +158,7 @@ def sweep(
     arrays. Operands and results have red zones of 4 KiB on both sides. A variant is checked before
     and after timing, the second time with other values in the same memory. It must write its
     results within the task's bound, and change nothing else. Own variants are also checked on edge
-    cases, and after an exchange of two elements of each operand.
+    cases.
 
     Parameters
     ----------
@@ -186,6 +189,10 @@ def sweep(
     counters
         Whether to read the hardware counters of every variant and peer after timing, or the set of
         metrics to read: ``"default"`` or ``"light"``, see :func:`profile`. CUDA only.
+    isolated
+        Whether own variants run in processes of their own, which cannot crash this process or see
+        expected results. Each of their calls has new operands, and timed calls are verified
+        (docs/grading.md). The limits of :func:`adokernels.check` apply. Counters are not read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
@@ -225,6 +232,12 @@ def sweep(
     require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
+    if isolated:
+        with Isolation(TIMEOUT) if isolated is True else nullcontext(isolated) as isolation:
+            names = {"device": device, "variants": variants, "blocks": blocks, "cache": cache}
+            names |= {"precision": precision, "seconds": seconds, "peers": peers}
+            names |= {"ceilings": ceilings, "counters": counters, "progress": progress}
+            return sweep(isolation.ladder(routine), *args, **names, **options)
     settings = Settings(cache, precision, seconds)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]

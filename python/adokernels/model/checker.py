@@ -24,12 +24,13 @@ import numpy as np
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
-from adokernels.model.problem import Values
-from adokernels.model.values import exchanged, is_array, rotated
+from adokernels.model.problem import Values, changed_values
+from adokernels.model.sandbox import Broken
+from adokernels.model.values import is_array, rotated
 from adokernels.text import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Call, Problem
@@ -56,31 +57,33 @@ class Checker:
         # in higher precision takes twice the memory.
         copies = 7 if problem.task.exact and not problem.task.spot_check else 3
         require_host_memory(arrays + copies * results, f"checks of {ladder.name}")
-        problem.values.expected  # noqa: B018
+        #: The edge cases that each variant refuses, with its reasons.
+        self.refused: dict[str, list[str]] = {}
 
     def before(self, call: Call) -> Errors | None:
         """Check a variant before timing; return its errors, or None for a ceiling.
 
-        Own variants are also checked on edge cases. The built-in ones have the contract tests.
+        Own variants are first checked on edge cases. The built-in ones have the contract tests.
         """
         if not call.built_in:
-            for problem in self._edge_cases:
-                if not problem.why_not(call.variant):
-                    self._check(problem, call, problem.values, views=True)
+            self.sizes(call)
         return self._check(self._problem, call, self._problem.values)
 
-    def after(self, call: Call) -> Errors | None:
-        """Check a variant after timing, with other values in the memory that was timed.
+    def sizes(self, call: Call) -> None:
+        """Check an own variant on edge cases, before the reference of the large problem runs."""
+        refused = self.refused[call.variant] = []
+        for problem in self._edge_cases:
+            if reason := problem.why_not(call.variant):
+                refused.append(f"{problem}: {reason}")
+            else:
+                self._check(problem, call, problem.values, views=True)
 
-        For own variants, two elements of each operand are exchanged first. This detects a variant
-        that reuses an earlier result after comparing only some values of the operands. The elements
-        differ for each variant, because variants can share the earlier results.
-        """
-        if not call.built_in:
-            self._check(self._problem, call, self._changed(exchanged))
+    def after(self, call: Call) -> Errors | None:
+        """Check a variant after timing, with other values in the memory that was timed."""
         error = self._check(self._problem, call, self._second)
         if self._is_elsewhere(call):
             raise ValueError(_ELSEWHERE)
+        call.conclude()
         return error
 
     def peer(self, returned: Any) -> Errors | None:
@@ -99,18 +102,7 @@ class Checker:
     @cached_property
     def _second(self) -> Values:
         """The values with which variants are checked after timing."""
-        return self._changed(rotated)
-
-    def _changed(self, change: Callable[[Any, np.random.Generator], Any]) -> Values:
-        """A changed copy of the values that are timed."""
-        problem = self._problem
-        operands = []
-        for array, guarded in zip(problem.host_arguments, problem.guarded_operands, strict=True):
-            other = change(array, self._rng) if is_array(array) else array
-            if isinstance(guarded, GuardedArray) and guarded.shares_elements:
-                other = guarded.copy_with_layout(other)
-            operands.append(other)
-        return Values(problem.task, operands, problem.options)
+        return changed_values(self._problem, rotated, self._rng)
 
     @cached_property
     def _edge_cases(self) -> list[Problem]:
@@ -144,8 +136,7 @@ class Checker:
         except MemoryError:
             raise
         except Exception as error:  # any error of the user's code
-            text = str(error) if _is_wrong(error) else failure(error)
-            raise ValueError(f"{text} ({problem})") from error
+            raise ValueError(f"{reason(error)} ({problem})") from error
 
     def _run(self, call: Call, values: Values, views: bool) -> Errors | None:
         results = [self._result(call, each, views) for each in values.runs]
@@ -154,6 +145,8 @@ class Checker:
     def _result(self, call: Call, values: Values, views: bool) -> Any:
         """Run a variant once; return a copy of its result on the host, or None for a ceiling."""
         problem, ceiling = call.problem, self._ladder[call.variant].ceiling
+        if call.isolated:
+            return call.computed(values, views=views)
         problem.load(values)
         try:
             problem.poison()
@@ -250,6 +243,12 @@ def _require_no_view(returned: Any, operands: Sequence[Any]) -> None:
     for array in returned if isinstance(returned, tuple) else (returned,):
         if any(share_memory(array, operand) for operand in operands):
             raise ValueError("wrong result: it returns a view of an operand, not data")
+
+
+def reason(error: Exception) -> str:
+    """Describe a failed check, or an error of the user's code."""
+    described = _is_wrong(error) or isinstance(error, Broken)
+    return str(error) if described else failure(error)
 
 
 def _is_wrong(error: Exception) -> bool:

@@ -70,20 +70,18 @@ def rotated(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     return np.concatenate([flat[distance:], flat[:distance]]).reshape(array.shape)
 
 
-def exchange(array: NDArray[Any], rng: np.random.Generator) -> None:
-    """Exchange two random elements in place, so that results of earlier calls are wrong."""
-    if array.size < 2:
-        return
-    first, second = (
-        np.unravel_index(int(i), array.shape) for i in rng.integers(array.size, size=2)
-    )
-    array[first], array[second] = array[second].copy(), array[first].copy()
+def fresh(array: NDArray[Any], rng: np.random.Generator, indices: bool) -> NDArray[Any]:
+    """A copy with values that no earlier copy had; sparsity and order remain.
 
-
-def exchanged(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """A copy of an array with two elements exchanged."""
-    other = array.copy()
-    exchange(other, rng)
+    It is rotated. Floating-point numbers are also scaled, and integers that cannot be `indices` have
+    other low bits.
+    """
+    other = rotated(array, rng)
+    if other.dtype.kind in "fc":
+        real = other.view(f"f{other.itemsize // (1 + (other.dtype.kind == 'c'))}")
+        real *= real.dtype.type(rng.uniform(0.98, 1))
+    elif other.dtype.kind in "iu" and not indices:
+        other ^= other.dtype.type(rng.integers(1, 128))
     return other
 
 
