@@ -13,6 +13,7 @@ from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
 from adokernels.measuring.sampling import require_finite
 from adokernels.model.checker import Checker, reason
+from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, check_options
@@ -99,15 +100,15 @@ def check(
     if reason_ := ours.why_unavailable:
         # The compiler needs no GPU.
         if isinstance(ours, CudaVariant) and (args or ladder.task.core):
-            operands = args or ladder.task.empty_operands()
-            ours.compiled(next(o.dtype.name for o in operands if is_array(o)))
+            arrays = filter(is_array, args or ladder.task.empty_operands())
+            ours.compiled(next(arrays).dtype.name)
         raise _core.Unavailable(f"{ours.label}: {reason_}")
     names = ladder.name, ours.name
     with Isolation(timeout) if isolated else nullcontext() as isolation:
         facts: dict[str, Any] = {"isolated": isolated}
         used = isolation.ladder(extended) if isolation else extended
         default = not args and ladder.task.core is not None
-        operands = ladder.task.random_operands() if default else args
+        operands: Sequence[Any] = ladder.task.random_operands() if default else args
         problem = used.problem(*operands, variant=ours.name, **options)
         usable = [v for v in ladder if v.device == ours.device and v.available and not v.ceiling]
         others = [v.name for v in usable if not problem.why_not(v.name)]
@@ -120,7 +121,7 @@ def check(
                 checker.before(call)
                 checker.after(call)
                 return CheckResult(*names, True, **facts)
-        except Missing:
+        except (Missing, CompilationError):
             raise
         except ValueError as error:
             return CheckResult(*names, False, reason(error), **facts)

@@ -232,12 +232,9 @@ def sweep(
     require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
-    if isolated:
-        with Isolation(TIMEOUT) if isolated is True else nullcontext(isolated) as isolation:
-            names = {"device": device, "variants": variants, "blocks": blocks, "cache": cache}
-            names |= {"precision": precision, "seconds": seconds, "peers": peers}
-            names |= {"ceilings": ceilings, "counters": counters, "progress": progress}
-            return sweep(isolation.ladder(routine), *args, **names, **options)
+    isolation = (Isolation(TIMEOUT) if isolated is True else isolated) or None
+    if isolation:
+        routine = isolation.ladder(routine)
     settings = Settings(cache, precision, seconds)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]
@@ -266,7 +263,8 @@ def sweep(
     runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
     where = problem.device_id
     title = f"{routine.name} on {where}, {cache}"
-    with displayed(progress) as display, display.measurement(title):
+    own = isolation if isolated is True and isolation else nullcontext()
+    with own, displayed(progress) as display, display.measurement(title):
         result = measure_ladder(
             routine, problem, runs, settings, display, peers or {}, True, metrics
         )

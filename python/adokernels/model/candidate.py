@@ -4,6 +4,8 @@ It imports NumPy, but not this package, whose variants the function must not cal
 (sandbox.py) sends pickled messages. Replies are JSON: what this process says is never trusted.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import inspect
@@ -16,208 +18,241 @@ import signal
 import socket
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
-LONGEST = 1 << 17  # bytes of a message
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-PAGE = 4096
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-def guard(connection):
-    """Fork; return in the child. The warden adopts orphans, and ends as the child ends."""
-    parent = os.getppid()
-    prctl = ctypes.CDLL(None).prctl
-    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    child = os.fork()
-    if child == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        return
-    connection.close()
-    while True:
-        signal.sigtimedwait({signal.SIGCHLD}, 1)
-        if os.getppid() != parent:
-            os._exit(1)  # the system then ends the child, too
-        pid = status = None
-        while pid != 0:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                pid = 0
-            if pid == child and os.WIFSIGNALED(status):
-                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-                with contextlib.suppress(OSError):  # the handler of SIGKILL cannot be changed
-                    signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-                os.kill(os.getpid(), os.WTERMSIG(status))
-            if pid == child:
-                os._exit(os.WEXITSTATUS(status))
+_LONGEST = 1 << 17  # bytes of a message
+_LONGEST_TEXT = 10_000
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PAGE = 4096
 
 
 class Missing(Exception):
     """The file does not define the function."""
 
 
-def load(message):
-    """The function of a file or of a pickle."""
+def guard(connection: socket.socket) -> None:
+    """Fork, and return in the child. The warden adopts orphans, and ends as the child ends."""
+    parent, prctl = os.getppid(), ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        return
+    connection.close()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while os.getppid() == parent:  # otherwise, the system ends the child, too
+        signal.sigtimedwait({signal.SIGCHLD}, 1)
+        ended = True
+        while ended:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            ended = pid != 0
+            if pid == child and os.WIFSIGNALED(status):
+                with contextlib.suppress(OSError):  # the handler of SIGKILL cannot be changed
+                    signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+                os.kill(os.getpid(), os.WTERMSIG(status))
+            if pid == child:
+                os._exit(os.WEXITSTATUS(status))
+    os._exit(1)
+
+
+def nothing(*_: object, **__: object) -> None:
+    """Do nothing: the function until the parent sends one."""
+
+
+def load(message: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function of a file or of a pickle."""
+    function: Callable[..., Any]
     if "file" not in message:
         with open(message["pickle"], "rb") as file:
-            return pickle.load(file)
+            function = pickle.load(file)
+        return function
     found = runpy.run_path(message["file"])
     if message["name"] not in found:
         raise Missing(f"{message['file']} must define {message['name']}")
-    return found[message["name"]]
+    function = found[message["name"]]
+    return function
+
+
+def has_out(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter for its results."""
+    try:
+        return "out" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built-in functions without a signature
+        return False
 
 
 class Problem:
     """Memory for the operands and results of one problem, and the call of the function."""
 
-    def __init__(self, function, message):
+    def __init__(self, function: Callable[..., Any], message: dict[str, Any]) -> None:
         import numpy
 
-        self.np, self.function = numpy, function
-        self.blocks, self.arrays = [], []
-        for layout in (*message["operands"], *message["results"]):
-            block = None
-            if isinstance(layout, dict):
-                self.blocks.append(self.aligned(layout["bytes"], layout["address"]))
-                block = self.blocks[-1]
-                names = ("shape", "dtype", "offset", "strides")
-                shape, dtype, offset, strides = (layout[name] for name in names)
-                layout = numpy.ndarray(shape, dtype, block, offset, strides)
-            self.arrays.append(layout)
-        count = len(message["operands"])
-        self.operands, self.results = self.arrays[:count], self.arrays[count:]
-        self.args = [self.converted(a, message["library"]) for a in self.operands]
-        self.options, self.rings, self.kept = dict(message["options"]), [], None
+        self._numpy, self.function = numpy, function
+        self.blocks: list[Any] = []
+        operands = list(map(self._array, message["operands"]))
+        self._results = list(map(self._array, message["results"]))
+        self._library = message["library"]
+        self._args = list(map(self._converted, operands))
+        self._options: dict[str, Any] = dict(message["options"])
+        self._rings: list[list[Any]] = []
+        self._kept: Any = None  # the returned arrays
         if message["out"]:
-            out = tuple(self.converted(a, message["library"]) for a in self.results)
-            self.options["out"] = out if len(out) > 1 else out[0]
+            out = tuple(map(self._converted, self._results))
+            self._options["out"] = out if len(out) > 1 else out[0]
 
-    def aligned(self, size, address):
+    def _array(self, layout: Any) -> Any:
+        """An array in a new block of memory; other operands do not change."""
+        if not isinstance(layout, dict):
+            return layout
+        self.blocks.append(self._aligned(layout["bytes"], layout["address"]))
+        shape, dtype, offset, strides = (layout[n] for n in ("shape", "dtype", "offset", "strides"))
+        return self._numpy.ndarray(shape, dtype, self.blocks[-1], offset, strides)
+
+    def _aligned(self, size: int, address: int) -> Any:
         """Memory with an address that is equal to another one modulo the size of a page."""
-        memory = self.np.empty(size + PAGE, self.np.uint8)
-        start = (address - memory.ctypes.data) % PAGE
+        memory = self._numpy.empty(size + _PAGE, self._numpy.uint8)
+        start = (address - memory.ctypes.data) % _PAGE
         return memory[start : start + size]
 
-    def converted(self, array, library):
-        if library == "numpy" or not isinstance(array, self.np.ndarray):
+    def _converted(self, array: Any) -> Any:
+        if self._library == "numpy" or not isinstance(array, self._numpy.ndarray):
             return array
-        if library == "torch":
-            return __import__("torch").from_numpy(array)
-        return __import__(library).device_put(array)
+        module = __import__(self._library)
+        return module.from_numpy(array) if self._library == "torch" else module.device_put(array)
 
-    def ring(self, count):
-        """Memory for the blocks of a number of calls; their addresses."""
-        self.rings = [
-            [self.aligned(block.size, block.ctypes.data) for block in self.blocks]
+    def ring(self, count: int) -> list[list[int]]:
+        """Allocate the blocks of a number of calls; return their addresses."""
+        self._rings = [
+            [self._aligned(block.size, block.ctypes.data) for block in self.blocks]
             for _ in range(count)
         ]
-        return [[block.ctypes.data for block in blocks] for blocks in self.rings]
+        return [[block.ctypes.data for block in blocks] for blocks in self._rings]
 
-    def timed(self):
+    def _timed(self) -> tuple[int, Any, Any]:
+        """Call the function; nanoseconds, the returned arrays, packed, and as they are."""
         start = time.perf_counter_ns()
-        returned = self.function(*self.args, **self.options)
+        returned = self.function(*self._args, **self._options)
+        arrays = self._arrays(returned)
+        claim = time.perf_counter_ns() - start
+        return claim, arrays, returned if isinstance(returned, tuple) else (returned,)
+
+    def _arrays(self, returned: Any) -> Any:
+        """The returned arrays; None if the function writes to `out`."""
         if hasattr(returned, "block_until_ready"):
             returned.block_until_ready()
-        return time.perf_counter_ns() - start, returned
+        if "out" in self._options or self.function is nothing:
+            return None
+        several = isinstance(returned, tuple)
+        for array in returned if several else (returned,):
+            if not hasattr(array, "shape") and not self._numpy.isscalar(array):
+                raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
+        if several:
+            return tuple(self._numpy.asarray(array, order="C") for array in returned)
+        return [self._numpy.asarray(returned, order="C")]
 
-    def call(self):
-        """One call. Its result stays in memory until the next message."""
-        claim, returned = self.timed()
-        kept = "out" not in self.options and self.function is not nothing
-        self.kept = self.as_arrays(returned) if kept else None
-        return {"claims": [claim], "results": self.described()}
+    def call(self) -> dict[str, Any]:
+        """Call the function once. Its result stays in memory until the parent has read it."""
+        claim, self._kept, returned = self._timed()
+        if self._kept is None:
+            return {"claims": [claim], "results": None}
+        facts = [(a.ctypes.data, a.shape, a.dtype.str) for a in self._kept]
+        views = any(self._is_view(array) for array in (*self._kept, *returned))
+        described = {"several": isinstance(self._kept, tuple), "arrays": facts, "views": views}
+        return {"claims": [claim], "results": described}
 
-    def batch(self):
-        """A call per set of operands in the ring; the results are copied to the ring."""
+    def _is_view(self, array: Any) -> bool:
+        """Whether an array shares memory with an operand: returning a view does no work."""
+        kind = self._numpy.ndarray
+        return isinstance(array, kind) and any(
+            self._numpy.may_share_memory(array, block) for block in self.blocks
+        )
+
+    def batch(self) -> dict[str, Any]:
+        """Call the function per set of operands in the ring; copy the results to the ring."""
         claims = []
-        for blocks in self.rings:
-            for block, source in zip(self.blocks, blocks):
-                self.np.copyto(block, source)
-            claim, returned = self.timed()
+        for blocks in self._rings:
+            for block, source in zip(self.blocks, blocks, strict=True):
+                self._numpy.copyto(block, source)
+            claim, arrays, _ = self._timed()
             claims.append(claim)
-            self.keep(returned)
-            for block, copy in zip(self.blocks, blocks):
-                self.np.copyto(copy, block)
+            for memory, array in zip(self._results, arrays or self._results, strict=True):
+                if (array.shape, array.dtype) != (memory.shape, memory.dtype):
+                    raise ValueError(f"wrong result: {array.dtype} {array.shape}")
+                self._numpy.copyto(memory, array)
+            for block, copy in zip(self.blocks, blocks, strict=True):
+                self._numpy.copyto(copy, block)
         return {"claims": claims, "results": None}
 
-    def keep(self, returned):
-        """Copy a returned result to the memory of the results."""
-        if "out" in self.options or self.function is nothing:
-            return
-        for memory, array in zip(self.results, self.as_arrays(returned), strict=True):
-            if (array.shape, array.dtype) != (memory.shape, memory.dtype):
-                raise ValueError(f"it returns {array.dtype} {array.shape}")
-            self.np.copyto(memory, array)
-
-    def as_arrays(self, returned):
-        arrays = returned if isinstance(returned, tuple) else (returned,)
-        for array in arrays:
-            if not hasattr(array, "shape") and not self.np.isscalar(array):
-                raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-        found = [self.np.asarray(array) for array in arrays]
-        return tuple(found) if isinstance(returned, tuple) else found
-
-    def described(self):
-        """Address, shape, type and strides of each returned array."""
-        if self.kept is None:
-            return None
-        facts = [(a.ctypes.data, a.shape, a.dtype.str, a.strides) for a in self.kept]
-        return {"several": isinstance(self.kept, tuple), "arrays": facts}
+    def release(self) -> None:
+        """Free the returned arrays."""
+        self._kept = None
 
 
-def nothing(*_, **__):
-    """The function whose call measures the interval around a call."""
-
-
-def text_of(error):
+def text_of(error: BaseException) -> str:
+    """Describe an error of the function."""
     try:
         text = str(error)
     except BaseException as second:
         text = f"(its text cannot be read: {type(second).__name__})"
-    if isinstance(error, Missing) or (type(error) is ValueError and text.startswith("wrong result")):
-        return text[:10000]
-    return f"it fails with {type(error).__name__}: {text}"[:10000]
+    wrong = type(error) is ValueError and text.startswith("wrong result")
+    described = wrong or isinstance(error, Missing)
+    return (text if described else f"it fails with {type(error).__name__}: {text}")[:_LONGEST_TEXT]
 
 
-def serve(connection):
-    function, problems = nothing, {}
-    while data := connection.recv(LONGEST):
-        reply = {}
-        try:
-            message = pickle.loads(data)
-            verb, problem = message.get("verb"), problems.get(message.get("problem"))
-            if verb == "load":
-                function = load(message)
-                try:
-                    reply["out"] = "out" in inspect.signature(function).parameters
-                except (TypeError, ValueError):  # built-in functions without a signature
-                    reply["out"] = False
-                for known in problems.values():
-                    known.function = function
-            elif verb == "prepare":
-                problem = problems[message["problem"]] = Problem(function, message)
-                reply["addresses"] = [block.ctypes.data for block in problem.blocks]
-            elif verb == "ring":
-                reply["addresses"] = problem.ring(message["count"])
-            elif verb == "call":
-                reply = problem.batch() if message["batch"] else problem.call()
-            elif verb == "release":
-                problem.kept = None
-            elif verb == "forget":
-                del problems[message["problem"]]
-            del problem
-        except BaseException as error:
-            reply = {"error": text_of(error), "missing": isinstance(error, Missing)}
-        connection.send(json.dumps(reply).encode())
+class Server:
+    """Answers messages about problems, which are objects of one class."""
+
+    def __init__(self, kind: Callable[..., Any]) -> None:
+        self._kind, self._function = kind, nothing
+        self._problems: dict[int, Any] = {}
+
+    def answer(self, verb: str, problem: int = -1, **message: Any) -> dict[str, Any]:
+        """Do what a message asks for; return the answer."""
+        if verb == "load":
+            self._function = load(message)
+            return {"out": has_out(self._function)}
+        if verb == "prepare":
+            made = self._problems[problem] = self._kind(self._function, message)
+            return {"addresses": [block.ctypes.data for block in made.blocks]}
+        if verb == "forget":
+            del self._problems[problem]
+            return {}
+        found = getattr(self._problems[problem], verb)(**message)
+        return found if isinstance(found, dict) else {"addresses": found}
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer messages until the parent closes the connection."""
+        while data := connection.recv(_LONGEST):
+            try:
+                reply = self.answer(**pickle.loads(data))
+            except BaseException as error:  # also SystemExit
+                reply = {"error": text_of(error), "missing": isinstance(error, Missing)}
+            connection.send(json.dumps(reply).encode())
+
+
+def main() -> None:
+    """Run the warden and the child."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    settings = pickle.loads(connection.recv(_LONGEST))
+    sys.path[:] = settings["path"]
+    import numpy  # noqa: F401  # in both processes
+
+    guard(connection)
+    connection.send(json.dumps({"pid": os.getpid()}).encode())
+    kind: Callable[..., Any] = Problem
+    if settings["runs"] == "kernel":
+        from adokernels.model.runner import DeviceProblem
+
+        kind = DeviceProblem
+    else:
+        sys.modules["adokernels"] = None  # type: ignore[assignment]  # it cannot be imported
+    Server(kind).serve(connection)
 
 
 if __name__ == "__main__":
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    sys.path[:] = pickle.loads(connection.recv(LONGEST))["path"]
-    import numpy  # noqa: F401  # in both processes; the child then starts at once
-
-    guard(connection)
-    sys.modules["adokernels"] = None  # an import of this package raises ImportError
-    connection.send(json.dumps({"pid": os.getpid()}).encode())
-    serve(connection)
+    main()

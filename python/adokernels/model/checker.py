@@ -102,7 +102,7 @@ class Checker:
     @cached_property
     def _second(self) -> Values:
         """The values with which variants are checked after timing."""
-        return changed_values(self._problem, rotated, self._rng)
+        return changed_values(self._problem, lambda array: rotated(array, self._rng))
 
     @cached_property
     def _edge_cases(self) -> list[Problem]:

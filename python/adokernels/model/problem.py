@@ -388,13 +388,12 @@ class Problem:
 
 def changed_values(
     problem: Problem,
-    change: Callable[[Any, np.random.Generator], Any],
-    rng: np.random.Generator,
+    change: Callable[[Any], Any],
 ) -> Values:
     """A changed copy of the values of a problem, whose elements are shared as in its operands."""
     operands = []
     for array, guarded in zip(problem.host_arguments, problem.guarded_operands, strict=True):
-        other = change(array, rng) if is_array(array) else array
+        other = change(array) if is_array(array) else array
         if isinstance(guarded, GuardedArray) and guarded.shares_elements:
             other = guarded.copy_with_layout(other)
         operands.append(other)
@@ -453,7 +452,7 @@ class Call(ABC):
         """
         raise NotImplementedError
 
-    def conclude(self) -> None:
+    def conclude(self) -> None:  # noqa: B027  # most calls have nothing to conclude
         """Raise ValueError if the samples cannot be believed."""
 
     def kernels(self) -> Sequence[_core.KernelInfo]:

@@ -43,12 +43,13 @@ _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 class Broken(ValueError):
     """The code in the child has failed: it raised an error, does not answer, or has ended.
 
-    Only in the first case has the process `answered`.
+    Only in the first case has the process `answered`. `missing` states that its file does not
+    define the function.
     """
 
-    def __init__(self, text: str, *, answered: bool = False) -> None:
+    def __init__(self, text: str, *, answered: bool = False, missing: bool = False) -> None:
         super().__init__(text)
-        self.answered = answered
+        self.answered, self.missing = answered, missing
 
 
 class Missing(ValueError):
@@ -73,6 +74,8 @@ class Sandbox:
         self.limits, self._broken = limits, ""
         self._known: list[int] = []  # the child, and the processes that it has started
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
         command = [sys.executable, "-I", str(_PROGRAM), str(other.fileno())]
         streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         try:
@@ -95,6 +98,9 @@ class Sandbox:
         if len(data) > _LONGEST:
             raise ValueError(f"options must have at most {_LONGEST} bytes, got {len(data)}")
         with suppress(OSError):  # receive() finds the reason
+            if self._poll.poll(0) and self._socket.recv(_LONGEST):
+                self._broken = "its process sent a message without being asked"
+                self.close()
             self._socket.sendall(data)
 
     def receive(self) -> dict[str, Any]:
@@ -103,8 +109,6 @@ class Sandbox:
             raise Broken(self._broken)
         try:
             return self._next()
-        except Missing:
-            raise
         except Broken as error:
             if not error.answered:
                 self._broken = str(error)
@@ -113,9 +117,7 @@ class Sandbox:
 
     def _next(self) -> dict[str, Any]:
         end = time.monotonic() + self.limits.seconds
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        while not poll.poll(1000 * _WATCHED_SECONDS):
+        while not self._poll.poll(1000 * _WATCHED_SECONDS):
             self._watch()
             if time.monotonic() > end:
                 raise Broken(f"it did not return within {quantity(self.limits.seconds, 's')}")
@@ -129,13 +131,13 @@ class Sandbox:
             raise Broken(self._end())
         try:
             message = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             raise Broken("its process sent a malformed message")
         if "error" in message:
             text = printable(str(message["error"]), _LONGEST, lines=True)
-            raise Missing(text) if message.get("missing") is True else Broken(text, answered=True)
+            raise Broken(text, answered=True, missing=message.get("missing") is True)
         return message
 
     def _end(self) -> str:
@@ -199,7 +201,7 @@ class Sandbox:
         self._kill(self._known, signal.SIGCONT)
 
     def waited(self) -> dict[str, int]:
-        """Nanoseconds for which each thread of the stopped processes, and ours, was ready to run."""
+        """Nanoseconds for which each thread of the processes, and ours, was ready to run."""
         tasks = [f"/proc/{pid}/task/{task}" for pid in self._known for task in _tasks(pid)]
         found = {}
         for task in [*tasks, "/proc/thread-self"]:

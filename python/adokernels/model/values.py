@@ -65,24 +65,43 @@ def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5)
 
 def rotated(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """The elements of an array, rotated by a random distance."""
-    flat = array.reshape(-1)
-    distance = int(rng.integers(1, flat.size)) if flat.size > 1 else 0
-    return np.concatenate([flat[distance:], flat[:distance]]).reshape(array.shape)
+    distance = int(rng.integers(1, array.size)) if array.size > 1 else 0
+    return Renewal(distance, 1.0, 0).of(array)
 
 
-def fresh(array: NDArray[Any], rng: np.random.Generator, indices: bool) -> NDArray[Any]:
-    """A copy with values that no earlier copy had; sparsity and order remain.
+class Renewal(NamedTuple):
+    """A change that gives an array values that it did not have so far; sparsity and order remain.
 
-    It is rotated. Floating-point numbers are also scaled, and integers that cannot be `indices` have
-    other low bits.
+    Attributes
+    ----------
+    distance
+        The array is rotated by this number of elements.
+    factor
+        Floating-point numbers are multiplied with it.
+    mask
+        These bits of integers are inverted; 0 for integers that can be indices.
     """
-    other = rotated(array, rng)
-    if other.dtype.kind in "fc":
-        real = other.view(f"f{other.itemsize // (1 + (other.dtype.kind == 'c'))}")
-        real *= real.dtype.type(rng.uniform(0.98, 1))
-    elif other.dtype.kind in "iu" and not indices:
-        other ^= other.dtype.type(rng.integers(1, 128))
-    return other
+
+    distance: int
+    factor: float
+    mask: int
+
+    @classmethod
+    def drawn(cls, array: NDArray[Any], rng: np.random.Generator, indices: bool) -> Renewal:
+        """A random change of an array."""
+        distance = int(rng.integers(array.size)) if array.size else 0
+        return cls(distance, rng.uniform(0.98, 1), 0 if indices else int(rng.integers(1, 128)))
+
+    def of(self, array: NDArray[Any]) -> NDArray[Any]:
+        """A changed copy."""
+        flat = array.reshape(-1)
+        other = np.concatenate([flat[self.distance :], flat[: self.distance]])
+        if other.dtype.kind in "fc":
+            real = other.view(f"f{other.itemsize // (1 + (other.dtype.kind == 'c'))}")
+            real *= real.dtype.type(self.factor)
+        elif other.dtype.kind in "iu":
+            other ^= other.dtype.type(self.mask)
+        return other.reshape(array.shape)
 
 
 def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:

@@ -58,8 +58,9 @@ class CheckResult(StoredRecord):
         """The result for a variant that is correct and was timed."""
         found = cls(sweep.routine, variant, True, sweep=sweep, **facts)
         last = next(reversed(found.comparisons.values()), None)
-        compared = {"ratio": last.ratio, "verdict": str(last.verdict)} if last else {}
-        return dataclasses.replace(found, seconds=sweep[variant].seconds, **compared)
+        ratio, verdict = (last.ratio, str(last.verdict)) if last else (None, "")
+        seconds = sweep[variant].seconds
+        return dataclasses.replace(found, seconds=seconds, ratio=ratio, verdict=verdict)
 
     @property
     def comparisons(self) -> dict[str, Comparison]:

@@ -1,0 +1,437 @@
+"""Calls in a sandbox: the operands, the clock and the expected results are the parent's.
+
+docs/grading.md describes the protocol.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+import sys
+import sysconfig
+import tempfile
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.model.cuda_variant import CudaVariant
+from adokernels.model.guarded import GuardedArray
+from adokernels.model.own_variant import FunctionVariant, OwnCall, OwnVariant
+from adokernels.model.problem import Problem, Values, changed_values
+from adokernels.model.sandbox import Broken, Limits, Missing, Sandbox
+from adokernels.model.values import Renewal, is_array
+from adokernels.records.contention import WAITED
+from adokernels.text import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+#: The median claim may be lower than the parent's clock permits by this time, and by this share.
+_SLACK, _SLACK_SHARE = 30e-6, 0.01
+#: The quantile of the intervals of verified calls that bounds the claims. Other work can make
+#: intervals longer, but not shorter.
+_SHORTEST = 0.1
+#: Calls that do nothing, whose interval is known to contain no work.
+_IDLE_CALLS, _IDLE_BATCHES = 25, 5
+#: Every call is verified if that takes less time than this, otherwise this share of the calls.
+_CHEAP_SECONDS, _VERIFIED = 0.05, 0.5
+#: Seconds that a call may take, by default.
+TIMEOUT = 60.0
+_MEMORY, _MEMORY_FACTOR = 2 << 30, 16
+
+
+def _packed(array: NDArray[Any]) -> NDArray[Any]:
+    """A packed copy with the alignment of device memory."""
+    memory = np.empty(array.nbytes + 256, np.uint8)
+    start = -memory.ctypes.data % 256
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _layout(operand: Any) -> Any:
+    return operand.layout if isinstance(operand, GuardedArray) else operand
+
+
+class FileFunction:
+    """A function in a Python file, which only the sandbox runs."""
+
+    def __init__(self, file: Path, name: str) -> None:
+        self.file, self.__name__ = file, name
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise TypeError: the function does not run in this process."""
+        raise TypeError(f"{self.__name__} must run in isolation")
+
+
+def pickled(function: Callable[..., Any], name: str) -> bytes:
+    """A function for another process: with its code, unless it belongs to an installed package."""
+    try:
+        import cloudpickle  # type: ignore[import-untyped]
+    except ImportError:
+        cloudpickle = pickle
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    installed = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
+    own = cloudpickle is not pickle and file and not file.startswith(installed)
+    try:
+        if own:
+            cloudpickle.register_pickle_by_value(module)
+        return bytes(cloudpickle.dumps(function))
+    except Exception as error:
+        raise TypeError(
+            f"{name} must be a function that can be sent to another process, but "
+            f"{type(error).__name__}: {error}; use isolated=False to run it in this process"
+        ) from error
+    finally:
+        if own:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+class Candidate:
+    """A variant in its sandbox, and what is known about the intervals around its calls."""
+
+    def __init__(self, variant: OwnVariant | None, timeout: float) -> None:
+        self._variant, self._timeout = variant, timeout
+        self._folder = tempfile.TemporaryDirectory(prefix="adokernels-")
+        self._sandbox: Sandbox | None = None
+        self._idle: Candidate | None = None
+        self._numbers = itertools.count()
+        #: Seconds of an interval around a call that does nothing, and of the wait in it.
+        self.idle = 0.0, 0.0
+        self.writes_out = False
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it runs code of the variant's author on the host."""
+        return isinstance(self._variant, FunctionVariant)
+
+    @property
+    def library(self) -> str:
+        """The library whose arrays the function receives."""
+        return self._variant.arrays if isinstance(self._variant, FunctionVariant) else "numpy"
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The process; Broken is raised if it has not been started."""
+        if self._sandbox is None:
+            raise Broken("its process has ended")
+        return self._sandbox
+
+    def close(self) -> None:
+        """End the process."""
+        for each in (self._sandbox, self._idle):
+            if each:
+                each.close()
+        self._folder.cleanup()
+
+    def file(self, name: str) -> Path:
+        """A file for the process."""
+        return Path(self._folder.name, name)
+
+    def start(self, problem: Problem) -> None:
+        """Start the process, stopped. Its memory is limited for the size of a problem."""
+        size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
+        limits = Limits(self._timeout, _MEMORY + _MEMORY_FACTOR * size)
+        runs = "kernel" if isinstance(self._variant, CudaVariant) else "function"
+        self._sandbox = Sandbox(limits, {"runs": runs})
+        self.sandbox.halt()
+
+    def load(self) -> None:
+        """Let the process load the function."""
+        if not isinstance(self._variant, FunctionVariant):
+            return
+        function = self._variant.function
+        if isinstance(function, FileFunction):
+            source = {"file": str(function.file), "name": function.__name__}
+        else:
+            path = self.file("function.pickle")
+            path.write_bytes(pickled(function, self._variant.label))
+            source = {"pickle": str(path)}
+        try:
+            self.writes_out = bool(self.ask(verb="load", **source).get("out"))
+        except Broken as error:
+            raise Missing(str(error)) if error.missing else error from None
+
+    @property
+    def started(self) -> bool:
+        """Whether the process has been started."""
+        return self._sandbox is not None
+
+    @property
+    def without_function(self) -> Candidate:
+        """Another process, whose calls do nothing."""
+        if self._idle is None:
+            self._idle = Candidate(None, self._timeout)
+        return self._idle
+
+    def ask(self, **message: Any) -> dict[str, Any]:
+        """Send a message to the stopped process, and return its answer; it is then stopped."""
+        self.sandbox.send(**message)
+        self.sandbox.resume()
+        try:
+            return self.sandbox.receive()
+        finally:
+            self.sandbox.halt()
+
+    def prepare(self, **problem: Any) -> tuple[int, list[int]]:
+        """Let it allocate the memory of a problem: a number, and the addresses of the blocks."""
+        number = next(self._numbers)
+        answer = self.ask(verb="prepare", problem=number, out=self.writes_out, **problem)
+        return number, [int(address) for address in answer["addresses"]]
+
+
+class IsolatedCall(OwnCall):
+    """A call in a sandbox. Its operands and results have copies in the memory of the parent."""
+
+    isolated = True
+
+    def __init__(self, variant: OwnVariant, candidate: Candidate, problem: Problem) -> None:
+        super().__init__(variant, problem)
+        self._candidate, self._own = candidate, variant
+        self._library = candidate.library
+        arguments, hosts = problem.arguments, problem.host_arguments
+        if problem.device != "cpu" or self._library != "numpy":
+            # Kernels and these libraries receive packed arrays.
+            arguments = hosts = tuple(_packed(o) if is_array(o) else o for o in hosts)
+        of = (problem.ladder, arguments, hosts, problem.options, "cpu", problem.result_types)
+        #: The memory of the parent, which is copied to and from the process.
+        self._memory = Problem(*of)
+        self._rng = np.random.default_rng()
+        self._addresses: list[list[int]] = []  # of the blocks of each call of a batch
+        self._answer: Any = None  # describes the returned arrays
+        self._prepared: list[Values] = []
+        self._taken: list[Values] = []
+        self._verify_seconds = 0.0
+        self._claims: list[float] = []  # seconds of each sample
+        self._interval = 0.0  # around the last sample
+        self._intervals: list[float] = []  # around verified samples
+        self._idle_batches: dict[int, tuple[float, float]] = {}
+        if not candidate.started:
+            candidate.start(problem)
+            self._begin()
+        self.connect()
+
+    def _begin(self) -> None:
+        """Time calls that do nothing, then let the process load the function."""
+        self.connect()
+        self._candidate.idle = self.idle(_IDLE_CALLS)
+        self._forget()
+        self._candidate.load()
+
+    # --- Memory -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _blocks(self) -> list[GuardedArray]:
+        memory = self._memory
+        memory.load(memory.values)
+        found = (*memory.guarded_operands, *memory.guarded_results)
+        return [block for block in found if isinstance(block, GuardedArray)]
+
+    def connect(self) -> None:
+        """Let the process allocate its memory for the problem."""
+        assert self._blocks  # allocates the memory
+        self._number, addresses = self._candidate.prepare(**self.message())
+        self._addresses = [addresses]
+
+    def message(self) -> dict[str, Any]:
+        """The memory and the options of the problem, for the process."""
+        return {
+            "operands": list(map(_layout, self._memory.guarded_operands)),
+            "results": list(map(_layout, self._memory.guarded_results)),
+            "options": self._memory.options,
+            "library": self._library,
+        }
+
+    def _write(self, values: Sequence[Values]) -> None:
+        """Write operands and poisoned results for calls to the stopped process."""
+        self._verify()
+        self._release()
+        sandbox = self._candidate.sandbox
+        if len(values) != len(self._addresses):
+            number = {"problem": self._number}
+            if len(values) == 1:
+                self._forget()
+                self.connect()
+            else:
+                found = self._candidate.ask(verb="ring", count=len(values), **number)["addresses"]
+                self._addresses = [[int(address) for address in each] for each in found]
+        for each, addresses in zip(values, self._addresses, strict=True):
+            self._memory.load(each)
+            self._memory.poison()
+            for block, address in zip(self._blocks, addresses, strict=True):
+                sandbox.write(address, block.block)
+        self._prepared = list(values)
+
+    def _forget(self) -> None:
+        self._candidate.ask(verb="forget", problem=self._number)
+
+    def _release(self) -> None:
+        """Let the process free the last returned result, outside of all intervals."""
+        if self._answer is not None:
+            self._answer = None
+            self._candidate.ask(verb="release", problem=self._number)
+
+    def _read(self, place: int, values: Values, views: bool) -> Any:
+        """The result of the last call; ValueError if other memory has changed."""
+        sandbox, memory = self._candidate.sandbox, self._memory
+        memory.forget()
+        for block, address in zip(self._blocks, self._addresses[place], strict=True):
+            sandbox.read(address, block.block)
+        returned = None if self._answer is None else self._returned(views)
+        memory.require_intact(values, results=returned is not None)
+        return memory.results() if returned is None else returned
+
+    def _returned(self, views: bool) -> Any:
+        """The arrays that the process has returned, as it describes them."""
+        kinds = self._memory.result_types
+        try:
+            described = [
+                (int(address), tuple(map(int, shape)), np.dtype(dtype))
+                for address, shape, dtype in self._answer["arrays"]
+            ]
+            several, is_view = bool(self._answer["several"]), bool(self._answer["views"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Broken("its process describes its result wrongly") from error
+        if len(described) != len(kinds):
+            raise ValueError(f"wrong result: {len(described)} arrays, expected {len(kinds)}")
+        found = []
+        for (address, shape, dtype), kind in zip(described, kinds, strict=True):
+            if (dtype.str, shape) != (kind.dtype.str, tuple(kind.shape)):
+                wanted = f"{kind.dtype} {tuple(kind.shape)}"
+                raise ValueError(f"wrong result: {dtype} {shape}, expected {wanted}")
+            array = np.empty(shape, kind.dtype)
+            for block, at in zip(self._blocks, self._addresses[0], strict=True):
+                is_view |= at < address + array.nbytes and address < at + block.block.size
+            if is_view and not views:
+                raise ValueError("wrong result: it returns a view of an operand, not data")
+            self._candidate.sandbox.read(address, array.reshape(-1).view(np.uint8))
+            found.append(array)
+        return tuple(found) if several else found[0]
+
+    # --- Calls ------------------------------------------------------------------------------------
+
+    def interval(self, count: int) -> tuple[list[float], float, float]:
+        """Let the process make calls: their claims, the rest of the interval, the longest wait."""
+        sandbox = self._candidate.sandbox
+        sandbox.send(verb="batch" if count > 1 else "call", problem=self._number)
+        before = sandbox.waited()
+        start = time.perf_counter_ns()
+        sandbox.resume()
+        try:
+            answer = sandbox.receive()
+        finally:
+            end = sandbox.halt()
+        after = sandbox.waited()
+        try:
+            claims = [float(claim) / 1e9 for claim in answer["claims"]]
+            self._answer = answer["results"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise Broken("its process sent a malformed answer") from error
+        if len(claims) != count or not all(0 <= claim < float("inf") for claim in claims):
+            raise Broken("its process claims impossible times")
+        waits = [after[task] - before[task] for task in after if task in before]
+        return claims, (end - start) / 1e9 - sum(claims), max(waits, default=0) / 1e9
+
+    def computed(self, values: Values, *, views: bool = False) -> Any:
+        """The result for these values; ValueError if it changes other memory."""
+        self._write([values])
+        self.interval(1)
+        return self._read(0, values, views)
+
+    def run(self) -> Any:
+        """The result for the operands of the problem."""
+        return self.computed(self._memory.values)
+
+    def _fresh(self) -> Values:
+        """Operands that no call had so far."""
+        return changed_values(self._memory, lambda array: self._renewal(array).of(array))
+
+    def _renewal(self, array: NDArray[Any]) -> Renewal:
+        task = self._memory.task
+        return Renewal.drawn(array, self._rng, task.core is None or task.adjusted is not None)
+
+    def _prepare(self, count: int) -> None:
+        self._write([self._fresh() for _ in range(count)])
+
+    def _verify(self) -> None:
+        """Verify one of the calls of the last sample if it has been chosen."""
+        taken, self._taken = self._taken, []
+        if not taken:
+            return
+        start = time.perf_counter()
+        place = random.randrange(len(taken))
+        values = taken[place]
+        results = [self._read(place, values, False)]
+        results += [self.computed(other) for other in values.runs[1:]]
+        values.check(*results)
+        self._intervals.append(self._interval)
+        self._verify_seconds = time.perf_counter() - start
+
+    @property
+    def between_samples(self) -> Callable[[], None]:
+        """Verify the last sample, and write new operands."""
+        return lambda: self._prepare(max(len(self._prepared), 1))
+
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
+        """Take a sample of calls whose operands are new."""
+        if self._taken or len(self._prepared) != repeats:
+            self._prepare(repeats)
+        prepared = self._prepared
+        if cold:
+            _core.sample(lambda: None, "cpu", True, 1, 0)  # overwrites the caches
+        claims, rest, waited = self.interval(repeats)
+        if self._is_chosen():
+            self._taken = prepared
+        self._prepared = []
+        claimed = sum(claims)
+        idle, wait = self._idle(repeats)
+        excess, waited = rest - idle, max(waited - wait, 0.0)
+        if waited > max(WAITED * claimed, _SLACK):
+            claimed += max(excess, 0.0)  # other work, or other threads of the function
+        else:
+            waited = 0.0
+        self._claims.append(claimed)
+        self._interval = sum(claims) + excess
+        return claimed / repeats, 0.0, True, waited / repeats
+
+    def idle(self, calls: int, count: int = 1) -> tuple[float, float]:
+        """The rest of an interval of calls that do nothing, and the wait; not of a busy moment."""
+        found = [self.interval(count)[1:] for _ in range(calls)]
+        rest, wait = np.quantile(found, 0.25, axis=0)
+        return float(rest), float(wait)
+
+    def _is_chosen(self) -> bool:
+        """Whether to verify a sample."""
+        return self._verify_seconds < _CHEAP_SECONDS or random.random() < _VERIFIED
+
+    def _idle(self, count: int) -> tuple[float, float]:
+        """The rest of the interval of calls that do nothing."""
+        if count == 1:
+            return self._candidate.idle
+        if count not in self._idle_batches:
+            other = IsolatedCall(self._own, self._candidate.without_function, self.problem)
+            other._write([self._memory.values] * count)
+            self._idle_batches[count] = other.idle(_IDLE_BATCHES, count)
+        return self._idle_batches[count]
+
+    def conclude(self) -> None:
+        """Verify the last sample, and refuse claims that are too low."""
+        self._verify()
+        if self._intervals:
+            claim = float(np.median(self._claims))
+            least = float(np.quantile(self._intervals, _SHORTEST))
+            if claim < (1 - _SLACK_SHARE) * least - _SLACK:
+                raise ValueError(
+                    f"it claims {quantity(claim, 's')} per sample, but its process needed at least "
+                    f"{quantity(least, 's')} for it"
+                )
+        if self._candidate.is_function and self._candidate.sandbox.maps(Path(_core.__file__)):
+            raise ValueError("it calls the library's own variants")
