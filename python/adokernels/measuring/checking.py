@@ -12,7 +12,7 @@ from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
 from adokernels.measuring.sampling import require_finite
-from adokernels.model.checker import Checker, reason
+from adokernels.model.checker import Checker
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.isolation import TIMEOUT, Isolation
@@ -97,12 +97,12 @@ def check(
     require_finite(timeout=timeout)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
-    if reason_ := ours.why_unavailable:
+    if why := ours.why_unavailable:
         # The compiler needs no GPU.
         if isinstance(ours, CudaVariant) and (args or ladder.task.core):
             arrays = filter(is_array, args or ladder.task.empty_operands())
             ours.compiled(next(arrays).dtype.name)
-        raise _core.Unavailable(f"{ours.label}: {reason_}")
+        raise _core.Unavailable(f"{ours.label}: {why}")
     names = ladder.name, ours.name
     with Isolation(timeout) if isolated else nullcontext() as isolation:
         facts: dict[str, Any] = {"isolated": isolated}
@@ -115,8 +115,9 @@ def check(
         try:
             call = problem.prepare(ours.name)
             checker = Checker(used, problem)
-            checker.sizes(call)
-            facts["refused"] = tuple(checker.refused[ours.name])
+            facts["refused"] = checker.refused(ours.name)
+            if isolated:
+                checker.sizes(call)
             if not timed:
                 checker.before(call)
                 checker.after(call)
@@ -124,7 +125,7 @@ def check(
         except (Missing, CompilationError):
             raise
         except ValueError as error:
-            return CheckResult(*names, False, reason(error), **facts)
+            return CheckResult(*names, False, str(error), **facts)
         if default and others:
             operands = _fast_enough(ladder, others[0], operands, seconds, options)
         if against is None:

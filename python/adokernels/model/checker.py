@@ -57,26 +57,27 @@ class Checker:
         # in higher precision takes twice the memory.
         copies = 7 if problem.task.exact and not problem.task.spot_check else 3
         require_host_memory(arrays + copies * results, f"checks of {ladder.name}")
-        #: The edge cases that each variant refuses, with its reasons.
-        self.refused: dict[str, list[str]] = {}
 
     def before(self, call: Call) -> Errors | None:
         """Check a variant before timing; return its errors, or None for a ceiling.
 
         Own variants are first checked on edge cases. The built-in ones have the contract tests.
         """
-        if not call.built_in:
+        if not call.built_in and not call.sizes_are_checked:
             self.sizes(call)
         return self._check(self._problem, call, self._problem.values)
 
     def sizes(self, call: Call) -> None:
         """Check an own variant on edge cases, before the reference of the large problem runs."""
-        refused = self.refused[call.variant] = []
         for problem in self._edge_cases:
-            if reason := problem.why_not(call.variant):
-                refused.append(f"{problem}: {reason}")
-            else:
+            if not problem.why_not(call.variant):
                 self._check(problem, call, problem.values, views=True)
+        call.sizes_are_checked = True
+
+    def refused(self, variant: str) -> tuple[str, ...]:
+        """The edge cases that a variant refuses, with its reasons."""
+        reasons = ((problem, problem.why_not(variant)) for problem in self._edge_cases)
+        return tuple(f"{problem}: {reason}" for problem, reason in reasons if reason)
 
     def after(self, call: Call) -> Errors | None:
         """Check a variant after timing, with other values in the memory that was timed."""

@@ -106,7 +106,7 @@ class Candidate:
         self._numbers = itertools.count()
         #: Seconds of an interval around a call that does nothing, and of the wait in it.
         self.idle = 0.0, 0.0
-        self.writes_out = False
+        self.writes_out = self.sizes_are_checked = False
 
     @property
     def is_function(self) -> bool:
@@ -218,6 +218,15 @@ class IsolatedCall(OwnCall):
             candidate.start(problem)
             self._begin()
         self.connect()
+
+    @property
+    def sizes_are_checked(self) -> bool:  # type: ignore[override]
+        """Whether this or another call in the process was checked on edge cases."""
+        return self._candidate.sizes_are_checked
+
+    @sizes_are_checked.setter
+    def sizes_are_checked(self, value: bool) -> None:
+        self._candidate.sizes_are_checked = value
 
     def _begin(self) -> None:
         """Time calls that do nothing, then let the process load the function."""

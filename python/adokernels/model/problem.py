@@ -415,6 +415,8 @@ class Call(ABC):
     selects_stream = False
     #: Whether it runs in a sandbox, with memory of its own.
     isolated = False
+    #: Whether it was checked on edge cases.
+    sizes_are_checked = False
     #: The launch configuration of a kernel.
     block: Block | None = None
     grid: Block | None = None

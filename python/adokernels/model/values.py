@@ -104,6 +104,16 @@ class Renewal(NamedTuple):
         return other.reshape(array.shape)
 
 
+def random_lengths(rng: np.random.Generator, lengths: Sequence[int]) -> list[int]:
+    """Small lengths, which nobody can know in advance."""
+    return [int(n) for n in rng.integers(1, _HOSTILE[-1], len(lengths))]
+
+
+def smaller_lengths(rng: np.random.Generator, lengths: Sequence[int]) -> list[int]:
+    """Lengths below other ones, but of the same order of magnitude."""
+    return [max(int(n * rng.uniform(0.4, 0.95)), 1) for n in lengths]
+
+
 def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Problems of edge-case lengths, with values drawn at random from the operands.
 
@@ -113,10 +123,14 @@ def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterat
     lengths = sorted({n for o in operands if is_array(o) for n in o.shape if n > 4})
     if not lengths:
         return
-    for i, hostile in enumerate(_HOSTILE):
-        # The lengths differ from each other, so that exchanged rows and columns are detected.
-        new = {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
-        new[lengths[0]] = hostile
+    # The lengths differ from each other, so that exchanged rows and columns are detected.
+    sizes = [
+        {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
+        for i in range(len(_HOSTILE))
+    ]
+    sizes += [dict(zip(lengths, random_lengths(rng, lengths), strict=True)) for _ in range(2)]
+    sizes.append(dict(zip(lengths, smaller_lengths(rng, lengths), strict=True)))
+    for new in sizes:
         yield tuple(
             rng.choice(o.reshape(-1), [new.get(n, n) for n in o.shape]) if is_array(o) else o
             for o in operands
