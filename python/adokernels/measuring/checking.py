@@ -143,11 +143,11 @@ def check(
         )
     if timings.interrupted:
         raise KeyboardInterrupt
-    why = timings.skipped.get(ours.name)
-    if why is None and timings.machine:
-        why = _impossible(timings[ours.name], timings.machine)
-    if why:
-        return CheckResult(*names, False, why, **facts)
+    wrong = timings.skipped.get(ours.name, "")
+    if not wrong and timings.machine:
+        wrong = _impossible(timings[ours.name], timings.machine)
+    if wrong:
+        return CheckResult(*names, False, wrong, **facts)
     return CheckResult.of_sweep(timings, ours.name, **facts)
 
 

@@ -86,7 +86,7 @@ def has_out(function: Callable[..., Any]) -> bool:
         return False
 
 
-class Problem:
+class FunctionOnHost:
     """Memory for the operands and results of one problem, and the call of the function."""
 
     def __init__(self, function: Callable[..., Any], message: dict[str, Any]) -> None:
@@ -188,9 +188,10 @@ class Problem:
                 self._numpy.copyto(copy, block)
         return {"claims": claims, "results": None}
 
-    def release(self) -> None:
+    def release(self) -> dict[str, Any]:
         """Free the returned arrays."""
         self._kept = None
+        return {}
 
 
 def text_of(error: BaseException) -> str:
@@ -244,11 +245,10 @@ def main() -> None:
 
     guard(connection)
     connection.send(json.dumps({"pid": os.getpid()}).encode())
-    kind: Callable[..., Any] = Problem
-    if settings["runs"] == "kernel":
-        from adokernels.model.runner import DeviceProblem
-
-        kind = DeviceProblem
+    kind: Callable[..., Any] = FunctionOnHost
+    if name := settings["on_device"]:
+        runner = __import__("adokernels.model.runner", fromlist=[name])
+        kind = getattr(runner, name)
     else:
         sys.modules["adokernels"] = None  # type: ignore[assignment]  # it cannot be imported
     Server(kind).serve(connection)

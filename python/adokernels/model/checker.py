@@ -23,6 +23,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
+from adokernels.model.isolated_call import ELSEWHERE
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
 from adokernels.model.problem import Values, changed_values
 from adokernels.model.sandbox import Broken
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
-_ELSEWHERE = "it launches work on a stream other than the timed one"
 
 
 class Checker:
@@ -83,7 +83,7 @@ class Checker:
         """Check a variant after timing, with other values in the memory that was timed."""
         error = self._check(self._problem, call, self._second)
         if self._is_elsewhere(call):
-            raise ValueError(_ELSEWHERE)
+            raise ValueError(ELSEWHERE)
         call.conclude()
         return error
 
@@ -132,7 +132,7 @@ class Checker:
             except ValueError as error:
                 # If nothing waits for the other stream, results are read before they are computed.
                 if _is_wrong(error) and self._is_elsewhere(call):
-                    raise ValueError(f"wrong result: {_ELSEWHERE}") from error
+                    raise ValueError(f"wrong result: {ELSEWHERE}") from error
                 raise
         except MemoryError:
             raise

@@ -38,6 +38,7 @@ _SLACK, _SLACK_SHARE = 30e-6, 0.01
 #: The quantile of the intervals of verified calls that bounds the claims. Other work can make
 #: intervals longer, but not shorter.
 _SHORTEST = 0.1
+ELSEWHERE = "it launches work on a stream other than the timed one"
 #: Calls that do nothing, whose interval is known to contain no work.
 _IDLE_CALLS, _IDLE_BATCHES = 25, 5
 #: Every call is verified if that takes less time than this, otherwise this share of the calls.
@@ -109,11 +110,6 @@ class Candidate:
         self.writes_out = self.sizes_are_checked = False
 
     @property
-    def is_function(self) -> bool:
-        """Whether it runs code of the variant's author on the host."""
-        return isinstance(self._variant, FunctionVariant)
-
-    @property
     def library(self) -> str:
         """The library whose arrays the function receives."""
         return self._variant.arrays if isinstance(self._variant, FunctionVariant) else "numpy"
@@ -140,8 +136,9 @@ class Candidate:
         """Start the process, stopped. Its memory is limited for the size of a problem."""
         size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
         limits = Limits(self._timeout, _MEMORY + _MEMORY_FACTOR * size)
-        runs = "kernel" if isinstance(self._variant, CudaVariant) else "function"
-        self._sandbox = Sandbox(limits, {"runs": runs})
+        kind = "KernelOnDevice" if isinstance(self._variant, CudaVariant) else "FunctionOnDevice"
+        on_device = kind if problem.device == "cuda" else ""
+        self._sandbox = Sandbox(limits, {"on_device": on_device})
         self.sandbox.halt()
 
     def load(self) -> None:
@@ -220,7 +217,7 @@ class IsolatedCall(OwnCall):
         self.connect()
 
     @property
-    def sizes_are_checked(self) -> bool:  # type: ignore[override]
+    def sizes_are_checked(self) -> bool:
         """Whether this or another call in the process was checked on edge cases."""
         return self._candidate.sizes_are_checked
 
@@ -257,6 +254,7 @@ class IsolatedCall(OwnCall):
             "results": list(map(_layout, self._memory.guarded_results)),
             "options": self._memory.options,
             "library": self._library,
+            "device": self.problem.device_id,
         }
 
     def _write(self, values: Sequence[Values]) -> None:
@@ -327,10 +325,10 @@ class IsolatedCall(OwnCall):
 
     # --- Calls ------------------------------------------------------------------------------------
 
-    def interval(self, count: int) -> tuple[list[float], float, float]:
+    def interval(self, count: int, **how: bool) -> tuple[list[float], float, float]:
         """Let the process make calls: their claims, the rest of the interval, the longest wait."""
         sandbox = self._candidate.sandbox
-        sandbox.send(verb="batch" if count > 1 else "call", problem=self._number)
+        sandbox.send(verb="batch" if count > 1 else "call", problem=self._number, **how)
         before = sandbox.waited()
         start = time.perf_counter_ns()
         sandbox.resume()
@@ -390,13 +388,16 @@ class IsolatedCall(OwnCall):
         return lambda: self._prepare(max(len(self._prepared), 1))
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
-        """Take a sample of calls whose operands are new."""
+        """Take a sample of calls whose operands are new; on a GPU, of one call."""
+        on_device = self.device == "cuda"
+        repeats = 1 if on_device else repeats
         if self._taken or len(self._prepared) != repeats:
             self._prepare(repeats)
         prepared = self._prepared
-        if cold:
+        if cold and not on_device:
             _core.sample(lambda: None, "cpu", True, 1, 0)  # overwrites the caches
-        claims, rest, waited = self.interval(repeats)
+        how = {"cold": cold} if on_device else {}
+        claims, rest, waited = self.interval(repeats, **how)
         if self._is_chosen():
             self._taken = prepared
         self._prepared = []
@@ -442,5 +443,9 @@ class IsolatedCall(OwnCall):
                     f"it claims {quantity(claim, 's')} per sample, but its process needed at least "
                     f"{quantity(least, 's')} for it"
                 )
-        if self._candidate.is_function and self._candidate.sandbox.maps(Path(_core.__file__)):
+        if self.device == "cuda":
+            self._write([self._fresh()])
+            if self._candidate.ask(verb="elsewhere", problem=self._number).get("elsewhere"):
+                raise ValueError(ELSEWHERE)
+        elif self._candidate.sandbox.maps(Path(_core.__file__)):
             raise ValueError("it calls the library's own variants")

@@ -93,7 +93,11 @@ class KernelCall(IsolatedCall):
         }
         path = self._candidate.file("plan.pickle")
         path.write_bytes(pickle.dumps(plan))
-        return super().message() | {"plan": str(path), "device": self.problem.device_id}
+        return super().message() | {"plan": str(path)}
+
+    def conclude(self) -> None:
+        """Verify the last sample."""
+        self._verify()
 
     def _change(self, renewals: Sequence[Renewal]) -> list[tuple[int, float]]:
         """The parameters of a renewal of each block; results get their sentinel bytes again."""

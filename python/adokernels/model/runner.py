@@ -1,26 +1,31 @@
-"""The trusted runner of kernels: memory, launches and samples in a process of its own.
+"""Problems on a GPU in the process of a candidate: kernels under a trusted runner, and functions.
 
-`candidate.py` imports it in the process of a kernel in CUDA C++ source. No code of the kernel's
-author runs on the host.
+`candidate.py` imports it. No code of the author of a kernel in CUDA C++ source runs on the host, so
+the times of the runner are believed. A function runs here, so its times are claims.
 """
 
 from __future__ import annotations
 
 import pickle
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
+from adokernels.model.libraries import DeviceView, as_library, memory_of, on_host, share_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 #: Alignment of device memory, which is also the alignment of the arrays in the parent.
 _ALIGNMENT = 256
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
+#: Time for kernels on other streams to finish while the timed stream is blocked.
+_WAIT_SECONDS = 0.05
 
 
 class _Block:
@@ -37,6 +42,7 @@ class _Block:
         self.dtype = np.dtype(layout["dtype"])
         self.count = int(np.prod(layout["shape"], dtype=np.int64))
         self._at = shift + layout["offset"]
+        self.view = DeviceView(self.device, self._at, tuple(layout["shape"]), self.dtype)
 
     @property
     def address(self) -> int:
@@ -44,8 +50,7 @@ class _Block:
         return self._address(self.device)
 
     def _address(self, memory: _core.DeviceArray) -> int:
-        first: int = memory.__cuda_array_interface__["data"][0]
-        return first + self._at
+        return int(memory.__cuda_array_interface__["data"][0] + self._at)
 
     def upload(self, *, as_base: bool) -> None:
         """Copy the block to the device, and to the base values of samples."""
@@ -72,7 +77,7 @@ class _Block:
         return kernel.launch((blocks, 1, 1), (_THREADS, 1, 1), 0, arguments)
 
 
-class DeviceProblem:
+class KernelOnDevice:
     """The memory of one problem, and the launch of the kernel on it."""
 
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
@@ -138,3 +143,95 @@ class DeviceProblem:
             "blocked": all(blocked),
             "waited": max(waited),
         }
+
+
+class FunctionOnDevice:
+    """The memory of one problem, and the call of a function for arrays of a library."""
+
+    def __init__(self, function: Callable[..., Any], message: Mapping[str, Any]) -> None:
+        _core.set_device(message["device"])
+        self._function, self._library = function, message["library"]
+        self._blocks: list[_Block] = []
+        self._args = list(map(self._operand, message["operands"]))
+        self._operands = [block.view for block in self._blocks]
+        out = tuple(map(self._operand, message["results"]))
+        self._outputs = self._blocks[len(self._operands) :]
+        self._options = dict(message["options"])
+        if message["out"]:
+            self._options["out"] = out if len(out) > 1 else out[0]
+        self.blocks = [block.host for block in self._blocks]
+        self._returned: Any = None
+        self._kept: Any = None
+
+    def _operand(self, layout: Any) -> Any:
+        if not isinstance(layout, dict):
+            return layout
+        self._blocks.append(_Block(layout))
+        return as_library(self._blocks[-1].view, self._library)
+
+    def _run(self) -> None:
+        self._returned = self._function(*self._args, **self._options)
+        if hasattr(self._returned, "block_until_ready"):
+            self._returned.block_until_ready()
+
+    @property
+    def _arrays(self) -> tuple[Any, ...]:
+        """The returned arrays; none if the function writes to `out`, or does nothing."""
+        nothing = getattr(sys.modules["__main__"], "nothing", None)
+        if "out" in self._options or self._function is nothing:
+            return ()
+        several = isinstance(self._returned, tuple)
+        return self._returned if several else (self._returned,)
+
+    def call(self, *, cold: bool = False) -> dict[str, Any]:
+        """Call the function on the blocks of the host; its time is between two events."""
+        self._upload()
+        seconds = _core.sample(self._run, "cuda", cold, 1, 0)[0]
+        for block in self._blocks:
+            block.download()
+        for array in self._arrays:
+            if not hasattr(array, "shape") and not np.isscalar(array):
+                raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
+        self._kept = [np.asarray(on_host(array), order="C") for array in self._arrays]
+        described = {
+            "several": isinstance(self._returned, tuple),
+            "arrays": [(a.ctypes.data, a.shape, a.dtype.str) for a in self._kept],
+            "views": any(share_memory(a, b) for a in self._arrays for b in self._operands),
+        }
+        return {"claims": [1e9 * seconds], "results": described if self._kept else None}
+
+    def _upload(self) -> None:
+        for block in self._blocks:
+            block.upload(as_base=False)
+        _core.synchronize()
+
+    def release(self) -> dict[str, Any]:
+        """Free the returned arrays."""
+        self._returned = self._kept = None
+        return {}
+
+    def elsewhere(self) -> dict[str, Any]:
+        """Whether the function computes its results while the timed stream is blocked.
+
+        If so, the time between two events on the timed stream is not the time of the work. The
+        operands must be new. If the function waits for the device, the stream is released after
+        250 ms.
+        """
+        self._upload()
+        with _core.BlockedStream(0) as blocked:
+            self._run()
+            time.sleep(_WAIT_SECONDS)
+            facts = [memory_of(a) for a in self._arrays or [b.view for b in self._outputs]]
+            places = [
+                (f["data"][0], b.view) for f, b in zip(facts, self._outputs, strict=True) if f
+            ]
+            found = [blocked.copy(at, _bytes_of(view)) for at, view in places]
+            early = blocked.still_blocked and bool(places)
+        _core.synchronize()
+        with _core.BlockedStream(0) as blocked:
+            computed = [blocked.copy(at, _bytes_of(view)) for at, view in places]
+        return {"elsewhere": early and found == computed}
+
+
+def _bytes_of(view: DeviceView) -> int:
+    return int(np.prod(view.shape, dtype=np.int64)) * view.dtype.itemsize
