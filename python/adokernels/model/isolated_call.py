@@ -6,7 +6,6 @@ docs/grading.md describes the protocol.
 from __future__ import annotations
 
 import itertools
-import pickle
 import random
 import sys
 import sysconfig
@@ -74,14 +73,12 @@ class FileFunction:
 
 def pickled(function: Callable[..., Any], name: str) -> bytes:
     """A function for another process: with its code, unless it belongs to an installed package."""
-    try:
-        import cloudpickle  # type: ignore[import-untyped]
-    except ImportError:
-        cloudpickle = pickle
+    import cloudpickle  # type: ignore[import-untyped]  # not loaded before it is needed
+
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     file = getattr(module, "__file__", None)
     installed = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
-    own = cloudpickle is not pickle and file and not file.startswith(installed)
+    own = file and not file.startswith(installed)
     try:
         if own:
             cloudpickle.register_pickle_by_value(module)
