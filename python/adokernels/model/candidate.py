@@ -99,7 +99,7 @@ class FunctionOnHost:
         self._library = message["library"]
         self._args = list(map(self._converted, operands))
         self._options: dict[str, Any] = dict(message["options"])
-        self._rings: list[list[Any]] = []
+        self._ring: list[Any] = []
         self._kept: Any = None  # the returned arrays
         if message["out"]:
             out = tuple(map(self._converted, self._results))
@@ -125,13 +125,13 @@ class FunctionOnHost:
         module = __import__(self._library)
         return module.from_numpy(array) if self._library == "torch" else module.device_put(array)
 
-    def ring(self, count: int) -> list[list[int]]:
-        """Allocate the blocks of a number of calls; return their addresses."""
-        self._rings = [
-            [self._aligned(block.size, block.ctypes.data) for block in self.blocks]
-            for _ in range(count)
-        ]
-        return [[block.ctypes.data for block in blocks] for blocks in self._rings]
+    def ring(self) -> list[int]:
+        """Allocate further memory for operands and results; return the addresses.
+
+        It is copied to the memory that the function uses just before a warm call.
+        """
+        self._ring = [self._aligned(block.size, block.ctypes.data) for block in self.blocks]
+        return [block.ctypes.data for block in self._ring]
 
     def _timed(self) -> tuple[int, Any, Any]:
         """Call the function; nanoseconds, the returned arrays, packed, and as they are."""
@@ -157,13 +157,15 @@ class FunctionOnHost:
 
     def call(self) -> dict[str, Any]:
         """Call the function once. Its result stays in memory until the parent has read it."""
+        for block, source in zip(self.blocks, self._ring, strict=False):
+            self._numpy.copyto(block, source)
         claim, self._kept, returned = self._timed()
         if self._kept is None:
-            return {"claims": [claim], "results": None}
+            return {"claim": claim, "results": None}
         facts = [(a.ctypes.data, a.shape, a.dtype.str) for a in self._kept]
         views = any(self._is_view(array) for array in (*self._kept, *returned))
         described = {"several": isinstance(self._kept, tuple), "arrays": facts, "views": views}
-        return {"claims": [claim], "results": described}
+        return {"claim": claim, "results": described}
 
     def _is_view(self, array: Any) -> bool:
         """Whether an array shares memory with an operand: returning a view does no work."""
@@ -172,21 +174,10 @@ class FunctionOnHost:
             self._numpy.may_share_memory(array, block) for block in self.blocks
         )
 
-    def batch(self) -> dict[str, Any]:
-        """Call the function per set of operands in the ring; copy the results to the ring."""
-        claims = []
-        for blocks in self._rings:
-            for block, source in zip(self.blocks, blocks, strict=True):
-                self._numpy.copyto(block, source)
-            claim, arrays, _ = self._timed()
-            claims.append(claim)
-            for memory, array in zip(self._results, arrays or self._results, strict=True):
-                if (array.shape, array.dtype) != (memory.shape, memory.dtype):
-                    raise ValueError(f"wrong result: {array.dtype} {array.shape}")
-                self._numpy.copyto(memory, array)
-            for block, copy in zip(self.blocks, blocks, strict=True):
-                self._numpy.copyto(copy, block)
-        return {"claims": claims, "results": None}
+    def rehearse(self) -> dict[str, Any]:
+        """Call the function on operands that the parent has already seen, without a reply."""
+        self._timed()
+        return {}
 
     def release(self) -> dict[str, Any]:
         """Free the returned arrays."""

@@ -28,7 +28,7 @@ from adokernels.records.contention import WAITED
 from adokernels.text import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -39,11 +39,11 @@ _SLACK, _SLACK_SHARE = 30e-6, 0.01
 _SHORTEST = 0.1
 ELSEWHERE = "it launches work on a stream other than the timed one"
 #: Calls that do nothing, whose interval is known to contain no work.
-_IDLE_CALLS, _IDLE_BATCHES = 25, 5
+_IDLE_CALLS = 25
+#: Calls of a warm sample.
+_MOST_CALLS = 10
 #: Every call is verified if that takes less time than this, otherwise this share of the calls.
 _CHEAP_SECONDS, _VERIFIED = 0.05, 0.5
-#: Seconds that a call may take, by default.
-TIMEOUT = 60.0
 _MEMORY, _MEMORY_FACTOR = 2 << 30, 16
 
 
@@ -96,14 +96,13 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
 class Candidate:
     """A variant in its sandbox, and what is known about the intervals around its calls."""
 
-    def __init__(self, variant: OwnVariant | None, timeout: float) -> None:
-        self._variant, self._timeout = variant, timeout
+    def __init__(self, variant: OwnVariant, timeout: float) -> None:
+        self._variant, self.timeout = variant, timeout
         self._folder = tempfile.TemporaryDirectory(prefix="adokernels-")
         self._sandbox: Sandbox | None = None
-        self._idle: Candidate | None = None
         self._numbers = itertools.count()
-        #: Seconds of an interval around a call that does nothing, and of the wait in it.
-        self.idle = 0.0, 0.0
+        #: Seconds of an interval around a call that does nothing, and of the wait: cold, warm.
+        self.idle: list[tuple[float, float]] = []
         self.writes_out = self.sizes_are_checked = False
 
     @property
@@ -120,9 +119,8 @@ class Candidate:
 
     def close(self) -> None:
         """End the process."""
-        for each in (self._sandbox, self._idle):
-            if each:
-                each.close()
+        if self._sandbox:
+            self._sandbox.close()
         self._folder.cleanup()
 
     def file(self, name: str) -> Path:
@@ -132,7 +130,7 @@ class Candidate:
     def start(self, problem: Problem) -> None:
         """Start the process, stopped. Its memory is limited for the size of a problem."""
         size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
-        limits = Limits(self._timeout, _MEMORY + _MEMORY_FACTOR * size)
+        limits = Limits(self.timeout, _MEMORY + _MEMORY_FACTOR * size)
         kind = "KernelOnDevice" if isinstance(self._variant, CudaVariant) else "FunctionOnDevice"
         on_device = kind if problem.device == "cuda" else ""
         self._sandbox = Sandbox(limits, {"on_device": on_device})
@@ -159,13 +157,6 @@ class Candidate:
         """Whether the process has been started."""
         return self._sandbox is not None
 
-    @property
-    def without_function(self) -> Candidate:
-        """Another process, whose calls do nothing."""
-        if self._idle is None:
-            self._idle = Candidate(None, self._timeout)
-        return self._idle
-
     def ask(self, **message: Any) -> dict[str, Any]:
         """Send a message to the stopped process, and return its answer; it is then stopped."""
         self.sandbox.send(**message)
@@ -189,7 +180,7 @@ class IsolatedCall(OwnCall):
 
     def __init__(self, variant: OwnVariant, candidate: Candidate, problem: Problem) -> None:
         super().__init__(variant, problem)
-        self._candidate, self._own = candidate, variant
+        self._candidate = candidate
         self._library = candidate.library
         arguments, hosts = problem.arguments, problem.host_arguments
         if problem.device != "cpu" or self._library != "numpy":
@@ -199,15 +190,15 @@ class IsolatedCall(OwnCall):
         #: The memory of the parent, which is copied to and from the process.
         self._memory = Problem(*of)
         self._rng = np.random.default_rng()
-        self._addresses: list[list[int]] = []  # of the blocks of each call of a batch
+        self._addresses: list[int] = []  # of the blocks
+        self._ring: list[int] = []  # of the blocks that are copied just before a warm call
         self._answer: Any = None  # describes the returned arrays
-        self._prepared: list[Values] = []
-        self._taken: list[Values] = []
+        self._prepared: Values | None = None
+        self._taken: Values | None = None  # of the last sample, if it is to be verified
         self._verify_seconds = 0.0
         self._claims: list[float] = []  # seconds of each sample
         self._interval = 0.0  # around the last sample
         self._intervals: list[float] = []  # around verified samples
-        self._idle_batches: dict[int, tuple[float, float]] = {}
         if not candidate.started:
             candidate.start(problem)
             self._begin()
@@ -223,9 +214,11 @@ class IsolatedCall(OwnCall):
         self._candidate.sizes_are_checked = value
 
     def _begin(self) -> None:
-        """Time calls that do nothing, then let the process load the function."""
+        """Time calls that do nothing, cold and warm, then let the process load the function."""
         self.connect()
-        self._candidate.idle = self.idle(_IDLE_CALLS)
+        self._candidate.idle = [self._idle()]
+        self._make_ring()
+        self._candidate.idle.append(self._idle())
         self._forget()
         self._candidate.load()
 
@@ -242,7 +235,7 @@ class IsolatedCall(OwnCall):
         """Let the process allocate its memory for the problem."""
         assert self._blocks  # allocates the memory
         self._number, addresses = self._candidate.prepare(**self.message())
-        self._addresses = [addresses]
+        self._addresses, self._ring = addresses, []
 
     def message(self) -> dict[str, Any]:
         """The memory and the options of the problem, for the process."""
@@ -254,25 +247,17 @@ class IsolatedCall(OwnCall):
             "device": self.problem.device_id,
         }
 
-    def _write(self, values: Sequence[Values]) -> None:
-        """Write operands and poisoned results for calls to the stopped process."""
+    def _write(self, values: Values) -> None:
+        """Write operands and poisoned results for a call to the stopped process."""
         self._verify()
         self._release()
-        sandbox = self._candidate.sandbox
-        if len(values) != len(self._addresses):
-            number = {"problem": self._number}
-            if len(values) == 1:
-                self._forget()
-                self.connect()
-            else:
-                found = self._candidate.ask(verb="ring", count=len(values), **number)["addresses"]
-                self._addresses = [[int(address) for address in each] for each in found]
-        for each, addresses in zip(values, self._addresses, strict=True):
-            self._memory.load(each)
-            self._memory.poison()
-            for block, address in zip(self._blocks, addresses, strict=True):
-                sandbox.write(address, block.block)
-        self._prepared = list(values)
+        if self._ring:  # the next call is warm: code and caches, too
+            self._candidate.ask(verb="rehearse", problem=self._number)
+        self._memory.load(values)
+        self._memory.poison()
+        for block, address in zip(self._blocks, self._ring or self._addresses, strict=True):
+            self._candidate.sandbox.write(address, block.block)
+        self._prepared = values
 
     def _forget(self) -> None:
         self._candidate.ask(verb="forget", problem=self._number)
@@ -283,11 +268,11 @@ class IsolatedCall(OwnCall):
             self._answer = None
             self._candidate.ask(verb="release", problem=self._number)
 
-    def _read(self, place: int, values: Values, views: bool) -> Any:
+    def _read(self, values: Values, views: bool) -> Any:
         """The result of the last call; ValueError if other memory has changed."""
         sandbox, memory = self._candidate.sandbox, self._memory
         memory.forget()
-        for block, address in zip(self._blocks, self._addresses[place], strict=True):
+        for block, address in zip(self._blocks, self._addresses, strict=True):
             sandbox.read(address, block.block)
         returned = None if self._answer is None else self._returned(views)
         memory.require_intact(values, results=returned is not None)
@@ -312,7 +297,7 @@ class IsolatedCall(OwnCall):
                 wanted = f"{kind.dtype} {tuple(kind.shape)}"
                 raise ValueError(f"wrong result: {dtype} {shape}, expected {wanted}")
             array = np.empty(shape, kind.dtype)
-            for block, at in zip(self._blocks, self._addresses[0], strict=True):
+            for block, at in zip(self._blocks, self._addresses, strict=True):
                 is_view |= at < address + array.nbytes and address < at + block.block.size
             if is_view and not views:
                 raise ValueError("wrong result: it returns a view of an operand, not data")
@@ -322,10 +307,14 @@ class IsolatedCall(OwnCall):
 
     # --- Calls ------------------------------------------------------------------------------------
 
-    def interval(self, count: int, **how: bool) -> tuple[list[float], float, float]:
-        """Let the process make calls: their claims, the rest of the interval, the longest wait."""
-        sandbox = self._candidate.sandbox
-        sandbox.send(verb="batch" if count > 1 else "call", problem=self._number, **how)
+    def _make_ring(self) -> None:
+        found = self._candidate.ask(verb="ring", problem=self._number)["addresses"]
+        self._ring = [int(address) for address in found]
+
+    def _call(self, **how: bool) -> tuple[float, float, float]:
+        """Let the process make a call: its claim, the interval around it, the longest wait."""
+        sandbox, self._prepared = self._candidate.sandbox, None
+        sandbox.send(verb="call", problem=self._number, **how)
         before = sandbox.waited()
         start = time.perf_counter_ns()
         sandbox.resume()
@@ -335,20 +324,25 @@ class IsolatedCall(OwnCall):
             end = sandbox.halt()
         after = sandbox.waited()
         try:
-            claims = [float(claim) / 1e9 for claim in answer["claims"]]
-            self._answer = answer["results"]
-        except (KeyError, TypeError, ValueError) as error:
+            claim, self._answer = float(answer["claim"]) / 1e9, answer["results"]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Broken("its process sent a malformed answer") from error
-        if len(claims) != count or not all(0 <= claim < float("inf") for claim in claims):
-            raise Broken("its process claims impossible times")
+        if not 0 <= claim < self._candidate.timeout:
+            raise Broken("its process claims an impossible time")
         waits = [after[task] - before[task] for task in after if task in before]
-        return claims, (end - start) / 1e9 - sum(claims), max(waits, default=0) / 1e9
+        return claim, (end - start) / 1e9, max(waits, default=0) / 1e9
+
+    def _idle(self) -> tuple[float, float]:
+        """The interval around a call that does nothing, and the wait; not of a busy moment."""
+        found = [self._call() for _ in range(_IDLE_CALLS)]
+        claim, interval, wait = np.quantile(found, 0.25, axis=0)
+        return float(interval - claim), float(wait)
 
     def computed(self, values: Values, *, views: bool = False) -> Any:
         """The result for these values; ValueError if it changes other memory."""
-        self._write([values])
-        self.interval(1)
-        return self._read(0, values, views)
+        self._write(values)
+        self._call()
+        return self._read(values, views)
 
     def run(self) -> Any:
         """The result for the operands of the problem."""
@@ -362,18 +356,13 @@ class IsolatedCall(OwnCall):
         task = self._memory.task
         return Renewal.drawn(array, self._rng, task.core is None or task.adjusted is not None)
 
-    def _prepare(self, count: int) -> None:
-        self._write([self._fresh() for _ in range(count)])
-
     def _verify(self) -> None:
-        """Verify one of the calls of the last sample if it has been chosen."""
-        taken, self._taken = self._taken, []
-        if not taken:
+        """Verify the last sample if it has been chosen."""
+        values, self._taken = self._taken, None
+        if values is None:
             return
         start = time.perf_counter()
-        place = random.randrange(len(taken))
-        values = taken[place]
-        results = [self._read(place, values, False)]
+        results = [self._read(values, False)]
         results += [self.computed(other) for other in values.runs[1:]]
         values.check(*results)
         self._intervals.append(self._interval)
@@ -382,52 +371,44 @@ class IsolatedCall(OwnCall):
     @property
     def between_samples(self) -> Callable[[], None]:
         """Verify the last sample, and write new operands."""
-        return lambda: self._prepare(max(len(self._prepared), 1))
+        return lambda: self._write(self._fresh())
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
-        """Take a sample of calls whose operands are new; on a GPU, of one call."""
+        """Take a sample: calls in intervals of their own, on new operands; on a GPU, one call."""
+        calls = 1 if cold or self.device == "cuda" else min(repeats, _MOST_CALLS)
+        seconds, waits = zip(*(self._sampled(cold) for _ in range(calls)), strict=True)
+        return float(np.mean(seconds)), 0.0, True, max(waits)
+
+    def _sampled(self, cold: bool) -> tuple[float, float]:
+        """The time of one call, and the longest wait of a thread if it matters."""
         on_device = self.device == "cuda"
-        repeats = 1 if on_device else repeats
-        if self._taken or len(self._prepared) != repeats:
-            self._prepare(repeats)
+        if not (cold or on_device or self._ring):
+            self._make_ring()
+        if self._prepared is None or self._taken:
+            self._write(self._fresh())
         prepared = self._prepared
-        if cold and not on_device:
+        if on_device:
+            claim, interval, waited = self._call(cold=cold)
+        elif cold:
             _core.sample(lambda: None, "cpu", True, 1, 0)  # overwrites the caches
-        how = {"cold": cold} if on_device else {}
-        claims, rest, waited = self.interval(repeats, **how)
-        if self._is_chosen():
-            self._taken = prepared
-        self._prepared = []
-        claimed = sum(claims)
-        idle, wait = self._idle(repeats)
-        excess, waited = rest - idle, max(waited - wait, 0.0)
-        if waited > max(WAITED * claimed, _SLACK):
-            claimed += max(excess, 0.0)  # other work, or other threads of the function
+            claim, interval, waited = self._call()
+        else:
+            claim, interval, waited = self._call()
+        rest, wait = self._candidate.idle[bool(self._ring)]
+        self._interval, waited = max(interval - rest, 0.0), max(waited - wait, 0.0)
+        if waited > max(WAITED * claim, _SLACK):
+            # Other work, or other threads of the function, has disturbed the sample.
+            claim = max(claim, self._interval)
         else:
             waited = 0.0
-        self._claims.append(claimed)
-        self._interval = sum(claims) + excess
-        return claimed / repeats, 0.0, True, waited / repeats
-
-    def idle(self, calls: int, count: int = 1) -> tuple[float, float]:
-        """The rest of an interval of calls that do nothing, and the wait; not of a busy moment."""
-        found = [self.interval(count)[1:] for _ in range(calls)]
-        rest, wait = np.quantile(found, 0.25, axis=0)
-        return float(rest), float(wait)
+        self._claims.append(claim)
+        if self._is_chosen():
+            self._taken = prepared
+        return claim, waited
 
     def _is_chosen(self) -> bool:
         """Whether to verify a sample."""
         return self._verify_seconds < _CHEAP_SECONDS or random.random() < _VERIFIED
-
-    def _idle(self, count: int) -> tuple[float, float]:
-        """The rest of the interval of calls that do nothing."""
-        if count == 1:
-            return self._candidate.idle
-        if count not in self._idle_batches:
-            other = IsolatedCall(self._own, self._candidate.without_function, self.problem)
-            other._write([self._memory.values] * count)
-            self._idle_batches[count] = other.idle(_IDLE_BATCHES, count)
-        return self._idle_batches[count]
 
     def conclude(self) -> None:
         """Verify the last sample, and refuse claims that are too low."""
@@ -441,7 +422,7 @@ class IsolatedCall(OwnCall):
                     f"{quantity(least, 's')} for it"
                 )
         if self.device == "cuda":
-            self._write([self._fresh()])
+            self._write(self._fresh())
             if self._candidate.ask(verb="elsewhere", problem=self._number).get("elsewhere"):
                 raise ValueError(ELSEWHERE)
         elif self._candidate.sandbox.maps(Path(_core.__file__)):

@@ -115,7 +115,7 @@ class KernelCall(IsolatedCall):
         keep = random.randrange(repeats) if self._is_chosen() else -1
         new = self._base is not self._memory.values
         if new:
-            self._write([self._memory.values])
+            self._write(self._memory.values)
             self._base = self._memory.values
         how = {"changes": list(map(self._change, drawn)), "cold": cold, "keep": keep, "base": new}
         answer = self._candidate.ask(verb="sample", problem=self._number, **how)
@@ -126,5 +126,5 @@ class KernelCall(IsolatedCall):
             raise Broken("the runner sent a malformed answer") from error
         if keep >= 0:
             changes = iter(drawn[keep])
-            self._taken = [changed_values(self._memory, lambda array: next(changes).of(array))]
+            self._taken = changed_values(self._memory, lambda array: next(changes).of(array))
         return (*numbers, *rest)
