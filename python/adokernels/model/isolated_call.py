@@ -42,8 +42,9 @@ ELSEWHERE = "it launches work on a stream other than the timed one"
 _IDLE_CALLS = 25
 #: Calls of a warm sample.
 _MOST_CALLS = 10
-#: Every call is verified if that takes less time than this, otherwise this share of the calls.
-_CHEAP_SECONDS, _VERIFIED = 0.05, 0.5
+#: Every sample is verified if that takes less time than this. Otherwise, the first ten are verified
+#: with the larger probability, which then falls to the smaller one.
+_CHEAP_SECONDS, _VERIFIED, _EXPECTED = 0.05, (0.5, 0.1), 5
 _MEMORY, _MEMORY_FACTOR = 2 << 30, 16
 
 
@@ -408,7 +409,9 @@ class IsolatedCall(OwnCall):
 
     def _is_chosen(self) -> bool:
         """Whether to verify a sample."""
-        return self._verify_seconds < _CHEAP_SECONDS or random.random() < _VERIFIED
+        most, least = _VERIFIED
+        share = min(max(_EXPECTED / (len(self._claims) + 1), least), most)
+        return self._verify_seconds < _CHEAP_SECONDS or random.random() < share
 
     def conclude(self) -> None:
         """Verify the last sample, and refuse claims that are too low."""

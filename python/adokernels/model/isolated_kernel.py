@@ -17,10 +17,11 @@ from adokernels.model.sandbox import Broken
 from adokernels.model.values import is_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from adokernels import _core
     from adokernels.model.cuda_variant import KernelCall as PlannedCall
+    from adokernels.model.guarded import GuardedArray
     from adokernels.model.isolated_call import Candidate
     from adokernels.model.own_variant import OwnVariant
     from adokernels.model.problem import Problem, Values
@@ -35,7 +36,8 @@ extern "C" __global__ void renew(const T* from, T* to, long long n, long long di
   for (long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; i < n;
        i += step) {{
     const long long source = i + distance < n ? i + distance : i + distance - n;
-    to[i] = from[source] {operator} number;
+    const T value = from[source];
+    to[i] = value == value ? value {operator} number : value;  // NaN does not change
   }}
 }}
 """
@@ -65,9 +67,10 @@ class KernelCall(IsolatedCall):
     def _units(self) -> list[tuple[np.dtype[Any], bool]]:
         """The elements that are renewed, of each block, and whether they are multiplied."""
         found = []
-        for block in self._blocks:
+        operands = len(self._blocks) - len(self._memory.guarded_results)
+        for place, block in enumerate(self._blocks):
             kind, size = block.dtype.kind, block.dtype.itemsize
-            if kind in "fc" and size // (1 + (kind == "c")) in _FLOATS:
+            if place < operands and kind in "fc" and size // (1 + (kind == "c")) in _FLOATS:
                 found.append((np.dtype(f"f{size // (1 + (kind == 'c'))}"), True))
             else:
                 found.append((np.dtype(f"u{math.gcd(size, 8)}"), False))
@@ -101,18 +104,30 @@ class KernelCall(IsolatedCall):
 
     def _change(self, renewals: Sequence[Renewal]) -> list[tuple[int, float]]:
         """The parameters of a renewal of each block; results get their sentinel bytes again."""
+
+        def number(renewal: Renewal, block: GuardedArray, *, multiplied: bool) -> float:
+            return renewal.factor if multiplied else renewal.mask * (block.dtype.kind in "iu")
+
         changes = [
-            (r.distance, r.factor if multiplied else float(r.mask))
-            for r, (_, multiplied) in zip(renewals, self._units, strict=False)
+            (renewal.distance, number(renewal, block, multiplied=multiplied))
+            for renewal, block, (_, multiplied) in zip(
+                renewals, self._blocks, self._units, strict=False
+            )
         ]
-        results = self._units[len(renewals) :]
-        return [*changes, *((0, 1.0 if multiplied else 0.0) for _, multiplied in results)]
+        return [*changes, *[(0, 0.0)] * (len(self._blocks) - len(changes))]
+
+    @property
+    def between_samples(self) -> Callable[[], None]:
+        """Verify the last sample."""
+        return self._verify
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take a sample of launches whose operands are new."""
+        self._verify()
         arrays = [a for a in self._memory.host_arguments if is_array(a)]
         drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
         keep = random.randrange(repeats) if self._is_chosen() else -1
+        self._claims.append(0.0)
         new = self._base is not self._memory.values
         if new:
             self._write(self._memory.values)

@@ -139,7 +139,7 @@ class KernelOnDevice:
         seconds, hertz, blocked, waited = zip(*samples, strict=True)
         return {
             "seconds": sum(seconds) / len(seconds),
-            "hertz": float(np.mean(hertz)),
+            "hertz": float(np.mean(hertz)) if all(hertz) else 0.0,
             "blocked": all(blocked),
             "waited": max(waited),
         }

@@ -98,7 +98,7 @@ class Renewal(NamedTuple):
         other = np.concatenate([flat[self.distance :], flat[: self.distance]])
         if other.dtype.kind in "fc":
             real = other.view(f"f{other.itemsize // (1 + (other.dtype.kind == 'c'))}")
-            real *= real.dtype.type(self.factor)
+            np.multiply(real, real.dtype.type(self.factor), out=real, where=real == real)
         elif other.dtype.kind in "iu":
             other ^= other.dtype.type(self.mask)
         return other.reshape(array.shape)
