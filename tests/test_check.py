@@ -88,6 +88,14 @@ def test_command_line_needs_a_gpu_for_a_kernel(tmp_path, capsys):
     assert "transpose[mine]: " in capsys.readouterr().err
 
 
+@pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
+def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys):
+    file = tmp_path / "mine.cu"
+    file.write_text("__global__ void mine(const float* a) { wrong }", encoding="utf-8")
+    assert main(["check", str(file), "--routine", "transpose", "--kernel", "mine"]) == 1
+    assert "it does not compile" in capsys.readouterr().out
+
+
 # --- Kernels in source ----------------------------------------------------------------------------
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from charting import H200, Lab
 
 import adokernels as ado
 from adokernels.cli.program import main
+from adokernels.measuring.checking import _impossible
 from adokernels.model import isolated_call, sandbox
 from adokernels.model.values import Renewal
 
@@ -296,3 +298,17 @@ def test_processes_are_stopped_between_calls(rng):
         pid = call._candidate.sandbox._pid
         assert sandbox._states(pid) <= set("tT")
     assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("cache_bytes", [50e6, 2e9])
+def test_times_below_the_floor_are_impossible(cache_bytes):
+    """The data sheet limits bytes that no cache holds; otherwise the fastest level does."""
+    fields = {"routine": "copy", "variant": "mine", "device": "cuda", "flops": 0, "bytes": 1e9}
+    fields |= {"executed_flops": 0, "requested_bytes": 1e9}
+    fields["context"] = {"cache_bytes": {"L2": cache_bytes}}
+    of_dram = max(c.theoretical or 0 for c in H200.of_kind("bandwidth") if c.level == "DRAM")
+    fastest = max(c.measured for c in H200.of_kind("bandwidth"))
+    limit = of_dram if cache_bytes < 1e9 else fastest
+    assert 0 < of_dram < fastest
+    assert not _impossible(Lab().measure(1e9 / limit / 1.15, **fields), H200)
+    assert "take at least" in _impossible(Lab().measure(1e9 / limit / 1.25, **fields), H200)

@@ -173,14 +173,13 @@ def check_exercise(
     name = getattr(variant, "name", getattr(variant, "__name__", "variant"))
     head = f"**{ladder.name}[{name}]**"
     try:
-        if why := ladder.with_variants(variant).variants[-1].why_unavailable:
-            return Text(f"{head} was not checked. It needs a GPU: {why}.")
         if isinstance(of, Exercise):
             args, faster_than = args or of.operands(), faster_than or of.faster_than
         against = [faster_than] if faster_than else None
         found = check(variant, ladder, *args, against=against, progress=False, **options)
     except _core.Unavailable as error:
-        return Text(f"{head} was not checked. It needs a GPU: {_one_line(error)}.")
+        why = _one_line(error).removeprefix(f"{ladder.name}[{name}]: ")
+        return Text(f"{head} was not checked. It needs a GPU: {why}.")
     except CompilationError as error:
         return Text(f"{head} does not compile: {_one_line(error)}")
     except Exception as error:  # the reader's code may fail in any way

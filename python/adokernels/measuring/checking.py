@@ -168,14 +168,17 @@ def _fast_enough(
 def _impossible(found: Measurement, machine: Machine) -> str:
     """Why the time of a cold measurement is impossible on a machine; empty if it is possible.
 
-    The compulsory bytes come from DRAM: the caches have been overwritten, and if not, they come
-    from the fastest level that can hold them. FLOPs do not count, because a variant can need fewer.
+    Compulsory bytes that no cache holds come from DRAM, at most at the bandwidth of the data sheet.
+    If it is unknown or a cache holds them, the limit is the fastest measured level. FLOPs do not
+    count, because a variant can need fewer.
     """
-    bandwidths = machine.of_kind("bandwidth")
-    levels = [c for c in bandwidths if c.level == "DRAM"]
-    if found.bytes <= max(found.context.get("cache_bytes", {}).values(), default=0):
-        levels = list(bandwidths)  # the flush is not exact: some bytes can be in a cache
-    limit = max((max(c.measured, c.theoretical or 0.0) for c in levels), default=math.inf)
+    levels = machine.of_kind("bandwidth")
+    limit = max((c.measured for c in levels), default=math.inf)
+    stated = max((c.theoretical or 0.0 for c in levels if c.level == "DRAM"), default=0.0)
+    if stated and found.bytes > max(
+        found.context.get("cache_bytes", {}).values(), default=math.inf
+    ):
+        limit = stated
     least = found.bytes / (_MARGIN * limit)
     if found.seconds >= least:
         return ""

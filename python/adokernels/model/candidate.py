@@ -231,10 +231,10 @@ def main() -> None:
     """Run the warden and the child."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     settings = pickle.loads(connection.recv(_LONGEST))
-    sys.path[:] = settings["path"]
-    import numpy  # noqa: F401  # in both processes
-
     guard(connection)
+    sys.path[:] = settings["path"]
+    import numpy  # noqa: F401  # before the function could replace it
+
     connection.send(json.dumps({"pid": os.getpid()}).encode())
     kind: Callable[..., Any] = FunctionOnHost
     if name := settings["on_device"]:

@@ -39,13 +39,13 @@ _SLACK, _SLACK_SHARE = 30e-6, 0.01
 _SHORTEST = 0.1
 ELSEWHERE = "it launches work on a stream other than the timed one"
 #: Calls that do nothing, whose interval is known to contain no work.
-_IDLE_CALLS = 25
+_IDLE_CALLS = 15
 #: Calls of a warm sample.
 _MOST_CALLS = 10
 #: Every sample is verified if that takes less time than this. Otherwise, the first ten are verified
 #: with the larger probability, which then falls to the smaller one.
 _CHEAP_SECONDS, _VERIFIED, _EXPECTED = 0.05, (0.5, 0.1), 5
-_MEMORY, _MEMORY_FACTOR = 2 << 30, 16
+_MEMORY, _MEMORY_FACTOR = 4 << 30, 16
 
 
 def _packed(array: NDArray[Any]) -> NDArray[Any]:

@@ -229,7 +229,7 @@ class Sandbox:
         """End all processes."""
         self._socket.close()
         end = time.monotonic() + _STOP_SECONDS
-        with suppress(AttributeError, OSError):
+        with suppress(AttributeError, OSError, subprocess.TimeoutExpired):
             while (pids := list(self._descendants())) and time.monotonic() < end:
                 self._kill(pids, signal.SIGSTOP)  # so that they start no further processes
                 self._kill(pids, signal.SIGKILL)
