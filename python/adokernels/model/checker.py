@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from adokernels.model.values import is_array, rotated
 from adokernels.text import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Call, Problem
@@ -39,6 +39,17 @@ if TYPE_CHECKING:
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
+
+
+class Memory(Protocol):
+    """Memory of a result on a GPU."""
+
+    @property
+    def memory(self) -> Any:
+        """The array that functions use."""
+
+    shape: tuple[int, ...]
+    nbytes: int
 
 
 class Checker:
@@ -95,8 +106,8 @@ class Checker:
         values = self._problem.values
         if len(values.runs) > 1:
             return None
-        _require_no_view(returned, self._problem.arguments)
-        return values.check(_result_on_host(returned))
+        require_no_view(returned, self._problem.arguments)
+        return values.check(result_on_host(returned))
 
     # --- Values -----------------------------------------------------------------------------------
 
@@ -153,10 +164,10 @@ class Checker:
             problem.poison()
             returned, result = call.run(), None
             if not ceiling:
-                result = problem.results() if returned is None else _result_on_host(returned)
+                result = problem.results() if returned is None else result_on_host(returned)
             if returned is not None and not views:
                 arrays = (g.memory for g in problem.guarded_operands if isinstance(g, GuardedArray))
-                _require_no_view(returned, list(arrays))
+                require_no_view(returned, list(arrays))
             problem.require_intact(values, results=ceiling or returned is not None)
         except BaseException:
             problem.forget()
@@ -164,55 +175,44 @@ class Checker:
         return result
 
     def _is_elsewhere(self, call: Call) -> bool:
-        """Whether a function on a GPU computes its results on another stream.
-
-        It is not tested if a check needs several results.
-        """
-        if not call.selects_stream or len(call.problem.values.runs) > 1:
+        """Whether a function on a GPU computes its results on another stream."""
+        if not call.selects_stream:
             return False
         problem = call.problem
-        changed = [rotated(o, self._rng) if is_array(o) else o for o in problem.host_arguments]
-        return runs_on_another_stream(call, Values(problem.task, changed, problem.options))
+        problem.load(changed_values(problem, lambda array: rotated(array, self._rng)))
+        problem.poison()
+        try:
+            return computes_early(call.run, problem.guarded_results)
+        finally:
+            problem.forget()
 
 
-def runs_on_another_stream(call: Call, values: Values) -> bool:
-    """Whether a call writes correct results while the timed stream is blocked.
+def computes_early(run: Callable[[], Any], results: Sequence[Memory]) -> bool:
+    """Whether a function writes its results while the timed stream is blocked.
 
-    If so, the time between two events on the timed stream is not the time of the work. `values`
-    must be new, so that results of earlier calls are wrong. If the function waits for the device,
-    the stream is released after 250 ms, and the function returns False.
+    If so, the time between two events on the timed stream is not the time of the work. The operands
+    must be new, and copied to the device before. If the function waits for the device, the stream
+    is released after 250 ms, and the function returns False.
     """
-    problem = call.problem
-    # The copies to the device are made before the stream is blocked, because they wait for it.
-    problem.load(values)
-    problem.poison()
     _core.synchronize()
-    try:
-        with _core.BlockedStream(0) as blocked:
-            returned = call.run()
-            time.sleep(_WAIT_SECONDS)
-            if returned is None:
-                returned = tuple(result.memory for result in problem.guarded_results)
-            arrays = returned if isinstance(returned, tuple) else (returned,)
-            pointers = _pointers(arrays, problem.guarded_results)
-            if pointers is None:
-                return False
-            found = tuple(
-                np.frombuffer(blocked.copy(pointer, r.nbytes), r.dtype).reshape(r.shape)
-                for pointer, r in zip(pointers, problem.guarded_results, strict=True)
-            )
-            if not blocked.still_blocked:
-                return False
-    finally:
-        problem.forget()
-    try:
-        values.check(found)
-    except ValueError:
-        return False
-    return True
+    with _core.BlockedStream(0) as blocked:
+        returned = run()
+        time.sleep(_WAIT_SECONDS)
+        if returned is None:
+            returned = tuple(result.memory for result in results)
+        pointers = _pointers(returned if isinstance(returned, tuple) else (returned,), results)
+        if pointers is None:
+            return False
+        places = [(pointer, r.nbytes) for pointer, r in zip(pointers, results, strict=True)]
+        early = [blocked.copy(*place) for place in places]
+        if not blocked.still_blocked:
+            return False
+    _core.synchronize()
+    with _core.BlockedStream(0) as blocked:
+        return early == [blocked.copy(*place) for place in places]
 
 
-def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[int] | None:
+def _pointers(arrays: Sequence[Any], results: Sequence[Memory]) -> list[int] | None:
     """The addresses of returned arrays, or None if they do not have the layout of the results."""
     if len(arrays) != len(results):
         return None
@@ -226,7 +226,7 @@ def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[in
     return pointers
 
 
-def _result_on_host(returned: Any) -> Any:
+def result_on_host(returned: Any) -> Any:
     """A copy of results on the host, which can be arrays of any library."""
     several = isinstance(returned, tuple)
     for array in returned if several else (returned,):
@@ -239,7 +239,7 @@ def _copy(array: Any) -> Any:
     return np.array(on_host(array))
 
 
-def _require_no_view(returned: Any, operands: Sequence[Any]) -> None:
+def require_no_view(returned: Any, operands: Sequence[Any]) -> None:
     """Raise ValueError if a result shares memory with an operand: returning a view does no work."""
     for array in returned if isinstance(returned, tuple) else (returned,):
         if any(share_memory(array, operand) for operand in operands):

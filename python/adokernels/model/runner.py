@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pickle
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.libraries import DeviceView, as_library, memory_of, on_host, share_memory
+from adokernels.model.checker import computes_early, result_on_host
+from adokernels.model.libraries import DeviceView, as_library, share_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 #: Alignment of device memory, which is also the alignment of the arrays in the parent.
 _ALIGNMENT = 256
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
-#: Time for kernels on other streams to finish while the timed stream is blocked.
-_WAIT_SECONDS = 0.05
 
 
 class _Block:
@@ -42,7 +40,10 @@ class _Block:
         self.dtype = np.dtype(layout["dtype"])
         self.count = int(np.prod(layout["shape"], dtype=np.int64))
         self._at = shift + layout["offset"]
-        self.view = DeviceView(self.device, self._at, tuple(layout["shape"]), self.dtype)
+        self.shape = tuple(layout["shape"])
+        self.nbytes = self.count * self.dtype.itemsize
+        #: The array that functions use.
+        self.memory = DeviceView(self.device, self._at, self.shape, self.dtype)
 
     @property
     def address(self) -> int:
@@ -153,7 +154,7 @@ class FunctionOnDevice:
         self._function, self._library = function, message["library"]
         self._blocks: list[_Block] = []
         self._args = list(map(self._operand, message["operands"]))
-        self._operands = [block.view for block in self._blocks]
+        self._operands = list(self._blocks)
         out = tuple(map(self._operand, message["results"]))
         self._outputs = self._blocks[len(self._operands) :]
         self._options = dict(message["options"])
@@ -167,7 +168,7 @@ class FunctionOnDevice:
         if not isinstance(layout, dict):
             return layout
         self._blocks.append(_Block(layout))
-        return as_library(self._blocks[-1].view, self._library)
+        return as_library(self._blocks[-1].memory, self._library)
 
     def _run(self) -> None:
         self._returned = self._function(*self._args, **self._options)
@@ -175,13 +176,11 @@ class FunctionOnDevice:
             self._returned.block_until_ready()
 
     @property
-    def _arrays(self) -> tuple[Any, ...]:
-        """The returned arrays; none if the function writes to `out`, or does nothing."""
+    def _result(self) -> Any:
+        """What the function has returned; None if it writes to `out`, or if nothing was loaded."""
         nothing = getattr(sys.modules["__main__"], "nothing", None)
-        if "out" in self._options or self._function is nothing:
-            return ()
-        several = isinstance(self._returned, tuple)
-        return self._returned if several else (self._returned,)
+        writes = "out" in self._options or self._function is nothing
+        return None if writes else self._returned
 
     def call(self, *, cold: bool = False) -> dict[str, Any]:
         """Call the function on the blocks of the host; its time is between two events."""
@@ -189,16 +188,18 @@ class FunctionOnDevice:
         seconds = _core.sample(self._run, "cuda", cold, 1, 0)[0]
         for block in self._blocks:
             block.download()
-        for array in self._arrays:
-            if not hasattr(array, "shape") and not np.isscalar(array):
-                raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-        self._kept = [np.asarray(on_host(array), order="C") for array in self._arrays]
+        if self._result is None:
+            return {"claim": 1e9 * seconds, "results": None}
+        returned = result_on_host(self._result)
+        several = isinstance(returned, tuple)
+        self._kept = [np.asarray(a, order="C") for a in (returned if several else (returned,))]
+        arrays = self._result if several else (self._result,)
         described = {
-            "several": isinstance(self._returned, tuple),
+            "several": several,
             "arrays": [(a.ctypes.data, a.shape, a.dtype.str) for a in self._kept],
-            "views": any(share_memory(a, b) for a in self._arrays for b in self._operands),
+            "views": any(share_memory(a, b.memory) for a in arrays for b in self._operands),
         }
-        return {"claim": 1e9 * seconds, "results": described if self._kept else None}
+        return {"claim": 1e9 * seconds, "results": described}
 
     def _upload(self) -> None:
         for block in self._blocks:
@@ -215,27 +216,11 @@ class FunctionOnDevice:
         return {}
 
     def elsewhere(self) -> dict[str, Any]:
-        """Whether the function computes its results while the timed stream is blocked.
-
-        If so, the time between two events on the timed stream is not the time of the work. The
-        operands must be new. If the function waits for the device, the stream is released after
-        250 ms.
-        """
+        """Whether the function computes its results while the timed stream is blocked."""
         self._upload()
-        with _core.BlockedStream(0) as blocked:
+
+        def run() -> Any:
             self._run()
-            time.sleep(_WAIT_SECONDS)
-            facts = [memory_of(a) for a in self._arrays or [b.view for b in self._outputs]]
-            places = [
-                (f["data"][0], b.view) for f, b in zip(facts, self._outputs, strict=True) if f
-            ]
-            found = [blocked.copy(at, _bytes_of(view)) for at, view in places]
-            early = blocked.still_blocked and bool(places)
-        _core.synchronize()
-        with _core.BlockedStream(0) as blocked:
-            computed = [blocked.copy(at, _bytes_of(view)) for at, view in places]
-        return {"elsewhere": early and found == computed}
+            return self._result
 
-
-def _bytes_of(view: DeviceView) -> int:
-    return int(np.prod(view.shape, dtype=np.int64)) * view.dtype.itemsize
+        return {"elsewhere": computes_early(run, self._outputs)}
