@@ -37,6 +37,8 @@ _SLACK, _SLACK_SHARE = 30e-6, 0.01
 #: The quantile of the intervals of verified calls that bounds the claims. Other work can make
 #: intervals longer, but not shorter.
 _SHORTEST = 0.1
+#: Errors that messages of the process can cause: it is not trusted.
+_MALFORMED = (KeyError, TypeError, ValueError, OverflowError)
 ELSEWHERE = "it launches work on a stream other than the timed one"
 #: Calls that do nothing, whose interval is known to contain no work.
 _IDLE_CALLS = 15
@@ -170,8 +172,16 @@ class Candidate:
     def prepare(self, **problem: Any) -> tuple[int, list[int]]:
         """Let it allocate the memory of a problem: a number, and the addresses of the blocks."""
         number = next(self._numbers)
-        answer = self.ask(verb="prepare", problem=number, out=self.writes_out, **problem)
-        return number, [int(address) for address in answer["addresses"]]
+        how = {"problem": number, "out": self.writes_out, **problem}
+        return number, self.addresses("prepare", **how)
+
+    def addresses(self, verb: str, **message: Any) -> list[int]:
+        """Let it allocate memory; the addresses."""
+        answer = self.ask(verb=verb, **message)
+        try:
+            return [int(address) for address in answer["addresses"]]
+        except _MALFORMED as error:
+            raise Broken("its process sent a malformed answer") from error
 
 
 class IsolatedCall(OwnCall):
@@ -288,7 +298,7 @@ class IsolatedCall(OwnCall):
                 for address, shape, dtype in self._answer["arrays"]
             ]
             several, is_view = bool(self._answer["several"]), bool(self._answer["views"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (*_MALFORMED, SyntaxError) as error:
             raise Broken("its process describes its result wrongly") from error
         if len(described) != len(kinds):
             raise ValueError(f"wrong result: {len(described)} arrays, expected {len(kinds)}")
@@ -309,8 +319,7 @@ class IsolatedCall(OwnCall):
     # --- Calls ------------------------------------------------------------------------------------
 
     def _make_ring(self) -> None:
-        found = self._candidate.ask(verb="ring", problem=self._number)["addresses"]
-        self._ring = [int(address) for address in found]
+        self._ring = self._candidate.addresses("ring", problem=self._number)
 
     def _call(self, **how: bool) -> tuple[float, float, float]:
         """Let the process make a call: its claim, the interval around it, the longest wait."""
@@ -326,7 +335,7 @@ class IsolatedCall(OwnCall):
         after = sandbox.waited()
         try:
             claim, self._answer = float(answer["claim"]) / 1e9, answer["results"]
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except _MALFORMED as error:
             raise Broken("its process sent a malformed answer") from error
         if not 0 <= claim < self._candidate.timeout:
             raise Broken("its process claims an impossible time")
