@@ -35,6 +35,7 @@ _PROGRAM = Path(__file__).with_name("candidate.py")
 _LONGEST = 1 << 17  # bytes of a message
 _WATCHED_SECONDS = 0.02
 _STOP_SECONDS = 5.0
+_START_SECONDS = 60.0
 _MOST_PROCESSES = 64
 _MOST_BYTES_PER_COPY = 1 << 30
 _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
@@ -84,7 +85,7 @@ class Sandbox:
                     command, **streams, pass_fds=[other.fileno()], start_new_session=True
                 )
             self.send(path=sys.path, **settings)
-            self._pid = int(self.receive()["pid"])
+            self._pid = int(self._receive(_START_SECONDS)["pid"])
             self._known = [self._pid]
         except BaseException:
             self.close()
@@ -105,22 +106,25 @@ class Sandbox:
 
     def receive(self) -> dict[str, Any]:
         """The next message of the child, within the limits; otherwise it is ended."""
+        return self._receive(self.limits.seconds)
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
         if self._broken:
             raise Broken(self._broken)
         try:
-            return self._next()
+            return self._next(seconds)
         except Broken as error:
             if not error.answered:
                 self._broken = str(error)
                 self.close()
             raise
 
-    def _next(self) -> dict[str, Any]:
-        end = time.monotonic() + self.limits.seconds
+    def _next(self, seconds: float) -> dict[str, Any]:
+        end = time.monotonic() + seconds
         while not self._poll.poll(1000 * _WATCHED_SECONDS):
             self._watch()
             if time.monotonic() > end:
-                raise Broken(f"it did not return within {quantity(self.limits.seconds, 's')}")
+                raise Broken(f"it did not return within {quantity(seconds, 's')}")
         try:
             data = self._socket.recv(_LONGEST)
         except ConnectionResetError:
