@@ -1,5 +1,6 @@
 """The emulator of CUDA kernels: results, counts and errors of single instructions and kernels."""
 
+import re
 import shutil
 import struct
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adokernels import _core
+import adokernels as ado
+from adokernels import _core, toolkit
+from adokernels.model import compiler
 
 KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
 
@@ -27,6 +30,8 @@ def device_array(shape, dtype, values=None):
 
 
 def packed(argument):
+    if isinstance(argument, bytes):
+        return argument
     if isinstance(argument, np.ndarray):
         return struct.pack("<Q", argument.ctypes.data)
     return np.asarray(argument).tobytes()
@@ -131,9 +136,26 @@ def permuted(a, b, selector):
     return out
 
 
-def dot4(a, b, c):
-    x, y = (v.view(np.uint8).reshape(-1, 4).astype(object) for v in (a, b))
-    return (x * y).sum(1) + wide(c)
+def dot(dtypes, count, first=0):
+    """Sums of products of `count` parts of each pair of numbers, from part `first` of b on."""
+
+    def products(a, b, c):
+        x, y = (
+            v.view(t).reshape(64, -1).astype(object) for v, t in zip((a, b), dtypes, strict=True)
+        )
+        return (x[:, :count] * y[:, first : first + count]).sum(1) + wide(c)
+
+    return products
+
+
+def brain(values):
+    """Integers, rounded to bfloat16, as bits."""
+    bits = []
+    for value in map(int, values):
+        step = 2 ** max(abs(value).bit_length() - 8, 0)
+        rounded = round(Fraction(value, step)) * step
+        bits.append(int(np.float32(rounded).view("u4")) >> 16)
+    return bits
 
 
 def exact_sum(a, b):
@@ -213,7 +235,29 @@ CASES = {
         "u32 u32",
         lambda a, b: permuted(a, b, np.full(64, 30212)),
     ),
-    "dp4a.u32.u32 %d, %x0, %x1, %x2": ("u32", "u32 u32 u32", dot4),
+    "dp4a.u32.u32 %d, %x0, %x1, %x2": ("u32", "u32 u32 u32", dot(("u1", "u1"), 4)),
+    "dp4a.s32.u32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("i1", "u1"), 4)),
+    "dp4a.s32.s32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("i1", "i1"), 4)),
+    "dp2a.lo.s32.s32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("i2", "i1"), 2)),
+    "dp2a.hi.u32.s32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("u2", "i1"), 2, 2)),
+    "bmsk.clamp.b32 %d, %x0, %x1": (
+        "u32",
+        "u32 u32",
+        lambda a, b: [
+            (2 ** min(int(n), 32) - 1) << min(int(p), 32) for p, n in zip(a, b, strict=True)
+        ],
+    ),
+    "cvt.rn.bf16.s64 %d, %x0": ("u16", "s64", brain),
+    "cvt.rzi.s32.bf16 %d, %x0": (
+        "s32",
+        "u16",
+        lambda a: clamped((a.astype("u4") << 16).view("f4"), "i4"),
+    ),
+    "cvt.rna.tf32.f32 %d, %x0": (
+        "u32",
+        "f32",
+        lambda a: np.where(np.isfinite(a), wide(a.view("u4")) + 0x1000 & ~0x1FFF, a.view("u4")),
+    ),
     "lop3.b32 %d, %x0, %x1, %x2, 0x96": ("u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c),
     "add.f32 %d, %x0, %x1": ("f32", "f32 f32", np.add),
     "mul.rn.f64 %d, %x0, %x1": ("f64", "f64 f64", np.multiply),
@@ -282,6 +326,66 @@ def test_an_unknown_instruction_is_named():
     out = device_array(64, "i4")
     with pytest.raises(RuntimeError, match=r"PTX line \d+: .* not support.*frobnicate"):
         run(module, "k", (1,), (32,), out, out, outputs=[out])
+
+
+#: Functions that the hardware computes with several instructions.
+EXPANDED = [
+    *("div.rn.f32", "div.full.f32", "div.approx.f32", "div.rn.ftz.f32", "div.rn.f64"),
+    *("rcp.rn.f32", "rcp.approx.f32", "rcp.approx.ftz.f32", "rcp.rn.f64", "rcp.approx.ftz.f64"),
+    *("sqrt.rn.f32", "sqrt.approx.f32", "sqrt.approx.ftz.f32", "sqrt.rn.f64"),
+    *("rsqrt.approx.f32", "rsqrt.approx.f64", "rsqrt.approx.ftz.f64"),
+    *(
+        "ex2.approx.f32",
+        "lg2.approx.f32",
+        "sin.approx.f32",
+        "cos.approx.ftz.f32",
+        "tanh.approx.f32",
+    ),
+]
+
+
+def machine_flops(text):
+    """FLOPs in 32 and 64 bits of machine code, without predicated and slow paths."""
+    main = text[: text.index(" EXIT")]
+    found = re.findall(r"/\s+(?!@)([FD])(ADD|MUL|FMA)\b", main)
+    return [sum(1 + (op == "FMA") for kind, op in found if kind == letter) for letter in "FD"]
+
+
+@pytest.fixture(scope="module")
+def expansions(tmp_path_factory):
+    """The FLOPs of each function of EXPANDED in machine code for sm_90."""
+    nvcc, nvdisasm = toolkit.program("nvcc"), toolkit.program("nvdisasm")
+    if not (nvcc and nvdisasm):
+        pytest.skip("needs nvcc and nvdisasm")
+    folder = tmp_path_factory.mktemp("expansions")
+    lines = []
+    for i, op in enumerate(EXPANDED):
+        c, t = ("double", "d") if op.endswith("64") else ("float", "f")
+        two = ', %2;" : "={t}"(r) : "{t}"(x), "{t}"(y)' if op.startswith("div") else None
+        one = ';" : "={t}"(r) : "{t}"(x)'
+        operands = (two or one).format(t=t)
+        lines += [
+            f'extern "C" __global__ void k{i}({c}* p) {{ {c} x = p[0], y = p[1], r;',
+            f'  asm("{op} %0, %1{operands}); p[2] = r; }}',
+        ]
+    (folder / "k.cu").write_text("\n".join(lines))
+    command = [nvcc, "-cubin", "-arch=sm_90", "-w", "k.cu", "-o", "k.cubin"]
+    subprocess.run(command, check=True, cwd=folder)
+    text = subprocess.check_output([nvdisasm, "-c", "k.cubin"], text=True, cwd=folder)
+    return dict(re.findall(r"^\.text\.(\w+):\n(.*?)(?=^\.text|\Z)", text, re.M | re.S))
+
+
+@pytest.mark.parametrize("op", EXPANDED)
+def test_flops_of_an_expansion(op, expansions):
+    t = op.rpartition(".")[2]
+    operands = [t, t] if op.startswith("div") else [t]
+    names = ", ".join(f"%x{i}" for i in range(len(operands)))
+    arrays = [device_array(64, dtype_of(t), 2) for _ in operands]
+    out = device_array(64, dtype_of(t))
+    module = _core.EmulatedModule(ptx_of(f"{op} %d, {names};", t, operands))
+    found = run(module, "k", (1,), (64,), out, *arrays, outputs=[out])["operations"]
+    flops = machine_flops(expansions[f"k{EXPANDED.index(op)}"])
+    assert [found["expanded32"] / 64, found["expanded64"] / 64] == flops
 
 
 # --- Kernels ----------------------------------------------------------------------------------
@@ -455,6 +559,117 @@ def test_clusters(kernels, rng):
     np.testing.assert_array_equal(out, a.reshape(2, 4).sum(1).repeat(4))
 
 
+def test_atomics_of_16_bit_floats_and_vectors(kernels, rng):
+    a = device_array(64, "f4", rng.integers(0, 4, 64))  # all sums are exact
+    halves, brain = device_array(2, "f2"), device_array(1, "u2")
+    four, one = device_array(4, "f4"), device_array(1, "f2")
+    run(kernels, "float_atomics", (1,), (64,), a, halves, brain, four, one)
+    np.testing.assert_array_equal(halves, [a.sum(), 2 * a.sum()])
+    np.testing.assert_array_equal(four, a.sum() * np.arange(1, 5))
+    assert one[0] == a.sum()
+    (bits,) = (brain.astype("u4") << 16).view("f4")
+    assert bits == a.sum()
+
+
+def test_calls_through_pointers(kernels, rng):
+    choices = device_array(64, "i4", rng.integers(0, 3, 64))
+    out, i = device_array(64, "i4"), np.arange(64)
+    run(kernels, "call_through_table", (1,), (64,), choices, out, outputs=[out])
+    np.testing.assert_array_equal(out, np.choose(choices, [2 * i, i**2, -i]))
+
+
+def tensor_map(a, box, swizzle=0):
+    """The bytes of a TensorMap (emulator.hpp) for a 2-D array."""
+    (rows, cols), (lines, width) = a.shape, box
+    fields = [0x70616D2D6F6461FF, a.ctypes.data, cols, rows, 0, 0, 0, a.strides[0], 0, 0, 0]
+    fields += [width, lines, 0, 0, 0, 1, 1, 1, 1, 1, 2, a.itemsize, swizzle, 0]
+    return struct.pack("<QQ5I4x4Q5H5B4B", *fields).ljust(128, b"\0")
+
+
+@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
+def test_tensor_copies(kernels, rng, swizzle):
+    a, width = device_array((20, 40), "i4", rng.integers(0, 99, (20, 40))), (swizzle or 128) // 4
+    x, y = (int(rng.integers(-5, 45)) for _ in range(2))  # boxes may be partly or fully outside
+    out = device_array(8 * 32, "i4")
+    lines = 8 * 32 // width
+    arguments = tensor_map(a, (lines, width), swizzle), out, np.int32(x), np.int32(y), np.int32(0)
+    options = {"outputs": [out]}
+    result = launch_with(kernels, "copy_box", (256,), arguments, [a], **options)
+    assert result["error"] is None, result["error"]["text"]
+    padded = np.pad(a, ((5, 60), (5, 60)))
+    box = padded[y + 5 : y + 5 + lines, x + 5 : x + 5 + width]
+    at = np.arange(lines)[:, None] * width * 4 + np.arange(width) * 4
+    at ^= (at >> 3) & (max(swizzle, 16) - 16)
+    expected = np.empty(8 * 32, "i4")
+    expected[at.ravel() // 4] = box.ravel()
+    np.testing.assert_array_equal(out, expected + 1)
+    inside = min(max(x + width, 0), 40) - min(max(x, 0), 40)
+    rows = min(max(y + lines, 0), 20) - min(max(y, 0), 20)
+    assert result["counts"]["bulk_loads"]["bytes"] == 4 * inside * rows
+    assert result["counts"]["bulk_stores"]["sectors"] == 32
+    assert result["counts"]["global_loads"]["requests"] == 0
+
+
+def launch_with(kernels, entry, block, arguments, arrays, *, outputs=()):
+    """Launch a kernel that also accesses arrays that are not arguments."""
+    params = b""
+    for (offset, _), argument in zip(kernels.parameters(entry), arguments, strict=True):
+        params = params.ljust(offset, b"\0") + packed(argument)
+    operands = [("a", a, True) for a in arrays] + [("out", a, False) for a in outputs]
+    return kernels.launch(entry, (1, 1, 1), extent(block), params, operands)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "kind"), [(1, "missing wait"), (2, "deadlock"), (3, "missing wait")]
+)
+def test_mistakes_with_tensor_copies(kernels, mistake, kind):
+    a, out = device_array((20, 40), "i4", 1), device_array(8 * 32, "i4")
+    arguments = tensor_map(a, (8, 32)), out, np.int32(0), np.int32(0), np.int32(mistake)
+    error = launch_with(kernels, "copy_box", (256,), arguments, [a], outputs=[out])["error"]
+    assert error["kind"] == kind, error["text"]
+    if kind == "deadlock":
+        assert "16 bytes of copies are missing" in error["text"]
+
+
+def test_a_tensor_map_must_be_encoded(kernels):
+    out = device_array(8 * 32, "i4")
+    arguments = bytes(128), out, np.int32(0), np.int32(0), np.int32(0)
+    error = launch_with(kernels, "copy_box", (256,), arguments, [], outputs=[out])["error"]
+    assert error["kind"] == "invalid tensor map"
+
+
+@pytest.mark.parametrize("mistake", [0, 1, 2])
+def test_a_ring_of_buffers(kernels, rng, mistake):
+    a, out = device_array((7, 64), "i4", rng.integers(0, 99, (7, 64))), device_array(64, "i4")
+    arguments = a, out, np.int32(7), np.int32(mistake)
+    result = launch(kernels, "ring", (1,), (96,), *arguments, outputs=[out])
+    if mistake == 0:
+        assert result["error"] is None, result["error"]["text"]
+        np.testing.assert_array_equal(out, a.sum(0))
+    else:
+        assert result["error"]["kind"] in ("race", "deadlock", "invalid barrier")
+
+
+def test_copies_that_arrive_at_an_mbarrier(kernels, rng):
+    a, out = device_array(64, "i4", rng.integers(0, 99, 64)), device_array(64, "i4")
+    run(kernels, "copies_that_arrive", (1,), (64,), a, out, np.int32(0), outputs=[out])
+    np.testing.assert_array_equal(out, a[np.arange(64) ^ 1])
+    error = launch(kernels, "copies_that_arrive", (1,), (64,), a, out, np.int32(1))["error"]
+    assert error["kind"] == "missing wait"
+
+
+def test_tensor_cores(kernels, rng):
+    a = device_array((16, 16), "f2", rng.integers(-9, 9, (16, 16)))
+    b = device_array((8, 16), "f2", rng.integers(-9, 9, (8, 16)))
+    out = device_array((16, 8), "f4")
+    run(kernels, "multiply_fragments", (1,), (32,), a, b, out, outputs=[out])
+    np.testing.assert_array_equal(out, a.astype("f4") @ b.T.astype("f4") + 1)
+    x, y = (device_array((16, 16), "i1", rng.integers(-128, 128, (16, 16))) for _ in range(2))
+    sums = device_array((16, 16), "i4")
+    run(kernels, "multiply_bytes", (1,), (32,), x, y, sums, outputs=[sums])
+    np.testing.assert_array_equal(sums, x.astype("i4") @ y.astype("i4") + 1)
+
+
 def test_halves(kernels, rng):
     a, b, out = (device_array((32, 2), "f2", rng.standard_normal((32, 2))) for _ in range(3))
     run(kernels, "halves", (1,), (32,), a, b, out)
@@ -482,3 +697,95 @@ def test_functions(kernels, rng):
     expected += [np.sqrt(y) + 1 / np.sqrt(y + 1) + np.tanh(x)]
     np.testing.assert_allclose(out[:4], expected, rtol=2e-6, atol=1e-6)
     np.testing.assert_allclose(out[4], (y + 0.5) ** 1.3 + [erf(v) for v in x], rtol=2e-6)
+
+
+# --- Own kernels --------------------------------------------------------------------------------
+
+SAXPY = """
+template <int kPerThread>
+__global__ void saxpy(float a, const float* x, const float* y, float* out, int n) {
+  for (int i = 0; i < kPerThread; ++i) {
+    const int at = (blockIdx.x * kPerThread + i) * blockDim.x + threadIdx.x;
+    if (at < n + BEYOND) out[at] = a * x[at] + y[at];
+  }
+}
+"""
+
+
+def saxpy_ladder(beyond=0):
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    saxpy = ado.ladder(
+        "saxpy", reference=lambda a, x, y: a * x + y, flops=lambda a, x, y: 2 * x.size
+    )
+    saxpy.cuda_variant(
+        "strided",
+        source=SAXPY,
+        kernel="saxpy<{N}>",
+        block=128,
+        tile=256,
+        parameters={"N": [2]},
+        compiler_options=[f"-DBEYOND={beyond}"],
+    )
+    return saxpy
+
+
+def test_an_own_kernel(rng):
+    x, y = rng.standard_normal((2, 1000)).astype("f4")
+    saxpy = saxpy_ladder()
+    result = saxpy(np.float32(2), x, y, variant="strided", device="emulator")
+    np.testing.assert_allclose(result, 2 * x + y, rtol=1e-6)
+    (row,) = ado.sweep(saxpy, np.float32(2), x, y, device="emulator", progress=False)
+    assert row.variant == "strided"
+    assert row.sectors == 3 * 1000 * 4 // 32
+
+
+@pytest.mark.parametrize(
+    ("barrier", "tested", "reason"),
+    [
+        ("__syncthreads();", "row < rows && col < cols", ""),
+        ("", "row < rows && col < cols", "race|uninitialised"),
+        ("__syncthreads();", "row < rows && col <= cols", "out of bounds"),
+        ("__syncthreads();", "row < rows - 1 && col < cols", "wrong result|uninitialised"),
+    ],
+)
+def test_checks_of_an_own_kernel(barrier, tested, reason):
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    source = f"""__global__ void mine(const float* a, float* out, int rows, int cols) {{
+  __shared__ float tile[16][17];
+  const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+  if ({tested}) tile[y][x] = a[row * cols + col];
+  {barrier}
+  const int to = blockIdx.x * 16 + y, at = blockIdx.y * 16 + x;
+  if (to < cols && at < rows) out[to * rows + at] = tile[x][y];
+}}"""
+    mine = ado.cuda_variant("mine", source=source, block=(16, 16))
+    a = np.arange(33 * 20, dtype="f4").reshape(33, 20)
+    result = ado.check(mine, ado.transpose, a, device="emulator")
+    assert bool(result) == (reason == "")
+    assert re.search(reason, result.reason)
+
+
+def test_an_own_kernel_that_writes_behind_its_result(rng):
+    x, y = rng.standard_normal((2, 1000)).astype("f4")
+    with pytest.raises(ado.KernelError, match="'x', which has 4000 bytes") as caught:
+        saxpy_ladder(beyond=1)(np.float32(2), x, y, variant="strided", device="emulator")
+    assert (caught.value.file, caught.value.line) == ("kernel.cu", 6)
+
+
+def test_ptx_of_an_own_kernel():
+    saxpy_ladder()
+    compiled = compiler.compile_cuda(SAXPY, "saxpy<3>", arch="compute_90", options=["-DBEYOND=0"])
+    assert compiled.symbol in _core.EmulatedModule(compiled.code.decode()).entries
+    with pytest.raises(ado.CompilationError, match=r"kernel must name .*saxpy<...>"):
+        compiler.compile_cuda(SAXPY, "daxpy", arch="compute_90", options=["-DBEYOND=0"])
+    with pytest.raises(ado.CompilationError, match="BEYOND"):
+        compiler.compile_cuda(SAXPY, "saxpy<3>", arch="compute_90")
+
+
+def test_an_own_function_does_not_run_on_the_emulator():
+    ladder = ado.ladder("twice", reference=lambda x: 2 * x)
+    ladder.variant(lambda x: 2 * x, name="function", device="cuda", arrays="ado")
+    with pytest.raises(ado.Unavailable, match="kernels in CUDA C"):
+        ladder(np.ones(3), variant="function", device="emulator")

@@ -14,7 +14,8 @@ from adokernels import _core
 
 #: Functions, routines' bases, arrays and errors: ``ado.NAME``.
 _DEFINED_IN = {
-    "adokernels._core": "CudaError DeviceArray Unavailable empty_pinned synchronize to_device",
+    "adokernels._core": "CudaError DeviceArray KernelError Unavailable empty_pinned synchronize "
+    "to_device",
     "adokernels.process": "settings",
     "adokernels.pictures": "read_image",
     "adokernels.charts.accuracy": "accuracy",
@@ -61,6 +62,8 @@ _RETURNED = {
     "adokernels.patterns.sectors": "Sectors",
     "adokernels.records.changes": "ComparedVariant SweepComparison",
     "adokernels.records.checked": "CheckResult",
+    "adokernels.records.counted": "CountedSweep CountedVariant",
+    "adokernels.records.experiments": "Experiments",
     "adokernels.records.hotspots": "Hotspots",
     "adokernels.records.inputs": "Inputs",
     "adokernels.records.kernels": "Kernel Resources",

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 from adokernels import _core
+from adokernels.measuring.emulating import all_checks
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
 from adokernels.measuring.sampling import require_finite
@@ -33,6 +34,7 @@ def check(
     variant: Any,
     ladder: Ladder,
     *args: Any,
+    device: str | None = None,
     against: Iterable[str] | None = None,
     timed: bool = True,
     seconds: float = 1.0,
@@ -83,7 +85,7 @@ def check(
     Raises
     ------
     Unavailable
-        If the variant cannot run here.
+        If the variant cannot run here or on `device`.
     CompilationError
         If its source does not compile.
     TypeError
@@ -97,7 +99,8 @@ def check(
     require_finite(timeout=timeout)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
-    if why := ours.why_unavailable:
+    emulated = device == "emulator"
+    if why := ours.why_unavailable_on(device or ours.device):
         # The compiler needs no GPU.
         if isinstance(ours, CudaVariant) and (args or ladder.task.core):
             arrays = filter(is_array, args or ladder.task.empty_operands())
@@ -108,8 +111,9 @@ def check(
         facts: dict[str, Any] = {"isolated": isolated}
         used = isolation.ladder(extended) if isolation else extended
         default = not args and ladder.task.core is not None
-        operands: Sequence[Any] = ladder.task.random_operands() if default else args
-        problem = used.problem(*operands, variant=ours.name, **options)
+        small = ladder.task.sanitizer.shapes[0] if emulated else None
+        operands: Sequence[Any] = ladder.task.random_operands(small) if default else args
+        problem = used.problem(*operands, device=device, variant=ours.name, **options)
         usable = [v for v in ladder if v.device == ours.device and v.available and not v.ceiling]
         others = [v.name for v in usable if not problem.why_not(v.name)]
         try:
@@ -118,9 +122,10 @@ def check(
             facts["refused"] = checker.refused(ours.name)
             if isolated:
                 checker.sizes(call)
-            if not timed:
-                checker.before(call)
-                checker.after(call)
+            if emulated or not timed:
+                with all_checks():
+                    checker.before(call)
+                    checker.after(call)
                 return CheckResult(*names, True, **facts)
         except (Missing, CompilationError):
             raise
@@ -138,6 +143,8 @@ def check(
             variants=[*against, ours.name],
             seconds=seconds,
             ceilings=ceilings,
+            limiter=False,
+            isolated=isolation or False,
             progress=progress,
             **options,
         )

@@ -9,10 +9,11 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal, overload
 
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
+from adokernels.measuring.emulating import emulated_sweep
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import bound_call, require_counters
@@ -21,6 +22,7 @@ from adokernels.measuring.sampling import Sampler, Settings, clock_reached, requ
 from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
+from adokernels.records.counted import CountedSweep
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
@@ -84,6 +86,10 @@ def measure(
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
     require((str, type(None)), "a str", device=device)
+    if device == "emulator":
+        raise _core.Unavailable(
+            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
+        )
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -132,6 +138,12 @@ def measure(
     )
 
 
+@overload
+def sweep(  # type: ignore[overload-overlap]
+    routine: Ladder, *args: Any, device: Literal["emulator"], **options: Any
+) -> CountedSweep: ...
+@overload
+def sweep(routine: Ladder, *args: Any, device: str | None = None, **options: Any) -> Sweep: ...
 def sweep(
     routine: Ladder,
     *args: Any,
@@ -146,9 +158,10 @@ def sweep(
     ceilings: bool = True,
     counters: bool | str = False,
     isolated: bool | Isolation = False,
+    limiter: bool | None = None,
     progress: bool | ProgressDisplay = True,
     **options: Any,
-) -> Sweep:
+) -> Sweep | CountedSweep:
     """Check every variant of a ladder on one problem, then time them interleaved.
 
     In each round, every variant is sampled once, in random order. Slow drift of the machine then
@@ -167,8 +180,9 @@ def sweep(
     *args, **options
         The operands and options of a call.
     device : str, optional
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the device
-        of the own variants if they agree, else the default device.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"emulator"``. Default: the device of the operands,
+        else the device of the own variants if they agree, else the default device. On the emulator,
+        variants are checked and counted, not timed.
     variants
         Names of the variants to measure. Default: all variants of the device.
     blocks
@@ -193,16 +207,24 @@ def sweep(
         Whether own variants run in processes of their own, which cannot crash this process or see
         expected results. Each of their calls has new operands, and timed calls are verified
         (docs/grading.md). The limits of :func:`adokernels.check` apply. Counters are not read.
+    limiter
+        Whether to run the experiments that show limiters without counters. On a CPU: other
+        instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
+        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. They take
+        at most as long as the timing, plus the measurement of one thread's ceilings, which are
+        stored. Meanwhile, ``ado.settings.isa`` and ``ado.settings.threads`` change. Default: on a
+        CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
     Returns
     -------
-    Sweep
-        Variants that decline the problem, are unavailable or compute a wrong result are not timed;
-        ``skipped`` gives the reasons, also of variants and peers that raise an exception. The
-        stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
-        the sweep contains the measurements until then, and its attribute ``interrupted`` is true.
+    Sweep or CountedSweep
+        A CountedSweep on the emulator. Variants that decline the problem, are unavailable or
+        compute a wrong result are not timed; ``skipped`` gives the reasons, also of variants and
+        peers that raise an exception. The stages of pipelines are also timed, each separately, and
+        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
+        attribute ``interrupted`` is true.
 
     Raises
     ------
@@ -230,11 +252,12 @@ def sweep(
     require((Iterable, type(None)), "names of variants", variants=variants)
     require((Mapping, type(None)), "a mapping from names of variants to blocks", blocks=blocks)
     require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
+    require((bool, type(None)), "a bool", limiter=limiter)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
     isolation = (Isolation(TIMEOUT) if isolated is True else isolated) or None
     if isolation:
-        routine = isolation.ladder(routine)
+        routine, limiter = isolation.ladder(routine), False
     settings = Settings(cache, precision, seconds)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]
@@ -257,16 +280,33 @@ def sweep(
         raise ValueError(f"peers must not have names of variants, got {', '.join(sorted(clash))}")
     if counters and problem.device != "cuda":
         raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
+    if problem.device_id == "emulator":
+        if peers:
+            raise ValueError("peers must be None on the emulator, which runs kernels of variants")
+        with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):
+            chosen_blocks = {name: (blocks or {}).get(name) for name in names}
+            return emulated_sweep(routine, problem, chosen_blocks, display)
     metrics = ("default" if counters is True else counters) or None
     if metrics:
         require_counters(metrics)
+    tried = limiter
+    if tried is None:
+        tried = problem.device == "cpu" or (not metrics and bool(_core.why_no_counters()))
     runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
     where = problem.device_id
     title = f"{routine.name} on {where}, {cache}"
     own = isolation if isolated is True and isolation else nullcontext()
     with own, displayed(progress) as display, display.measurement(title):
         result = measure_ladder(
-            routine, problem, runs, settings, display, peers or {}, True, metrics
+            routine,
+            problem,
+            runs,
+            settings,
+            display,
+            peers or {},
+            True,
+            metrics,
+            experiments=("with ceilings" if ceilings else "alone") if tried else "",
         )
         if not ceilings:
             return result

@@ -1,4 +1,4 @@
-"""Compilation of CUDA C++ source to machine code with NVRTC and ``cuda.core``, without a GPU."""
+"""Compilation of CUDA C++ source with NVRTC and ``cuda.core``, to machine code or PTX."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class CompilationError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
-    """The machine code of a kernel, with the arguments of :func:`compile_cuda`."""
+    """The code of a kernel, with the arguments of :func:`compile_cuda`."""
 
-    code: bytes = field(repr=False)  # a cubin with line information
+    code: bytes = field(repr=False)  # a cubin or PTX, with line information
     symbol: str  # the mangled name of the kernel in `code`
     kernel: str
     arch: str
@@ -76,9 +76,10 @@ def compile_cuda(
     `source` is device code: host code must be enclosed in ``#ifndef __CUDACC_RTC__``. `kernel` is
     the name of a ``__global__`` function, with template arguments and namespaces:
     ``"mine::tiled<float, 32>"``. The default of `arch` is the architecture of the current GPU, or
-    ``"sm_90"`` without a GPU. `file` is the name or path of the source in messages and line
-    information; its folder is searched for headers. `options` have the syntax of nvcc:
-    ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``, ``"-std=c++17"``, ``"-maxrregcount=64"``.
+    ``"sm_90"`` without a GPU; ``"compute_90"`` compiles to PTX instead of a cubin. `file` is the
+    name or path of the source in messages and line information; its folder is searched for headers.
+    `options` have the syntax of nvcc: ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``,
+    ``"-std=c++17"``, ``"-maxrregcount=64"``.
 
     Unless `trusted`, the compiler reads no file outside of the folders of headers: `source` may
     only include files with a literal relative path, and ``-Xptxas`` accepts only options that
@@ -110,8 +111,8 @@ def compile_cuda(
         _require_headers_only(source, options)
     current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
     arch = arch or current or _ARCH_WITHOUT_GPU
-    if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
-        raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
+    if not re.fullmatch(r"(sm|compute)_\d{2,3}[af]?", arch):
+        raise ValueError(f"arch must have the form 'sm_90', 'sm_90a' or 'compute_90', got {arch!r}")
     compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
     return compile_it(source, kernel.strip(), arch, file, tuple(options))
 
@@ -199,20 +200,22 @@ def _compiled(
         str(_STANDARD_HEADERS),
         *_cuda_headers(),
     ]
+    settings = {"std": "c++20", "lineinfo": True, **settings}
     log = io.StringIO()
     try:
-        compiled = program(
-            source,
-            "c++",
-            options=program_options_class(
-                **{"std": "c++20", "lineinfo": True, **settings}, arch=arch, name=file
-            ),
-        ).compile("cubin", name_expressions=(kernel,), logs=log)
+        chosen = program_options_class(**settings, arch=arch, name=file)
+        if arch.startswith("compute_"):
+            code, symbol, text = _ptx(source, kernel, file, chosen.as_bytes("nvrtc"))
+            log.write(text)
+        else:
+            compiled = program(source, "c++", options=chosen).compile(
+                "cubin", name_expressions=(kernel,), logs=log
+            )
+            code, (symbol,) = bytes(compiled.code), compiled.symbol_mapping.values()
     except Exception as error:
         raise _explained(error, source, kernel, file) from error
-    (symbol,) = compiled.symbol_mapping.values()
     return CompiledKernel(
-        code=bytes(compiled.code),
+        code=code,
         symbol=symbol.decode() if isinstance(symbol, bytes) else symbol,
         kernel=kernel,
         arch=arch,
@@ -220,6 +223,45 @@ def _compiled(
         source=source,
         log=_cleaned(log.getvalue()),
     )
+
+
+def _ptx(source: str, kernel: str, file: str, options: list[bytes]) -> tuple[bytes, bytes, str]:
+    """The PTX, the mangled name of the kernel, and the compiler's log.
+
+    ``cuda.core`` needs a driver for PTX, NVRTC itself does not. Errors have the text that those of
+    ``cuda.core`` have.
+    """
+    from cuda.bindings import nvrtc
+
+    def checked(call: Any, *arguments: Any) -> Any:
+        status, *values = call(*arguments)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise RuntimeError(f"{status.name}\ncompilation log:\n{log()}")
+        return values[0] if values else None
+
+    def text(size: Any, read: Any) -> bytes:
+        (_, count), buffer = size(program), b""
+        if count:
+            buffer = b" " * count
+            read(program, buffer)
+        return buffer.rstrip(b"\0")
+
+    def log() -> str:
+        return text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(
+            "utf-8", "replace"
+        )
+
+    program = None
+    program = checked(nvrtc.nvrtcCreateProgram, source.encode(), file.encode(), 0, [], [])
+    try:
+        checked(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
+        checked(nvrtc.nvrtcCompileProgram, program, len(options), options)
+        symbol = checked(nvrtc.nvrtcGetLoweredName, program, kernel.encode())
+        ptx = text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        # NVRTC prefixes a relative path with the working directory.
+        return ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode()), symbol, log()
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
 
 
 def _cuda_core() -> tuple[Any, Any]:

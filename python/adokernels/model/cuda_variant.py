@@ -43,6 +43,8 @@ _C_TYPES = {
     **{"complex64": "float2", "complex128": "double2"},
 }
 _POINTER_BYTES = 8
+#: The architecture of the PTX that the emulator executes.
+_EMULATED_ARCH = "compute_90"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -167,8 +169,11 @@ class KernelCall(OwnCall):
         super().__init__(variant, problem)
         operands, results = problem.packed_operands(), problem.guarded_results
         arrays = [o for o in (*operands, *results) if isinstance(o, GuardedArray)]
-        self.compiled = variant.compiled(arrays[0].dtype.name)
-        kernel = _core.CudaModule(self.compiled.code).kernel(self.compiled.symbol)
+        self._emulated = problem.device_id == "emulator"
+        arch = _EMULATED_ARCH if self._emulated else None
+        self.compiled = variant.compiled(arrays[0].dtype.name, arch)
+        device = problem.device_id if self._emulated else None
+        kernel = _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)
         settings = {"block": block, **variant.default_parameters, **problem.options}
         values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]
         views = [r.memory for r in results]
@@ -188,28 +193,55 @@ class KernelCall(OwnCall):
                 f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
                 f"({', '.join(names)}), got {len(sizes)}"
             )
-        packed = [packed_argument(*each) for each in zip(names, given, sizes, strict=True)]
-        self._launch = kernel.launch(self.grid, block, int(shared), packed)
-        self._shared_bytes = int(shared)
-        self._given, self._packed = given, packed  # the views keep the memory alive
+        self._kernel, self._arguments = kernel, [*zip(names, given, sizes, strict=True)]
+        self._shared_bytes, self._given = int(shared), given  # the views keep the memory alive
         self._arrays = [*zip(values, operands, strict=True), *zip(views, results, strict=True)]
+        if not self._emulated:
+            self._packed = [packed_argument(*each) for each in self._arguments]
+            self._launch = self._launch_with(self._packed)
+
+    def _launch_with(self, packed: Sequence[bytes]) -> _core.KernelLaunch:
+        assert self.grid is not None
+        assert self.block is not None
+        return self._kernel.launch(self.grid, self.block, self._shared_bytes, list(packed))
+
+    def _emulated_launch(self) -> tuple[_core.KernelLaunch, list[tuple[Any, _core.DeviceArray]]]:
+        """The launch, and the views of arrays on the host with their copies on the emulator."""
+        copies: dict[int, tuple[Any, _core.DeviceArray]] = {}
+        packed = []
+        for name, value, size in self._arguments:
+            if not isinstance(value, np.ndarray):
+                packed.append(packed_argument(name, value, size))
+                continue
+            if id(value) not in copies:
+                copies[id(value)] = value, _core.to_device(value, "emulator")
+            address = _core.emulated_address(copies[id(value)][1], name)
+            packed.append(packed_argument(name, np.uintp(address), size))
+        return self._launch_with(packed), list(copies.values())
 
     def run(self) -> None:
-        """Launch the kernel on the legacy default stream."""
-        self._launch.run(0)
+        """Launch the kernel on the legacy default stream, or execute it on the emulator."""
+        if not self._emulated:
+            return self._launch.run(0)
+        launch, copies = self._emulated_launch()
+        launch.run(0)
+        for view, copied in copies:
+            view[...] = copied.numpy()
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernel that it launches."""
-        return [self._launch.info()]
+        launch = self._emulated_launch()[0] if self._emulated else self._launch
+        return [launch.info()]
 
     def stored_places(self) -> dict[str, Any]:
         """The launch, for another process: with the number of an array instead of its address."""
         views = [view for view, array in self._arrays if isinstance(array, GuardedArray)]
 
-        def argument(view: Any, packed: bytes) -> int | bytes:
-            return next((i for i, known in enumerate(views) if known is view), packed)
+        def argument(name: str, value: Any, size: int) -> int | bytes:
+            place = next((i for i, known in enumerate(views) if known is value), None)
+            return packed_argument(name, value, size) if place is None else place
 
-        arguments = list(map(argument, self._given, self._packed))
+        arguments = [argument(*each) for each in self._arguments]
         shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
         return {**shape, "arguments": arguments}
 

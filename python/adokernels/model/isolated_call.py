@@ -13,7 +13,7 @@ import tempfile
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import FunctionVariant, OwnCall, OwnVariant
 from adokernels.model.problem import Problem, Values, changed_values
-from adokernels.model.sandbox import Broken, Limits, Missing, Sandbox
+from adokernels.model.sandbox import THIS_THREAD, Broken, Limits, Missing, Sandbox
 from adokernels.model.values import Renewal, is_array
 from adokernels.records.contention import WAITED
 from adokernels.text import quantity
@@ -96,6 +96,14 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
+class Idle(NamedTuple):
+    """Seconds of an interval around a call that does nothing: in total, waiting, and running."""
+
+    seconds: float
+    waited: float
+    run: float
+
+
 class Candidate:
     """A variant in its sandbox, and what is known about the intervals around its calls."""
 
@@ -104,8 +112,8 @@ class Candidate:
         self._folder = tempfile.TemporaryDirectory(prefix="adokernels-")
         self._sandbox: Sandbox | None = None
         self._numbers = itertools.count()
-        #: Seconds of an interval around a call that does nothing, and of the wait: cold, warm.
-        self.idle: list[tuple[float, float]] = []
+        #: Intervals around calls that do nothing: cold and warm.
+        self.idle: list[Idle] = []
         self.writes_out = self.sizes_are_checked = False
 
     @property
@@ -135,6 +143,7 @@ class Candidate:
         size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
         limits = Limits(self.timeout, _MEMORY + _MEMORY_FACTOR * size)
         kind = "KernelOnDevice" if isinstance(self._variant, CudaVariant) else "FunctionOnDevice"
+        kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
         on_device = kind if problem.device == "cuda" else ""
         self._sandbox = Sandbox(limits, {"on_device": on_device})
         self.sandbox.halt()
@@ -321,32 +330,38 @@ class IsolatedCall(OwnCall):
     def _make_ring(self) -> None:
         self._ring = self._candidate.addresses("ring", problem=self._number)
 
-    def _call(self, **how: bool) -> tuple[float, float, float]:
-        """Let the process make a call: its claim, the interval around it, the longest wait."""
+    def _call(self, **how: bool) -> tuple[float, float, float, float]:
+        """Let the process make a call.
+
+        Returns its claim, the interval around it, how long threads of the process and this thread
+        waited for a processor, and the time that threads of the process have run.
+        """
         sandbox, self._prepared = self._candidate.sandbox, None
         sandbox.send(verb="call", problem=self._number, **how)
-        before = sandbox.waited()
+        before = sandbox.scheduled()
         start = time.perf_counter_ns()
         sandbox.resume()
         try:
             answer = sandbox.receive()
         finally:
             end = sandbox.halt()
-        after = sandbox.waited()
+        after = sandbox.scheduled()
         try:
             claim, self._answer = float(answer["claim"]) / 1e9, answer["results"]
         except _MALFORMED as error:
             raise Broken("its process sent a malformed answer") from error
         if not 0 <= claim < self._candidate.timeout:
             raise Broken("its process claims an impossible time")
-        waits = [after[task] - before[task] for task in after if task in before]
-        return claim, (end - start) / 1e9, max(waits, default=0) / 1e9
+        spent = {task: np.subtract(after[task], before.get(task, (0, 0))) for task in after}
+        _, ours = spent.pop(THIS_THREAD, (0, 0))
+        waited = ours + max((wait for _, wait in spent.values()), default=0)
+        return claim, (end - start) / 1e9, waited / 1e9, sum(run for run, _ in spent.values()) / 1e9
 
-    def _idle(self) -> tuple[float, float]:
-        """The interval around a call that does nothing, and the wait; not of a busy moment."""
+    def _idle(self) -> Idle:
+        """An interval around a call that does nothing, but not one of a busy moment."""
         found = [self._call() for _ in range(_IDLE_CALLS)]
-        claim, interval, wait = np.quantile(found, 0.25, axis=0)
-        return float(interval - claim), float(wait)
+        claim, interval, wait, run = np.quantile(found, 0.25, axis=0)
+        return Idle(float(interval - claim), float(wait), float(run))
 
     def computed(self, values: Values, *, views: bool = False) -> Any:
         """The result for these values; ValueError if it changes other memory."""
@@ -397,19 +412,19 @@ class IsolatedCall(OwnCall):
         if self._prepared is None or self._taken:
             self._write(self._fresh())
         prepared = self._prepared
-        if on_device:
-            claim, interval, waited = self._call(cold=cold)
-        elif cold:
+        if cold and not on_device:
             _core.sample(lambda: None, "cpu", True, 1, 0)  # overwrites the caches
-            claim, interval, waited = self._call()
-        else:
-            claim, interval, waited = self._call()
-        rest, wait = self._candidate.idle[bool(self._ring)]
-        self._interval, waited = max(interval - rest, 0.0), max(waited - wait, 0.0)
-        if waited > max(WAITED * claim, _SLACK):
-            # Other work, or other threads of the function, has disturbed the sample.
-            claim = max(claim, self._interval)
-        else:
+        claim, interval, waited, run = self._call(**({"cold": cold} if on_device else {}))
+        idle = self._candidate.idle[bool(self._ring)]
+        self._interval, waited = max(interval - idle.seconds, 0.0), max(waited - idle.waited, 0.0)
+        if (run := run - idle.run) <= claim + 2 * _SLACK:
+            # No other thread ran, so other processes have caused the waits. The share within the
+            # call is the time of the claim for which the function did not run.
+            self._interval = max(self._interval - waited, 0.0)
+            waited = min(waited, max(claim - run, 0.0))
+        elif waited > max(WAITED * claim, _SLACK):
+            claim = max(claim, self._interval)  # its own threads may have caused the waits
+        if waited <= _SLACK:
             waited = 0.0
         self._claims.append(claim)
         if self._is_chosen():

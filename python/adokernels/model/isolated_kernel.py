@@ -79,7 +79,7 @@ class KernelCall(IsolatedCall):
     def message(self) -> dict[str, Any]:
         """The launch for the runner, with numbers of blocks instead of addresses."""
         compiled, renew = self._plan.compiled, []
-        for unit, multiplied in self._units:
+        for unit, multiplied in [] if self.problem.device_id == "emulator" else self._units:
             names = _FLOATS if multiplied else _INTEGERS
             text = _RENEW.format(
                 include="#include <cuda_fp16.h>" if unit == np.float16 else "",

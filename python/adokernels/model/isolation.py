@@ -79,6 +79,10 @@ class IsolatedVariant(OwnVariant):
             raise ValueError(f"block must be None for the function {self.label}, got {block}")
         return IsolatedCall(self, self.candidate, problem)
 
+    def why_unavailable_on(self, device: str) -> str:
+        """Reason why it cannot run on a device; else empty."""
+        return self.original.why_unavailable_on(device)
+
     @property
     def source(self) -> Source:
         """Its source code."""

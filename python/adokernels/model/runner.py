@@ -16,6 +16,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.model.checker import computes_early, result_on_host
 from adokernels.model.libraries import DeviceView, as_library, share_memory
+from adokernels.process import ALL_CHECKS, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,16 +27,26 @@ _ALIGNMENT = 256
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
 
 
-class _Block:
+class _HostBlock:
+    """The memory of an array with red zones on the host."""
+
+    def __init__(self, layout: Mapping[str, Any]) -> None:
+        shift = layout["address"] % _ALIGNMENT
+        self._host = np.zeros(layout["bytes"] + _ALIGNMENT, np.uint8)
+        self.host = self._host[shift : shift + layout["bytes"]]
+        kind = layout["shape"], layout["dtype"]
+        self.array: NDArray[Any] = np.ndarray(*kind, self.host, layout["offset"], layout["strides"])
+
+
+class _Block(_HostBlock):
     """The memory of an array with red zones: on the host, and twice on the device.
 
     The second copy on the device has the values from which samples are made.
     """
 
     def __init__(self, layout: Mapping[str, Any]) -> None:
+        super().__init__(layout)
         shift = layout["address"] % _ALIGNMENT
-        self._host = np.zeros(layout["bytes"] + _ALIGNMENT, np.uint8)
-        self.host = self._host[shift : shift + layout["bytes"]]
         self.device, self._base = (_core.to_device(self._host) for _ in range(2))
         self.dtype = np.dtype(layout["dtype"])
         self.count = int(np.prod(layout["shape"], dtype=np.int64))
@@ -144,6 +155,36 @@ class KernelOnDevice:
             "blocked": all(blocked),
             "waited": max(waited),
         }
+
+
+class KernelOnEmulator:
+    """The memory of one problem, and the kernel with all checks of the emulator."""
+
+    def __init__(self, _: object, message: Mapping[str, Any]) -> None:
+        settings.emulator_checks = ALL_CHECKS
+        layouts = [*message["operands"], *message["results"]]
+        self._blocks = [_HostBlock(layout) for layout in layouts if isinstance(layout, dict)]
+        self.blocks = [block.host for block in self._blocks]
+        with Path(message["plan"]).open("rb") as file:
+            self._plan = pickle.load(file)  # of the parent
+        code, symbol = self._plan["kernel"]
+        self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
+
+    def call(self) -> dict[str, Any]:
+        """Execute the kernel once on the blocks of the host."""
+        plan, copies = self._plan, [_core.to_device(b.array, "emulator") for b in self._blocks]
+
+        def argument(value: int | bytes) -> bytes:
+            if isinstance(value, bytes):
+                return value
+            address = _core.emulated_address(copies[value], f"array {value + 1}")
+            return np.uintp(address).tobytes()
+
+        arguments = list(map(argument, plan["arguments"]))
+        self._kernel.launch(plan["grid"], plan["block"], plan["shared_bytes"], arguments).run(0)
+        for block, copied in zip(self._blocks, copies, strict=True):
+            block.array[...] = copied.numpy()
+        return {"claim": 0, "results": None}
 
 
 class FunctionOnDevice:

@@ -38,6 +38,7 @@ _STOP_SECONDS = 5.0
 _START_SECONDS = 60.0
 _MOST_PROCESSES = 64
 _MOST_BYTES_PER_COPY = 1 << 30
+THIS_THREAD = "/proc/thread-self"
 _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 
 
@@ -204,13 +205,14 @@ class Sandbox:
         """Let the processes continue."""
         self._kill(self._known, signal.SIGCONT)
 
-    def waited(self) -> dict[str, int]:
-        """Nanoseconds for which each thread of the processes, and ours, was ready to run."""
+    def scheduled(self) -> dict[str, tuple[int, int]]:
+        """Nanoseconds that each thread of the processes, and ours, has run, and waited to run."""
         tasks = [f"/proc/{pid}/task/{task}" for pid in self._known for task in _tasks(pid)]
         found = {}
-        for task in [*tasks, "/proc/thread-self"]:
-            with suppress(OSError, IndexError):
-                found[task] = int(Path(f"{task}/schedstat").read_text("ascii").split()[1])
+        for task in [*tasks, THIS_THREAD]:
+            with suppress(OSError, ValueError):
+                run, waited, *_ = Path(f"{task}/schedstat").read_text("ascii").split()
+                found[task] = int(run), int(waited)
         return found
 
     def maps(self, file: Path) -> bool:

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels.records.changes import SweepComparison
-from adokernels.records.definitions import LIMITING
+from adokernels.records.definitions import EMULATED, LIMITING
 from adokernels.records.kernels import Resources
+from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
@@ -217,12 +218,14 @@ def verdict_cell(verdict: str) -> Text:
 
 
 def sweep_tables(sweep: Sweep) -> list[Table]:
-    """Build all tables of a sweep: steps, hotspots of pipelines, counters, resources of kernels."""
+    """Build all tables of a sweep: steps, hotspots, counters or limiters, resources of kernels."""
     tables = [sweep_table(sweep)]
     if sweep.stages:
         tables.append(hotspot_table(sweep))
     if any(m.profile for m in sweep):
         tables.append(counter_table(sweep))
+    elif any(m.experiments for m in sweep):
+        tables.append(limiter_table(sweep))
     if any(m.kernels for m in sweep):
         tables.append(resources_table(*(m.resources for m in sweep.variants)))
     return tables
@@ -292,6 +295,19 @@ def counter_table(sweep: Sweep) -> Table:
     return table
 
 
+def limiter_table(sweep: Sweep) -> Table:
+    """List the limiters that experiments show, with the decisive evidence."""
+    headers = ["variant", "limiter", "certain", "evidence"]
+    title = "Limiters by experiment, without counters"
+    table = new_table(title, headers, left=["limiter", "evidence"], widths={1: 24, 3: 60})
+    for m in sweep.variants:
+        found = m.limiter
+        if found.certainty is not None:
+            first = found.evidence[0].statement if found.evidence else ""
+            table.add_row(m.variant, found.name, percent(found.certainty), first)
+    return table
+
+
 def _known(value: float | None, show: Callable[[float], str]) -> str:
     return "n/a" if value is None else show(value)
 
@@ -322,7 +338,10 @@ def profile_table(profile: Profile) -> Table:
     names = [k.kernel.name.partition("<")[0] for k in columns]
     everything = [*columns, profile] if len(columns) > 1 else columns
     headers = ["quantity", *names, *(["total"] if len(columns) > 1 else [])]
-    table = new_table(f"{profile.label}, {profile.cache}", headers, widths={0: None})
+    emulated = profile.provenance is Provenance.EMULATED
+    headers += ["compared with the hardware"] if emulated else []
+    title = f"{profile.label}, {profile.provenance if emulated else profile.cache}"
+    table = new_table(title, headers, widths={0: None})
     section = ""
     for q in QUANTITIES:
         values = [of.get(q.key) for of in everything]
@@ -330,10 +349,12 @@ def profile_table(profile: Profile) -> Table:
             continue
         if q.section != section:
             section = q.section
-            table.add_row(section, *[""] * len(everything), style="dim")
+            table.add_row(section, *[""] * (len(headers) - 1), style="dim")
         cells = ["n/a" if v is None else shown(q, v) for v in values]
-        table.add_row(f"  {q.title}", *cells)
+        table.add_row(f"  {q.title}", *cells, *([EMULATED.get(q.key, "")] if emulated else []))
     table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
+    if emulated:
+        table.caption += " Time, stalls and hit rates are not available."
     return table
 
 
