@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: The median claim may be lower than the parent's clock permits by this time, and by this share.
-_SLACK, _SLACK_SHARE = 30e-6, 0.01
+_SLACK, _SLACK_SHARE = 100e-6, 0.01
 #: The quantile of the intervals of verified calls that bounds the claims. Other work can make
 #: intervals longer, but not shorter.
 _SHORTEST = 0.1
@@ -360,6 +360,7 @@ class IsolatedCall(OwnCall):
     def _idle(self) -> Idle:
         """An interval around a call that does nothing, but not one of a busy moment."""
         found = [self._call() for _ in range(_IDLE_CALLS)]
+        self._answer = None
         claim, interval, wait, run = np.quantile(found, 0.25, axis=0)
         return Idle(float(interval - claim), float(wait), float(run))
 
@@ -417,7 +418,7 @@ class IsolatedCall(OwnCall):
         claim, interval, waited, run = self._call(**({"cold": cold} if on_device else {}))
         idle = self._candidate.idle[bool(self._ring)]
         self._interval, waited = max(interval - idle.seconds, 0.0), max(waited - idle.waited, 0.0)
-        if (run := run - idle.run) <= claim + 2 * _SLACK:
+        if (run := run - idle.run) <= claim + _SLACK:
             # No other thread ran, so other processes have caused the waits. The share within the
             # call is the time of the claim for which the function did not run.
             self._interval = max(self._interval - waited, 0.0)

@@ -21,6 +21,8 @@ from adokernels.process import ALL_CHECKS, settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
 
 #: Alignment of device memory, which is also the alignment of the arrays in the parent.
 _ALIGNMENT = 256
