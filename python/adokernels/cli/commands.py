@@ -115,7 +115,7 @@ def add_commands(commands: Commands) -> None:
         _run_check,
         "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
         "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
-        "--shape --dtype --set --seconds --json",
+        "--shape --dtype --set --device --seconds --json",
         seconds=1.0,
     )
     check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
@@ -267,7 +267,7 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
         source = options.file.read_text(encoding="utf-8")
         variant = ado.cuda_variant(name, source=source, file=str(options.file), **launch)
     settings |= {"against": options.against, "timed": not options.no_timing}
-    settings |= {"seconds": options.seconds, "timeout": options.timeout}
+    settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}
     given = operands if options.shape or options.dtype else ()
     try:
         result = ado.check(variant, routine, *given, **settings)
