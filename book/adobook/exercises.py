@@ -187,6 +187,9 @@ def check_exercise(
     if not found.correct:
         return Text(f"{head} is not correct: {_one_line(found.reason)}")
     compared = " ".join(map(repr, found.comparisons.values()))
+    if found.refused:
+        count = len(found.refused)
+        head += f" refuses {count} of the problems on which it is checked ({found.refused[0]}). It"
     goal = found.comparisons.get(faster_than)
     if goal and goal.verdict is not Verdict.FASTER:
         return Text(f"{head} is correct, but not faster than {faster_than}. {compared}")
