@@ -283,6 +283,8 @@ def sweep(
     if problem.device_id == "emulator":
         if peers:
             raise ValueError("peers must be None on the emulator, which runs kernels of variants")
+        if isolated:
+            raise ValueError("isolated must be False on the emulator; ado.check isolates kernels")
         with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):
             chosen_blocks = {name: (blocks or {}).get(name) for name in names}
             return emulated_sweep(routine, problem, chosen_blocks, display)
