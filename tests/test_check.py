@@ -146,7 +146,7 @@ def launches(monkeypatch):
     class Module:
         parameters = (8, 8, 8, 4, 4)  # bytes
 
-        def __init__(self, code):
+        def __init__(self, code, device=None):
             self.code = code
 
         def kernel(self, symbol):
