@@ -86,10 +86,7 @@ def measure(
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
     require((str, type(None)), "a str", device=device)
-    if device == "emulator":
-        raise _core.Unavailable(
-            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
-        )
+    require_clock(device)
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -139,7 +136,7 @@ def measure(
 
 
 @overload
-def sweep(  # type: ignore[overload-overlap]
+def sweep(
     routine: Ladder, *args: Any, device: Literal["emulator"], **options: Any
 ) -> CountedSweep: ...
 @overload
@@ -318,6 +315,14 @@ def sweep(
             return dataclasses.replace(result, machine=measured_machine(where, display))
         except KeyboardInterrupt:
             return dataclasses.replace(result, interrupted=True)
+
+
+def require_clock(device: str | None) -> None:
+    """Raise Unavailable for the emulator."""
+    if device == "emulator":
+        raise _core.Unavailable(
+            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
+        )
 
 
 def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
