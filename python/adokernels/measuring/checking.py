@@ -28,6 +28,10 @@ from adokernels.text import quantity, require
 
 #: A time is impossible if it needs more than this multiple of the bandwidth of the memory.
 _MARGIN = 1.2
+#: Sampling may take this multiple of the time limit to take 11 samples.
+_OVERTIME = 4
+#: The largest length of the smallest default problem.
+_SMALLEST = 64
 
 
 def check(
@@ -111,10 +115,13 @@ def check(
         facts: dict[str, Any] = {"isolated": isolated}
         used = isolation.ladder(extended) if isolation else extended
         default = not args and ladder.task.core is not None
-        small = ladder.task.sanitizer.shapes[0] if emulated else None
-        operands: Sequence[Any] = ladder.task.random_operands(small) if default else args
-        problem = used.problem(*operands, device=device, variant=ours.name, **options)
         usable = [v for v in ladder if v.device == ours.device and v.available and not v.ceiling]
+        operands: Sequence[Any] = args
+        if default and emulated:
+            operands = ladder.task.random_operands(ladder.task.sanitizer.shapes[0])
+        elif default:
+            operands = _fast_enough(ladder, usable[0].name, seconds, options)
+        problem = used.problem(*operands, device=device, variant=ours.name, **options)
         others = [v.name for v in usable if not problem.why_not(v.name)]
         try:
             call = problem.prepare(ours.name)
@@ -131,8 +138,6 @@ def check(
             raise
         except ValueError as error:
             return CheckResult(*names, False, str(error), **facts)
-        if default and others:
-            operands = _fast_enough(ladder, others[0], operands, seconds, options)
         if against is None:
             best = ladder.choose(*operands, device=ours.device, **options).variant
             against = dict.fromkeys([*others[:1], *([best] if others else [])])
@@ -158,18 +163,23 @@ def check(
     return CheckResult.of_sweep(timings, ours.name, **facts)
 
 
-def _fast_enough(
-    ladder: Ladder, name: str, operands: Sequence[Any], seconds: float, options: dict[str, Any]
-) -> Sequence[Any]:
-    """The operands of the default problem, or of a smaller one of which 11 samples can be taken."""
-    lengths = list(ladder.task.lengths.values())
-    while max(lengths) > 64:
+def _fast_enough(ladder: Ladder, name: str, seconds: float, options: dict[str, Any]) -> Any:
+    """Operands of the default problem, or of a smaller one of which 11 samples can be taken.
+
+    The size grows until the next one would take too long, because a call can take minutes.
+    """
+    sizes = [tuple(ladder.task.lengths.values())]
+    while max(sizes[-1]) > _SMALLEST:
+        sizes.append(tuple(max(n // 2, min(n, 2)) for n in sizes[-1]))
+    while True:
+        size = sizes.pop()
+        operands = ladder.task.random_operands(size)
+        if not sizes:
+            return operands
         call = ladder.problem(*operands, variant=name, **options).prepare(name)
-        if min(call.sample(False, 1)[0] for _ in range(2)) * FEWEST_SAMPLES < seconds:
-            break
-        lengths = [max(length // 2, min(length, 2)) for length in lengths]
-        operands = ladder.task.random_operands(lengths)
-    return operands
+        growth = math.prod(sizes[-1]) / math.prod(size)
+        if growth * call.sample(False, 1)[0] * FEWEST_SAMPLES > _OVERTIME * seconds:
+            return operands
 
 
 def _impossible(found: Measurement, machine: Machine) -> str:
