@@ -546,7 +546,9 @@ def test_read_only():
         interface["data"] = (interface["data"][0], read_only)
         out = type("Interface", (), {"__cuda_array_interface__": interface})()
         if read_only:
-            with pytest.raises(ValueError, match="out must be writable, got a (read-only|JAX) array"):
+            with pytest.raises(
+                ValueError, match="out must be writable, got a (read-only|JAX) array"
+            ):
                 ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out)
         else:
             assert ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out) is out
