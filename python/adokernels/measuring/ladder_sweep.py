@@ -15,7 +15,7 @@ from adokernels.measuring.gpu_experiments import GpuExperiments
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
-from adokernels.model.checker import Checker
+from adokernels.model.checker import Checker, reason
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.registry import routines
@@ -190,7 +190,7 @@ class _Checks:
         """Skip the variants, peers and stages that raised an exception during timing."""
         for sampler in samplers:
             if sampler.error:
-                self.skipped[sampler.name] = f"{failure(sampler.error)} (during timing)"
+                self.skipped[sampler.name] = f"{reason(sampler.error)} (during timing)"
 
     def prepared(
         self, ladder: Ladder, problem: Problem, runs: Mapping[str, Run]
@@ -199,8 +199,8 @@ class _Checks:
         calls: dict[str, Call] = {}
         for name in self._display.each("checking", runs):
             run = runs[name]
-            if reason := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
-                self.skipped[name] = reason
+            if why := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
+                self.skipped[name] = why
                 continue
             try:
                 call = problem.prepare(run.variant, run.block)
