@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import json
+import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,42 +38,81 @@ from adokernels.model.problem import kernels_on
 from adokernels.records.limiter import Kind
 
 #: Samples of a variant, seconds of its experiments, and the longest call that is measured.
-_SAMPLES, _SECONDS, _LONGEST = 11, 0.4, 0.1
+_SAMPLES, _SECONDS, _LONGEST = 11, 0.3, 0.1
 _COSTS = ("flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions")
 
 
+def in_turn(names: Sequence[str]) -> list[str]:
+    """The first problem of every routine, then the second one, and so on."""
+    seen: collections.Counter[str] = collections.Counter()
+    ranked = []
+    for place, name in enumerate(names):
+        routine = name.partition("-")[0]
+        ranked.append((seen[routine], place, name))
+        seen[routine] += 1
+    return [name for _, _, name in sorted(ranked)]
+
+
 def measure(out: Path, limit: float) -> None:
-    """Measure as many problems as the time allows, and store one sweep each."""
+    """Measure as many problems as the time allows, each in a process of its own."""
     out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     with displayed(False) as display:
+        measured_machine("cuda:0", display)  # stored for the other processes
+    for name in in_turn([name for name, _ in _problems()]):
+        left = limit - (time.perf_counter() - start)
+        if left <= 0:
+            return
+        command = [sys.executable, __file__, "--out", str(out), "--only", name]
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, check=False, timeout=left)
+        print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def _problems() -> list[tuple[str, argparse.Namespace]]:
+    return problems("cuda", lambda given: parse(["bench", *given]))
+
+
+def measure_one(out: Path, name: str) -> None:
+    """Time and count every variant of one problem, then run the experiments, and store the rows.
+
+    Counters come first, because experiments create a green context.
+    """
+    ladder, operands, options = problem_of(dict(_problems())[name])
+    problem = ladder.problem(*operands, device="cuda:0", **options)
+    rows = {}
+    for variant in ladder:
+        if variant.device != "cuda" or variant.why_unavailable or variant.ceiling:
+            continue
+        if not problem.why_not(variant.name):
+            with _reported(variant.label):
+                if counted := _counted(variant, problem):
+                    rows[variant.name] = counted
+    with displayed(False) as display:
         machine = measured_machine("cuda:0", display)
-        for name, arguments in problems("cuda", lambda given: parse(["bench", *given])):
-            ladder, operands, options = problem_of(arguments)
-            problem = ladder.problem(*operands, device="cuda:0", **options)
-            trials = GpuExperiments(ladder, problem, "cold", display)
-            rows = []
-            for variant in ladder:
-                if time.perf_counter() - start > limit:
-                    break
-                reason = variant.device != "cuda" or variant.why_unavailable
-                if reason or variant.ceiling or problem.why_not(variant.name):
-                    continue
-                try:
-                    rows.append(_measured(variant, problem, trials))
-                except (ValueError, ado.CudaError, ado.Unavailable) as error:
-                    print(f"{variant.label}: {error}", flush=True)
-            if found := tuple(row for row in rows if row):
-                sweep = ado.records.Sweep(routine=ladder.name, measurements=found, machine=machine)
+        trials = GpuExperiments(ladder, problem, "cold", display)
+        found = []
+        for call, sampler, m in rows.values():
+            with _reported(m.variant):
+                tried = trials.on(m.variant, call, sampler, _SECONDS)
+                found.append(dataclasses.replace(m, experiments=tried))
+                sweep = ado.records.Sweep(
+                    routine=ladder.name, measurements=tuple(found), machine=machine
+                )
                 sweep.save(out / f"{name}.json")
-            elapsed = time.perf_counter() - start
-            print(f"{name}: {len(found)} variants, {elapsed:.0f} s", flush=True)
-            if elapsed > limit:
-                return
 
 
-def _measured(variant: Any, problem: Any, trials: GpuExperiments) -> Any:
-    """One row with experiments and counters, or None if the variant is slow."""
+@contextmanager
+def _reported(label: str) -> Iterator[None]:
+    """Print errors: the other variants are measured nevertheless."""
+    try:
+        yield
+    except (ValueError, ado.CudaError, ado.Unavailable) as error:
+        print(f"{label}: {error}", flush=True)
+
+
+def _counted(variant: Any, problem: Any) -> Any:
+    """The call, its samples, and a row with counters; None if the variant is slow."""
     call = problem.prepare(variant.name)
     sampler = Sampler.of_call(call, cold=True, name=variant.name)
     if call.sample(True, 1)[0] > _LONGEST:
@@ -77,24 +120,27 @@ def _measured(variant: Any, problem: Any, trials: GpuExperiments) -> Any:
     sampler.warm_up(warm=False)
     for _ in range(_SAMPLES):
         sampler.sample(precision=1.0, budget=1.0)
-    return ado.records.Measurement(
-        routine=variant.ladder.name,
-        variant=variant.name,
-        device="cuda",
-        problem=inputs_of(problem),
-        cache="cold",
-        flush="overwritten",
-        **{name: getattr(call.cost, name) for name in _COSTS},
-        steps=variant.steps,
-        changes=variant.changes,
-        stages=variant.stages,
-        block=call.block,
-        grid=call.grid,
-        kernels=kernels_on(problem.device_id, call.kernels()),
-        context=context(problem.device_id),
-        experiments=trials.on(variant.name, call, sampler, _SECONDS),
-        profile=collect(call.timed, variant.label, "light", "cold", problem.device_id),
-        **sampler.record(0.0),
+    return (
+        call,
+        sampler,
+        ado.records.Measurement(
+            routine=variant.ladder.name,
+            variant=variant.name,
+            device="cuda",
+            problem=inputs_of(problem),
+            cache="cold",
+            flush="overwritten",
+            **{name: getattr(call.cost, name) for name in _COSTS},
+            steps=variant.steps,
+            changes=variant.changes,
+            stages=variant.stages,
+            block=call.block,
+            grid=call.grid,
+            kernels=kernels_on(problem.device_id, call.kernels()),
+            context=context(problem.device_id),
+            profile=collect(call.timed, variant.label, "light", "cold", problem.device_id),
+            **sampler.record(0.0),
+        ),
     )
 
 
@@ -127,10 +173,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, help="measure, and store the sweeps in this folder")
     parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
+    parser.add_argument("--only", help="measure this problem, in this process")
     parser.add_argument("--limit", type=float, default=190, help="seconds of the measurement")
     parser.add_argument("--rules", default="", help="the commit of the rules")
     parser.add_argument("--json", type=Path, help="write the score to this file")
     arguments = parser.parse_args()
+    if arguments.only:
+        measure_one(arguments.out, arguments.only)
+        return 0
     if arguments.out:
         measure(arguments.out, arguments.limit)
     found = score(arguments.score or arguments.out, arguments.rules)

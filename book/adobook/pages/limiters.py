@@ -74,4 +74,5 @@ def _of_gpu(score: Mapping[str, Any]) -> str:
     ]
     header = ("ladder", "variant", "counters", "experiments")
     differing = write_table(header, wrong) if wrong else "None."
-    return "\n\n".join([sentence, table, "Rows that differ:", differing])
+    note = score.get("note", "")
+    return "\n\n".join(filter(None, [sentence, note, table, "Rows that differ:", differing]))
