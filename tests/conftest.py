@@ -111,7 +111,9 @@ def emulator(request):
     device, checks = _core.device(), ado.settings.emulator_checks
     _emulated["left"] = EMULATED_IN_TOTAL
     ado.settings.device = "emulator"
-    variant = getattr(request.node, "callspec", None) and request.node.callspec.params.get("variant")
+    variant = getattr(request.node, "callspec", None) and request.node.callspec.params.get(
+        "variant"
+    )
     reads_unwritten = variant is None or variant in READ_UNWRITTEN
     ado.settings.emulator_checks = [*ALL_CHECKS, *(() if reads_unwritten else ["shared_initcheck"])]
     yield True

@@ -1,4 +1,4 @@
-"""The times of experiments as the rules for limiters see them, and what the rules return."""
+"""The times of experiments as input of the rules for limiters, and the results of the rules."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Found:
 
     @property
     def name(self) -> tuple[Kind, str]:
-        """What the results for resampled times are compared by."""
+        """The fields by which results for resampled times are compared."""
         return self.kind, self.unit
 
 
 class Times:
-    """The runs of one variant with one set of times, and the shares that follow.
+    """The runs of one variant with one set of times, and quantities that follow from them.
 
-    `times` has one time per run; the default are the medians. `errors` are factors of the ceilings
+    `times` has one time per run; by default, the medians. `errors` are factors of the ceilings
     of the experiments and of the machine.
     """
 
@@ -76,7 +76,7 @@ class Times:
         return found * self._one if found else None
 
     def read(self, level: str) -> float | None:
-        """The bandwidth of a level; if it was refused, of the next farther one, which is lower."""
+        """The bandwidth of a level, or of the next farther level if its ceiling was refused."""
         farther = _LEVELS[_LEVELS.index(level) :]
         return next(filter(None, (self.one(f"{name} read") for name in farther)), None)
 

@@ -205,8 +205,8 @@ def sweep(
         instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
         GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. They take
         at most as long as the timing, plus the measurement of one thread's ceilings, which are
-        stored. Meanwhile, ``ado.settings.isa`` and ``ado.settings.threads`` change. Default: on a
-        CPU, and on a GPU whose counters cannot be read.
+        stored. During the experiments, ``ado.settings.isa`` and ``ado.settings.threads`` change.
+        Default: on a CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
@@ -215,8 +215,9 @@ def sweep(
     Sweep or CountedSweep
         A CountedSweep on the emulator. Variants that decline the problem, are unavailable or
         compute a wrong result are not timed; ``skipped`` gives the reasons, also of variants and
-        peers that raise an exception. The stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
-        the sweep contains the measurements until then, and its attribute ``interrupted`` is true.
+        peers that raise an exception. The stages of pipelines are also timed, each
+        separately, and ranked as hotspots. After Ctrl-C, the sweep contains the measurements until
+        then, and its attribute ``interrupted`` is true.
 
     Raises
     ------
@@ -271,7 +272,7 @@ def sweep(
         raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
     if problem.device_id == "emulator":
         if peers:
-            raise ValueError("peers must be None on the emulator, which runs kernels of variants")
+            raise ValueError("peers must be None on the emulator, which runs only variants")
         with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):
             chosen_blocks = {name: (blocks or {}).get(name) for name in names}
             return emulated_sweep(routine, problem, chosen_blocks, display)

@@ -141,8 +141,8 @@ QUANTITY_DEFINITIONS: Mapping[str, str] = {
     "sm_active": "share of the kernel's cycles in which a multiprocessor has a warp, mean",
 }
 
-#: How far a quantity of the emulator is from the hardware's counter. It reports no others: they
-#: depend on the machine code or on time.
+#: The difference of each quantity of the emulator from the hardware's counter. The emulator does
+#: not report other quantities, because they depend on the machine code or on time.
 EMULATED: Mapping[str, str] = {
     **dict.fromkeys(("load_requests", "load_sectors", "store_requests"), "exact"),
     **dict.fromkeys(("ideal_load_sectors", "ideal_store_sectors"), "exact"),
