@@ -11,6 +11,7 @@ import threading
 import numpy as np
 import producers
 import pytest
+from conftest import on_gpus
 from producers import Capsuled, Producer
 
 import adokernels as ado
@@ -277,7 +278,7 @@ def cuda_variants():
     ]
 
 
-@pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
 def test_every_variant_on_unaligned_views(routine, variant):
     """Views that start one element after an aligned address, and views with padded rows."""
     cupy = library_named("cupy").library
@@ -318,7 +319,7 @@ def test_every_variant_on_unaligned_views(routine, variant):
             np.testing.assert_allclose(cupy.asnumpy(out), right, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
 def test_every_variant_writes_only_its_result(routine, variant):
     """Results between guards in device memory, at an aligned address and one element later."""
     cupy = library_named("cupy").library
@@ -844,7 +845,7 @@ class TestSeveralGpus:
             assert ado.transpose(tensor).device == name
             assert ado.transpose(tensor, device="cuda").device == name
 
-    @pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+    @pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
     def test_every_variant(self, routine, variant):
 
         lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}

@@ -84,10 +84,7 @@ def measure(
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
     require((str, type(None)), "a str", device=device)
-    if device == "emulator":
-        raise _core.Unavailable(
-            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
-        )
+    require_clock(device)
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -137,7 +134,7 @@ def measure(
 
 
 @overload
-def sweep(  # type: ignore[overload-overlap]
+def sweep(
     routine: Ladder, *args: Any, device: Literal["emulator"], **options: Any
 ) -> CountedSweep: ...
 @overload
@@ -215,9 +212,9 @@ def sweep(
     Sweep or CountedSweep
         A CountedSweep on the emulator. Variants that decline the problem, are unavailable or
         compute a wrong result are not timed; ``skipped`` gives the reasons, also of variants and
-        peers that raise an exception. The stages of pipelines are also timed, each
-        separately, and ranked as hotspots. After Ctrl-C, the sweep contains the measurements until
-        then, and its attribute ``interrupted`` is true.
+        peers that raise an exception. The stages of pipelines are also timed, each separately, and
+        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
+        attribute ``interrupted`` is true.
 
     Raises
     ------
@@ -305,6 +302,14 @@ def sweep(
             return dataclasses.replace(result, machine=measured_machine(where, display))
         except KeyboardInterrupt:
             return dataclasses.replace(result, interrupted=True)
+
+
+def require_clock(device: str | None) -> None:
+    """Raise Unavailable for the emulator."""
+    if device == "emulator":
+        raise _core.Unavailable(
+            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
+        )
 
 
 def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
