@@ -102,7 +102,6 @@ def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["bench"],
         ["tuor"],
         ["bench", "transpose", "--shape", "axb"],
         ["bench", "transpose", "--set", "border"],
