@@ -80,7 +80,8 @@ def compared(routine: ado.Ladder, lengths: tuple[int, ...]) -> Iterator[dict[str
             emulated = variant(*operands, device="emulator")
             row["emulator"] = counters(ado.profile(variant, *operands, device="emulator"))
             measured = variant(*on_gpu)
-            host = tuple(a.numpy() for a in as_tuple(measured))
+            results = measured if isinstance(measured, tuple) else (measured,)
+            host = tuple(a.numpy() for a in results)
             row["equal"], row["difference"] = difference(emulated, host)
             row["gpu"] = counters(ado.profile(variant, *on_gpu))
         except (ValueError, ado.Unavailable) as error:

@@ -30,6 +30,7 @@ _DEFINED_IN = {
     "adokernels.measuring.checking": "check",
     "adokernels.measuring.hotspots": "hotspots",
     "adokernels.measuring.machine": "machine",
+    "adokernels.measuring.ncu_import": "import_ncu",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
     "adokernels.measuring.scanning": "scan",
