@@ -259,7 +259,7 @@ def test_results(library, layout):
     out, values = view(library, layout)
     source = np.random.default_rng(0).random(values.shape[::-1], np.float32)
     if not library.can_write:
-        with pytest.raises(ValueError, match="out must be writable, got a (read-only|JAX) array"):
+        with pytest.raises(ValueError, match=r"out must be writable, got a (read-only|JAX) array"):
             ado.transpose(ado.to_device(source), out=out)
         return
     pointer = library.pointer(out)
@@ -538,7 +538,7 @@ def test_producers_are_kept_until_the_work_has_finished(streaming):
 
 def test_read_only():
     out = on_gpu(np.zeros((4, 3), np.float32), flags=producers.READ_ONLY)
-    with pytest.raises(ValueError, match="out must be writable, got a (read-only|JAX) array"):
+    with pytest.raises(ValueError, match=r"out must be writable, got a (read-only|JAX) array"):
         ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out)
     for read_only in (True, False):
         memory = ado.to_device(np.zeros((4, 3), np.float32))
@@ -546,7 +546,9 @@ def test_read_only():
         interface["data"] = (interface["data"][0], read_only)
         out = type("Interface", (), {"__cuda_array_interface__": interface})()
         if read_only:
-            with pytest.raises(ValueError, match="out must be writable, got a (read-only|JAX) array"):
+            with pytest.raises(
+                ValueError, match=r"out must be writable, got a (read-only|JAX) array"
+            ):
                 ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out)
         else:
             assert ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out) is out

@@ -2,7 +2,7 @@
 
 The rules compare the times of one call, or the times per unit of work of problems of other sizes:
 
-1. If a call with hardly any work takes at least half as long, the limiter is the call itself.
+1. If a call with little work takes at least half as long, the limiter is the call itself.
 2. The time per unit of work of one thread rises from the nearest cache to the memory that holds the
    operands. The last level at which it rises by a quarter is the limiter. If the level delivers
    little of its bandwidth, the limiter is its latency.
@@ -150,8 +150,8 @@ def _chain(t: Times, single: Run) -> list[tuple[str, Run]]:
 def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
     """The last level at which the time per work rises, or the level with the largest rise.
 
-    A cache that is hardly faster than the memory that holds the operands cannot be told apart from
-    it.
+    A cache that is hardly faster than the memory that holds the operands cannot be distinguished
+    from it.
     """
     rises = [
         (t.per_work(run) / min(t.per_work(nearer) for _, nearer in chain[:place]), level, run)
