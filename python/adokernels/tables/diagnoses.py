@@ -61,6 +61,11 @@ def _predicted(prediction: Prediction | None) -> str:
     return f"{ratio(prediction.gain)}\n({number(prediction.low)} to {number(prediction.high)})"
 
 
+def _lines(*texts: str) -> str:
+    """Join the texts that are not empty, one per line."""
+    return "\n".join(filter(None, texts))
+
+
 def _limiter_cell(finding: Finding) -> str:
     """The limiter, with its certainty if experiments show it."""
     found = finding.limiter
@@ -85,12 +90,12 @@ def _next_step(finding: Finding) -> str:
 
 
 def _outcome_table(diagnosis: Diagnosis) -> Table:
-    numbers = ["predicted", "at\nmost", "realised", "99.9 % interval"]
+    numbers = ["predicted gain,\nat most", "realised gain,\n99.9 % interval"]
     words = ["bound", "target metric", "named"]
     headers = ["step", "proposed", "changed", *numbers, *words]
     left = ["proposed", "changed", *words]
     title = "Proposed, and what the next variant did"
-    table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 8), 24))
+    table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 6), 24))
     for finding in diagnosis:
         if outcome := finding.outcome:
             advice, metric = finding.advice, outcome.metric
@@ -100,10 +105,8 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 f"{finding.variant} to {outcome.variant}",
                 str(advice.step) if advice else "",
                 listed(outcome.changes),
-                _predicted(outcome.predicted),
-                bound_cell(advice.bound) if advice else "",
-                ratio(outcome.ratio),
-                f"{number(low)} to {number(high)}",
+                _lines(_predicted(outcome.predicted), bound_cell(advice.bound) if advice else ""),
+                f"{ratio(outcome.ratio)}\n({number(low)} to {number(high)})",
                 verdict_on(finding),
                 moved,
                 {True: "yes", False: "no", None: ""}[finding.named],
