@@ -447,7 +447,7 @@ COLUMNS: Mapping[str, str] = {
     "DRAM": "share of peak, see the counters",
     "quantity": "a quantity of the counters",
     "total": "the quantity of all kernels together",
-    "compared with the hardware": "how far a count of the emulator is from the hardware's counter",
+    "compared with the hardware": "difference of the emulator's count from the hardware's counter",
     "load requests": "emulated, as the quantity of the counters",
     "load sectors": "emulated, as the quantity of the counters",
     "store sectors": "emulated, as the quantity of the counters",
