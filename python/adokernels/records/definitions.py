@@ -469,10 +469,10 @@ COLUMNS: Mapping[str, str] = {
     "step": "two successive variants",
     "proposed": "category of the proposed step",
     "changed": "categories of the changes of the next variant",
-    "predicted gain, at most": "as predicted gain, for the changes that the next variant states; below, as"
-    " gains at most",
-    "realised gain, 99.9 % interval": "ratio of times of the two variants: the median of the rounds, and its"
-    " interval",
+    "predicted gain, at most": "as predicted gain and gains at most, for the changes that the next"
+    " variant states",
+    "realised gain, 99.9 % interval": "ratio of times of the two variants: the median of the"
+    " rounds, and its interval",
     "bound": "whether the realised gain is within gains at most: held, violated, or not tested",
     "target metric": "the metric that the step should improve, before and after",
     "named": "whether the proposal names a change of the next variant",
