@@ -465,6 +465,7 @@ COLUMNS: Mapping[str, str] = {
     "share": "measured divided by theoretical value; for samples, the share of a line or kernel",
     "basis": "how the theoretical value is computed",
     "evidence": "the values that prove the limiter",
+    "certain": "fraction of the resampled sets of times that lead to the limiter",
     "next step": "the proposed change, and the cards that support it",
     "step": "two successive variants",
     "proposed": "category of the proposed step",
