@@ -40,8 +40,8 @@ inline cudaStream_t raw(const Stream& stream) {
 // L2 for such lines to 0. Otherwise a function with an access policy window could keep its operands
 // in L2 between cold samples.
 inline void reset_persisting_l2() {
-  for (const cudaError_t status : {cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0),
-                                   cudaCtxResetPersistingL2Cache()}) {
+  for (const cudaError_t status :
+       {cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0), cudaCtxResetPersistingL2Cache()}) {
     // Some devices have no persisting lines.
     if (status == cudaErrorNotSupported || status == cudaErrorUnsupportedLimit)
       cudaGetLastError();
