@@ -12,7 +12,7 @@
 ## make docs               build the documentation site of the installed package in build/docs/html
 ## make clean              remove .venv and build
 ##
-## ADOKERNELS_CUDA=AUTO|ON|OFF   OFF builds without the CUDA ladders; otherwise nvcc is that of the PATH, or else of PyPI
+## ADOKERNELS_CUDA=AUTO|ON|OFF   OFF builds without the CUDA ladders; otherwise nvcc is from the PATH, or else from PyPI
 ## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else Hopper
 ## PRESET=asan   check and generate use the build of this CMake preset; tsan: the thread sanitizer
 ## ARGS='-x --seed 7'   further arguments: of pytest for check and test, of .ci/wheels.py for wheel
@@ -136,7 +136,7 @@ $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
 	touch $@
 
 # Wheel and editable installation replace each other; both use the objects in build/make.
-# A new clone has the right index, whatever the times of its files are.
+# A new clone has the right index, whatever the modification times of its files are.
 SOURCES := CMakeLists.txt $(filter-out $(INDEX),$(shell find src cuda python -type f -not -name '*.pyc'))
 $(VENV)/wheel: $(VENV)/tools $(VENV)/config $(SOURCES)
 	rm -f $(VENV)/editable

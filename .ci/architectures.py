@@ -1,7 +1,7 @@
 """Compiles the kernels for many architectures: registers, spills, and launches that would fail.
 
 ``make architectures`` runs it. It needs nvcc, but no GPU. A block has at most 64 Ki registers, and
-the shared memory of an architecture.
+at most the shared memory of its architecture.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from adokernels.machine_code import kernels_in
 from adokernels.model.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The compute capabilities, times ten, with the KiB of shared memory that a block can have.
+#: KiB of shared memory per block, by compute capability times ten.
 SHARED = {75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
 REGISTERS = 64 << 10  # per block
 SPILLS = re.compile(

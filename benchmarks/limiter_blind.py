@@ -3,8 +3,8 @@
     python benchmarks/limiter_blind.py --out FOLDER --limit 190
     python benchmarks/limiter_blind.py --score FOLDER --rules COMMIT --json SCORE.json
 
-The problems are those of the stored ladders. Each variant is timed, experimented on and counted on
-the same operands; results are not checked. Problems with large operands come last, because the run
+The problems come from the stored ladders. Timing, experiments and counters of a variant use the
+same operands; results are not checked. Problems with large operands come last, because the run
 ends at the limit.
 """
 

@@ -4,8 +4,8 @@
     python benchmarks/limiter_truth.py --score FOLDER
 
 The kernels are in tests/data/limiter_truth.cpp, which g++ compiles for this machine. All of them
-run on one thread. The process may use one processor, except for the kernels whose limiter is that
-they do. Each kernel is checked against NumPy first, like any own variant.
+run on one thread. The process may use one processor, except for the kernels whose limiter is the
+single thread. Each kernel is checked against NumPy first, like any own variant.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Truth:
     kernel: str
     kind: Kind
     unit: str
-    #: Lengths of the operands; several for one measurement, for kernels of any size.
+    #: Bytes of the operands and the result, from which their length follows.
     bytes: int
     passes: int
     cache: str = "warm"

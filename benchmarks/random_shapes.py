@@ -1,9 +1,9 @@
 """Draws random problems with log-uniform sizes and aspect ratios, including difficult shapes.
 
 Sides of 1 and thin sides are frequent, and most lengths are odd. Some lengths are powers of two,
-their neighbours, or multiples of a page, whose rows compete for few sets of a cache; several sides
-of a problem can be. The same seed gives the same problems of a routine, independent of the other
-routines that are drawn.
+their neighbours, or multiples of a page, whose rows compete for few sets of a cache. One problem
+can have several such sides. The same seed gives the same problems of a routine, independent of the
+other routines that are drawn.
 """
 
 from __future__ import annotations

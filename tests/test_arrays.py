@@ -583,7 +583,9 @@ def test_calls_on_the_cpu_reject_streams():
     "name", ["gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1.5", "cuda:+1", "CPU"]
 )
 def test_names_of_devices(name):
-    message = rf"device must be 'cpu', 'cuda' or 'cuda:N', got '{name}'".replace("+", r"\+")
+    message = rf"device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got '{name}'".replace(
+        "+", r"\+"
+    )
     for call in (
         lambda: ado.transpose(A, device=name),
         lambda: setattr(ado.settings, "device", name),

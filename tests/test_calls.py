@@ -194,7 +194,7 @@ ERRORS = {
     "out read-only": "ValueError: transpose: out must be writable, got a read-only array",
     "out overlaps": "ValueError: transpose: out overlaps a without being the same array",
     "out overlaps itself": "ValueError: transpose: out has internal overlap (elements share",
-    "device": "ValueError: device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'",
+    "device": "ValueError: device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
     "device type": "TypeError: device must be a str, got int",
     "unknown keyword": "TypeError: transpose has no option 'stride'; valid names: variant",
     "unknown variant": "KeyError: \"transpose has no variant 'fastest'; valid names: stream_copy",

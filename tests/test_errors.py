@@ -65,10 +65,16 @@ def next_call_works():
             lambda: ado.transpose(A, out=np.lib.stride_tricks.as_strided(LINE, (4, 3), (16, 8))),
             "out has internal overlap",
         ),
-        (lambda: ado.machine("gpu"), "device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+        (
+            lambda: ado.machine("gpu"),
+            "device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
+        ),
         (lambda: ado.measure(A.T.copy, cache="hot"), "cache must be 'cold' or 'warm'"),
         (lambda: ado.transpose(A, variant="naive_loops", block=(8, 8)), "takes no block"),
-        (lambda: ado.transpose(A, device="gpu"), "must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+        (
+            lambda: ado.transpose(A, device="gpu"),
+            "must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
+        ),
         (lambda: ado.transpose(A, variant="naive_loops", device="cuda"), "runs on cpu"),
         (lambda: ado.transpose(A, variant="naive", device="cpu"), "runs on cuda"),
         (lambda: setattr(ado.settings, "isa", "sse9"), "must be baseline, avx2 or avx512"),
@@ -161,7 +167,7 @@ NAIVE, EXTENDED = ado.sobel["naive"], ado.sobel.with_variants(np.sort)
         (partial(ado.sweep, EXTENDED, G), "sweep(sobel)", "second", "seconds", "batch, device"),
         (partial(ado.measure, ado.sobel, G), "measure(sobel)", "cash", "cache", "batch, cache"),
         (partial(ado.scan, ado.sobel), "scan(sobel)", "shape", "shapes", "gray, batch, shapes"),
-        (partial(ado.check, np.sort, ado.sobel, G), "check(sobel)", "time", "timed", "batch, aga"),
+        (partial(ado.check, np.sort, ado.sobel, G), "check(sobel)", "time", "timed", "batch, dev"),
         (partial(ado.profile, ado.sobel, G), "profile(sobel)", "metric", "metrics", "batch, met"),
         (partial(ado.tune, NAIVE), "tune(sobel)", "second", "seconds", "gray, batch"),
         (partial(ado.hotspots, NAIVE), "hotspots(sobel)", "second", "seconds", "gray, batch, blo"),
@@ -267,7 +273,10 @@ def test_environment_chooses_instruction_set_and_device():
     answer = python(code, ADOKERNELS_ISA="baseline", ADOKERNELS_DEVICE="cpu")
     assert answer.stdout.split() == ["baseline", "cpu"], answer.stderr
     assert "must be baseline, avx2 or avx512" in python(code, ADOKERNELS_ISA="neon").stderr
-    assert "must be 'cpu', 'cuda' or 'cuda:N'" in python(code, ADOKERNELS_DEVICE="gpu").stderr
+    assert (
+        "must be 'cpu', 'cuda', 'cuda:N' or 'emulator'"
+        in python(code, ADOKERNELS_DEVICE="gpu").stderr
+    )
 
 
 @pytest.mark.gpu

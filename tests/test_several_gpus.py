@@ -121,7 +121,9 @@ def sweep_on(device):
 def test_devices_that_do_not_exist(measure):
     with pytest.raises(ado.Unavailable, match=_core.why_no_cuda() or "cuda:99 does not exist"):
         measure("cuda:99")
-    with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N', got 'cuda:x'"):
+    with pytest.raises(
+        ValueError, match="device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'cuda:x'"
+    ):
         measure("cuda:x")
 
 

@@ -20,11 +20,11 @@
 //   engine_cluster.cuh       few sets with a larger matrix: one launch of clusters
 //   engine_costs.cuh         executed FLOPs and requested bytes
 //
-// Two techniques have no variant of their own, because their gain is bounded by the records of
-// wide_average. Persistent blocks could gain at most the difference between its first kernel and
-// the ceiling `read`, about 1 %. Programmatic dependent launch of its second kernel could hide the
-// launch and the first tile, about 0.3 %; overlapped hides most of the product. row_product, whose
-// kernels are short, uses dependent launches.
+// Two techniques have no variant of their own, because measurements of wide_average show that they
+// could gain little. Persistent blocks could gain at most the difference between its first kernel
+// and the ceiling `read`, about 1 %. Programmatic dependent launch of its second kernel could hide
+// the launch and the first tile, about 0.3 %; overlapped hides most of the product. row_product,
+// whose kernels are short, uses dependent launches.
 #include "routines/average_matvec.hpp"
 
 #include <climits>

@@ -21,7 +21,7 @@
 
 namespace ado::cuda {
 
-inline constexpr int kClusterThreads = kSmallThreads;  // as many as copy elements
+inline constexpr int kClusterThreads = kSmallThreads;  // all of them copy elements
 inline constexpr int kClusterSamples = 8;              // in flight per thread
 inline constexpr int kClusterBlocks = 4;  // per multiprocessor; more would leave too few registers
 inline constexpr std::int64_t kClusterBytes = 44 << 10;  // matrix rows, sums and averages

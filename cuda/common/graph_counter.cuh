@@ -5,8 +5,8 @@
 
 namespace ado::cuda {
 
-// If a graph captures the stream, returns a counter of the graph that is 0 before each kernel that
-// leaves it 0. Otherwise returns nullptr.
+// If a graph captures the stream, returns a counter of the graph. It is 0 before each kernel,
+// because each kernel must leave it at 0. Otherwise returns nullptr.
 unsigned* counter_of_graph(const Launch& go);
 
 }  // namespace ado::cuda

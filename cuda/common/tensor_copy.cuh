@@ -1,6 +1,7 @@
-// Bulk tensor copies: the tensor memory accelerator (TMA) of devices from compute capability 9.0 on
-// copies boxes of a matrix from global to shared memory. One thread starts a copy of a whole box.
-// The hardware computes all addresses, and fills the parts of a box outside the matrix with zeros.
+// Bulk tensor copies: the tensor memory accelerator (TMA) of devices of compute capability 9.0 and
+// later copies boxes of a matrix from global to shared memory. One thread starts a copy of a whole
+// box. The hardware computes all addresses, and fills the parts of a box outside the matrix with
+// zeros.
 #pragma once
 
 #include "common/vector.cuh"
@@ -21,12 +22,12 @@ inline constexpr int kBoxAlignment = 1024;  // of a box in shared memory
 namespace ado::cuda {
 
 // Describes a matrix of `rows` rows of `cols` bytes for copies of boxes of `lines` rows. Data and
-// stride must be multiples of 16 bytes. Empty in a dry run and for an empty grid.
+// stride must be multiples of 16 bytes. The result is empty in a dry run and for an empty grid.
 CUtensorMap tensor_map(const Launch& go, const void* data, std::int64_t rows, std::int64_t cols,
                        std::int64_t stride, int lines);
 
-// Returns where the copy stores a 16-byte vector, in bytes from the start of the box. It swizzles
-// lines, so that neighbouring lines have the same vector in different banks.
+// Returns the offset at which the copy stores a 16-byte vector, in bytes from the start of the box.
+// The copy swizzles lines: neighbouring lines store the same vector in different banks.
 inline __device__ int in_box(int line, int vector) {
   return line * kBoxLine + (vector ^ line % 8) * kVectorBytes;
 }

@@ -52,7 +52,7 @@ constexpr Variant<EdgeDetect> pipeline_row(
 // row is pushed on at once. clear_outside(row, behind) sets the blurred pixels outside the image to
 // zero; the blurred row is `behind` rows behind the gray one.
 //
-// kWholeRows: a lane has all pixels of a row, so its pixels have no neighbours.
+// kWholeRows: a lane has all pixels of a row, so no other lane has neighbours of its pixels.
 template <int kWords, bool kWholeRows = false>
 struct EdgeStage {
   static constexpr int kRadius = GaussianStage<kWords>::kRadius + SobelStage<kWords>::kRadius;

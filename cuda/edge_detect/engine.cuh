@@ -69,8 +69,8 @@ const char* why_not_edge_lanes(const EdgeDetect& p) {
 }
 
 const char* why_edge_lanes_slower(const EdgeDetect& p, const Hardware& gpu) {
-  // At 300000 x 8 pixels of four channels, whose rows are vectors, fused takes 15.7 us and the lanes
-  // take 18.7 us. At 300000 x 10 pixels, they take 23.5 and 19.5 us (H100, 2026).
+  // At 300000 x 8 pixels of four channels, whose rows are vectors, fused takes 15.7 us and
+  // lane_per_row takes 18.7 us. At 300000 x 10 pixels, they take 23.5 and 19.5 us (H100, 2026).
   constexpr MeasuredOnH200 kFewOfVectors{1 << 22}, kFewOthers{1 << 20};
   const bool vectors = row_start(p.rgba, p.cols() * p.channels()) == RowStart::kVectors;
   constexpr Tuned<std::int64_t> kMaxRowBytes{.value = 52, .device = "H100"};

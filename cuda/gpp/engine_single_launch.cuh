@@ -50,7 +50,7 @@ struct Items {
 };
 
 // Cycles of a multiprocessor per (band, igp, ig) of a pass, excluding FP64 instructions; and the
-// additional ones per element of aqsn or aqsm that is copied for a tile.
+// additional cycles per element of aqsn or aqsm that is copied for a tile.
 inline constexpr Tuned<double> kOtherCyclesOfItems{.value = 0.39, .device = "H100"};
 inline constexpr Tuned<double> kCyclesPerElement{.value = 0.0012, .device = "H100"};
 

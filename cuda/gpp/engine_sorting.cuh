@@ -186,7 +186,7 @@ __device__ inline double max_over_lanes(double x) {
 }
 
 // Stores the ranges of the energies of a chunk for every `warps`-th pass, from pass `warp` on. The
-// lanes of a warp load the bands of the chunk together. One after another, the loads took longer
+// lanes of a warp load the bands of the chunk together. Loading one band after another took longer
 // than the copies of the gather (H200, 2026: 30 of 45 us, 400 x 256 x 4096 x 2).
 __device__ inline void find_ranges_of_chunk(const Inputs& p, const SortedBands& sorted,
                                             std::int64_t chunk, int warp, int warps) {

@@ -59,9 +59,9 @@ Tiling tiling_with_blocks(const Gpp& p, std::int64_t enough_blocks) {
   return tiling;
 }
 
-// 2048 blocks on an H200, which has 132 multiprocessors: about four waves of four blocks. Half as
-// many take 0.6 % longer in two_rows. They take 1.7 % less in moments, but not where it is chosen
-// (38 random shapes, H100, 2026).
+// 2048 blocks on an H200, which has 132 multiprocessors: about four waves of four blocks. With
+// half as many blocks, two_rows takes 0.6 % longer. moments takes 1.7 % less time, but not for the
+// shapes for which it is chosen (38 random shapes, H100, 2026).
 inline constexpr Tuned<double> kEnoughBlocksPerMultiprocessor{.value = 15.52, .device = "H200"};
 
 template <int kRowsPerThread>

@@ -1,14 +1,14 @@
-// The predicted time of a call, by which single_launch, two_rows and moments are chosen. It
-// excludes what all of them need: the first launch of each pass, and reading the operands once.
+// Predicts the time of a call, to choose among single_launch, two_rows and moments. The prediction
+// excludes the costs of all three: the first launch of each pass, and reading the operands once.
 //
 //   seconds = further launches + copies of aqsn and aqsm + passes x cycles of a pass / hertz
 //
 // The constants were fitted for cold calls with gpp_operands, in which 3 % of the terms take the
 // second branch. For 217 random shapes from (8, 8, 64, 1) to 2e9 terms
 // (benchmarks/random_shapes.py, H100, 2026), the chosen variant is at most 3 % slower than the
-// fastest one, tiled included, for 210 of them, and at most 9 % slower for the others. If fitted to
-// a random half of the shapes, it is at most 3 % slower for 97 % of the other half, and at most
-// 13 % slower for the others.
+// fastest one, tiled included, for 210 of them, and at most 9 % slower for the others. With
+// constants fitted to a random half of the shapes, it is at most 3 % slower for 97 % of the other
+// half, and at most 13 % slower for the others.
 #pragma once
 
 #include "core/variant.hpp"
@@ -21,7 +21,8 @@ inline constexpr Tuned<double> kSecondsPerLaunch{.value = 4.9e-6, .device = "H10
 inline constexpr Tuned<double> kShareOfBandwidth{.value = 0.75, .device = "H100"};
 // Cycles per FP64 instruction of a lane, with bank conflicts of the registers.
 inline constexpr Tuned<double> kCyclesPerInstruction{.value = 1.05, .device = "H100"};
-// The constants and sums of a pair take as long as this number of bands, per kernel and segment.
+// Computing the constants and sums of a pair takes as long as this number of bands, per kernel and
+// segment.
 inline constexpr Tuned<double> kBandsOfSetup{.value = 12, .device = "H100"};
 // Blocks with many terms of the second branch end later than others, by this share of the time in
 // which the resident blocks process the bands of one block.

@@ -9,8 +9,8 @@
 //                   | strip of lane 0               | strip of lane 1 ...
 //
 // Up to kMaxRowCols columns, a lane has all columns of a row. The number of columns is a constant
-// of the kernel, so the position of a row in its words is one, too: four rows of n bytes have n
-// words, and a lane loads and stores these words, without the bytes of other strips.
+// of the kernel, so the position of a row in its words is a constant, too: four rows of n bytes
+// have n words, and a lane loads and stores these words, without the bytes of other strips.
 //
 //   four rows of 5 pixels   | a a a a | a b b b | b b c c | c c c d | d d d d |
 //
@@ -30,7 +30,7 @@ inline constexpr int kStripThreads = kStripBlock.x;
 inline constexpr int kMaxRowCols = 24;    // columns in the registers of a lane
 inline constexpr int kMaxLaneCols = 256;  // columns of images that are divided into pieces
 inline constexpr int kPieceWords = 4, kPieceCols = 4 * kPieceWords;
-inline constexpr int kLineWords = 8;  // of the stage of an image of one column
+inline constexpr int kLineWords = 8;  // per stage, for images of one column
 inline constexpr int kGroupRows = 4;  // rows that a lane with whole rows processes at a time
 
 // Words per lane. A power of two, for PackedPixels; the compiler removes words that are not used.
@@ -39,7 +39,7 @@ inline constexpr int kRowWords = kCols > 1    ? std::bit_ceil((kCols + 3U) / 4)
                                  : kCols == 1 ? kLineWords
                                               : kPieceWords;
 
-// Calls `visit` with the number of columns as a constant, or with 0 if they are more than kMaxCols.
+// Calls `visit` with the number of columns as a constant, or with 0 above kMaxCols columns.
 template <int kMaxCols, int kCols = 1, class Visit>
 void with_row_cols(int cols, const Visit& visit) {
   if constexpr (kCols > kMaxCols)
@@ -72,16 +72,18 @@ int channels_of(const Routine& p) {
 }
 
 // With high strips, fewer rows above and below strips are loaded. With low strips, more blocks fit
-// in shared memory. kStripBytes: of a strip and its results. kStripRows: of wide rows.
+// in shared memory. kStripBytes: size of a strip and its results. kStripRows: height of strips of
+// wide rows.
 inline constexpr Tuned<int> kStripBytes{.value = 420, .device = "H100"},
     kStripRows{.value = 12, .device = "H100"}, kMaxStripRows{.value = 50, .device = "H100"};
 
-// Small images have low strips, so that they have more of them. The strips of neighbouring lanes
+// Small images have low strips, and therefore more strips. The strips of neighbouring lanes
 // should begin in different banks: at a distance of an odd number of words, if strips have one
 // column or pieces. Lanes with whole rows process kGroupRows rows at a time. Heights that fill the
-// last group are preferred, unless all of them begin at multiples of 32 bytes. The lowest strips obey
-// this as well: at 300000 x 8 pixels of four channels, strips of 4 rows, which all begin in the same
-// bank, take longer than strips of 7 rows at 700000 x 8 (42 and 32 us, H100, 2026).
+// last group are preferred, unless all strips then begin at multiples of 32 bytes. This holds for
+// the lowest strips as well: at 300000 x 8 pixels of four channels, strips of 4 rows, which all
+// begin in the same bank, take longer than strips of 7 rows at 700000 x 8 (42 and 32 us, H100,
+// 2026).
 template <class Routine>
 Strips strips_of(const Routine& p, const Hardware& gpu) {
   constexpr int kHalo = 2 * Routine::kHalo, kMinRows = 4, kBadBytes = 32;
@@ -303,8 +305,8 @@ class WholeRows {
   }
 
  private:
-  // Stores the rows that are inside the strip, and the last `out` bytes of the word before them,
-  // which words that were stored before do not contain.
+  // Stores the rows that are inside the strip. Also stores the last `out` bytes of the rows before
+  // them, because no complete word has stored these bytes.
   static __device__ void store_bytes(const Strip& strip, int row, std::uint8_t* to, unsigned before,
                                      int out, const Row (&rows)[kGroupRows]) {
 #pragma unroll
@@ -332,10 +334,10 @@ class WholeRows {
   }
 };
 
-// Processes a strip of pixels that are neighbours in memory and have no others around them: a part
-// of an image of one column. The filters are symmetric, so this is also a part of an image of one
-// row. Of the 32 pixels of a stage, the 16 in the middle are stored, and the words around them are
-// the halo. The compiler removes the other words.
+// Processes a strip of pixels that are neighbours in memory, without pixels to their left or right:
+// a part of an image of one column. The filters are symmetric, so this is also a part of an image
+// of one row. Of the 32 pixels of a stage, the 16 in the middle are stored, and the words around
+// them are the halo. The compiler removes the other words.
 template <int kChannels, class Stage>
 __device__ void process_line(const Strip& strip, int height, typename Stage::Options options) {
   constexpr int kWords = kLineWords, kHalo = 1, kLoaded = kPieceWords + 2 * kHalo;

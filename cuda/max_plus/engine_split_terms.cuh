@@ -211,8 +211,8 @@ inline std::int64_t resident_blocks(const Hardware& gpu) {
 // The number of lanes is a power of two, because a division would delay the first load. Teams have
 // more lanes than a warp if the blocks would otherwise not be resident at the same time. They have
 // fewer, but no fewer than a sector has elements, if the block would otherwise load its rows in
-// several batches. Terms are split over blocks only if this saves more batches than the merge in
-// out takes time.
+// several batches. Terms are split over blocks only if the saved batches would take longer than the
+// merge in out.
 inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu, int batch_rows) {
   constexpr std::int64_t kMaxBatches = 3;
   const std::int64_t points = p.points(), terms = p.terms(), resident = resident_blocks(gpu);
@@ -274,9 +274,9 @@ inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu)
 #ifdef __CUDACC__
 
 // Returns the maximum of `best` and the first `exist` of kTerms sums of one point. The
-// elements are `pitch` apart, the terms `step`. All loads are issued before the first sum. A
-// missing element is replaced by -infinity, because nvcc 13.0 would place a predicated sum directly
-// behind its load, so that each load would wait for the previous one.
+// elements are `pitch` apart, and the terms are `step` apart. All loads are issued before the first
+// sum. A missing element is replaced by -infinity, because nvcc 13.0 would place a predicated sum
+// directly after its load, so that each load would wait for the previous one.
 template <int kTerms, class T>
 __device__ T add_terms_of_point(T best, const T* from, std::int64_t pitch, const T* small, int step,
                                 int exist) {

@@ -76,7 +76,7 @@ const char* why_not_tma(const Transpose& p) {
              : nullptr;
 }
 
-// Boxes pay only if the problem is too small to be limited by DRAM and large enough for many
+// Boxes are faster only if the problem is too small to be limited by DRAM and large enough for many
 // blocks. The first limit is in bytes per multiprocessor.
 constexpr Tuned<std::int64_t> kBytesForTma{.value = 112 << 10, .device = "H100"};
 constexpr Tuned<std::int64_t> kSideForTma{.value = 512, .device = "H100"};
@@ -153,7 +153,8 @@ const char* why_not_linear_index(const Transpose& p) {
 }
 
 // Elements per multiprocessor up to which one thread per element is fastest, for matrices of 2 to
-// 16 rows, of 2 to 8 columns, and others. A warp accesses the fewer sectors, the fewer they are.
+// 16 rows, of 2 to 8 columns, and others. With fewer rows or columns, a warp accesses fewer
+// sectors.
 constexpr Tuned<PerSize> kForFewRows{.value = {5120, 5120, 7168, 5120, 4096}, .device = "H100"};
 constexpr Tuned<int> kForFewCols{.value = 3072, .device = "H100"};
 constexpr Tuned<PerSize> kForOthers{.value = {320, 320, 320, 768, 768}, .device = "H100"};

@@ -10,15 +10,15 @@
 namespace ado::cuda {
 namespace {
 
-// Distances between elements in memory, in elements. In the order of the index, elements follow
-// each other along the minor dimension first.
+// Distances between elements in memory, in elements. Consecutive indices follow the minor dimension
+// first.
 struct Strides {
   unsigned minor, major;
 };
 
 // Divides indices below 2^31 by a number that is known at the launch: a multiplication by the
 // reciprocal, rounded up. `shift` is the binary logarithm of the number, rounded up, minus 1. The
-// reciprocal of 1 does not fit, and all quotients are 0.
+// reciprocal of 1 does not fit in 32 bits and becomes 0, so all quotients are 0.
 struct Divisor {
   unsigned number, reciprocal, shift;
 };

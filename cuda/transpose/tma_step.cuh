@@ -1,4 +1,4 @@
-// Transpose, a step for devices from compute capability 9.0 on: `tma`. The tensor memory
+// Transpose, a step for devices of compute capability 9.0 and later: `tma`. The tensor memory
 // accelerator copies boxes of a to shared memory, so that threads neither compute addresses of a
 // nor hold its elements in registers while they are in flight.
 //
@@ -6,8 +6,8 @@
 //   shared memory --16 bytes--> registers --transposed, 16 bytes--> out in global memory
 //
 // As in `wide`, a thread transposes micro-tiles of kSide x kSide elements in registers. On an H100
-// (2026), storing boxes of out by the accelerator as well takes up to 3 % longer: elements then
-// pass through shared memory twice, behind two more barriers.
+// (2026), storing boxes of out with the accelerator as well takes up to 3 % longer: elements then
+// pass through shared memory twice, with two more barriers.
 #pragma once
 
 #include "common/tensor_copy.cuh"

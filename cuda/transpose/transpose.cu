@@ -118,7 +118,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "tma",
-     .changes = {"Loads tiles by the tensor memory accelerator, which swizzles them.",
+     .changes = {"Loads tiles with the tensor memory accelerator, which swizzles them.",
                  Step::kInFlight},
      .min_compute = 90,
      .why_not = why_not_tma,

@@ -97,7 +97,7 @@ class KernelError(CudaError):
     thread, block : tuple of int
         Indices of the thread and of its block.
     array, byte : str, int
-        The operand and the byte in it; empty and 0 if not known.
+        The operand and the byte in it; empty and 0 if unknown.
     """
 
 class DeviceArray:
@@ -754,7 +754,7 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
 
 def emulated_address(array: DeviceArray, name: str) -> int:
     """
-    The address of an array of the emulator, which messages of errors call by this name.
+    The address of an array of the emulator. Error messages refer to the array by this name.
     """
 
 @typing.overload

@@ -17,7 +17,7 @@ namespace py = pybind11;
 using namespace emulator;
 
 using Shape = std::array<unsigned, 3>;
-// Name, array, whether its contents are defined.
+// The name of an array, the array, and whether its contents are defined.
 using Operands = std::vector<std::tuple<std::string, py::array, bool>>;
 
 py::dict dict_of(const AccessCounts& c) {
@@ -181,7 +181,7 @@ void bind_emulator(py::module_& m) {
         return reinterpret_cast<std::uintptr_t>(array.view.data);
       },
       py::arg("array"), py::arg("name"),
-      "The address of an array of the emulator, which messages of errors call by this name.");
+      "The address of an array of the emulator. Error messages refer to the array by this name.");
   m.def("why_no_emulator", &cuda::emulated::why_unavailable,
         "Empty if kernels can run on the emulator.");
   m.def(

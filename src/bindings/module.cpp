@@ -51,7 +51,7 @@ void bind_errors(py::module_& m) {
       "kernel, kind : str\n    The kernel, and the kind of error, such as ``\"race\"``.\n"
       "file, line : str, int\n    The source line.\n"
       "thread, block : tuple of int\n    Indices of the thread and of its block.\n"
-      "array, byte : str, int\n    The operand and the byte in it; empty and 0 if not known.\n",
+      "array, byte : str, int\n    The operand and the byte in it; empty and 0 if unknown.\n",
       cuda_error.ptr(), nullptr);
   m.add_object("KernelError", kernel_error);
   py::register_exception_translator(translate);

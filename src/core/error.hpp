@@ -62,7 +62,7 @@ struct KernelError : std::runtime_error {
     std::string file;
     int line = 0;
     std::array<unsigned, 3> thread = {}, block = {};
-    std::string array;      // empty: no known array
+    std::string array;      // empty if unknown
     std::int64_t byte = 0;  // in the array; may be negative or beyond its end
   };
   KernelError(Where where, const std::string& text)

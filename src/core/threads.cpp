@@ -34,10 +34,10 @@ int default_threads() {
   return std::min(wanted > 0 ? wanted : available_processors(), kMaxParts);
 }
 
-// Seconds until a sleeping thread of the pool has started to work. It is not measured, because that
-// would make the first call of a process a millisecond longer. The exact value matters little: the
-// caller executes the parts of threads that wake up later. Measured: 12 us (Xeon, 16 cores) to 40
-// us (virtual machine, 2 cores).
+// Seconds until a sleeping thread of the pool has started to work. It is a constant, because
+// measuring it would make the first call of a process a millisecond longer. The exact value matters
+// little: the caller executes the parts of threads that wake up later. Measured: 12 us (Xeon, 16
+// cores) to 40 us (virtual machine, 2 cores).
 constexpr double kWake = 20e-6;
 
 // Bytes read and written per second by one thread that copies 1 MiB. At about this size, one
@@ -104,7 +104,7 @@ int threads_for_seconds(double seconds) {
   const auto [most, at_any_size] = thread_setting();
   if (most == 1 || at_any_size) return most;
   // While threads wake up, the caller works. It also executes the parts of threads that are late,
-  // so more threads than parts are worth cost little.
+  // so a thread that is not worth its wake-up costs little.
   constexpr double kLeastPart = 5e-6;
   const double wake = thread_costs().wake;
   const int threads = static_cast<int>(std::min<double>(seconds / kLeastPart, most));

@@ -7,7 +7,7 @@
 
 namespace ado {
 
-// Return the number of threads with the shortest expected time, at least 1. It follows from the
+// Return the number of threads with the shortest expected time, at least 1. It depends on the
 // time to wake a thread, and from the bandwidth of a copy by one thread, which is measured at the
 // first call. The argument is the time that one thread would need: in seconds, or as the number
 // of bytes that the copy would read and write in this time.

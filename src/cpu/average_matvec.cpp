@@ -615,8 +615,8 @@ std::size_t one_set(const AverageMatvec& problem) {
 
 // ---- in threads ----
 
-// Minimum size of a chunk of an operand, and of a part of a row. With four per thread, the shares
-// of threads are about equal, also if other processes delay some of them.
+// Minimum size of a chunk of an operand, and of a part of a row. With four chunks per
+// thread, threads end at about the same time, even if other processes delay some of them.
 constexpr int64_t kChunkBytes = 32 << 10;
 
 // Distribution of a problem over threads. With many sets, each thread has its own sets. Otherwise,

@@ -128,7 +128,7 @@ template <class V>
 ADO_INLINE V larger(V sum, V best) {
   return sum > best ? sum : best;
 }
-// Whether `larger` keeps a NaN in `sum`, too, as the maximum instruction of NEON does.
+// True if `larger` also keeps a NaN in `sum`, as the maximum instruction of NEON does.
 template <class V>
 constexpr bool kKeepsNan = false;
 #if defined(__aarch64__)

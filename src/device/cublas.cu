@@ -140,7 +140,7 @@ void gemm_with(Gemm<T>* function, const Launch& go, const Product<T>& p) {
   const std::lock_guard lock(turn);
   const Handle handle = handles.current(create);
   ADO_CUBLAS(library().set_stream(handle, go.stream));  // also selects the default workspace
-  // The default workspace of a captured call would be an allocation in the graph.
+  // For a captured call, the default workspace would be an allocation in the graph.
   const Stream stream = stream_of(current_device(), reinterpret_cast<std::uintptr_t>(go.stream));
   const Buffer workspace(is_captured(stream) ? kTensorWorkspace : 0, stream);
   if (workspace.data() != nullptr)

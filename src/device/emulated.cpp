@@ -21,13 +21,13 @@ using emulator::FatbinEntry;
 
 constexpr int kCompute = 90;
 constexpr std::align_val_t kAlign{256};  // of cudaMalloc
-// Memory of cudaMalloc is filled with this byte, so that results that no kernel writes are wrong.
+// Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
 constexpr int kUnwritten = 0xa5;
 
 // The PTX of one source file. It is decompressed and parsed at the first launch of its kernels.
 struct Code {
   const void* fatbin = nullptr;
-  std::string ptx;            // compiled at run time; then there is no fat binary
+  std::string ptx;              // compiled at run time; then there is no fat binary
   std::set<std::string> names;  // of kernels of this PTX; their addresses are the handles
   std::unique_ptr<emulator::Module> module;
   std::map<std::string, int> registers;
@@ -42,7 +42,7 @@ struct RegisteredKernel {
 thread_local bool is_current = false;
 thread_local Recording* recording = nullptr;
 
-// One kernel runs at a time. Other threads wait, also to allocate memory.
+// One kernel runs at a time. Other threads wait, even to allocate memory.
 struct Gpu {
   std::mutex mutex;
   std::unordered_map<const void*, Code> files;  // by the handle of the fat binary
@@ -51,7 +51,8 @@ struct Gpu {
   Checks checks;
 };
 
-// It is never destroyed, because objects that are destroyed at the end of the process free memory.
+// The object is never destroyed, because objects that are destroyed at the end of the process free
+// memory on it.
 Gpu& gpu() {
   static Gpu& object = *new Gpu;
   return object;
@@ -115,7 +116,7 @@ Kernel resources_of(const RegisteredKernel& kernel) {
           .static_shared_bytes = module_of(kernel).shared_bytes(kernel.name)};
 }
 
-// PTX has the paths of the machine that compiled it. Returns the path in the repository.
+// Returns the path in the repository. PTX contains the paths of the machine that compiled it.
 std::string path_in_repository(const std::string& path) {
   for (const char* folder : {"/cuda/", "/src/device/"})
     if (const auto at = path.rfind(folder);

@@ -1,6 +1,6 @@
 // The emulated GPU: device memory on the host, and launches on the emulator.
 //
-// A thread whose current device is this GPU calls the CUDA runtime as for any GPU.
+// A thread whose current device is this GPU calls the CUDA runtime as it does for other GPUs.
 // emulated_calls.cu passes its calls to these functions. The code of a kernel is the PTX that the
 // build contains.
 #pragma once
@@ -14,21 +14,20 @@
 
 namespace ado::cuda::emulated {
 
-
 // The reason why a variant that calls a library cannot run.
 inline constexpr char kNoLibraries[] = "the emulator cannot execute the kernels of cuBLAS";
 
-// Empty if kernels can run on it: "built without CUDA".
+// The reason why no kernel can run on it, for example "built without CUDA"; empty if kernels can.
 std::string why_unavailable();
 
-// Whether the emulated GPU is the current device of the calling thread.
+// Returns true if the emulated GPU is the current device of the calling thread.
 bool current();
 bool exchange_current(bool emulated);  // returns the previous value
 
 // The checks of later launches. Bounds and alignment are always checked.
 struct Checks {
   bool race = false, initialised = false, synchronised = false;
-  bool shared_initialised = false;  // also reports kernels that ignore a part of what they read
+  bool shared_initialised = false;  // also reports reads whose values a kernel ignores
 };
 void set_checks(const Checks& checks);
 Checks checks();
@@ -46,7 +45,7 @@ void register_kernel(const void* handle, const void* kernel, const char* name);
 // Loads PTX until unload(). Throws Unavailable for PTX that the emulator cannot read.
 void* load(std::string ptx);
 void unload(void* code);
-// Returns the handle of a kernel, which serves like the address of a kernel of this package, or
+// Returns the handle of a kernel, which is used like the address of a kernel of this package, or
 // nullptr if the code has no kernel with this name.
 const void* kernel_named(void* code, const std::string& mangled_name);
 std::vector<emulator::Parameter> parameters(const void* kernel);
@@ -63,8 +62,8 @@ void name_memory(const void* data, const std::string& name);
 
 // ---- Kernels ----
 
-// The kernel's resources, without its launch configuration. Registers are those of the code for
-// compute capability 9.0, or kAssumedRegisters if the build contains none.
+// The kernel's resources, without its launch configuration. The registers are read from the code
+// for compute capability 9.0; without such code in the build, they are kAssumedRegisters.
 Kernel resources(const void* kernel);
 inline constexpr int kAssumedRegisters = 32;
 const char* mangled_name(const void* kernel);

@@ -1,6 +1,6 @@
 // Passes calls of the CUDA runtime to the emulated GPU if it is the current device.
 //
-// The linker replaces the functions of the runtime by the functions of this file (--wrap), in the
+// The linker replaces the functions of the runtime with the functions of this file (--wrap), in the
 // files of this library and in the code that nvcc generates for launches. So no call can bypass it,
 // and kernels and host code do not differ between the devices. CMake reads the names from this
 // file.

@@ -1,12 +1,12 @@
 // Memory for work that CUDA graphs capture.
 //
 // A replay uses the addresses of the capture, so the memory must exist as long as the graph, its
-// clones and its executable graphs. CUDA keeps a "user object" as long: here, the object is the
-// memory. During a capture, cudaMallocAsync would add an allocation to the graph. Such a graph
-// cannot be cloned, be a child of another graph, or be instantiated twice at the same time, and
-// each replay allocates and frees.
+// clones and its executable graphs. CUDA keeps a "user object" for this long, and here the object
+// is the memory. During a capture, cudaMallocAsync would add an allocation to the graph. Such a
+// graph cannot be cloned, be a child of another graph, or be instantiated twice at the same time,
+// and each replay allocates and frees.
 //
-// As in a memory pool, work that is captured later on the same stream uses returned memory again.
+// As in a memory pool, work that is captured later on the same stream reuses returned memory.
 #include <algorithm>
 #include <atomic>
 
@@ -32,7 +32,7 @@ void CUDART_CB append(void* entry) {
   while (!unneeded.compare_exchange_weak(first->next, first)) continue;
 }
 
-// The state of a capture: the identifier, and the memory of each of its streams.
+// The state of a capture: its identifier, and the memory of each of its streams.
 struct Capture {
   struct Branch {
     cudaStream_t stream;
@@ -44,7 +44,7 @@ struct Capture {
   std::vector<Branch> branches = {};
 };
 
-// The last capture on which this thread has called.
+// The last capture in which this thread made a call.
 thread_local Capture last;
 
 Capture::Branch& branch_of(cudaStream_t stream) {

@@ -17,7 +17,7 @@ template <class Function>
 Function* driver_function(const char* name, int version) {
   return reinterpret_cast<Function*>(driver_function(name, version));
 }
-// Throws if the result of a driver's function, a CUresult, is not CUDA_SUCCESS.
+// Throws if the CUresult of a driver function is not CUDA_SUCCESS.
 void check_driver(int status, const char* call, const char* file, int line);
 
 // Returns an attribute of the current device.
@@ -40,8 +40,8 @@ inline cudaStream_t raw(const Stream& stream) {
 // L2 for such lines to 0. Otherwise a function with an access policy window could keep its operands
 // in L2 between cold samples.
 inline void reset_persisting_l2() {
-  for (const cudaError_t status : {cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0),
-                                   cudaCtxResetPersistingL2Cache()}) {
+  for (const cudaError_t status :
+       {cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0), cudaCtxResetPersistingL2Cache()}) {
     // Some devices have no persisting lines.
     if (status == cudaErrorNotSupported || status == cudaErrorUnsupportedLimit)
       cudaGetLastError();
@@ -74,8 +74,8 @@ class PerDevice {
   std::array<std::atomic<T*>, kMaxDevices> slots_{};
 };
 
-// Returns memory of the graph that captures the stream, for the work that is captured until
-// return_to_graph (graphs.cu).
+// Returns memory of the graph that captures the stream. Work that is captured before
+// return_to_graph may use it (graphs.cu).
 GraphMemory memory_of_graph(cudaStream_t stream, std::size_t bytes);
 void return_to_graph(cudaStream_t stream, const GraphMemory& memory);
 // Frees a buffer in a later call of free_later_memory().

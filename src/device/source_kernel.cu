@@ -66,7 +66,8 @@ void check_code(cudaError_t status, const char* call, int line) {
 std::vector<SourceKernel::Parameter> parameters_of(const void* kernel, int device) {
   std::vector<SourceKernel::Parameter> list;
   if (device == kEmulatedGpu) {
-    for (const auto& [offset, bytes] : emulated::parameters(kernel)) list.push_back({offset, bytes});
+    for (const auto& [offset, bytes] : emulated::parameters(kernel))
+      list.push_back({offset, bytes});
     return list;
   }
   for (;;) {

@@ -1,6 +1,6 @@
 // Timing on the device: events behind a blocking kernel, and the SM clock.
-#include "core/scope_exit.hpp"
 #include "core/error.hpp"
+#include "core/scope_exit.hpp"
 #include "device/emulated.hpp"
 #include "device/internal.cuh"
 

@@ -44,8 +44,9 @@ int count_unique(const std::int64_t* offsets, std::uint32_t mask, int bytes) {
   return unique;
 }
 
-// The number of passes over the 32 banks. A pass serves 32 lanes of up to 4 bytes, 16 of 8 bytes or
-// 8 of 16 bytes; it takes as many wavefronts as the bank with the most different words.
+// The number of wavefronts of an access. A pass over the 32 banks serves 32 lanes of up to 4 bytes,
+// 16 lanes of 8 bytes or 8 lanes of 16 bytes; it takes as many wavefronts as the bank with the most
+// different words.
 int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask,
                      int bytes) {
   const int lanes = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8, words = std::max(bytes / 4, 1);
@@ -184,7 +185,7 @@ bool check_initialised(Worker& worker, const Warp& warp, const Access& a, const 
       return report(worker, warp, a.line, lane, pending ? "missing wait" : "uninitialised",
                     size_text(a, false) + " at byte " + std::to_string(at + i) + " of '" + name +
                         "', " +
-                        (pending ? "which a cp.async writes that has not been waited for"
+                        (pending ? "which is written by a cp.async that was not waited for"
                                  : "which nothing has written"),
                     name, at + i);
     }
@@ -192,7 +193,7 @@ bool check_initialised(Worker& worker, const Warp& warp, const Access& a, const 
   return true;
 }
 
-// memset with sizes that are constants, which become stores.
+// memset with constant sizes, which the compiler turns into stores.
 void fill_bytes(std::uint8_t* at, std::uint8_t value, int bytes) {
   switch (bytes) {
     case 1:
@@ -453,7 +454,7 @@ T combine(const Access& a, T old, T operand, T second) {
   return old;
 }
 
-// Applies combine() atomically to the bits of a T in memory, because other workers may do so, too.
+// Applies combine() atomically to the bits of a T in memory, because other workers may change them.
 template <class T, class Bits>
 Bits exchange(const Access& a, void* memory, Bits operand, Bits second) {
   auto* at = static_cast<Bits*>(memory);
@@ -739,7 +740,7 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask
 bool wait_copies(Worker& worker, Warp& warp, std::uint32_t mask, std::int64_t pending) {
   BlockState& block = *warp.home;
   const bool all = pending == kNone;
-  std::int64_t newest = 0;  // group that any lane waits for
+  std::int64_t newest = 0;  // the newest group for which any lane waits
   for (std::uint32_t left = mask; left != 0; left &= left - 1)
     newest = std::max(newest, warp.commits[leader_of(left)] - pending - 1);
   for (PendingCopy& copy : warp.copies) {

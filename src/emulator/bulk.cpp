@@ -1,4 +1,4 @@
-// mbarriers, and bulk copies, which they or commit groups complete.
+// mbarriers, and bulk copies, whose completion mbarriers or commit groups report.
 //
 // A copy is performed when a thread first learns that it is complete: when it waits for the
 // mbarrier or for the group. Until then its bytes in shared memory are marked as pending, so a
@@ -22,8 +22,7 @@ std::uint64_t lane_value(const Warp& warp, std::uint32_t r, int lane, int bytes)
   return value;
 }
 
-// --- The 64 bits of an mbarrier
-// -------------------------------------------------------------------
+// --- The 64 bits of an mbarrier ------------------------------------------------------------------
 
 struct Phase {
   std::uint32_t expected = 0, pending = 0;  // arrivals
@@ -63,8 +62,7 @@ void store_phase(Worker& worker, BlockState& block, std::uint32_t at, Phase phas
   ++worker.changes;
 }
 
-// --- Transfers
-// ------------------------------------------------------------------------------------
+// --- Transfers -----------------------------------------------------------------------------------
 
 std::uint32_t swizzled(std::uint32_t at, int bytes) {
   return bytes == 0 ? at : at ^ ((at >> 3) & (static_cast<std::uint32_t>(bytes) - kChunk));
@@ -80,8 +78,8 @@ std::uint32_t bytes_of_box(const TensorMap& map) {
   return bytes;
 }
 
-// One row of a copy: `bytes` of shared memory from `at` on, of which [first, last) are in global
-// memory from `address` on.
+// One row of a copy: `bytes` bytes of shared memory from `at` on. Its bytes [first, last) are in
+// global memory from `address` on.
 struct Row {
   std::uint32_t at, bytes, first, last;
   std::uint64_t address;
@@ -212,8 +210,7 @@ bool complete_loads(Worker& worker, BlockState& block, std::uint32_t barrier, Ph
   return fine;
 }
 
-// --- Checks of a copy when it starts
-// --------------------------------------------------------------
+// --- Checks of a copy when it starts -------------------------------------------------------------
 
 class Check {
  public:
@@ -225,8 +222,8 @@ class Check {
     const bool tensor = copy_.map != nullptr;
     if (std::uint64_t{copy_.at} + copy_.bytes > block.shared_size)
       return fail("out of bounds",
-                  "bulk copy of " + std::to_string(copy_.bytes) + " bytes from byte " +
-                      std::to_string(copy_.at) + " of shared memory on, which has " +
+                  "bulk copy of " + std::to_string(copy_.bytes) + " bytes at byte " +
+                      std::to_string(copy_.at) + " of shared memory, which has " +
                       std::to_string(block.shared_size) + " bytes",
                   "shared", copy_.at);
     if (copy_.at % (tensor ? 128 : kChunk) != 0)
@@ -283,7 +280,7 @@ class Check {
       if (block.written[i] == 1 || (!pending && !worker_.launch.options.shared_initcheck)) continue;
       return fail(pending ? "missing wait" : "uninitialised",
                   "bulk copy of byte " + std::to_string(i) + " of shared memory, " +
-                      (pending ? "which another copy writes that has not been waited for"
+                      (pending ? "which is written by another copy that was not waited for"
                                : "which nothing has written"),
                   "shared", i);
     }
@@ -314,15 +311,14 @@ bool read_tensor(Worker& worker, BulkCopy& copy, const Extra& e, std::uint64_t a
   const auto* map = reinterpret_cast<const TensorMap*>(bytes);
   if (map == nullptr || reinterpret_cast<std::uint64_t>(bytes) % alignof(TensorMap) != 0 ||
       map->mark != TensorMap::kMark)
-    return check.fail(
-        "invalid tensor map",
-        "the tensor map is not one that cuTensorMapEncodeTiled has made, or it is not "
-        "aligned to 64 bytes");
+    return check.fail("invalid tensor map",
+                      "the tensor map must be encoded by cuTensorMapEncodeTiled and aligned to 64 "
+                      "bytes");
   if (e[kBulkCoordinates + map->dimensions - 1] == kNone ||
       (map->dimensions < 5 && e[kBulkCoordinates + map->dimensions] != kNone))
     return check.fail("invalid tensor map", "the tensor map has " +
                                                 std::to_string(map->dimensions) +
-                                                " dimensions, and the instruction another number");
+                                                " dimensions, but the instruction does not");
   copy.map = map;
   copy.bytes = bytes_of_box(*map);
   for (int i = 0; i < map->dimensions; ++i)
@@ -383,8 +379,8 @@ bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask)
     if (copy.shared == nullptr)
       return Check(worker, copy)
           .fail("out of bounds",
-                "bulk copy with a block that the cluster "
-                "does not have");
+                "bulk copy with a block that is not in the "
+                "cluster");
     if (e[kBulkMask] != kNone)
       copy.byte_mask = static_cast<std::uint32_t>(lane_value(warp, e[kBulkMask], lane, 4));
     if (e[kBulkBytes] == kNone) {

@@ -1,8 +1,8 @@
-// From parsed PTX to instructions of the interpreter.
+// Translates parsed PTX to instructions of the interpreter.
 //
-// Element-wise instructions are looked up in the tables of lanes/ by their name without modifiers
-// that change nothing here. Instructions with several results, several roundings or more than three
-// operands become several entries.
+// Element-wise instructions are looked up in the tables of lanes/ by their name, without modifiers
+// that do not affect the emulator. Instructions with several results, several roundings or more
+// than three operands become several entries.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -358,8 +358,7 @@ class Decoder {
     }
   }
 
-  // --- Functions
-  // -----------------------------------------------------------------------------------
+  // --- Functions ---------------------------------------------------------------------------------
 
   std::int64_t allocate_local(const Variable& v) {
     const std::int64_t align = std::max(v.align, 4);
@@ -553,8 +552,7 @@ class Decoder {
     emit(Op::kTrap).mode = 1;
   }
 
-  // --- Memory
-  // --------------------------------------------------------------------------------------
+  // --- Memory ------------------------------------------------------------------------------------
 
   std::uint32_t add_access(Access access) {
     access.line = line_;
@@ -612,7 +610,7 @@ class Decoder {
     if (base.kind == Kind::kRegister) {
       access.address = reg(base.reg);
       access.address_bytes = static_cast<std::uint8_t>(bytes_of(base));
-      if (access.address_bytes < 4) fail("addresses have 32 or 64 bits");
+      if (access.address_bytes < 4) fail("addresses must have 32 or 64 bits");
     } else {
       const bool narrow = access.space == Space::kShared || access.space == Space::kLocal;
       access.address = value(base, narrow ? 4 : 8);
@@ -745,7 +743,7 @@ class Decoder {
     Access source{.space = Space::kGlobal};
     set_address(source, s.operands.at(1));
     access.operand = source.address;
-    if (source.address_bytes != 8) fail("global addresses have 64 bits");
+    if (source.address_bytes != 8) fail("global addresses must have 64 bits");
     access.source_offset = source.offset;
     const bool hint = contains(w, "L2::cache_hint");
     if (s.operands.size() > (hint ? 4u : 3u)) {
@@ -885,7 +883,7 @@ class Decoder {
                                                     : BulkMode::kLoad);
   }
 
-  // --- Matrices
+  // --- Matrices ----------------------------------------------------------------------------------
 
   struct Shape {
     int m, n, k;
@@ -956,7 +954,7 @@ class Decoder {
     emit(Op::kMatrix).aux = static_cast<std::uint32_t>(p_.matrices.size() - 1);
   }
 
-  // Loads or stores one element per lane. `address` is of 64 bits, in `space`.
+  // Loads or stores one element per lane. `address` has 64 bits and is in `space`.
   void move_element(Space space, int bytes, std::uint32_t address, std::uint32_t data, bool store) {
     Access access{.space = space, .store = store};
     access.element_bytes = static_cast<std::uint8_t>(bytes);
@@ -1072,8 +1070,7 @@ class Decoder {
     }
   }
 
-  // --- Instructions
-  // --------------------------------------------------------------------------------
+  // --- Instructions ------------------------------------------------------------------------------
 
   void instruction(const Words& w) {
     const std::string_view op = w[0];
@@ -1153,7 +1150,7 @@ class Decoder {
     element_wise(w);
   }
 
-  // Instructions that the tables hold.
+  // Instructions that are in the tables.
   void element_wise(const Words& w) {
     const auto& o = s_->operands;
     Words name;

@@ -3,8 +3,8 @@
 //   Memory memory;
 //   memory.add(a.data(), bytes, "a", true);
 //   Module module = Module::load(ptx, memory);
-//   Result result = launch(module, "_Z4copyPKfPf", {.grid = {8}, .block = {256}}, params, memory,
-//   {});
+//   Result result =
+//       launch(module, "_Z4copyPKfPf", {.grid = {8}, .block = {256}}, params, memory, {});
 //
 // Device pointers are addresses of this process. A kernel may access only ranges that were added to
 // its Memory. Blocks are executed on the threads of the pool; warps execute in lockstep and diverge
@@ -45,8 +45,7 @@ class Memory {
   void remove(const void* data);
   // Marks bytes as written by the host.
   void mark_written(const void* data, std::size_t bytes);
-  // Marks bytes as written that are copies of bytes which have been written, or of bytes of the
-  // host.
+  // Marks copied bytes as written if their source has been written or is memory of the host.
   void mark_copied(const void* to, const void* from, std::size_t bytes);
 
   // The range that contains the address, or the nearest one before it, or nullptr.
@@ -56,9 +55,9 @@ class Memory {
   std::map<std::uint64_t, std::unique_ptr<Allocation>> ranges_;  // by the first address
 };
 
-// What a CUtensorMap describes, in the emulator's own encoding. cuTensorMapEncodeTiled is opaque,
-// so whoever replaces it writes a TensorMap into the 128 bytes, and bulk tensor copies read it
-// there.
+// The content of a CUtensorMap in the emulator's own encoding, because the encoding of
+// cuTensorMapEncodeTiled is not documented. The caller writes a TensorMap into the 128 bytes, from
+// which bulk tensor copies read it.
 struct alignas(64) TensorMap {
   static constexpr std::uint64_t kMark = 0x70616d2d6f6461ff;
 
@@ -67,7 +66,7 @@ struct alignas(64) TensorMap {
   std::array<std::uint32_t, 5> lengths{};  // elements; dimension 0 is contiguous
   std::array<std::uint64_t, 4> strides{};  // bytes between neighbours in dimensions 1 to 4
   std::array<std::uint16_t, 5> box{};      // elements
-  std::array<std::uint8_t, 5> steps{1, 1, 1, 1, 1};  // between the elements that a box takes
+  std::array<std::uint8_t, 5> steps{1, 1, 1, 1, 1};  // distance between elements of a box
   std::uint8_t dimensions = 1, element_bytes = 1;
   std::uint8_t swizzle_bytes = 0;  // 0, 32, 64 or 128
   bool nan_outside = false;        // fills the part of a box outside the tensor with NaN, not 0
@@ -82,7 +81,7 @@ struct Options {
   bool shared_initcheck = true;
   bool racecheck = true;                   // races in shared memory
   bool synccheck = true;                   // barriers and warp operations with missing threads
-  int threads = 0;                         // 0: as for the CPU routines
+  int threads = 0;                         // 0: as many as for the CPU routines
   std::int64_t max_block_transitions = 0;  // per warp; 0: unlimited
   std::optional<Isa> isa;  // the instruction set of the interpreter; empty: the best
 };
@@ -104,7 +103,7 @@ struct Error {
   std::string message;  // a whole sentence
   SourceLine at;
   std::array<unsigned, 3> thread{}, block{};
-  std::string array;      // empty: no known array
+  std::string array;      // empty if unknown
   std::int64_t byte = 0;  // within the array; may be negative or beyond its end
   std::string text() const;
 };
@@ -116,14 +115,14 @@ struct AccessCounts {
   std::int64_t unique = 0;      // global memory: different bytes of each request
   std::int64_t sectors = 0;     // global memory: 32 bytes each
   std::int64_t wavefronts = 0;  // shared memory
-  std::int64_t ideal = 0;       // sectors or wavefronts that the same bytes need at least
+  std::int64_t ideal = 0;       // least sectors or wavefronts for the same bytes
   AccessCounts& operator+=(const AccessCounts& other);
 };
 
 struct Operations {
   std::int64_t flop16 = 0, flop32 = 0, flop64 = 0;  // an FMA counts as two
   std::int64_t divide32 = 0, divide64 = 0, root32 = 0, root64 = 0, special32 = 0;
-  // FLOPs of the instructions with which the hardware computes quotients, roots and other functions
+  // FLOPs of the instructions by which the hardware computes quotients, roots and other functions
   // (decode.cpp). Its counters show flop32 + expanded32 and flop64 + expanded64.
   std::int64_t expanded32 = 0, expanded64 = 0;
   std::int64_t fused32 = 0, fused64 = 0;  // FMAs, which are also among the FLOPs

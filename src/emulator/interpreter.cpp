@@ -1,8 +1,8 @@
 // Executes the instructions of one warp.
 //
 // At a divergent branch the warp executes one side, then the other one. Both end at the branch's
-// immediate post-dominator, where the remaining lanes continue together. The stack holds what is
-// left to execute.
+// immediate post-dominator, where the remaining lanes continue together. The stack holds the
+// paths that remain to be executed.
 #include <bit>
 
 #include "emulator/state.hpp"
@@ -33,7 +33,7 @@ bool enter(Warp& warp, int next) {
 }
 
 bool end_warp(Worker& worker, Warp& warp) {
-  // A copy that nothing waited for is complete when the thread ends.
+  // The end of a thread completes its copies that were not waited for.
   const bool fine = warp.copies.empty() || wait_copies(worker, warp, kAllLanes, kNone);
   warp.state = WarpState::kDone;
   ++warp.home->done;
@@ -135,7 +135,8 @@ bool run_warp(Worker& worker, Warp& warp) {
           }
           ++worker.divergent;
           const int join = block.reconverges;
-          // What follows the join, then the lanes that do not branch; the others go first.
+          // Pushes the code after the join, then the lanes that do not branch. The lanes that
+          // branch are executed first.
           if (warp.reconverges != join || join < 0)
             warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : mask});
           if (next != join) warp.stack.push_back({join, next, mask & ~active});

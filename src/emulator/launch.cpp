@@ -270,7 +270,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
   const Bytes aligned(std::max<std::size_t>(params.size(), 16));  // tensor maps need 64 bytes
   std::copy(params.begin(), params.end(), reinterpret_cast<std::byte*>(aligned.data()));
   memory.add(aligned.data(), aligned.size(), "parameters", true, false);
-  // Blocks of a cooperative launch count their arrivals here: its size, then the barrier.
+  // Blocks of a cooperative launch count their arrivals here: the size in bytes, then the barrier.
   alignas(64) std::array<std::uint32_t, 64> workspace{sizeof workspace};
   memory.add(workspace.data(), sizeof workspace, "grid barrier", true);
 

@@ -1,5 +1,5 @@
 // Products of matrices in fragments: mma.sync and wmma.mma. The elements of a fragment are
-// distributed over the lanes as the PTX manual says, or, for wmma, as decode.cpp says.
+// distributed over the lanes as the PTX manual defines, or, for wmma, as decode.cpp defines.
 //
 // Sums are computed in float64 and rounded once. Tensor cores add in another order, with fewer
 // bits.

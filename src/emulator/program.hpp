@@ -21,8 +21,8 @@ namespace ado::emulator {
 inline constexpr std::uint32_t kInConstants = 1;
 inline constexpr std::uint32_t kNone = 0xffffffffu;
 
-// Generic addresses. Global addresses are addresses of the host. Shared and local memory have
-// windows of addresses that no host pointer has.
+// Generic addresses. Global addresses are host addresses. Shared and local memory have windows of
+// addresses that no host pointer uses.
 inline constexpr std::uint64_t kSharedWindow = 0xfff1'0000'0000'0000u;
 inline constexpr std::uint64_t kLocalWindow = 0xfff2'0000'0000'0000u;
 // Plus i: the address of function i of Text::callable.
@@ -273,8 +273,8 @@ struct Program {
 };
 
 // flow.cpp: splits code into blocks, finds where divergent branches reconverge, and assigns memory
-// to registers. Before, operands are numbers of registers of `bytes`, or of constants (highest
-// bit).
+// to registers. Before this step, operands are numbers of registers of `bytes`, or of constants
+// (highest bit).
 inline constexpr std::uint32_t kConstantBit = 0x80000000u;
 struct Cost {
   int position;  // in the code

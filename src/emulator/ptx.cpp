@@ -275,7 +275,7 @@ class BodyParser {
     }
     while (c_.peek() != ';') {
       if (c_.take(',')) continue;
-      if (c_.done()) fail("missing ;");
+      if (c_.done()) fail("expected ';'");
       s.operands.push_back(operand());
     }
     s.text = {begin, static_cast<std::size_t>(c_.position() - begin)};
@@ -300,7 +300,7 @@ class BodyParser {
           if (c_.take('+')) number(c_);
         }
       }
-      // Line 0 marks code without a position; the last position is a better answer.
+      // Line 0 marks code without a position; the last position is kept.
       if (line.line != 0) f_.lines.push_back(line);
     } else if (word == ".reg") {
       const std::string_view type = c_.dotted().substr(1);
@@ -532,7 +532,7 @@ void parse_module(Text& text) {
         text.variables.push_back(v);
       }
     } else {
-      c.skip_line();  // .pragma and the like
+      c.skip_line();  // .pragma and similar directives
     }
   }
 }

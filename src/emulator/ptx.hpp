@@ -23,7 +23,7 @@ struct PtxError : std::runtime_error {
 
 enum class Space : std::uint8_t { kGeneric, kGlobal, kShared, kLocal, kConst, kParam };
 
-// A position in CUDA source: the innermost one, and the outermost position that it was inlined at.
+// A position in CUDA source: the innermost one, and the outermost one into which it was inlined.
 struct Line {
   int file = 0, line = 0;
   int outer_file = 0, outer_line = 0;

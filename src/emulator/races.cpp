@@ -1,11 +1,10 @@
-// Races in shared memory: two threads access a byte, at least one writes, and no barrier lies in
-// between.
+// Races in shared memory: two threads access a byte, at least one of them writes, and no barrier
+// separates the accesses.
 //
 // Warps run one after another, so a race never shows in the results. The shadow memory holds the
 // last writer and reader of each byte. A barrier of the block, or __syncwarp for accesses of one
-// warp, orders what came before. A barrier that only some of the block's warps take part in is
-// treated like a barrier of the block: races across it are not found, but nothing is reported
-// falsely.
+// warp, orders the accesses before it. A barrier of only some of the block's warps is treated like
+// a barrier of the block: races across it are not found, but there are no false reports.
 #include <algorithm>
 
 #include "emulator/state.hpp"
@@ -65,7 +64,8 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
                    const std::int64_t* offsets, Pattern pattern, std::int64_t base,
                    std::uint32_t mask, int bytes, bool write) {
   Shadow& s = block.shadow;
-  // Only barriers of the cluster order accesses to other blocks' memory; those are not followed.
+  // Only barriers of the cluster order accesses to other blocks' memory. These accesses are not
+  // checked.
   if (s.writers.empty() || warp.home != &block) return true;
   if (static_cast<std::uint64_t>(base) - worker.program.reserved_shared < Program::kReservedBytes) {
     if (access.atomic) barrier_passed(block);  // the barrier of a tile of several warps

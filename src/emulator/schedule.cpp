@@ -1,7 +1,7 @@
 // Blocks and warps: which one runs next, barriers, and the detection of deadlocks.
 //
 // A worker executes one cluster (usually one block) at a time, each warp until it waits. A warp
-// that polls memory gives way. If all warps of a cluster wait or poll, the worker keeps the cluster
+// that polls memory yields. If all warps of a cluster wait or poll, the worker keeps the cluster
 // and starts another one, so kernels whose blocks wait for each other make progress.
 #include <algorithm>
 #include <chrono>
@@ -226,7 +226,7 @@ void merge(Worker& worker) {
   total.barriers += worker.barriers, total.atomics += worker.atomics,
       total.async_copies += worker.copies;
   total.bulk_loads += worker.bulk_loads, total.bulk_stores += worker.bulk_stores;
-  // All workers number the lines alike: in the order of p.lines, without repetitions.
+  // All workers number the lines in the same way: in the order of p.lines, without repetitions.
   std::size_t position = 0;
   const bool first = total.lines.empty();
   std::map<Line, std::size_t> index;
@@ -385,7 +385,7 @@ void run_worker(LaunchState& launch) {
       cluster->arrived = 0;
       for (const auto& block : cluster->blocks) start_block(launch, *block, index);
       run(std::move(cluster));
-      // The waiting clusters get a turn between new ones.
+      // A waiting cluster runs between two new ones.
       if (waiting.empty()) continue;
     }
     if (waiting.empty()) break;
@@ -394,7 +394,7 @@ void run_worker(LaunchState& launch) {
     Cluster& polled = *next;
     run(std::move(next));
     if (index < launch.cluster_count || stalled_in_turn < waiting.size() + 1) continue;
-    // Every cluster of this worker has polled in vain.
+    // No cluster of this worker has made progress.
     stalled_in_turn = 0;
     const std::int64_t progress = launch.progress.load();
     if (progress != seen_progress) {

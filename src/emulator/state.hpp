@@ -30,8 +30,8 @@ class Bytes {
   std::size_t size_;
 };
 
-// The last pattern of addresses of an access, and what follows from it. Most accesses repeat their
-// pattern, shifted.
+// The last pattern of addresses of an access, and the costs that follow from it. Most accesses
+// repeat their pattern at other addresses.
 struct SiteCache {
   std::uint32_t mask = 0;  // 0: empty
   std::uint32_t phase = 0;
@@ -104,10 +104,9 @@ struct Warp {
   std::array<std::int64_t, kLanes> commits{};
   std::vector<BulkCopy> bulk_stores;
   std::array<std::int64_t, kLanes> bulk_commits{};
-  // Address of the mbarrier for whose phase the warp polls; 0: none, or it polls something else,
-  // too.
+  // Address of the mbarrier whose phase the warp polls; 0 if it polls none or also something else.
   std::uint64_t polled = 0;
-  int polling = 0;  // position of the instruction that found this
+  int polling = 0;  // position of the polling instruction
   BlockState* home = nullptr;
 
   std::uint8_t* at(std::uint32_t r) const { return bases[r & kInConstants] + r; }
@@ -231,7 +230,7 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
 void barrier_passed(BlockState& block);
 void warp_synchronised(Warp& warp);
 
-// A warp that polls memory this often gives way to the others.
+// A warp that has polled memory this often yields to the others.
 inline constexpr int kPollsBeforeYield = 64;
 
 // warp_operations.cpp: everything that exchanges values between lanes, and calls of the host

@@ -14,7 +14,7 @@ const std::uint32_t* words(const Warp& warp, std::uint32_t r) {
   return reinterpret_cast<const std::uint32_t*>(warp.at(r));
 }
 
-// The lanes that an instruction names must be those that execute it.
+// The lanes in the mask of an instruction must be the lanes that execute it.
 bool check_members(Worker& worker, const Warp& warp, int line, const std::uint32_t* members,
                    std::uint32_t mask, const char* what) {
   if (!worker.launch.options.synccheck) return true;
@@ -339,9 +339,8 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, std:
     }
     default:
       return report(worker, warp, line, std::countr_zero(mask), "trap",
-                    inst.mode == 1
-                        ? "the called address is not that of a function with these parameters"
-                        : "the kernel executed trap");
+                    inst.mode == 1 ? "the called address is not a function with these parameters"
+                                   : "the kernel executed trap");
   }
 }
 

@@ -355,8 +355,8 @@ class Decompressor {
     if (bits.left() != 0) invalid();
   }
 
-  // Codes up to 3 are the last distances. After a match without literals before it, they are one
-  // further back.
+  // Codes up to 3 select one of the last distances. Without literals before the match, each code
+  // selects the next older distance.
   std::uint64_t distance(std::uint64_t code, bool no_literals) {
     auto& [last, second, third] = distances_;
     if (code > 3) {

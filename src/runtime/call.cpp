@@ -2,10 +2,10 @@
 #include "runtime/call.hpp"
 
 #include "core/error.hpp"
-#include "device/emulated.hpp"
 #include "core/scope_exit.hpp"
 #include "core/thread.hpp"
 #include "core/threads.hpp"
+#include "device/emulated.hpp"
 #include "runtime/host.hpp"
 #include "runtime/scratch.hpp"
 #include "runtime/text.hpp"

@@ -38,7 +38,8 @@ DeviceId device_named(std::string_view name) {
         gpu(ordinal) != kEmulator)
       return gpu(ordinal);
   }
-  throw ValueError("device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got '" + std::string(name) + "'");
+  throw ValueError("device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got '" +
+                   std::string(name) + "'");
 }
 
 DeviceId default_device() {
@@ -60,8 +61,7 @@ void set_default_device(const DeviceId& device) {
 }
 
 bool is_emulated(const DeviceId& wanted) {
-  return wanted == kEmulator ||
-         (wanted == gpu(DeviceId::kAnyGpu) && default_device() == kEmulator);
+  return wanted == kEmulator || (wanted == gpu(DeviceId::kAnyGpu) && default_device() == kEmulator);
 }
 
 DeviceId resolve_gpu(const DeviceId& wanted) {

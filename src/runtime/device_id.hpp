@@ -28,7 +28,7 @@ inline constexpr DeviceId kEmulator = gpu(cuda::kEmulatedGpu);
 
 // "cpu" or "cuda".
 const char* name_of(Device device);
-// "cpu", "cuda:1", "emulator", or "cuda" if the GPU is not determined.
+// "cpu", "cuda:1", "emulator", or "cuda" if the GPU is not known yet.
 std::string name_of(const DeviceId& device);
 // Throws ValueError if the name is malformed. Does not check whether the device exists.
 DeviceId device_named(std::string_view name);

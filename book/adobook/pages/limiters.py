@@ -15,7 +15,7 @@ from adokernels.text import percent
 
 
 def text(folder: Path) -> str:
-    """Return the page as Markdown; `folder` has the scores."""
+    """Return the page as Markdown; `folder` contains the scores."""
     cpu = json.loads((folder / "limiters-cpu.json").read_text(encoding="utf-8"))
     path = folder / "limiters-gpu.json"
     gpu = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
@@ -38,7 +38,7 @@ def _scores(scores: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kernels(scores: Sequence[Mapping[str, Any]]) -> str:
-    """One row per kernel, with what each run found."""
+    """One row per kernel, with the limiters that each run found."""
     found: dict[str, list[str]] = collections.defaultdict(lambda: [""] * len(scores))
     known = {}
     for place, score in enumerate(scores):

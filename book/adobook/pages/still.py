@@ -25,12 +25,12 @@ _FIGURES: Mapping[str, Sequence[Published]] = {
     "gpp": gpp.FIGURES,
 }
 
-#: The time of each variant, relative to any one of them.
+#: The time of each variant, relative to one of them.
 Times = dict[str, float]
 
 
 def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the page as Markdown; `sweeps` may be of several GPU models."""
+    """Return the page as Markdown; `sweeps` may come from several GPU models."""
     parts = []
     for routine in ado.routines:
         for problem in TASKS[routine].benchmark_problems:
@@ -41,7 +41,7 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
 
 
 def _is_of(name: str, ladder: str) -> bool:
-    """Whether a record is of a ladder: ``"LADDER"``, or ``"gpus/MODEL/LADDER"``."""
+    """Return whether a record belongs to a ladder: ``"LADDER"`` or ``"gpus/MODEL/LADDER"``."""
     return name.rpartition("/")[2] == ladder
 
 

@@ -37,7 +37,7 @@ from adokernels.text import percent
 
 #: Common arguments of the commands that run one routine on random operands.
 _PROBLEM = "routine --dtype --set --cache"
-#: The most seconds per variant with which all ladders take at most ten minutes.
+#: Maximum seconds per variant, so that all ladders take at most ten minutes.
 _SECONDS_OF_ALL = 0.4
 
 
@@ -317,7 +317,7 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
 
 
 def _of_folder(folder: Path, console: Console) -> list[ado.records.Sweep]:
-    """The sweeps of a folder, without those that do not describe their machine."""
+    """The sweeps of a folder, without sweeps that do not describe their machine."""
     found = []
     for path in sorted(folder.rglob("*.json")):
         record = ado.load(path)

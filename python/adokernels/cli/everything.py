@@ -1,4 +1,4 @@
-"""Measuring every ladder once on one machine, in a folder to which later calls add."""
+"""Measures every ladder once on one machine; later calls add to the same folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Parser = Callable[[Sequence[str]], argparse.Namespace]
 
 
 def problems(device: str, parse: Parser) -> list[tuple[str, argparse.Namespace]]:
-    """The name of each ladder and the arguments of its measurement, the smallest first.
+    """The name of each ladder and the arguments of its measurement, the smallest problem first.
 
     On a GPU, these are the problems of the stored ladders; on a CPU, the default problems.
     """

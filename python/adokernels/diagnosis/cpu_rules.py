@@ -2,16 +2,17 @@
 
 The rules compare the times of one call, or the times per unit of work of problems of other sizes:
 
-1. A call that takes half as long with hardly any work is limited by the call.
+1. If a call with little work takes at least half as long, the limiter is the call itself.
 2. The time per unit of work of one thread rises from the nearest cache to the memory that holds the
-   operands. The last level at which it rises by a quarter is the limiter. If the level delivers few
-   of the bytes that it can, its latency is.
-3. If the time hardly rises, the limiter is in the core: L1 or arithmetic near their ceilings;
-   otherwise vector instructions, if wider registers help or the rate exceeds that of scalar code.
-   The others are scalar code, or dependent operations if they are slower than scalar code must be.
-4. Threads that share a level and gain little are limited by it. Threads that gain little although
-   they share no level have too little work, or it is not balanced.
-5. A variant that uses its only thread well, on a machine with more processors, lacks threads.
+   operands. The last level at which it rises by a quarter is the limiter. If the level delivers
+   little of its bandwidth, the limiter is its latency.
+3. If the time hardly rises, the limiter is in the core: L1 or arithmetic, if they are near their
+   ceilings; else vector instructions, if wider registers help or the rate exceeds the peak of
+   scalar code; else scalar code, or dependent operations if the rate is too low for scalar code.
+4. If several threads gain little and share a level, the limiter is this level. If they gain little
+   and share no level, the limiter is too little or unbalanced work.
+5. If one thread reaches its limit on a machine with more processors, the limiter is the number of
+   threads.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from adokernels.text import number, percent, quantity
 
 #: A condition that changes the time by this factor matters.
 _MATTERS = 1.25
-#: Share of the time of a call with hardly any work from which the call itself is the limiter, and
-#: the fraction of the work that is hardly any.
+#: The call itself is the limiter if a call with little work takes this share of the time; and the
+#: fraction of the work that is little work.
 _CALL, _LITTLE_WORK = 0.5, 0.25
-#: Share of a ceiling from which the unit is busy, and below which its latency is the limiter.
+#: Shares of a ceiling: above the first, the unit is busy; below the second, its latency limits.
 _BUSY, _IDLE = 0.5, 0.25
 #: A function or variant with at most this mean number of processors uses one thread.
 _ONE = 1.3
 #: Scalar code reaches at least these parts of the additions and of the loads that one thread can
 #: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
-#: additions that take two cycles reaches a quarter, and one operation per cycle a half. Measured
-#: ceilings are up to half below those of the core, because wide vectors lower the clock.
+#: additions that take two cycles reaches a quarter, and a chain of one operation per cycle a half.
+#: Measured ceilings can be half of the core's ceilings, because wide vectors lower the clock.
 _SCALAR_ADDS, _SCALAR_LOADS = 0.45, 1.0
 #: Vector code gains this factor from the lowest instruction set to the highest.
 _OVER_LOWEST = 1.5
@@ -149,8 +150,8 @@ def _chain(t: Times, single: Run) -> list[tuple[str, Run]]:
 def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
     """The last level at which the time per work rises, or the level with the largest rise.
 
-    A cache that is hardly faster than the memory that holds the operands cannot be told apart from
-    it.
+    A cache that is hardly faster than the memory that holds the operands cannot be distinguished
+    from it.
     """
     rises = [
         (t.per_work(run) / min(t.per_work(nearer) for _, nearer in chain[:place]), level, run)
@@ -171,7 +172,7 @@ def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
 
 
 def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
-    """A memory level, or its latency if it delivers few of the bytes that it can.
+    """The bandwidth of a memory level, or its latency if it delivers little of its bandwidth.
 
     If several threads share the level, its share is that of all threads.
     """
@@ -286,7 +287,7 @@ def _gain_of_width(t: Times, core: Run, *, lowest: bool = False) -> float | None
 
 
 def _uses_its_thread(t: Times, found: Found) -> bool:
-    """Whether one thread does what one thread can, so that only more threads help."""
+    """Return whether one thread reaches its limit, so that only more threads help."""
     if found.kind is Kind.COMPUTE:
         return found.unit == VECTOR
     if found.kind not in (Kind.L1, Kind.L2, Kind.L3, Kind.DRAM) or (found.share or 0.0) < _BUSY:

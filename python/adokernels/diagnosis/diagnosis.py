@@ -39,8 +39,8 @@ class Outcome:
     metric
         The metric that the advice should change, before and after, or None without counters.
     predicted
-        The gain that was expected of its changes, from the counters before; None without counters,
-        and if the changes are not stated.
+        The gain expected of its changes, from the counters of the previous variant; None without
+        counters or without stated changes.
     reason
         Why the verdict on the two times is withheld; the outcome then tests nothing. Empty if the
         verdict is not withheld.

@@ -1,10 +1,10 @@
 """The limiter of a CUDA variant from experiments, and the next step.
 
-The rules imitate the decision tree that is used with counters. The experiments tell apart what the
-rates of the variant's formulas cannot:
+The rules imitate the decision tree that is used with counters. The experiments distinguish limiters
+that the rates from the variant's formulas cannot distinguish:
 
 1. Fewer blocks than one wave, and no rate near a ceiling: too little work.
-2. The compulsory bytes at most of the measured DRAM bandwidth: DRAM.
+2. The compulsory bytes use most of the measured DRAM bandwidth: DRAM.
 3. Half of the multiprocessors. If the time doubles, the limiter is within the multiprocessors. If
    it hardly changes, the limiter is shared by them: DRAM, if operands in L2 take less time per unit
    of work, else L2.
@@ -29,8 +29,8 @@ from adokernels.text import number, percent
 #: Share of a measured ceiling from which a unit is the limiter. With counters, it is 60 % of the
 #: theoretical maximum, of which measured ceilings reach about nine tenths.
 _LIMITING = 0.65
-#: Factors of the time with half of the multiprocessors: from the first one, the limiter is within
-#: them; below the second one, it is shared by them.
+#: Factors of the time with half of the multiprocessors: from the first factor on, the limiter is
+#: within them; below the second factor, they share it.
 _WITHIN, _SHARED = 1.6, 1.35
 #: Factor of the time with half of the occupancy from which the latency is the limiter. Kernels of
 #: gaussian_blur on an H100 had 1.41 with busy schedulers (74 %) and 1.49 without (56 %).
@@ -129,7 +129,7 @@ def _processors(t: Times) -> float | None:
 def _occupancy(t: Times) -> float | None:
     """The factor of the time with half of the occupancy, interpolated.
 
-    It is relative to the full occupancy with as little L1, if this was tried.
+    It is relative to the time at full occupancy with an equally small L1, if this was measured.
     """
     given = t.x.given
     like = ("size", "cache", "multiprocessors", "block")

@@ -1,4 +1,4 @@
-"""The times of experiments as the rules for limiters see them, and what the rules return."""
+"""The times of experiments as input of the rules for limiters, and the results of the rules."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from adokernels.records.measurement import Measurement
 
 #: Standard deviations of systematic errors, relative: of the time of a run, and of a ceiling.
 _ERROR_OF_RUN, _ERROR_OF_CEILING = 0.05, 0.1
-#: A call has hardly any work if it has at most this fraction of another one's. Its time is then
-#: subtracted from the other one's, of which at least the second fraction remains.
+#: A call has hardly any work if its work is at most this fraction of another call's work. Its time
+#: is then subtracted from the other call's time, of which at least the second fraction remains.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
 #: The memory levels, the farthest last.
 _LEVELS = ("L1", "L2", "L3", "DRAM")
@@ -37,14 +37,14 @@ class Found:
 
     @property
     def name(self) -> tuple[Kind, str]:
-        """What the results for resampled times are compared by."""
+        """The fields by which results for resampled times are compared."""
         return self.kind, self.unit
 
 
 class Times:
-    """The runs of one variant with one set of times, and the shares that follow.
+    """The runs of one variant with one set of times, and quantities that follow from them.
 
-    `times` has one time per run; the default are the medians. `errors` are factors of the ceilings
+    `times` has one time per run; by default, the medians. `errors` are factors of the ceilings
     of the experiments and of the machine.
     """
 
@@ -85,7 +85,7 @@ class Times:
         return found * self._one if found else None
 
     def read(self, level: str) -> float | None:
-        """The bandwidth of a level; if it was refused, of the next farther one, which is lower."""
+        """The bandwidth of a level, or of the next farther level if its ceiling was refused."""
         farther = _LEVELS[_LEVELS.index(level) :]
         return next(filter(None, (self.one(f"{name} read") for name in farther)), None)
 

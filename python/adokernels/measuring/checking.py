@@ -28,7 +28,7 @@ from adokernels.text import quantity, require
 
 #: A time is impossible if it needs more than this multiple of the bandwidth of the memory.
 _MARGIN = 1.2
-#: Sampling may take this multiple of the time limit to take 11 samples.
+#: Sampling may last this multiple of the time limit, to reach 11 samples.
 _OVERTIME = 4
 #: The largest length of the smallest default problem.
 _SMALLEST = 64
@@ -53,7 +53,7 @@ def check(
     The results are compared with the reference on small and odd sizes, some of which are random,
     and on the operands. By default, the variant runs in a process of its own. Each of its calls has
     new operands and an output full of sentinel bytes, and randomly chosen timed calls are
-    verified. ``docs/grading.md`` in the repository describes what this protects from.
+    verified. ``docs/grading.md`` in the repository describes the protocol and its limits.
 
     Parameters
     ----------
@@ -75,16 +75,16 @@ def check(
     ceilings, progress
         See :func:`adokernels.sweep`.
     isolated
-        Whether it runs in a process of its own. Otherwise, it is believed, and can end this
-        process.
+        Whether it runs in a process of its own. Otherwise, its times are trusted, and it can end
+        this process.
     timeout
         Seconds that a call of an isolated variant may take.
 
     Returns
     -------
     CheckResult
-        It is true if the variant is correct, and contains the first failing problem or the
-        comparisons. A crash, a timeout and an impossible time are failures, too.
+        True if the variant is correct; contains the first failing problem or the comparisons. A
+        crash, a timeout and an impossible time are failures, too.
 
     Raises
     ------

@@ -21,8 +21,8 @@ from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.routine import BuiltInVariant
 from adokernels.records.experiments import GIVEN, HALF, Experiments
 
-#: Parts of the resident blocks, and of the multiprocessors. With all blocks and as much shared
-#: memory, L1 is as small as with fewer blocks.
+#: Fractions of the resident blocks, and of the multiprocessors. The run with all blocks has as much
+#: shared memory as the runs with fewer blocks, so L1 is equally small.
 _OCCUPANCIES, _PROCESSORS = (0.5, 1.0, 0.25), (0.5,)
 #: A problem in L2 has this part of its size: on some GPUs, each of two partitions keeps copies.
 _PART_OF_L2 = 0.25

@@ -65,7 +65,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     The result is a sweep, so limiters, cards, charts, tables and comparisons work as for measured
     ladders: ``ado.diagnose(sweep)``, ``ado.speed_of_light(sweep)``, ``ado.compare(before, after)``.
     Launches of one kernel with the same grid and block become one measurement; their times are its
-    samples, and the counters are those of the launch with the median time.
+    samples, and the counters come from the launch with the median time.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     Returns
     -------
     Sweep
-        The kernels in the order of their first launch. Times are those of the profiler, in
+        The kernels in the order of their first launch. Times come from the profiler, in
         seconds. Useful FLOPs and compulsory bytes are 0, because a report does not contain them.
 
     Raises
@@ -254,7 +254,7 @@ def _of_csv(text: str, name: str) -> Iterator[_Launch]:
 
 
 def _of_metric_rows(rows: list[dict[str, str]]) -> Iterator[_Launch]:
-    """The launches of ``--metrics``: one metric per row. A details page names them otherwise."""
+    """The launches of ``--metrics``: one metric per row. A details page uses other names."""
     if not any("__" in row[_ONE_PER_ROW] for row in rows):
         raise ValueError(
             f"a CSV file must contain metrics by name, got a details page with "

@@ -209,8 +209,8 @@ def sweep(
         instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
         GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. They take
         at most as long as the timing, plus the measurement of one thread's ceilings, which are
-        stored. Meanwhile, ``ado.settings.isa`` and ``ado.settings.threads`` change. Default: on a
-        CPU, and on a GPU whose counters cannot be read.
+        stored. During the experiments, ``ado.settings.isa`` and ``ado.settings.threads`` change.
+        Default: on a CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
@@ -279,7 +279,7 @@ def sweep(
         raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
     if problem.device_id == "emulator":
         if peers:
-            raise ValueError("peers must be None on the emulator, which runs kernels of variants")
+            raise ValueError("peers must be None on the emulator, which runs only variants")
         if isolated:
             raise ValueError("isolated must be False on the emulator; ado.check isolates kernels")
         with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):

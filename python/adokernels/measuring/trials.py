@@ -18,14 +18,14 @@ from adokernels.model.problem import Call, Problem
 from adokernels.model.values import is_array
 from adokernels.records.experiments import SMALLEST, Run
 
-#: Rounds per variant: the most, and the fewest for which a run is worth its time.
+#: Rounds per variant: the maximum, and the minimum below which a run is omitted.
 _ROUNDS, _FEWEST_ROUNDS = 11, 3
 #: Target duration of a warm sample in seconds, and the most calls of one sample.
 _SAMPLE_SECONDS, _MAX_CALLS = {"cpu": 5e-4, "cuda": 1e-4}, {"cpu": 4096, "cuda": 256}
 #: A round of a run with samples shorter than this takes the fastest of several samples, because
 #: other processes disturb some.
 _SHORT_SECONDS, _SAMPLES_OF_SHORT = 5e-3, 3
-#: The samples of the sweep are used again if new ones would take more than this part of the time.
+#: The samples of the sweep are reused if new samples would take more than this part of the time.
 _REUSED = 0.25
 #: The last round ends after the deadline, which is therefore earlier by this part of the time.
 _RESERVE = 0.15
@@ -102,8 +102,8 @@ def runs_of(
     """Take the rounds of all planned trials for which the time suffices, the first ones first.
 
     A trial that fails is left out, for example one that needs too much shared memory. The first
-    trial has the conditions of the sweep. It uses the samples of the sweep again if new
-    ones would take too long.
+    trial has the conditions of the sweep. It reuses the samples of the sweep if new samples
+    would take too long.
     """
     budget *= 1 - _RESERVE
     deadline, planned = time.perf_counter() + budget, 0.0

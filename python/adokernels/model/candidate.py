@@ -1,7 +1,7 @@
 """The process of an untrusted function, and its warden. It is a program, not a module to import.
 
 It imports NumPy, but not this package, whose variants the function must not call. The parent
-(sandbox.py) sends pickled messages. Replies are JSON: what this process says is never trusted.
+(sandbox.py) sends pickled messages. Replies are JSON, because this process is never trusted.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class FunctionOnHost:
         return [block.ctypes.data for block in self._ring]
 
     def _timed(self) -> tuple[int, Any, Any]:
-        """Call the function; nanoseconds, the returned arrays, packed, and as they are."""
+        """Call the function; return nanoseconds, the packed arrays and the returned arrays."""
         start = time.perf_counter_ns()
         returned = self.function(*self._args, **self._options)
         arrays = self._arrays(returned)
@@ -148,7 +148,7 @@ class FunctionOnHost:
         if "out" in self._options:
             return None
         if self.function is nothing:
-            return self._results  # its interval contains their description, as that of others
+            return self._results  # the interval also contains their description
         several = isinstance(returned, tuple)
         for array in returned if several else (returned,):
             if not hasattr(array, "shape") and not self._numpy.isscalar(array):

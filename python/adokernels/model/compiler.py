@@ -226,10 +226,10 @@ def _compiled(
 
 
 def _ptx(source: str, kernel: str, file: str, options: list[bytes]) -> tuple[bytes, bytes, str]:
-    """The PTX, the mangled name of the kernel, and the compiler's log.
+    """Return the PTX, the mangled name of the kernel, and the compiler's log.
 
-    ``cuda.core`` needs a driver for PTX, NVRTC itself does not. Errors have the text that those of
-    ``cuda.core`` have.
+    ``cuda.core`` needs a driver for PTX; NVRTC itself does not. Errors have the same text as errors
+    of ``cuda.core``.
     """
     from cuda.bindings import nvrtc
 

@@ -358,7 +358,7 @@ class IsolatedCall(OwnCall):
         return claim, (end - start) / 1e9, waited / 1e9, sum(run for run, _ in spent.values()) / 1e9
 
     def _idle(self) -> Idle:
-        """An interval around a call that does nothing, but not one of a busy moment."""
+        """An interval around a call that does nothing, without the intervals of busy moments."""
         found = [self._call() for _ in range(_IDLE_CALLS)]
         self._answer = None
         claim, interval, wait, run = np.quantile(found, 0.25, axis=0)

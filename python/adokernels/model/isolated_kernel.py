@@ -57,7 +57,7 @@ class KernelCall(IsolatedCall):
         self.block, self.grid = plan.block, plan.grid
 
     def _begin(self) -> None:
-        """The runner is ready: its times are believed."""
+        """Do nothing: the runner is ready, and its times are trusted."""
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernel that it launches."""

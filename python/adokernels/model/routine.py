@@ -66,9 +66,9 @@ class BuiltInVariant(Variant, _core.Callable):
         stream: int = 0,
         extra_shared_bytes: int = 0,
     ) -> BuiltInCall:
-        """Prepare it to run on a problem, on a CUDA stream, with unneeded shared memory per block.
+        """Prepare it to run on a problem, on a CUDA stream, with extra shared memory per block.
 
-        By default, it runs on the legacy default stream, with the shared memory that it needs.
+        By default, it runs on the legacy default stream, without extra shared memory.
         """
         return BuiltInCall(problem, self.name, block, stream, extra_shared_bytes)
 

@@ -1,7 +1,7 @@
 """Problems on a GPU in the process of a candidate: kernels under a trusted runner, and functions.
 
 `candidate.py` imports it. No code of the author of a kernel in CUDA C++ source runs on the host, so
-the times of the runner are believed. A function runs here, so its times are claims.
+the times of the runner are trusted. A function runs here, so its times are claims.
 """
 
 from __future__ import annotations

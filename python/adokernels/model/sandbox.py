@@ -1,6 +1,6 @@
 """A process for untrusted code: it can be stopped, watched and ended, and its memory can be read.
 
-docs/grading.md describes what this protects from. The process is a child of a warden, which adopts
+docs/grading.md describes the protection. The process is a child of a warden, which adopts
 all processes that the code starts. Messages to the child are pickled; messages of the child are
 untrusted, and are JSON.
 """

@@ -77,7 +77,7 @@ class Renewal(NamedTuple):
     distance
         The array is rotated by this number of elements.
     factor
-        Floating-point numbers are multiplied with it.
+        Floating-point numbers are multiplied by it.
     mask
         These bits of integers are inverted; 0 for integers that can be indices.
     """

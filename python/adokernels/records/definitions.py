@@ -144,8 +144,8 @@ QUANTITY_DEFINITIONS: Mapping[str, str] = {
     "sm_active": "share of the kernel's cycles in which a multiprocessor has a warp, mean",
 }
 
-#: How far a quantity of the emulator is from the hardware's counter. It reports no others: they
-#: depend on the machine code or on time.
+#: The difference of each quantity of the emulator from the hardware's counter. The emulator does
+#: not report other quantities, because they depend on the machine code or on time.
 EMULATED: Mapping[str, str] = {
     **dict.fromkeys(("load_requests", "load_sectors", "store_requests"), "exact"),
     **dict.fromkeys(("ideal_load_sectors", "ideal_store_sectors"), "exact"),
@@ -447,7 +447,7 @@ COLUMNS: Mapping[str, str] = {
     "DRAM": "share of peak, see the counters",
     "quantity": "a quantity of the counters",
     "total": "the quantity of all kernels together",
-    "compared with the hardware": "how far a count of the emulator is from the hardware's counter",
+    "compared with the hardware": "difference of the emulator's count from the hardware's counter",
     "load requests": "emulated, as the quantity of the counters",
     "load sectors": "emulated, as the quantity of the counters",
     "store sectors": "emulated, as the quantity of the counters",
@@ -465,6 +465,7 @@ COLUMNS: Mapping[str, str] = {
     "share": "measured divided by theoretical value; for samples, the share of a line or kernel",
     "basis": "how the theoretical value is computed",
     "evidence": "the values that prove the limiter",
+    "certain": "fraction of the resampled sets of times that lead to the limiter",
     "next step": "the proposed change, and the cards that support it",
     "step": "two successive variants",
     "proposed": "category of the proposed step",

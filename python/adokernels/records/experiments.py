@@ -15,7 +15,7 @@ import numpy as np
 from adokernels.records.forms import Amount, Count, Seconds
 from adokernels.records.record import Fields
 
-#: The size of a run whose operands are those of the measurement.
+#: The size of a run with the operands of the measurement.
 GIVEN = "given"
 #: The size of a run whose operands have half the bytes of the measurement.
 HALF = "half"
@@ -111,8 +111,8 @@ class Experiments(Fields):
     runs
         The runs, in order of priority. Runs that would have taken too long are missing.
     ceilings
-        Measured ceilings of one thread, for example ``"L2 read"`` in bytes per second; of a GPU,
-        those of the whole device. Empty if they were not measured.
+        Measured ceilings of one thread, for example ``"L2 read"`` in bytes per second; on a GPU,
+        the ceilings of the whole device. Empty if they were not measured.
     cores
         Processors that the variant could have used; 0 for a GPU.
     """
@@ -130,7 +130,7 @@ class Experiments(Fields):
         return "" if self.runs else "runs must contain at least one run, got none"
 
     def find(self, like: Run, **changed: object) -> Run | None:
-        """The run with the conditions of `like`, except for the changed ones; None without it."""
+        """The run with the conditions of `like`, except for `changed`; None if there is none."""
         wanted = {name: getattr(like, name) for name in _CONDITIONS} | changed
         return next((r for r in self.runs if _matches(r, wanted)), None)
 

@@ -14,7 +14,7 @@ from adokernels.text import quantity, ratio
 
 
 def refusal(sweep: Sweep) -> str:
-    """Why the times of a sweep do not describe its machine; empty if they do."""
+    """Return why the times of a sweep do not describe its machine; empty if they do."""
     for m in sweep.variants:
         if reason := contention.objection(m.context):
             return reason

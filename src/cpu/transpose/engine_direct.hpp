@@ -84,9 +84,9 @@ void transpose_buffered(Part p, bool streaming) {
       stream(out.to + col * out.to_row, buffer + col * p.to_row, out_bytes);
 }
 
-// Transposes the rows of one thread, or its columns. Threads share columns, if there is a cache
-// line of them for each thread, because each thread then stores and prefetches whole rows of out.
-// If they share rows, they compete for the lines of out at the limits of shares.
+// Transposes the rows of one thread, or its columns. Columns are divided among the threads if each
+// thread gets at least one cache line of them, because it then stores and prefetches whole rows of
+// out. If rows are divided, two threads write the cache lines of out at the ends of their shares.
 template <int kSize>
 void transpose_directly(const Matrices& m, bool streaming, int thread, int threads) {
   if (m.a_row == kSize && m.out_col == kSize)

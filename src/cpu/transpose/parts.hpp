@@ -204,7 +204,7 @@ constexpr int64_t kPartRows = kSize == 16 ? 128 : 256;
 
 // Returns true if the first cache lines of `rows` rows do not fit into the sets of L1 to which they
 // map. Addresses that are equal modulo kWay map to the same set. Rows that are `period` apart are a
-// multiple of kWay apart, except for a rest. If the rest is short, they share a set until the rests
+// multiple of kWay apart, plus a remainder. If it is small, they share a set until the remainders
 // add up to a line.
 bool rows_conflict(int64_t row_bytes, int64_t rows) {
   constexpr int64_t kWay = 4 << 10, kWays = 12;  // Zen 5, Sapphire Rapids
@@ -217,8 +217,8 @@ bool rows_conflict(int64_t row_bytes, int64_t rows) {
 }
 
 // Returns the end of a piece of `bytes` bytes that begins at element `at` of `count`. The first
-// piece ends at a cache line, which begins `to_line` bytes after the first element. No piece has
-// less than 16 bytes.
+// piece ends at a cache line, which begins `to_line` bytes after the first element. No piece is
+// shorter than 16 bytes.
 template <int kSize>
 ADO_INLINE int64_t end_of_piece(int64_t at, int64_t bytes, int64_t to_line, int64_t count) {
   const int64_t first = to_line < 16 ? to_line + bytes : to_line;
@@ -273,7 +273,7 @@ template <int kSize>
 void transpose_parts(const Part& p) {
   if (p.cols * kSize < 16) return transpose_part<kSize>(p);
   constexpr int64_t height = kPartRows<kSize>;
-  // Few rows read whole vectors of kWidth bytes, so they are not copied.
+  // If rows are few, whole vectors of kWidth bytes are read, so no copy is needed.
   if (p.from_col == kSize && p.rows > 16 &&
       rows_conflict(p.from_row, p.rows < 2 * height ? p.rows : height))
     return transpose_staged<kSize>(p);

@@ -118,8 +118,8 @@ void to_pair(void* d, const void* a, const void* b, const void*) {
   auto* out = static_cast<u32*>(d);
   ADO_LANES out[i] = low[i] | u32{high[i]} << 16;
 }
-// A number in float64 that rounds to 16 bits as x does. Bits that float64 cannot hold become one
-// that is far below those of the result.
+// Returns a float64 that rounds to 16 bits as x does. Bits that float64 cannot hold set one bit far
+// below the bits of the result.
 template <class S>
 ADO_INLINE f64 before_rounding(S x) {
   if constexpr (sizeof(S) == 8 && std::is_integral_v<S>) {

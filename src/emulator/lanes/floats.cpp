@@ -45,8 +45,9 @@ ADO_INLINE f64 root(f64 a) { return __builtin_sqrt(a); }
 
 enum class Mode : u8 { kDown, kUp, kZero };
 
-// The neighbour of a rounded result in the direction, from the sign of the rounding error: exact
-// minus rounded. `finite`: the operands are; then an infinite result is an overflow.
+// Returns the result in a rounding direction: the rounded result or its neighbour, depending on the
+// sign of the rounding error, exact minus rounded. `finite`: the operands are finite, so an
+// infinite result is an overflow.
 template <Mode kMode, class T>
 ADO_INLINE T directed(T rounded, T error, bool finite) {
   constexpr bool kDown = kMode == Mode::kDown, kUp = kMode == Mode::kUp;

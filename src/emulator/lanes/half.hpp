@@ -11,8 +11,8 @@ enum class Round : u8 { kNearest, kZero };
 ADO_INLINE u32 bits32(f32 x) { return __builtin_bit_cast(u32, x); }
 ADO_INLINE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
 
-// The float nearest to x whose last bit is 1 unless it is exact ("round to odd"). Rounding it once
-// more to at most 22 bits gives the correctly rounded result.
+// Rounds x to odd: returns x if a float can hold it, otherwise the neighbouring float whose last
+// bit is 1. Rounding the result to at most 22 bits is then correct rounding of x.
 ADO_INLINE f32 odd_of(f64 x) {
   const f32 rounded = static_cast<f32>(x);
   const f64 error = x - static_cast<f64>(rounded);

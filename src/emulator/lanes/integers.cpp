@@ -170,7 +170,7 @@ ADO_INLINE T insert(T a, T b, u32 position, u32 length) {
   const T field = length < kBits ? (T{1} << length) - 1 : ~T{0};
   return (b & ~(field << position)) | ((a & field) << position);
 }
-// bfi has four operands: position and length come packed, as position | length << 8 (decode.cpp).
+// bfi has four operands, so decode.cpp packs position and length: position | length << 8.
 template <class T>
 ADO_INLINE T insert_packed(T a, T b, u32 where) {
   return insert(a, b, where & 0xff, where >> 8);
@@ -204,7 +204,7 @@ void masks(void* d, const void* a, const void* b, const void* c) {
   const auto of = [](const void* p) { return p == nullptr ? 0u : *static_cast<const u32*>(p); };
   *static_cast<u32*>(d) = kF(of(a), of(b), of(c));
 }
-// add.cc and its relatives: the carry out of a + b + carry.
+// add.cc, addc, sub.cc and others: the carry out of a + b + carry.
 void carry_of_sum(void* d, const void* a, const void* b, const void* c) {
   const auto *x = static_cast<const u32*>(a), *y = static_cast<const u32*>(b);
   const u32 carry = *static_cast<const u32*>(c);
@@ -331,7 +331,7 @@ constexpr AluEntry kEntries[] = {
     ADO_E3("dp2a.hi.s32.u32", u32, u32, u32, u32, (dot2<s16, u8, 1>(a, b, c))),
     ADO_E3("dp2a.lo.s32.s32", u32, u32, u32, u32, (dot2<s16, s8, 0>(a, b, c))),
     ADO_E3("dp2a.hi.s32.s32", u32, u32, u32, u32, (dot2<s16, s8, 1>(a, b, c))),
-    // Names below are the decoder's: parts of other instructions.
+    // The decoder uses the names below for parts of other instructions.
     ADO_E2("pack.b32", u32, u16, u16, a | u32{b} << 16),
     ADO_E2("pack.b64", u64, u32, u32, a | u64{b} << 32),
     ADO_E1("low.b32", u16, u32, static_cast<u16>(a)),

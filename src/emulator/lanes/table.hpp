@@ -2,8 +2,8 @@
 // set (core/isa.hpp). The table maps names such as "add.s32" to functions.
 //
 // A register holds 32 lanes of 2, 4 or 8 bytes, one after another. A predicate is a mask of 32
-// bits. The functions compute all lanes. Warps with inactive lanes compute into scratch memory,
-// and the active lanes are copied (warp.cpp).
+// bits. The functions compute all lanes. If a warp has inactive lanes, the results go to scratch
+// memory, and interpreter.cpp copies the active lanes.
 #pragma once
 
 #include <cstddef>

@@ -240,8 +240,7 @@ __global__ void multiply_bytes(const signed char* a, const signed char* b, int* 
   store_matrix_sync(out, sum, 16, mem_row_major);
 }
 
-// --- Bulk copies and mbarriers
-// --------------------------------------------------------------------------------------------
+// --- Bulk copies and mbarriers -------------------------------------------------------------------
 
 __device__ void init(unsigned long long* barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(barrier)), "r"(count)

@@ -13,7 +13,8 @@ __device__ void publish(unsigned* out) {
   if (threadIdx.x == 0) is_last = atomicAdd(&finished, 1u) == gridDim.x - 1;
   __syncthreads();
   if (!is_last) return;
-  for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x) out[bin] = atomicExch(&total[bin], 0u);
+  for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x)
+    out[bin] = atomicExch(&total[bin], 0u);
   if (threadIdx.x == 0) finished = 0;
 }
 

@@ -43,13 +43,14 @@ __global__ void stencil_tile(const float* a, float* out, int depth, int height, 
   const bool valid = x >= 0 && y >= 0 && z >= 0 && g.contains(z, y, x);
   if (valid) tile[tz][ty][tx] = a[g.at(z, y, x)];
   __syncthreads();
-  const bool inside = tx > 0 && ty > 0 && tz > 0 && tx < kTile - 1 && ty < kTile - 1 && tz < kTile - 1;
+  const bool inside =
+      tx > 0 && ty > 0 && tz > 0 && tx < kTile - 1 && ty < kTile - 1 && tz < kTile - 1;
   if (!valid || !inside) return;
-  out[g.at(z, y, x)] =
-      g.is_border(z, y, x)
-          ? tile[tz][ty][tx]
-          : combine(tile[tz][ty][tx], tile[tz][ty][tx - 1], tile[tz][ty][tx + 1], tile[tz][ty - 1][tx],
-                    tile[tz][ty + 1][tx], tile[tz - 1][ty][tx], tile[tz + 1][ty][tx]);
+  out[g.at(z, y, x)] = g.is_border(z, y, x)
+                           ? tile[tz][ty][tx]
+                           : combine(tile[tz][ty][tx], tile[tz][ty][tx - 1], tile[tz][ty][tx + 1],
+                                     tile[tz][ty - 1][tx], tile[tz][ty + 1][tx],
+                                     tile[tz - 1][ty][tx], tile[tz + 1][ty][tx]);
 }
 
 // A block walks along z with planes of 32 x 32 points including the halo.

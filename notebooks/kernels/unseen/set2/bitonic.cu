@@ -68,8 +68,7 @@ __global__ void bitonic_shuffle(const int* x, int* y, int rows, int cols) {
 
 // Element 32 * e + lane of a row is element e of a lane, so a warp sorts a row in registers. Pairs
 // in different registers of a lane need neither shuffles nor shared memory.
-__global__ void __launch_bounds__(128)
-    bitonic_registers(const int* x, int* y, int rows, int cols) {
+__global__ void __launch_bounds__(128) bitonic_registers(const int* x, int* y, int rows, int cols) {
   constexpr int kEach = kCols / 32;
   const int lane = threadIdx.x % 32, row = blockIdx.x * 4 + threadIdx.x / 32;
   if (row >= rows) return;
@@ -84,8 +83,7 @@ __global__ void __launch_bounds__(128)
     for (int distance = size / 2; distance >= 32; distance /= 2) {
 #pragma unroll
       for (int e = 0; e < kEach; ++e)
-        if ((e & distance / 32) == 0)
-          order(kept[e], kept[e + distance / 32], (32 * e & size) == 0);
+        if ((e & distance / 32) == 0) order(kept[e], kept[e + distance / 32], (32 * e & size) == 0);
     }
 #pragma unroll
     for (int distance = (size < 32 ? size : 32) / 2; distance > 0; distance /= 2) {
@@ -132,8 +130,7 @@ __global__ void bitonic_hybrid(const int* x, int* y, int rows, int cols) {
       if (distance < size) {
 #pragma unroll
         for (int e = 0; e < kEach; ++e)
-          if ((e & distance) == 0)
-            order(kept[e], kept[e + distance], ((first + e) & size) == 0);
+          if ((e & distance) == 0) order(kept[e], kept[e + distance], ((first + e) & size) == 0);
       }
   }
   int4* results = reinterpret_cast<int4*>(y + static_cast<size_t>(blockIdx.x) * kCols);

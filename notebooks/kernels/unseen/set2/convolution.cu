@@ -18,7 +18,8 @@ __device__ void convolve(const float* a, const float* taps, float* out, int rows
 }
 
 // Neighbouring threads compute neighbouring rows.
-__global__ void convolution_naive(const float* a, const float* taps, float* out, int rows, int cols) {
+__global__ void convolution_naive(const float* a, const float* taps, float* out, int rows,
+                                  int cols) {
   convolve(a, taps, out, rows, cols, blockIdx.x * blockDim.x + threadIdx.x,
            blockIdx.y * blockDim.y + threadIdx.y);
 }

@@ -1,4 +1,5 @@
-// Layer normalisation of rows of 768 numbers, in the order of llm.c (dev/cuda/layernorm_forward.cu).
+// Layer normalisation of rows of 768 numbers, in the order of llm.c
+// (dev/cuda/layernorm_forward.cu).
 constexpr int kCols = 768;
 constexpr float kEps = 1e-5f;
 constexpr unsigned kAll = 0xffffffff;

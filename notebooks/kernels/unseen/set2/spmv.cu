@@ -1,7 +1,8 @@
 // Sparse matrix times vector in CSR format, in the order of Bell and Garland (2008) and of later
 // work on vectors of lanes (Steinberger 2017).
 constexpr unsigned kAll = 0xffffffff;
-// No row has more elements. The checks exchange offsets, which would otherwise make rows of millions.
+// No row has more elements. The checks exchange offsets, which would otherwise make rows of
+// millions.
 constexpr int kMost = 64;
 
 __device__ int end_of(const int* offsets, int row) {
