@@ -1,12 +1,12 @@
 """Records the data of notebooks/04_memory_access_tuning.ipynb beyond the stored ladders, on a GPU.
 
-The kernels are in notebooks/kernels/max_plus/loops.cu, which the notebook shows.
-
-* max_plus-per_multiprocessor.json: the loops of the tuning post with one block of 1024 threads per
-  multiprocessor, and with two blocks of 512, in the same rounds as one block in total.
-* max_plus-launch_bounds.json: the original loop for several block sizes and minimum numbers of
-  blocks per multiprocessor.
+* max_plus-per_multiprocessor.json: the kernels of the tuning post with one block of 1024 threads
+  per multiprocessor, and with two blocks of 512, instead of one or two blocks in total. The machine
+  code is that of the ladder; only the grid differs.
 * max_plus-in_flight.json: numbers of loads in flight per thread and of threads per multiprocessor.
+* max_plus-launch_bounds.json: the original loop for several block sizes and minimum numbers of
+  blocks per multiprocessor. The kernels of the last two records are in
+  notebooks/kernels/max_plus/loops.cu.
 
     python benchmarks/course/max_plus.py FOLDER
 """
@@ -14,42 +14,49 @@ The kernels are in notebooks/kernels/max_plus/loops.cu, which the notebook shows
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from recording import Recorder, launched, run
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.machine_code import kernels_of_module
 from adokernels.model.cuda_variant import CudaVariant
 
-SOURCE = (
-    Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "max_plus" / "loops.cu"
-)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "max_plus" / "loops.cu"
 TERMS, POINTS = 64, 4 << 20
-#: Kernels by name: their template arguments after the element type, and blocks per multiprocessor.
-KERNELS = {
-    "one_block": ("scalar", 1024, 0, 1),
-    "vector_load_small": ("wide_small", 1024, 0, 1),
-    "vector_load_both": ("wide_both", 1024, 0, 1),
-    "one_block_bounded": ("scalar", 1024, 1, 1),
-    "vector_load_small_bounded": ("wide_small", 1024, 1, 1),
-    "vector_load_both_bounded": ("wide_both", 1024, 1, 1),
-    "two_blocks": ("scalar", 512, 2, 2),
+#: The kernels of the post: threads per block and blocks per multiprocessor.
+OF_POST = {
+    **dict.fromkeys(("one_block", "vector_load_small", "vector_load_both"), (1024, 1)),
+    **{
+        f"{name}_bounded": (1024, 1)
+        for name in ("one_block", "vector_load_small", "vector_load_both")
+    },
+    "two_blocks": (512, 2),
 }
 #: Threads per block and blocks per multiprocessor.
-BOUNDS = ((1024, 1), (768, 1), (512, 1), (512, 2), (384, 2), (256, 2), (256, 4), (128, 8), (64, 16))
+BOUNDS = ((1024, 1), (512, 1), (512, 2), (256, 2), (256, 4), (128, 8))
 #: Loads in flight per thread, and threads per multiprocessor.
-LOADS, THREADS = (1, 2, 4, 8, 16), (256, 512, 1024)
+LOADS, THREADS = (1, 2, 4, 8), (256, 512, 1024)
+#: The variants that every record is compared with.
+COMPARED = ("read", "whole_device", "vectorised")
+
+Work = Callable[[], ado.DeviceArray]
 
 
-def variant(name: str, kernel: str, threads: int, *arguments: object) -> CudaVariant:
+def variant(kernel: str, threads: int, *arguments: object) -> CudaVariant:
     """A kernel of the source with these template arguments after the element type."""
     listed = ", ".join(map(str, (threads, *arguments)))
     return ado.cuda_variant(
-        name,
+        f"{kernel}_{threads}",
         source=SOURCE.read_text(encoding="utf-8"),
         kernel=f"{kernel}<{{T}}, {listed}>",
         block=threads,
@@ -57,32 +64,49 @@ def variant(name: str, kernel: str, threads: int, *arguments: object) -> CudaVar
     )
 
 
-def works_of(
-    variants: dict[str, tuple[CudaVariant, int]], big: ado.DeviceArray, small: ado.DeviceArray
-) -> dict[str, Callable[[], ado.DeviceArray]]:
-    """Launches of kernels, each with its number of blocks per multiprocessor."""
-    terms, points = big.shape
-    multiprocessors = int(_core.cuda_properties()["multiprocessors"])
-    return {
-        name: launched(
-            v, blocks * multiprocessors, (big, small), ado.to_device(np.full(points, np.nan)),
-            (terms, points),
-        )
-        for name, (v, blocks) in variants.items()
-    }  # fmt: skip
+class Launches:
+    """Launches on one pair of operands, with a number of blocks per multiprocessor."""
+
+    def __init__(self, big: ado.DeviceArray, small: ado.DeviceArray) -> None:
+        self._operands = big, small
+        properties = _core.cuda_properties()
+        self._multiprocessors = int(properties["multiprocessors"])
+        arch = f"sm_{properties['compute']}"
+        self._kernels = kernels_of_module(Path(_core.__file__), arch, "max_plus")
+
+    def built_in(self, name: str, threads: int, blocks: int) -> Work:
+        """A variant of the ladder with another grid."""
+        big, small = self._operands
+        (resources,) = ado.max_plus[name].resources(big, small)
+        cubin, kernel = self._kernels[resources.name]
+        out = self._result()
+        pointers = [a.__cuda_array_interface__["data"][0] for a in (big, small, out)]
+        operands = struct.pack("<5q", *pointers, *big.shape)  # MaxPlusOperands
+        loaded = _core.CudaModule(cubin).kernel(kernel.symbol)
+        launch = loaded.launch((blocks * self._multiprocessors,), (threads,), 0, [operands])
+
+        def work() -> ado.DeviceArray:
+            launch.run(0)
+            return out
+
+        return work
+
+    def source(self, v: CudaVariant, blocks: int) -> Work:
+        """A kernel in source."""
+        big, _ = self._operands
+        grid = blocks * self._multiprocessors
+        return launched(v, grid, self._operands, self._result(), big.shape)
+
+    def _result(self) -> ado.DeviceArray:
+        return ado.to_device(np.full(self._operands[0].shape[1], np.nan))
 
 
 def measured(
-    variants: dict[str, tuple[CudaVariant, int]],
-    big: ado.DeviceArray,
-    small: ado.DeviceArray,
-    seconds: float,
-    compared: tuple[str, ...] = (),
+    operands: Sequence[ado.DeviceArray], works: Mapping[str, Work], seconds: float
 ) -> ado.records.Sweep:
-    """Time kernels in the same rounds as the read, with counters, as variants of one sweep."""
-    works = works_of(variants, big, small)
+    """Time launches in the same rounds as variants, with counters; as variants of one sweep."""
     sweep = ado.sweep(
-        ado.max_plus, big, small, variants=["read", *compared],
+        ado.max_plus, *operands, variants=COMPARED,
         peers={f"launch of {name}": work for name, work in works.items()}, seconds=seconds,
         counters="light", progress=False,
     )  # fmt: skip
@@ -98,38 +122,28 @@ def measured(
 
 
 def record(recorder: Recorder) -> None:
-    """Measure the kernels, and store the machine code of those with the names of the post."""
+    """Measure the launches."""
     random = np.random.default_rng(7)
     big = ado.to_device(np.resize(random.standard_normal(1 << 20), (TERMS, POINTS)))
     small = ado.to_device(random.standard_normal(TERMS))
-    of_post = {
-        name: (variant(name, *arguments), blocks) for name, (*arguments, blocks) in KERNELS.items()
-    }
-    bounds = {
-        f"{threads} x {blocks}": (variant("bounds", "scalar", threads, blocks), blocks)
-        for threads, blocks in BOUNDS
-    }
-    bounds["1024 x 1, constant"] = (variant("constant", "scalar", 1024, 1, "true"), 1)
+    launches = Launches(big, small)
+    post = {name: launches.built_in(name, *shape) for name, shape in OF_POST.items()}
     in_flight = {
-        f"{loads} x {threads}": (variant("in_flight", "in_flight", threads, loads), 1)
+        f"{loads} x {threads}": launches.source(variant("in_flight", threads, loads), 1)
         for threads in THREADS
         for loads in LOADS
     }
-    compared = ("whole_device", "vectorised")
-    for name, kernels, others in (
-        ("per_multiprocessor", of_post, compared),
-        ("in_flight", in_flight, ()),
-        ("launch_bounds", bounds, ()),
-    ):
+    bounds = {
+        f"{threads} x {blocks}": launches.source(variant("scalar", threads, blocks), blocks)
+        for threads, blocks in BOUNDS
+    }
+    bounds["1024 x 1, constant"] = launches.source(variant("scalar", 1024, 1, "true"), 1)
+    records = {"per_multiprocessor": post, "in_flight": in_flight, "launch_bounds": bounds}
+    for name, works in records.items():
         recorder.attempt(
             f"max_plus-{name}",
-            partial(measured, kernels, big, small, recorder.seconds, others),
+            partial(measured, (big, small), works, recorder.seconds),
             lambda sweep: not sweep.skipped and all(m.profile for m in sweep),
-        )
-    for name, (v, _) in of_post.items():
-        recorder.attempt(
-            f"max_plus-per_multiprocessor-{name}-sass",
-            partial(v.sass, np.zeros((TERMS, 2)), arch="sm_90"),
         )
 
 

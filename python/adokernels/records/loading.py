@@ -12,6 +12,7 @@ from typing import Any, get_args
 from adokernels.names import find
 from adokernels.records.checked import CheckResult
 from adokernels.records.forms import InvalidField, shortened
+from adokernels.records.heatmap import Heatmap
 from adokernels.records.hotspots import Hotspots
 from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Machine
@@ -23,7 +24,18 @@ from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 from adokernels.records.tuning import Tuning
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan | Sass | Tuning
+Record = (
+    Measurement
+    | Machine
+    | Sweep
+    | Profile
+    | Hotspots
+    | Heatmap
+    | CheckResult
+    | Scan
+    | Sass
+    | Tuning
+)
 #: The class of each kind of stored record.
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: The class names of the records that higher packages define, by kind.

@@ -18,6 +18,7 @@ _BUILDERS = {
     "SweepComparison": ("measurements", "changes_table"),
     "Diagnosis": ("diagnoses", "diagnosis_tables"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
+    "Heatmap": ("heatmap", "heatmap_blocks"),
     "Ladder": ("ladders", "ladder_table"),
     "Machine": ("measurements", "machine_table"),
     "Profile": ("measurements", "profile_table"),

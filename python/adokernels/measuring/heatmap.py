@@ -1,0 +1,139 @@
+"""Counts of a variant per source line: from the source counters of ncu, or from the emulator."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adokernels.measuring.hotspots import Sources
+from adokernels.records.heatmap import Accesses, Heatmap, LineCounts
+
+if TYPE_CHECKING:
+    from adokernels.records.sass import KernelSass
+
+#: The names of the emulator's accesses.
+_EMULATED = {
+    "loads": "global_loads",
+    "stores": "global_stores",
+    "shared_loads": "shared_loads",
+    "shared_stores": "shared_stores",
+}
+_KERNEL, _ADDRESS, _CODE = "Kernel Name", "Address", "Source"
+#: Columns of ncu's source page: transfers and ideal transfers per memory space.
+_COLUMNS = {
+    "global": ("L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global Ideal"),
+    "local": ("L2 Theoretical Sectors Local", "L2 Theoretical Sectors Local"),
+    "shared": ("L1 Wavefronts Shared", "L1 Wavefronts Shared Ideal"),
+}
+_EXECUTED, _LANES = "Instructions Executed", "Predicated-On Thread Instructions Executed"
+_OPCODE = re.compile(r"(?:@!?U?P[T\d]+\s+)?([A-Z][\w.]*)")
+
+
+class CountedInstruction(NamedTuple):
+    """A row of ncu's source page: a machine instruction with its counts, by column."""
+
+    opcode: str
+    text: str
+    counts: Mapping[str, int]
+
+
+def emulated_counts(
+    counts: Mapping[str, Any], kernel: str, sources: Sources
+) -> Iterator[LineCounts]:
+    """The counts per line of one emulated launch of a kernel, as the core reports them."""
+    for line in counts["lines"]:
+        path = sources.path_of(line["file"])
+        text = sources.line_of(path, line["line"]) if path else ""
+        accesses = {
+            name: Accesses(
+                requests=found["requests"],
+                transfers=found["sectors" if "global" in key else "wavefronts"],
+                ideal=found["ideal"],
+            )
+            for name, key in _EMULATED.items()
+            for found in [line[key]]
+        }
+        place: dict[str, Any] = {"kernel": kernel, "path": path, "line": line["line"]}
+        executed = {"instructions": line["instructions"], "lanes": line["lanes"]}
+        yield LineCounts(**place, text=text, **executed, **accesses)
+
+
+def source_page(text: str) -> list[list[CountedInstruction]]:
+    """Read the source page that ``ncu --page source --csv --print-source sass`` prints.
+
+    Returns the instructions of each profiled launch, in order.
+    """
+    launches: list[list[CountedInstruction]] = []
+    header: list[str] = []
+    for row in csv.reader(text.splitlines()):
+        if row[:1] == [_KERNEL]:
+            launches.append([])
+            header = []
+        elif launches and {_ADDRESS, _CODE} <= set(row):
+            header = row
+        elif launches and header and len(row) == len(header):
+            cells = dict(reversed(list(zip(header, row, strict=True))))  # the first of two columns
+            code = " ".join(cells[_CODE].split())
+            if found := _OPCODE.match(code):
+                counts = {name: _whole(cell) for name, cell in cells.items()}
+                launches[-1].append(CountedInstruction(found[1], code, counts))
+    return launches
+
+
+def _whole(cell: str) -> int:
+    try:
+        return int(float(cell.replace(",", "")))
+    except ValueError:
+        return 0
+
+
+def counted_by_hardware(
+    launch: Sequence[CountedInstruction], kernels: Iterable[KernelSass], sources: Sources
+) -> Iterator[LineCounts]:
+    """The counts per machine instruction of one profiled launch.
+
+    The machine code of one of the `kernels` must have the same instructions. It knows their source
+    lines.
+
+    Raises
+    ------
+    ValueError
+        If no kernel has these instructions.
+    """
+    opcodes = [counted.opcode for counted in launch]
+    found = next((k for k in kernels if [i.opcode for i in k.instructions] == opcodes), None)
+    if found is None:
+        raise ValueError(f"the profile must be of these kernels, got {len(opcodes)} instructions")
+    for counted, instruction in zip(launch, found.instructions, strict=True):
+        if not counted.counts.get(_EXECUTED):
+            continue
+        path = sources.path_of(instruction.path)
+        yield LineCounts(
+            kernel=found.name,
+            path=path,
+            line=instruction.line,
+            text=sources.line_of(path, instruction.line) if path else "",
+            address=instruction.address,
+            instruction=counted.text,
+            instructions=counted.counts[_EXECUTED],
+            lanes=counted.counts.get(_LANES, 0),
+            **_accesses(instruction.access, counted.counts),
+        )
+
+
+def _accesses(access: Any, counts: Mapping[str, int]) -> dict[str, Accesses]:
+    """The accesses of a machine instruction; copies to shared memory load from global memory."""
+    if access is None or access.space not in _COLUMNS:
+        return {}
+    kind = "stores" if access.kind in ("store", "atomic") else "loads"
+    name = f"shared_{kind}" if access.space == "shared" else kind
+    transfers, ideal = (counts.get(column, 0) for column in _COLUMNS[access.space])
+    return {name: Accesses(requests=counts[_EXECUTED], transfers=transfers, ideal=ideal)}
+
+
+def heatmap_of(entries: Iterable[LineCounts], sources: Sources, **labels: Any) -> Heatmap:
+    """Make the record with these labels, with the code around the counted lines."""
+    found = tuple(entries)
+    return Heatmap(entries=found, excerpts=tuple(sources.excerpts_of(found)), **labels)
