@@ -114,7 +114,8 @@ def _html_cell(mark: Mark | None, width: int) -> str:
     if mark is None:
         return f'<span style="background:none">{"":>{width}}</span>'
     colour, hint = _HEAT.format(0.75 * mark.heat), escaped(mark.hint)
-    return f'<span style="background:{colour}" title="{hint}">{escaped(f"{mark.text:>{width}}")}</span>'
+    text = escaped(f"{mark.text:>{width}}")
+    return f'<span style="background:{colour}" title="{hint}">{text}</span>'
 
 
 @dataclass(frozen=True)

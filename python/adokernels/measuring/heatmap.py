@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from adokernels import _core
+from adokernels.measuring.context import context
 from adokernels.measuring.hotspots import Sources
+from adokernels.measuring.ladder_sweep import inputs_of
+from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
+from adokernels.measuring.stored_call import StoredCall
+from adokernels.model.ladder import Variant, check_options
+from adokernels.model.source import sources_folder
 from adokernels.records.heatmap import Accesses, Heatmap, LineCounts
 
 if TYPE_CHECKING:
@@ -28,7 +37,80 @@ _COLUMNS = {
     "shared": ("L1 Wavefronts Shared", "L1 Wavefronts Shared Ideal"),
 }
 _EXECUTED, _LANES = "Instructions Executed", "Predicated-On Thread Instructions Executed"
+#: Instructions at the end of a kernel, which records of machine code omit.
+_PADDING = "NOP"
 _OPCODE = re.compile(r"(?:@!?U?P[T\d]+\s+)?([A-Z][\w.]*)")
+
+
+def heatmap(
+    variant: Variant, *args: Any, block: tuple[int, ...] | None = None, **options: Any
+) -> Heatmap:
+    """Count executed instructions, sectors and bank conflicts of a variant per source line.
+
+    ncu profiles one call of the variant in a fresh process, which receives copies of the operands,
+    packed in memory. Its counters are exact, not samples.
+
+    Parameters
+    ----------
+    variant
+        For example ``ado.transpose["naive"]``, or a kernel in CUDA C++ source in a ladder of your
+        own.
+    *args, **options
+        Operands and options of a call. Default: random operands of the task's default problem.
+    block : tuple of int, optional
+        One of the variant's ``blocks``; default the first.
+
+    Returns
+    -------
+    Heatmap
+        Per line: the share of executed instructions, active lanes, sectors and wavefronts per
+        request with their ideal number; shown beside the source. Also per machine instruction.
+
+    Raises
+    ------
+    TypeError
+        If `variant` is not a variant, or an operand has the wrong type.
+    ValueError
+        For a CPU variant, or if the variant cannot solve the problem.
+    Unavailable
+        If there is no GPU or no ncu, or if the counters cannot be read; the message contains the
+        remedy.
+    """
+    if not isinstance(variant, Variant):
+        kind = type(variant).__name__
+        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
+    if variant.device != "cuda":
+        raise ValueError(f"variant must be a CUDA variant, got {variant.label}")
+    check_options(variant.ladder, args, options, heatmap)
+    if reason := variant.why_unavailable or why_no_ncu():
+        raise _core.Unavailable(f"lines cannot be counted: {reason}")
+    if launch := variant.source_launch(args, options, block):
+        problem = str(inputs_of(variant.ladder.problem(*args, variant=variant.name, **options)))
+        save: Callable[[Path], None] = launch.save
+        sources = Sources(texts={part.path: part.text for part in variant.source.parts})
+    else:
+        call = StoredCall.of(variant, args, options, block)
+        problem, save, sources = str(call.problem), call.save, Sources(root=sources_folder())
+    with tempfile.TemporaryDirectory() as folder:
+        report = recorded(save, Path(folder), ["--section", "SourceCounters"])
+        shown = ["--page", "source", "--csv", "--print-source", "sass", "--print-units", "base"]
+        page = run_ncu(["--import", str(report), *shown], report)
+    sass = variant.sass(*args, block=block, **options)
+    return heatmap_of(
+        (
+            line
+            for counted in source_page(page)
+            for line in counted_by_hardware(counted, sass, sources)
+        ),
+        sources,
+        routine=variant.ladder.name,
+        variant=variant.name,
+        problem=problem,
+        block=block,
+        source=_core.cuda_properties()["name"],
+        code="SASS",
+        context=context("cuda"),
+    )
 
 
 class CountedInstruction(NamedTuple):
@@ -103,10 +185,12 @@ def counted_by_hardware(
         If no kernel has these instructions.
     """
     opcodes = [counted.opcode for counted in launch]
+    while opcodes and opcodes[-1] == _PADDING:
+        opcodes.pop()
     found = next((k for k in kernels if [i.opcode for i in k.instructions] == opcodes), None)
     if found is None:
         raise ValueError(f"the profile must be of these kernels, got {len(opcodes)} instructions")
-    for counted, instruction in zip(launch, found.instructions, strict=True):
+    for counted, instruction in zip(launch, found.instructions, strict=False):
         if not counted.counts.get(_EXECUTED):
             continue
         path = sources.path_of(instruction.path)

@@ -9,7 +9,7 @@ from rich.table import Table
 from adokernels.code_text import Listing, Mark
 from adokernels.records.heatmap import ACCESSES, WARP, Accesses, Heatmap, LineCounts
 from adokernels.tables.rendering import new_table
-from adokernels.text import count, number, percent
+from adokernels.text import count, percent
 
 #: Columns of the listings: the title and the kinds of accesses whose transfers it shows.
 _TRANSFERS = {
@@ -30,6 +30,10 @@ def heatmap_blocks(heatmap: Heatmap) -> list[Table | Listing]:
     return found
 
 
+def _short(value: float) -> str:
+    return f"{value:.3g}"
+
+
 def _title(heatmap: Heatmap) -> str:
     return f"{heatmap.routine}[{heatmap.variant}], {heatmap.problem}: counted by {heatmap.source}"
 
@@ -41,7 +45,7 @@ def _totals(heatmap: Heatmap) -> Table:
         total = heatmap.total(kind)
         if total.requests:
             cells = map(count, (total.requests, total.transfers, total.ideal))
-            each = number(total.per_request), number(total.ideal_per_request)
+            each = _short(total.per_request), _short(total.ideal_per_request)
             table.add_row(title, *cells, *each)
     executed = count(heatmap.instructions)
     table.caption = (
@@ -83,7 +87,7 @@ def _executed(line: LineCounts, total: int, most: int) -> Mark:
 
 def _lanes(line: LineCounts) -> Mark:
     hint = "active lanes per executed instruction, of 32"
-    return Mark(number(line.mean_lanes), 1 - line.mean_lanes / WARP, hint)
+    return Mark(_short(line.mean_lanes), 1 - line.mean_lanes / WARP, hint)
 
 
 def _transfers(line: LineCounts, kinds: tuple[str, ...]) -> Mark:
@@ -98,7 +102,7 @@ def _transfers(line: LineCounts, kinds: tuple[str, ...]) -> Mark:
 
 
 def _per_request(accesses: Accesses) -> str:
-    text, ideal = number(accesses.per_request), number(accesses.ideal_per_request)
+    text, ideal = _short(accesses.per_request), _short(accesses.ideal_per_request)
     return text if text == ideal else f"{text} (ideal {ideal})"
 
 
@@ -118,7 +122,7 @@ def _instruction_table(heatmap: Heatmap) -> Table:
             count(entry.instructions),
             count(of_kind.transfers),
             count(of_kind.ideal),
-            number(of_kind.per_request),
+            _short(of_kind.per_request),
             place,
         )
     return table
