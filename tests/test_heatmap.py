@@ -165,7 +165,7 @@ def test_the_tables_name_the_source_and_mark_the_lines(make):
     assert "75 %" in lines[2]
     assert "rgba" in to_html(listing)
     assert "LDG.E R2" in str(heat)
-    assert [c.header for c in instructions.columns][:2] == ["address", "instruction"]
+    assert [str(c.header) for c in instructions.columns][:2] == ["address", "instruction"]
 
 
 def test_without_a_gpu_or_ncu_the_reason_is_raised(no_cuda_or_ncu):

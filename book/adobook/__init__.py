@@ -15,6 +15,10 @@ from adobook.figures import possible_gain as possible_gain
 from adobook.figures import priorities as priorities
 from adobook.figures import ranks as ranks
 from adobook.figures import speed_of_light_table as speed_of_light_table
+from adobook.iteration import Factors as Factors
+from adobook.iteration import folded as folded
+from adobook.iteration import proposal as proposal
+from adobook.iteration import time_factors as time_factors
 from adobook.loads_in_flight import InnerLoop as InnerLoop
 from adobook.loads_in_flight import in_flight_chart as in_flight_chart
 from adobook.loads_in_flight import inner_loop_table as inner_loop_table
