@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from adokernels.charts.canvas import LITERAL, Canvas, entry, log_ticks
+from adokernels.charts.series import title_of
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
@@ -76,7 +77,8 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     canvas.row_names([f"{m.shown_as} (ceiling)" if m.ceiling else m.shown_as for m in rows])
     canvas.settle()
     table = _table(canvas, sweep, rows) if annotate else {}
-    _frame(canvas, [m.seconds for m in rows] + ([limit] if limit else []), len(rows), table)
+    ends = [end for m in rows for end in m.interval]
+    _frame(canvas, ends + ([limit] if limit else []), len(rows), table)
     if limit:
         canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=_VARIANT)
     before = sweep.step_pairs()
@@ -92,7 +94,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
         style = {"position": (limit, -1), "va": "center", "color": _VARIANT}
         canvas.label(f"roof, {quantity(limit, 's')}", sides, **style)
     canvas.legend_below(_key(canvas, sweep, table))
-    canvas.title(_finding(sweep), sweep.title)
+    canvas.title(_finding(sweep), title_of(sweep))
     return canvas.ax
 
 

@@ -139,7 +139,8 @@ def emulated_counts(
         }
         place: dict[str, Any] = {"kernel": kernel, "path": path, "line": line["line"]}
         executed = {"instructions": line["instructions"], "lanes": line["lanes"]}
-        yield LineCounts(**place, text=text, **executed, **accesses)
+        of_line: dict[str, Any] = {**place, **executed, **accesses}
+        yield LineCounts(text=text, **of_line)
 
 
 def source_page(text: str) -> list[list[CountedInstruction]]:
