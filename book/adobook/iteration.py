@@ -19,6 +19,8 @@ from adokernels.text import number, quantity, ratio
 _SCHEDULERS = 4
 #: A factor counts as a change if it differs from 1 by more than this fraction.
 _CHANGED = 0.01
+#: A factor explains a gain if its logarithm is this share of the logarithm of the gain.
+_EXPLAINS = (0.4, 2.5)
 #: Maximum number of stall reasons in the table.
 _STALLS = 3
 
@@ -148,15 +150,21 @@ def _stalls(m: Measurement) -> Mapping[str, float]:
 
 
 def _told(gains: Mapping[str, float], after: Measurement, before: Measurement) -> str:
-    """One sentence: the largest factor in the direction of the measured gain."""
+    """One sentence: the factor that explains the gain, or the factors that nearly cancel."""
     total = math.log(after.compare(before).ratio)
-    name = max(gains, key=lambda n: abs(math.log(gains[n])) * (1 if _same(gains[n], total) else 0))
-    if abs(total) < _CHANGED or not _same(gains[name], total):
-        return "The factors cancel: the time does not change."
-    verb = "faster" if total > 0 else "slower"
-    return f"The largest factor that makes {after.variant} {verb}: **{name}**, {ratio(gains[name])}."
-
-
-def _same(gain: float, total: float) -> bool:
-    """Whether a factor acts in the direction of the measured gain."""
-    return (gain - 1) * total > 0
+    logs = {name: math.log(gain) for name, gain in gains.items()}
+    up, down = max(logs, key=lambda n: logs[n]), min(logs, key=lambda n: logs[n])
+    if abs(total) < _CHANGED and max(map(abs, logs.values())) < _CHANGED:
+        return "No factor changes."
+    main = up if total > 0 else down
+    share = logs[main] / total if total else math.inf
+    if _EXPLAINS[0] <= share <= _EXPLAINS[1]:
+        verb = "faster" if total > 0 else "slower"
+        return (
+            f"The largest factor that makes {after.variant} {verb}: **{main}**, "
+            f"{ratio(gains[main])}."
+        )
+    return (
+        f"Two factors nearly cancel: **{up}**, {ratio(gains[up])}, and **{down}**, "
+        f"{ratio(gains[down])}."
+    )
