@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "max_plus" / "loops.cu"
+#: The problem of the ladder. The other records have a quarter of its points, ten times the L2.
 TERMS, POINTS = 64, 4 << 20
 #: The kernels of the post: threads per block and blocks per multiprocessor.
 OF_POST = {
@@ -121,31 +122,56 @@ def measured(
     return dataclasses.replace(sweep, measurements=(ceiling, *own, *others), peers=())
 
 
-def record(recorder: Recorder) -> None:
-    """Measure the launches."""
-    random = np.random.default_rng(7)
-    big = ado.to_device(np.resize(random.standard_normal(1 << 20), (TERMS, POINTS)))
-    small = ado.to_device(random.standard_normal(TERMS))
-    launches = Launches(big, small)
-    post = {name: launches.built_in(name, *shape) for name, shape in OF_POST.items()}
-    in_flight = {
+def of_post(launches: Launches) -> dict[str, Work]:
+    """The kernels of the post."""
+    return {name: launches.built_in(name, *shape) for name, shape in OF_POST.items()}
+
+
+def in_flight(launches: Launches) -> dict[str, Work]:
+    """Loads in flight per thread x threads per multiprocessor."""
+    return {
         f"{loads} x {threads}": launches.source(variant("in_flight", threads, loads), 1)
         for threads in THREADS
         for loads in LOADS
     }
+
+
+def launch_bounds(launches: Launches) -> dict[str, Work]:
+    """Threads per block x minimum blocks per multiprocessor."""
     bounds = {
         f"{threads} x {blocks}": launches.source(variant("scalar", threads, blocks), blocks)
         for threads, blocks in BOUNDS
     }
-    bounds["1024 x 1, constant"] = launches.source(variant("scalar", 1024, 1, "true"), 1)
-    records = {"per_multiprocessor": post, "in_flight": in_flight, "launch_bounds": bounds}
-    for name, works in records.items():
+    constant = launches.source(variant("scalar", 1024, 1, "true"), 1)
+    return {**bounds, "1024 x 1, constant": constant}
+
+
+#: The launches of each record, and the number of points.
+RECORDS = {
+    "per_multiprocessor": (of_post, POINTS),
+    "in_flight": (in_flight, POINTS // 4),
+    "launch_bounds": (launch_bounds, POINTS // 4),
+}
+
+
+def made(name: str, seconds: float) -> ado.records.Sweep:
+    """One record."""
+    works_of, points = RECORDS[name]
+    random = np.random.default_rng(7)
+    big = ado.to_device(np.resize(random.standard_normal(1 << 20), (TERMS, points)))
+    small = ado.to_device(random.standard_normal(TERMS))
+    return measured((big, small), works_of(Launches(big, small)), seconds)
+
+
+def record(recorder: Recorder) -> None:
+    """Make the chosen records."""
+    for name in recorder.names:
         recorder.attempt(
             f"max_plus-{name}",
-            partial(measured, (big, small), works, recorder.seconds),
+            partial(made, name, recorder.seconds),
             lambda sweep: not sweep.skipped and all(m.profile for m in sweep),
         )
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.3)
+    run(record, __doc__, seconds=0.3, names=list(RECORDS))

@@ -26,6 +26,9 @@ from adobook.loads_in_flight import inner_loops as inner_loops
 from adobook.loads_in_flight import register_chart as register_chart
 from adobook.models import model_beside_counters as model_beside_counters
 from adobook.models import modelled as modelled
+from adobook.pictures import draw_latency as draw_latency
+from adobook.pictures import draw_pipes as draw_pipes
+from adobook.pictures import draw_windows as draw_windows
 from adobook.published import Published as Published
 from adobook.steps import between as between
 from adobook.steps import libraries as libraries

@@ -109,8 +109,8 @@ def time_factors(after: Measurement, before: Measurement) -> Text:
     """Split the gain of a step into factors: fewer instructions, shorter waits, more warps.
 
     The time of a kernel is the number of executed instructions, times the cycles between two
-    instructions of a warp, divided by the active warps of all schedulers. Each factor of the gain is
-    above 1 if its change makes the variant faster. Their product is compared with the measured
+    instructions of a warp, divided by the active warps of all schedulers. Each factor of the gain
+    is above 1 if its change makes the variant faster. Their product is compared with the measured
     gain. The largest stall reasons of both variants follow.
     """
     first, second = Factors.of(before), Factors.of(after)

@@ -192,8 +192,8 @@ def _summary(found: Iterable[Document]) -> str:
         lines.append((title, len(document.rows), *map(sum, counts)))
     totals = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]
     lines.append(("**all**", *(f"**{total}**" for total in totals)))
-    headers = ("document", "items", "shown", "partly", "with published figures")
-    headers = (*headers, "with our figures")
+    figures_of = ("with published figures", "with our figures")
+    headers = ("document", "items", "shown", "partly", *figures_of)
     return write_table(headers, lines)
 
 

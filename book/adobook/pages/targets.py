@@ -19,7 +19,6 @@ import adokernels as ado
 from adobook.pages.stored import ROOT
 from adokernels import cli
 
-
 #: A section of a notebook: ``"03: Verification"``.
 _SECTION = r"(\d\d): (.+)"
 
