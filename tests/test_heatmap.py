@@ -111,6 +111,7 @@ def test_the_source_page_of_each_launch_is_read():
     assert first[1].counts["L2 Theoretical Sectors Global"] == 128
     assert second[1].counts["L2 Theoretical Sectors Global"] == 0
     assert measured.source_page("==ERROR== nothing") == []
+    assert len(measured.source_page(page(ROWS, ROWS, ROWS[1:]))) == 2  # a launch printed twice
 
 
 def test_counts_of_the_hardware_belong_to_lines():

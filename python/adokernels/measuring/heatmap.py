@@ -146,7 +146,8 @@ def emulated_counts(
 def source_page(text: str) -> list[list[CountedInstruction]]:
     """Read the source page that ``ncu --page source --csv --print-source sass`` prints.
 
-    Returns the instructions of each profiled launch, in order.
+    Returns the instructions of each profiled launch, in order. ncu can print a launch twice. The
+    second copy has the same samples, which two launches never have.
     """
     launches: list[list[CountedInstruction]] = []
     header: list[str] = []
@@ -162,7 +163,7 @@ def source_page(text: str) -> list[list[CountedInstruction]]:
             if found := _OPCODE.match(code):
                 counts = {name: _whole(cell) for name, cell in cells.items()}
                 launches[-1].append(CountedInstruction(found[1], code, counts))
-    return launches
+    return [each for i, each in enumerate(launches) if i == 0 or each != launches[i - 1]]
 
 
 def _whole(cell: str) -> int:
