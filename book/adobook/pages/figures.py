@@ -22,7 +22,7 @@ from adobook.pages.stored import DATA, Record
 from adobook.published import UNITS, Published, written
 from adokernels.records.loops import Loop
 from adokernels.records.metrics import BY_KEY
-from adokernels.text import percent, quantity, ratio
+from adokernels.text import number, percent, quantity, ratio
 
 #: The ratio of the times of two variants: ``"naive > tiled"``.
 GAIN = re.compile(r"(.+) > (.+)")
