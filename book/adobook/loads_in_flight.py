@@ -165,7 +165,7 @@ def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Ax
         [
             *legend,
             entry("one latency", color=FADED, ls=":"),
-            entry("the read alone", color=MEMORY, ls="--"),
+            entry(f"the read alone, {quantity(roof, 'B/s')}", color=MEMORY, ls="--"),
         ]
     )
     spread = [f.bytes_in_flight / f.measurement.bytes_per_second for f in every]

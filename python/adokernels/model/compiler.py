@@ -1,4 +1,4 @@
-"""Compilation of CUDA C++ source to machine code with NVRTC and ``cuda.core``, without a GPU."""
+"""Compilation of CUDA C++ source to machine code or PTX with NVRTC, without a GPU."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _REMEDY = "pip install 'adokernels[kernels]'"
 _ARCH_WITHOUT_GPU = "sm_90"
+#: The architecture of PTX: the emulated GPU's.
+_ARCH_OF_PTX = "compute_90"
 #: Standard headers that NVRTC lacks.
 _STANDARD_HEADERS = Path(__file__).parent / "headers"
 #: The name of the declaration that NVRTC appends to the source to look up the kernel.
@@ -48,9 +50,9 @@ class CompilationError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
-    """The machine code of a kernel, with the arguments of :func:`compile_cuda`."""
+    """The machine code or PTX of a kernel, with the arguments of :func:`compile_cuda`."""
 
-    code: bytes = field(repr=False)  # a cubin with line information
+    code: bytes = field(repr=False)  # a cubin, or PTX; with line information
     symbol: str  # the mangled name of the kernel in `code`
     kernel: str
     arch: str
@@ -97,6 +99,73 @@ def compile_cuda(
     Unavailable
         If ``cuda.core`` or NVRTC is not installed.
     """
+    _require_valid(source, kernel, file, options, trusted=trusted)
+    current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
+    arch = arch or current or _ARCH_WITHOUT_GPU
+    if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
+        raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
+    compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
+    return compile_it(source, kernel.strip(), arch, file, tuple(options))
+
+
+def compile_ptx(
+    source: str,
+    kernel: str,
+    *,
+    file: str = "kernel.cu",
+    options: Sequence[str] = (),
+    trusted: bool = False,
+) -> CompiledKernel:
+    """Compile a kernel to PTX for the emulator; arguments and errors as for :func:`compile_cuda`.
+
+    It is not compiled by ``cuda.core``, which requires a driver for PTX.
+    """
+    _require_valid(source, kernel, file, options, trusted=trusted)
+    _, options_class = _cuda_core()
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise _unavailable(error) from error
+    settings = _settings(options, _ARCH_OF_PTX)
+    flags = options_class(**settings, name=file).as_bytes("nvrtc")
+
+    def value(returned: tuple[Any, ...]) -> Any:
+        error, *found = returned
+        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            _, words = nvrtc.nvrtcGetErrorString(error)
+            raise _explained(RuntimeError(words.decode()), source, kernel, file)
+        return found[0] if found else None
+
+    def text(size: Any, read: Any) -> bytes:
+        content = b" " * value(size(program))
+        value(read(program, content))
+        return content.rstrip(b"\0")
+
+    name = kernel.strip().encode()
+    program = value(nvrtc.nvrtcCreateProgram(source.encode(), file.encode(), 0, [], []))
+    try:
+        value(nvrtc.nvrtcAddNameExpression(program, name))
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode()
+        if status == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
+            raise _compilation_error(_cleaned(log), source, kernel, file)
+        value((status,))
+        return CompiledKernel(
+            code=text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX),
+            symbol=value(nvrtc.nvrtcGetLoweredName(program, name)).decode(),
+            kernel=kernel.strip(),
+            arch=_ARCH_OF_PTX,
+            file=file,
+            source=source,
+            log=_cleaned(log),
+        )
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _require_valid(
+    source: str, kernel: str, file: str, options: Sequence[str], *, trusted: bool
+) -> None:
     for name, value in (("source", source), ("kernel", kernel), ("file", file)):
         if not isinstance(value, str):
             raise TypeError(f"{name} must be a str, got {type(value).__name__}")
@@ -108,12 +177,6 @@ def compile_cuda(
         raise ValueError(f"file must not begin with '-', as options do, got {file!r}")
     if not trusted:
         _require_headers_only(source, options)
-    current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
-    arch = arch or current or _ARCH_WITHOUT_GPU
-    if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
-        raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
-    compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
-    return compile_it(source, kernel.strip(), arch, file, tuple(options))
 
 
 #: A directive that names a file, at the beginning of a line or after a comment, and its operand.
@@ -192,22 +255,13 @@ def why_no_compiler() -> str:
 def _compiled(
     source: str, kernel: str, arch: str, file: str, options: tuple[str, ...]
 ) -> CompiledKernel:
-    program, program_options_class = _cuda_core()
-    settings = program_options(options)
-    settings["include_path"] = [
-        *settings.pop("include_path", []),
-        str(_STANDARD_HEADERS),
-        *_cuda_headers(),
-    ]
+    program, options_class = _cuda_core()
+    settings = _settings(options, arch)
     log = io.StringIO()
     try:
-        compiled = program(
-            source,
-            "c++",
-            options=program_options_class(
-                **{"std": "c++20", "lineinfo": True, **settings}, arch=arch, name=file
-            ),
-        ).compile("cubin", name_expressions=(kernel,), logs=log)
+        compiled = program(source, "c++", options=options_class(**settings, name=file)).compile(
+            "cubin", name_expressions=(kernel,), logs=log
+        )
     except Exception as error:
         raise _explained(error, source, kernel, file) from error
     (symbol,) = compiled.symbol_mapping.values()
@@ -222,15 +276,24 @@ def _compiled(
     )
 
 
+def _settings(options: Sequence[str], arch: str) -> dict[str, Any]:
+    """The settings of ``ProgramOptions`` for options of nvcc."""
+    given = program_options(options)
+    folders = [*given.pop("include_path", []), str(_STANDARD_HEADERS), *_cuda_headers()]
+    return {"std": "c++20", "lineinfo": True, **given, "arch": arch, "include_path": folders}
+
+
 def _cuda_core() -> tuple[Any, Any]:
     """``Program`` and ``ProgramOptions`` of ``cuda.core``."""
     try:
         from cuda.core import Program, ProgramOptions
     except ImportError as error:
-        raise _core.Unavailable(
-            f"CUDA C++ source cannot be compiled: {error}; remedy: {_REMEDY}"
-        ) from error
+        raise _unavailable(error) from error
     return Program, ProgramOptions
+
+
+def _unavailable(error: Exception) -> Exception:
+    return _core.Unavailable(f"CUDA C++ source cannot be compiled: {error}; remedy: {_REMEDY}")
 
 
 def _cuda_headers() -> Iterator[str]:
