@@ -8,11 +8,13 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.measuring import heatmap as measured
 from adokernels.measuring.hotspots import Sources
+from adokernels.model.compiler import why_no_compiler
 from adokernels.records.heatmap import Accesses
 from adokernels.records.sass import KernelSass
 from adokernels.tables import tables_of
 from adokernels.tables.rendering import to_html
 
+needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
 CODE = """\
 __global__ void copy(const float* a, float* out) {
   const int i = 8 * threadIdx.x;
@@ -41,6 +43,15 @@ LISTING = """\
         /*0020*/  LDS R5, [R4] ;
         /*0030*/  STG.E desc[UR4][R4.64], R2 ;
         /*0040*/  NOP ;
+"""
+#: Loads with a stride of 8 elements.
+OWN = """\
+template <class T>
+__global__ void copy(const T* a, T* out, int rows, int cols) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int n = rows * cols;
+  if (i < n) out[i] = a[8 * i % n];
+}
 """
 #: The same kernel in PTX, with line information.
 PTX = """
@@ -195,3 +206,26 @@ def test_a_heat_map_of_a_gpu():
         pytest.skip(str(error))
     assert found.total("stores").per_request == 32
     assert found.total("loads").per_request == 4
+
+
+@needs_compiler
+def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
+    ladder = ado.ladder("copies", reference=lambda a: a.copy())
+    strided = ado.cuda_variant("copy", source=OWN, kernel="copy<{T}>", block=32)
+    a = rng.random((8, 64))
+    found = ado.heatmap(ladder.with_variants(strided)["copy"], a)
+    assert (found.source, found.code, found.problem) == ("emulator", "PTX", "a: (8, 64) float64")
+    line = found.line_of("out[i]")
+    assert (line.path, line.line, line.mean_lanes) == ("kernel.cu", 5, 32)
+    assert line.loads == Accesses(requests=16, transfers=16 * 32, ideal=16 * 8)
+    assert line.stores == Accesses(requests=16, transfers=16 * 8, ideal=16 * 8)
+    outside = ado.cuda_variant(
+        "outside", source=OWN.replace("8 * i % n", "9 * i"), kernel="copy<{T}>", block=32
+    )
+    with pytest.raises(ValueError, match=r"copies\[outside\]: .*out of bounds"):
+        ado.heatmap(ladder.with_variants(outside)["outside"], a, device="emulator")
+
+
+def test_unknown_devices_are_errors():
+    with pytest.raises(ValueError, match="device must be 'cuda' or 'emulator', got 'cpu'"):
+        ado.heatmap(ado.transpose["naive"], np.zeros((8, 8), np.float32), device="cpu")

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import context
+from adokernels.measuring.emulated_source import emulated_run
 from adokernels.measuring.hotspots import Sources
 from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
 from adokernels.measuring.stored_call import StoredCall
+from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import sources_folder
+from adokernels.model.values import host_operands
 from adokernels.records.heatmap import Accesses, Heatmap, LineCounts
 
 if TYPE_CHECKING:
+    from adokernels.model.problem import Block
     from adokernels.records.sass import KernelSass
 
 #: The names of the emulator's accesses.
@@ -43,12 +47,17 @@ _OPCODE = re.compile(r"(?:@!?U?P[T\d]+\s+)?([A-Z][\w.]*)")
 
 
 def heatmap(
-    variant: Variant, *args: Any, block: tuple[int, ...] | None = None, **options: Any
+    variant: Variant,
+    *args: Any,
+    block: tuple[int, ...] | None = None,
+    device: str | None = None,
+    **options: Any,
 ) -> Heatmap:
     """Count executed instructions, sectors and bank conflicts of a variant per source line.
 
-    ncu profiles one call of the variant in a fresh process, which receives copies of the operands,
-    packed in memory. Its counters are exact, not samples.
+    On a GPU, ncu profiles one call of the variant in a fresh process, which receives copies of the
+    operands, packed in memory. Its counters are exact, not samples. The emulator counts the
+    instructions of PTX instead; it needs no GPU.
 
     Parameters
     ----------
@@ -59,6 +68,10 @@ def heatmap(
         Operands and options of a call. Default: random operands of the task's default problem.
     block : tuple of int, optional
         One of the variant's ``blocks``; default the first.
+    device : str, optional
+        ``"cuda"`` or ``"emulator"``. Default: the GPU; the emulator, if the hardware cannot count
+        here and the variant is a kernel in CUDA C++ source. The emulator is slow: use small
+        operands.
 
     Returns
     -------
@@ -71,18 +84,24 @@ def heatmap(
     TypeError
         If `variant` is not a variant, or an operand has the wrong type.
     ValueError
-        For a CPU variant, or if the variant cannot solve the problem.
+        For a CPU variant, if the variant cannot solve the problem, if `device` is unknown, or if
+        the kernel fails on the emulator.
     Unavailable
         If there is no GPU or no ncu, or if the counters cannot be read; the message contains the
-        remedy.
+        remedy. Also if the emulator cannot execute the variant.
     """
     if not isinstance(variant, Variant):
         kind = type(variant).__name__
         raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
     if variant.device != "cuda":
         raise ValueError(f"variant must be a CUDA variant, got {variant.label}")
+    if device not in (None, "cuda", "emulator"):
+        raise ValueError(f"device must be 'cuda' or 'emulator', got {device!r}")
     check_options(variant.ladder, args, options, heatmap)
-    if reason := variant.why_unavailable or why_no_ncu():
+    reason = variant.why_unavailable or why_no_ncu()
+    if device == "emulator" or (device is None and reason and isinstance(variant, CudaVariant)):
+        return _emulated(variant, args, options, block)
+    if reason:
         raise _core.Unavailable(f"lines cannot be counted: {reason}")
     if launch := variant.source_launch(args, options, block):
         problem = str(inputs_of(variant.ladder.problem(*args, variant=variant.name, **options)))
@@ -110,6 +129,30 @@ def heatmap(
         source=_core.cuda_properties()["name"],
         code="SASS",
         context=context("cuda"),
+    )
+
+
+def _emulated(
+    variant: Variant, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
+) -> Heatmap:
+    """Count a kernel in CUDA C++ source on the emulator."""
+    if not isinstance(variant, CudaVariant):
+        raise _core.Unavailable(f"{variant.label}: the emulator counts kernels in source only")
+    problem = variant.ladder.problem(*host_operands(args), device="cpu", **options)
+    run = emulated_run(variant, problem, block)
+    if run.error:
+        raise ValueError(f"{variant.label}: {run.error}")
+    sources = Sources(texts={part.path: part.text for part in variant.source.parts})
+    return heatmap_of(
+        emulated_counts(run.counts, run.kernel, sources),
+        sources,
+        routine=variant.ladder.name,
+        variant=variant.name,
+        problem=str(inputs_of(problem)),
+        block=block,
+        source="emulator",
+        code="PTX",
+        context=context("cpu"),
     )
 
 
