@@ -137,7 +137,7 @@ def compile_ptx(
         return found[0] if found else None
 
     def text(size: Any, read: Any) -> bytes:
-        content = b" " * value(size(program))
+        content = bytes(value(size(program)))  # the compiler writes into it
         value(read(program, content))
         return content.rstrip(b"\0")
 
