@@ -18,9 +18,17 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.measuring import machine
 from adokernels.model import tasks
+from adokernels.process import ALL_CHECKS
 
 NO_CUDA = _core.why_no_cuda()
+#: Whether tests with the mark "cuda" run on the emulator.
+EMULATED = bool(NO_CUDA) and not _core.why_no_emulator()
 _seed = 0
+#: Variants that compute with shared memory that no thread has written, and ignore the results:
+#: lanes outside of the matrix or of the image execute the same instructions as the others.
+READ_UNWRITTEN = {"single_launch", "lane_per_row", "sliding_window"}
+#: Elements of the operands on the emulator: of a case, and of all cases of a test.
+EMULATED_ELEMENTS, EMULATED_IN_TOTAL = 12_000, 60_000
 
 
 def pytest_addoption(parser):
@@ -75,16 +83,66 @@ def pytest_runtest_makereport():
 
 
 def pytest_collection_modifyitems(items):
-    if NO_CUDA:
-        for item in items:
-            if "gpu" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason=NO_CUDA))
+    if not NO_CUDA:
+        return
+    for item in items:
+        cuda = item.get_closest_marker("cuda")
+        if item.get_closest_marker("gpu") or (cuda and not EMULATED):
+            item.add_marker(pytest.mark.skip(reason=NO_CUDA))
+        elif cuda and item.get_closest_marker("large"):
+            item.add_marker(pytest.mark.skip(reason="too large for the emulator"))
+
+
+@pytest.fixture(autouse=True)
+def emulator(request):
+    """Without a GPU, CUDA variants run on the emulator, with all its checks."""
+    if not (EMULATED and request.node.get_closest_marker("cuda")):
+        yield False
+        return
+    device, checks = _core.device(), ado.settings.emulator_checks
+    _emulated["left"] = EMULATED_IN_TOTAL
+    ado.settings.device = "emulator"
+    variant = getattr(request.node, "callspec", None) and request.node.callspec.params.get("variant")
+    reads_unwritten = variant is None or variant in READ_UNWRITTEN
+    ado.settings.emulator_checks = [*ALL_CHECKS, *(() if reads_unwritten else ["shared_initcheck"])]
+    yield True
+    _emulated.clear()
+    ado.settings.device, ado.settings.emulator_checks = device, checks
+
+
+#: Elements that the current test may still process on the emulator; empty if it does not use it.
+_emulated = {}
+
+
+def affordable(operands):
+    """Whether a test may process these operands; on the emulator, not large ones, nor many."""
+    size = sum(a.size for a in operands)
+    if not _emulated:
+        return True
+    if size > min(EMULATED_ELEMENTS, _emulated["left"]):
+        return False
+    _emulated["left"] -= size
+    return True
+
+
+def few(cases, emulator, count, size=lambda case: sum(a.size for a in case.operands)):
+    """All cases, or a random selection of small cases on the emulator.
+
+    They depend on the run's seed. Half of them are among the larger ones.
+    """
+    if not emulator:
+        return cases
+    small = sorted((c for c in cases if size(c) <= EMULATED_ELEMENTS), key=size)
+    rng = np.random.default_rng(_seed)
+    half = len(small) // 2
+    picks = [*rng.permutation(half)[: count // 2], *(half + rng.permutation(len(small) - half))]
+    return [small[i] for i in sorted(picks[:count])]
 
 
 def variants_of(routine: ado.Routine, *, ceilings: bool = False):
     """The variants of a ladder as pytest parameters; those on CUDA are marked."""
     return [
-        pytest.param(v.name, marks=[pytest.mark.gpu] if v.device == "cuda" else [], id=v.name)
+        pytest.param(v.name, marks=[pytest.mark.cuda] if v.device == "cuda" else [], id=v.name)
         for v in routine.variants
         if ceilings or not v.ceiling
     ]
@@ -190,8 +248,11 @@ def why_not(routine, variant, operands, **options):
 def check(routine, operands, expected, variant=None, **options):
     """Call with a poisoned result between guards; compare every byte.
 
-    Return False if the variant declines the problem; the call must then raise this reason.
+    Return False if the variant declines the problem; the call must then raise this reason. Problems
+    that are not affordable on the emulator are not checked.
     """
+    if not affordable(operands):
+        return True
     how = {"variant": variant, **options}
     if reason := why_not(routine, variant, operands, **options):
         with pytest.raises(ValueError, match=re.escape(reason)):

@@ -1,5 +1,6 @@
 """The emulator of CUDA kernels: results, counts and errors of single instructions and kernels."""
 
+import re
 import shutil
 import struct
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adokernels import _core
+from adokernels import _core, toolkit
 
 KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
 
@@ -27,6 +28,8 @@ def device_array(shape, dtype, values=None):
 
 
 def packed(argument):
+    if isinstance(argument, bytes):
+        return argument
     if isinstance(argument, np.ndarray):
         return struct.pack("<Q", argument.ctypes.data)
     return np.asarray(argument).tobytes()
@@ -284,6 +287,66 @@ def test_an_unknown_instruction_is_named():
         run(module, "k", (1,), (32,), out, out, outputs=[out])
 
 
+#: Functions that the hardware computes with several instructions.
+EXPANDED = [
+    *("div.rn.f32", "div.full.f32", "div.approx.f32", "div.rn.ftz.f32", "div.rn.f64"),
+    *("rcp.rn.f32", "rcp.approx.f32", "rcp.approx.ftz.f32", "rcp.rn.f64", "rcp.approx.ftz.f64"),
+    *("sqrt.rn.f32", "sqrt.approx.f32", "sqrt.approx.ftz.f32", "sqrt.rn.f64"),
+    *("rsqrt.approx.f32", "rsqrt.approx.f64", "rsqrt.approx.ftz.f64"),
+    *(
+        "ex2.approx.f32",
+        "lg2.approx.f32",
+        "sin.approx.f32",
+        "cos.approx.ftz.f32",
+        "tanh.approx.f32",
+    ),
+]
+
+
+def machine_flops(text):
+    """FLOPs in 32 and 64 bits of machine code, without predicated and slow paths."""
+    main = text[: text.index(" EXIT")]
+    found = re.findall(r"/\s+(?!@)([FD])(ADD|MUL|FMA)\b", main)
+    return [sum(1 + (op == "FMA") for kind, op in found if kind == letter) for letter in "FD"]
+
+
+@pytest.fixture(scope="module")
+def expansions(tmp_path_factory):
+    """The FLOPs of each function of EXPANDED in machine code for sm_90."""
+    nvcc, nvdisasm = toolkit.program("nvcc"), toolkit.program("nvdisasm")
+    if not (nvcc and nvdisasm):
+        pytest.skip("needs nvcc and nvdisasm")
+    folder = tmp_path_factory.mktemp("expansions")
+    lines = []
+    for i, op in enumerate(EXPANDED):
+        c, t = ("double", "d") if op.endswith("64") else ("float", "f")
+        two = ', %2;" : "={t}"(r) : "{t}"(x), "{t}"(y)' if op.startswith("div") else None
+        one = ';" : "={t}"(r) : "{t}"(x)'
+        operands = (two or one).format(t=t)
+        lines += [
+            f'extern "C" __global__ void k{i}({c}* p) {{ {c} x = p[0], y = p[1], r;',
+            f'  asm("{op} %0, %1{operands}); p[2] = r; }}',
+        ]
+    (folder / "k.cu").write_text("\n".join(lines))
+    command = [nvcc, "-cubin", "-arch=sm_90", "-w", "k.cu", "-o", "k.cubin"]
+    subprocess.run(command, check=True, cwd=folder)
+    text = subprocess.check_output([nvdisasm, "-c", "k.cubin"], text=True, cwd=folder)
+    return dict(re.findall(r"^\.text\.(\w+):\n(.*?)(?=^\.text|\Z)", text, re.M | re.S))
+
+
+@pytest.mark.parametrize("op", EXPANDED)
+def test_flops_of_an_expansion(op, expansions):
+    t = op.rpartition(".")[2]
+    operands = [t, t] if op.startswith("div") else [t]
+    names = ", ".join(f"%x{i}" for i in range(len(operands)))
+    arrays = [device_array(64, dtype_of(t), 2) for _ in operands]
+    out = device_array(64, dtype_of(t))
+    module = _core.EmulatedModule(ptx_of(f"{op} %d, {names};", t, operands))
+    found = run(module, "k", (1,), (64,), out, *arrays, outputs=[out])["operations"]
+    flops = machine_flops(expansions[f"k{EXPANDED.index(op)}"])
+    assert [found["expanded32"] / 64, found["expanded64"] / 64] == flops
+
+
 # --- Kernels ----------------------------------------------------------------------------------
 
 
@@ -453,6 +516,117 @@ def test_clusters(kernels, rng):
     a, out = device_array(8, "i4", rng.integers(0, 99, 8)), device_array(8, "i4")
     run(kernels, "cluster_sum", (8,), (32,), a, out, outputs=[out])
     np.testing.assert_array_equal(out, a.reshape(2, 4).sum(1).repeat(4))
+
+
+def test_atomics_of_16_bit_floats_and_vectors(kernels, rng):
+    a = device_array(64, "f4", rng.integers(0, 4, 64))  # all sums are exact
+    halves, brain = device_array(2, "f2"), device_array(1, "u2")
+    four, one = device_array(4, "f4"), device_array(1, "f2")
+    run(kernels, "float_atomics", (1,), (64,), a, halves, brain, four, one)
+    np.testing.assert_array_equal(halves, [a.sum(), 2 * a.sum()])
+    np.testing.assert_array_equal(four, a.sum() * np.arange(1, 5))
+    assert one[0] == a.sum()
+    (bits,) = (brain.astype("u4") << 16).view("f4")
+    assert bits == a.sum()
+
+
+def test_calls_through_pointers(kernels, rng):
+    choices = device_array(64, "i4", rng.integers(0, 3, 64))
+    out, i = device_array(64, "i4"), np.arange(64)
+    run(kernels, "call_through_table", (1,), (64,), choices, out, outputs=[out])
+    np.testing.assert_array_equal(out, np.choose(choices, [2 * i, i**2, -i]))
+
+
+def tensor_map(a, box, swizzle=0):
+    """The bytes of a TensorMap (emulator.hpp) for a 2-D array."""
+    (rows, cols), (lines, width) = a.shape, box
+    fields = [0x70616D2D6F6461FF, a.ctypes.data, cols, rows, 0, 0, 0, a.strides[0], 0, 0, 0]
+    fields += [width, lines, 0, 0, 0, 1, 1, 1, 1, 1, 2, a.itemsize, swizzle, 0]
+    return struct.pack("<QQ5I4x4Q5H5B4B", *fields).ljust(128, b"\0")
+
+
+@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
+def test_tensor_copies(kernels, rng, swizzle):
+    a, width = device_array((20, 40), "i4", rng.integers(0, 99, (20, 40))), (swizzle or 128) // 4
+    x, y = (int(rng.integers(-5, 45)) for _ in range(2))  # boxes may be partly or fully outside
+    out = device_array(8 * 32, "i4")
+    lines = 8 * 32 // width
+    arguments = tensor_map(a, (lines, width), swizzle), out, np.int32(x), np.int32(y), np.int32(0)
+    options = {"outputs": [out]}
+    result = launch_with(kernels, "copy_box", (256,), arguments, [a], **options)
+    assert result["error"] is None, result["error"]["text"]
+    padded = np.pad(a, ((5, 60), (5, 60)))
+    box = padded[y + 5 : y + 5 + lines, x + 5 : x + 5 + width]
+    at = np.arange(lines)[:, None] * width * 4 + np.arange(width) * 4
+    at ^= (at >> 3) & (max(swizzle, 16) - 16)
+    expected = np.empty(8 * 32, "i4")
+    expected[at.ravel() // 4] = box.ravel()
+    np.testing.assert_array_equal(out, expected + 1)
+    inside = min(max(x + width, 0), 40) - min(max(x, 0), 40)
+    rows = min(max(y + lines, 0), 20) - min(max(y, 0), 20)
+    assert result["counts"]["bulk_loads"]["bytes"] == 4 * inside * rows
+    assert result["counts"]["bulk_stores"]["sectors"] == 32
+    assert result["counts"]["global_loads"]["requests"] == 0
+
+
+def launch_with(kernels, entry, block, arguments, arrays, *, outputs=()):
+    """Launch a kernel that also accesses arrays that are not arguments."""
+    params = b""
+    for (offset, _), argument in zip(kernels.parameters(entry), arguments, strict=True):
+        params = params.ljust(offset, b"\0") + packed(argument)
+    operands = [("a", a, True) for a in arrays] + [("out", a, False) for a in outputs]
+    return kernels.launch(entry, (1, 1, 1), extent(block), params, operands)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "kind"), [(1, "missing wait"), (2, "deadlock"), (3, "missing wait")]
+)
+def test_mistakes_with_tensor_copies(kernels, mistake, kind):
+    a, out = device_array((20, 40), "i4", 1), device_array(8 * 32, "i4")
+    arguments = tensor_map(a, (8, 32)), out, np.int32(0), np.int32(0), np.int32(mistake)
+    error = launch_with(kernels, "copy_box", (256,), arguments, [a], outputs=[out])["error"]
+    assert error["kind"] == kind, error["text"]
+    if kind == "deadlock":
+        assert "16 bytes of copies are missing" in error["text"]
+
+
+def test_a_tensor_map_must_be_encoded(kernels):
+    out = device_array(8 * 32, "i4")
+    arguments = bytes(128), out, np.int32(0), np.int32(0), np.int32(0)
+    error = launch_with(kernels, "copy_box", (256,), arguments, [], outputs=[out])["error"]
+    assert error["kind"] == "invalid tensor map"
+
+
+@pytest.mark.parametrize("mistake", [0, 1, 2])
+def test_a_ring_of_buffers(kernels, rng, mistake):
+    a, out = device_array((7, 64), "i4", rng.integers(0, 99, (7, 64))), device_array(64, "i4")
+    arguments = a, out, np.int32(7), np.int32(mistake)
+    result = launch(kernels, "ring", (1,), (96,), *arguments, outputs=[out])
+    if mistake == 0:
+        assert result["error"] is None, result["error"]["text"]
+        np.testing.assert_array_equal(out, a.sum(0))
+    else:
+        assert result["error"]["kind"] in ("race", "deadlock", "invalid barrier")
+
+
+def test_copies_that_arrive_at_an_mbarrier(kernels, rng):
+    a, out = device_array(64, "i4", rng.integers(0, 99, 64)), device_array(64, "i4")
+    run(kernels, "copies_that_arrive", (1,), (64,), a, out, np.int32(0), outputs=[out])
+    np.testing.assert_array_equal(out, a[np.arange(64) ^ 1])
+    error = launch(kernels, "copies_that_arrive", (1,), (64,), a, out, np.int32(1))["error"]
+    assert error["kind"] == "missing wait"
+
+
+def test_tensor_cores(kernels, rng):
+    a = device_array((16, 16), "f2", rng.integers(-9, 9, (16, 16)))
+    b = device_array((8, 16), "f2", rng.integers(-9, 9, (8, 16)))
+    out = device_array((16, 8), "f4")
+    run(kernels, "multiply_fragments", (1,), (32,), a, b, out, outputs=[out])
+    np.testing.assert_array_equal(out, a.astype("f4") @ b.T.astype("f4") + 1)
+    x, y = (device_array((16, 16), "i1", rng.integers(-128, 128, (16, 16))) for _ in range(2))
+    sums = device_array((16, 16), "i4")
+    run(kernels, "multiply_bytes", (1,), (32,), x, y, sums, outputs=[sums])
+    np.testing.assert_array_equal(sums, x.astype("i4") @ y.astype("i4") + 1)
 
 
 def test_halves(kernels, rng):

@@ -110,6 +110,7 @@ def large(shape):
     return Values(tasks.TASKS["gpp"], ado.gpp_operands(shape, SEED), {})
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_large(variant):
     values = large((67, 401, 1101, 1))

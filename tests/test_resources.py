@@ -10,7 +10,7 @@ import adokernels as ado
 from adokernels.tables.measurements import resources_table
 
 CUDA_VARIANTS = [
-    pytest.param(v, id=f"{v.routine.name}-{v.name}", marks=pytest.mark.gpu)
+    pytest.param(v, id=f"{v.routine.name}-{v.name}", marks=pytest.mark.cuda)
     for routine in ado.routines.values()
     for v in routine
     if v.device == "cuda"
@@ -67,7 +67,7 @@ def test_every_variant_has_resources(variant):
         assert "(" not in k.name.split("<")[0]
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 def test_shapes_types_and_blocks_decide(rng):
     a = np.zeros((64, 64), np.uint8)
     block = ado.transpose["tiled"].blocks[-1]
@@ -80,7 +80,7 @@ def test_shapes_types_and_blocks_decide(rng):
         ado.transpose["tiled"].resources(a, block=(7, 7))
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 def test_a_pipeline_has_one_kernel_per_stage():
     resources = ado.edge_detect["pipeline_naive"].resources()
     assert len(resources) == 3
@@ -88,7 +88,7 @@ def test_a_pipeline_has_one_kernel_per_stage():
     assert resources.occupancy == min(k.occupancy for k in resources)
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 def test_a_sweep_stores_them(tmp_path):
     operands = np.zeros((8, 1000)), np.zeros(8)
     sweep = ado.sweep(ado.max_plus, *operands, device="cuda", seconds=0.01, ceilings=False)
@@ -100,7 +100,7 @@ def test_a_sweep_stores_them(tmp_path):
     assert "limited by" in repr(sweep)
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 def test_nothing_runs():
     """Operands may be larger than any memory, because only their shapes are read."""
     big = np.broadcast_to(np.zeros(1), (1 << 20, 1 << 24))

@@ -14,7 +14,8 @@ from adokernels import _core
 
 #: Functions, routines' bases, arrays and errors: ``ado.NAME``.
 _DEFINED_IN = {
-    "adokernels._core": "CudaError DeviceArray Unavailable empty_pinned synchronize to_device",
+    "adokernels._core": "CudaError DeviceArray KernelError Unavailable empty_pinned synchronize "
+    "to_device",
     "adokernels.process": "settings",
     "adokernels.pictures": "read_image",
     "adokernels.charts.accuracy": "accuracy",
@@ -62,6 +63,7 @@ _RETURNED = {
     "adokernels.patterns.sectors": "Sectors",
     "adokernels.records.changes": "ComparedVariant SweepComparison",
     "adokernels.records.checked": "CheckResult",
+    "adokernels.records.counted": "CountedSweep CountedVariant",
     "adokernels.records.heatmap": "Heatmap",
     "adokernels.records.hotspots": "Hotspots",
     "adokernels.records.inputs": "Inputs",

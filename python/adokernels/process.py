@@ -5,10 +5,16 @@ Also whether its streams are terminals.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import compress
 from typing import Any, SupportsIndex
 
 from adokernels import _core
 from adokernels.text import require
+
+#: All checks of the emulator that correct kernels pass.
+ALL_CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
+_CHECKS = (*ALL_CHECKS[1:], "shared_initcheck")
 
 
 class Settings:
@@ -20,7 +26,9 @@ class Settings:
 
     @property
     def device(self) -> str:
-        """The device of calls with host operands: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        """The device of calls with host operands.
+
+        It is ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"emulator"``.
 
         Raises
         ------
@@ -68,9 +76,41 @@ class Settings:
         require(SupportsIndex, "an integer", threads=count)
         _core.set_max_threads(count)
 
+    @property
+    def emulator_checks(self) -> tuple[str, ...]:
+        """The checks of kernels on the emulator, with the names of compute-sanitizer's tools.
+
+        ``"memcheck"`` (accesses out of bounds or misaligned) is always on. ``"racecheck"`` finds
+        races in shared memory, ``"initcheck"`` reads of global memory that has not been written,
+        and ``"synccheck"`` barriers and warp functions that not all threads reach.
+        ``"shared_initcheck"`` finds reads of shared memory that has not been written, also in
+        kernels that ignore the value.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown.
+        """
+        return ("memcheck", *compress(_CHECKS, _core.emulator_checks()))
+
+    @emulator_checks.setter
+    def emulator_checks(self, names: Iterable[str]) -> None:
+        require(Iterable, "names of checks", emulator_checks=names)
+        chosen = set(names)
+        for name in chosen - {*ALL_CHECKS, *_CHECKS}:
+            hint = _core.suggest(name, ["memcheck", *_CHECKS])
+            raise ValueError(f"emulator_checks must be names of checks, got {name!r}{hint}")
+        race, initialised, synchronised, shared = (check in chosen for check in _CHECKS)
+        _core.set_emulator_checks(
+            race=race,
+            initialised=initialised,
+            synchronised=synchronised,
+            shared_initialised=shared,
+        )
+
     def __setattr__(self, name: str, value: object) -> None:
         if not hasattr(type(self), name):
-            known = ["device", "isa", "threads"]
+            known = ["device", "isa", "threads", "emulator_checks"]
             raise AttributeError(f"settings has no {name!r}{_core.suggest(name, known)}")
         super().__setattr__(name, value)
 

@@ -139,7 +139,7 @@ void Arguments::bind_arrays(bool out_given) {
         array.open(std::nullopt);
         continue;
       }
-      cuda::require();
+      if (array.memory() != kEmulator) cuda::require();
       // torch exports tensors of the current device only.
       const cuda::DeviceScope scope(array.memory().ordinal);
       array.open(cuda::stream_of(array.memory().ordinal, stream_ ? stream_->handle : 0));

@@ -43,7 +43,8 @@ py::array DeviceArray::numpy() const {
 DeviceArray to_device(const py::object& array, const std::optional<std::string>& device) {
   DeviceId wanted = device ? device_named(*device) : gpu(DeviceId::kAnyGpu);
   if (wanted.kind != Device::kCuda)
-    throw ValueError("to_device: device must be 'cuda' or 'cuda:N', got '" + *device + "'");
+    throw ValueError("to_device: device must be 'cuda', 'cuda:N' or 'emulator', got '" + *device +
+                     "'");
   wanted = resolve_gpu(wanted);
   PyArray source({"to_device", "the array"}, array, false);
   if (source.memory() != kHost)

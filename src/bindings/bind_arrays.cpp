@@ -19,7 +19,13 @@ cuda::Stream stream_for_consumer(const DeviceArray& array, const cuda::Stream& s
   return stream;
 }
 
+// Other libraries cannot read the memory of the emulated GPU as memory of a GPU.
+bool is_emulated(const DeviceArray& array) { return gpu(array.device()) == kEmulator; }
+
 py::dict cuda_array_interface(const DeviceArray& array) {
+  if (is_emulated(array))
+    throw py::attribute_error(
+        "an array of the emulator is not in GPU memory; copy it with .numpy()");
   const cuda::Stream stream = stream_for_consumer(array, cuda::nameable(array.memory->stream()));
   py::dict d;
   d["shape"] = shape_of(array.view);
@@ -87,7 +93,7 @@ py::object dlpack(const DeviceArray& array, const py::object& stream,
                   const std::optional<std::pair<int, int>>& dl_device, std::optional<bool> copy) {
   const bool versioned = max_version && max_version->first >= 1;
   const DLDevice own{kDLCUDA, array.device()};
-  if (dl_device && dl_device->first == kDLCPU) {
+  if (is_emulated(array) || (dl_device && dl_device->first == kDLCPU)) {
     if (copy == false)
       throw py::buffer_error("__dlpack__: copy must not be False for an export to the host");
     return dlpack_on_host(array, versioned);
@@ -155,7 +161,7 @@ finished, unless this stream synchronises with the legacy default stream.)")
           "or an opaque dtype such as V2 if that package is not installed.")
       .def_property_readonly(
           "device", [](const DeviceArray& a) { return name_of(gpu(a.device())); },
-          "The GPU that holds the array, for example 'cuda:0'.")
+          "The GPU that holds the array, for example 'cuda:0', or 'emulator'.")
       .def_property_readonly("ndim", [](const DeviceArray& a) { return a.view.rank; })
       .def_property_readonly("size", [](const DeviceArray& a) { return a.view.elements(); })
       .def_property_readonly("nbytes", [](const DeviceArray& a) { return a.view.bytes(); })
@@ -165,7 +171,10 @@ finished, unless this stream synchronises with the legacy default stream.)")
            py::arg("copy") = py::none(),
            "Return a DLPack capsule with the array, for other libraries.")
       .def("__dlpack_device__",
-           [](const DeviceArray& a) { return std::pair<int, int>(kDLCUDA, a.device()); })
+           [](const DeviceArray& a) {
+             return is_emulated(a) ? std::pair<int, int>(kDLCPU, 0)
+                                   : std::pair<int, int>(kDLCUDA, a.device());
+           })
       .def(
           "__array__",
           [](const DeviceArray&, const py::object&, const py::object&) -> py::object {
@@ -185,7 +194,8 @@ finished, unless this stream synchronises with the legacy default stream.)")
                std::string(py::str(self.attr("device"))) + "')";
       });
   m.def("to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
-        "Copy an array from host memory to the memory of a GPU: 'cuda' (the default) or 'cuda:1'.");
+        "Copy an array from host memory to the memory of a GPU: 'cuda' (the default), 'cuda:1' or "
+        "'emulator'.");
   m.def("synchronize", &synchronize, py::arg("device") = py::none(),
         "Wait until a GPU has finished all submitted work.");
   m.def(

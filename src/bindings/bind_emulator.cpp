@@ -1,10 +1,13 @@
-// Python class for PTX modules on the emulator.
+// Python class for PTX modules on the emulator, and functions of the emulated GPU.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
+#include "core/error.hpp"
+#include "device/emulated.hpp"
 #include "emulator/emulator.hpp"
+#include "runtime/call.hpp"
 
 namespace ado::bindings {
 namespace {
@@ -19,19 +22,20 @@ using Operands = std::vector<std::tuple<std::string, py::array, bool>>;
 py::dict dict_of(const AccessCounts& c) {
   using namespace py::literals;
   return py::dict("requests"_a = c.requests, "lanes"_a = c.lanes, "bytes"_a = c.bytes,
-                  "sectors"_a = c.sectors, "wavefronts"_a = c.wavefronts, "ideal"_a = c.ideal);
+                  "unique"_a = c.unique, "sectors"_a = c.sectors, "wavefronts"_a = c.wavefronts,
+                  "ideal"_a = c.ideal);
 }
 
 py::dict dict_of(const Operations& o) {
   using namespace py::literals;
   return py::dict("flop16"_a = o.flop16, "flop32"_a = o.flop32, "flop64"_a = o.flop64,
                   "divide32"_a = o.divide32, "divide64"_a = o.divide64, "root32"_a = o.root32,
-                  "root64"_a = o.root64, "special32"_a = o.special32);
+                  "root64"_a = o.root64, "special32"_a = o.special32, "expanded32"_a = o.expanded32,
+                  "expanded64"_a = o.expanded64, "fused32"_a = o.fused32, "fused64"_a = o.fused64);
 }
 
-py::dict dict_of(const Result& result) {
+py::dict dict_of(const Counts& c) {
   using namespace py::literals;
-  const Counts& c = result.counts;
   py::list lines;
   for (const LineCounts& line : c.lines)
     lines.append(py::dict("file"_a = line.at.file, "line"_a = line.at.line,
@@ -42,20 +46,26 @@ py::dict dict_of(const Result& result) {
                           "global_stores"_a = dict_of(line.global_stores),
                           "shared_loads"_a = dict_of(line.shared_loads),
                           "shared_stores"_a = dict_of(line.shared_stores)));
-  py::dict counts(
+  return py::dict(
       "blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
       "lanes"_a = c.lanes, "branches"_a = c.branches, "divergent_branches"_a = c.divergent_branches,
       "barriers"_a = c.barriers, "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
       "operations"_a = dict_of(c.operations), "global_loads"_a = dict_of(c.global_loads),
       "global_stores"_a = dict_of(c.global_stores), "global_atomics"_a = dict_of(c.global_atomics),
       "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
+      "bulk_loads"_a = dict_of(c.bulk_loads), "bulk_stores"_a = dict_of(c.bulk_stores),
       "local"_a = dict_of(c.local), "lines"_a = lines);
+}
+
+py::dict dict_of(const Result& result) {
+  using namespace py::literals;
   py::object error = py::none();
   if (const auto& e = result.error)
     error = py::dict("kind"_a = e->kind, "text"_a = e->text(), "file"_a = e->at.file,
                      "line"_a = e->at.line, "thread"_a = e->thread, "block"_a = e->block,
                      "array"_a = e->array, "byte"_a = e->byte);
-  return py::dict("counts"_a = counts, "error"_a = error, "output"_a = result.output);
+  return py::dict("counts"_a = dict_of(result.counts), "error"_a = error,
+                  "output"_a = result.output);
 }
 
 // A module with its own device memory. Arrays are device memory for the duration of a launch.
@@ -72,6 +82,7 @@ class EmulatedModule {
     for (const Parameter& p : module_->parameters(entry)) layout.emplace_back(p.offset, p.bytes);
     return layout;
   }
+  std::size_t shared_bytes(const std::string& entry) { return module_->shared_bytes(entry); }
   py::dict launch(const std::string& entry, const Shape& grid, const Shape& block,
                   const py::bytes& params, const Operands& arrays, std::size_t shared_bytes,
                   const Shape& cluster, bool checks, int threads, std::int64_t limit) {
@@ -108,6 +119,18 @@ class EmulatedModule {
   std::unique_ptr<Module> module_;
 };
 
+// Runs a call on the emulated GPU. Returns (KernelInfo, counts) of each launch.
+py::list emulated_counts(Call& call) {
+  if (call.memory() != kEmulator)
+    throw ValueError("the call must be prepared with device=\"emulator\"");
+  cuda::emulated::Recording recording;
+  without_gil([&] { call.run(); });
+  py::list list;
+  for (const cuda::emulated::Launched& launched : recording.launches)
+    list.append(py::make_tuple(launched.kernel, dict_of(launched.counts)));
+  return list;
+}
+
 }  // namespace
 
 void bind_emulator(py::module_& m) {
@@ -117,12 +140,33 @@ void bind_emulator(py::module_& m) {
       .def_property_readonly("entries", &EmulatedModule::entries)
       .def("parameters", &EmulatedModule::parameters, py::arg("entry"),
            "Offset and size of each parameter of a kernel.")
+      .def("shared_bytes", &EmulatedModule::shared_bytes, py::arg("entry"),
+           "Bytes of static shared memory of a kernel.")
       .def("launch", &EmulatedModule::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
            py::arg("params"), py::arg("arrays"), py::arg("shared_bytes") = 0,
            py::arg("cluster") = Shape{1, 1, 1}, py::arg("checks") = true, py::arg("threads") = 1,
            py::arg("limit") = 0,
            "Execute a kernel. Each array is a name, an array and whether its contents are defined. "
            "Return its counts, the first error and the output of printf.");
+  m.def("emulated_counts", &emulated_counts, py::arg("call"),
+        "Run a call on the emulated GPU; return (KernelInfo, counts) of each launch.");
+  m.def("why_no_emulator", &cuda::emulated::why_unavailable,
+        "Empty if kernels can run on the emulator.");
+  m.def(
+      "set_emulator_checks",
+      [](bool race, bool initialised, bool synchronised, bool shared_initialised) {
+        cuda::emulated::set_checks({race, initialised, synchronised, shared_initialised});
+      },
+      py::kw_only(), py::arg("race"), py::arg("initialised"), py::arg("synchronised"),
+      py::arg("shared_initialised"), "Set the checks of later launches on the emulated GPU.");
+  m.def(
+      "emulator_checks",
+      [] {
+        const auto checks = cuda::emulated::checks();
+        return std::tuple(checks.race, checks.initialised, checks.synchronised,
+                          checks.shared_initialised);
+      },
+      "(race, initialised, synchronised, shared_initialised) of set_emulator_checks.");
 }
 
 }  // namespace ado::bindings

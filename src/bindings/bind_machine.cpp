@@ -103,6 +103,10 @@ void bind_machine(py::module_& m) {
       },
       py::arg("device"),
       "The name of a device with the number of the GPU: 'cpu', or 'cuda:0' for 'cuda'.");
+  m.def(
+      "device_kind",
+      [](const std::string& name) { return std::string(name_of(device_named(name).kind)); },
+      py::arg("device"), "'cpu', or 'cuda' for a GPU or the emulator.");
   m.def("caches", &caches);
   m.def("last_level_cache_bytes", &host::last_level_cache_bytes,
         "Sum of the last-level caches that the threads of CPU variants use.");

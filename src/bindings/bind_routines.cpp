@@ -210,6 +210,7 @@ void bind_problem(py::module_& m) {
       .def(
           "why_not",
           [](const Problem& p, const std::string& variant) {
+            const auto scope = scope_of(p.placed().memory);
             const char* reason = p.routine().find(variant).why_not(p.placed());
             return std::string(reason == nullptr ? "" : reason);
           },

@@ -2,9 +2,12 @@
 // exception.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace ado {
 
@@ -50,6 +53,21 @@ struct CudaError : std::runtime_error {
   std::string call, file;
   int line;
   std::string name, text;
+};
+
+// An error of a kernel that the emulator executed.
+struct KernelError : std::runtime_error {
+  struct Where {
+    std::string kernel, kind;  // kind: "out of bounds", "race", ...
+    std::string file;
+    int line = 0;
+    std::array<unsigned, 3> thread = {}, block = {};
+    std::string array;      // empty: no known array
+    std::int64_t byte = 0;  // in the array; may be negative or beyond its end
+  };
+  KernelError(Where where, const std::string& text)
+      : std::runtime_error(where.kernel + ": " + text), where(std::move(where)) {}
+  Where where;
 };
 
 }  // namespace ado

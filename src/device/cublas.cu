@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "device/emulated.hpp"
 #include "device/internal.cuh"
 
 namespace ado::cuda::cublas {
@@ -197,6 +198,7 @@ Owner matrix_of(int type, std::int64_t size) {
 }  // namespace
 
 const char* why_missing() {
+  if (emulated::current()) return emulated::kNoLibraries;
   return library().complete() ? nullptr : "cuBLAS (libcublas.so.13 or .12) was not found";
 }
 

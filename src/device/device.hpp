@@ -14,6 +14,7 @@
 namespace ado::cuda {
 
 // Empty if there is a usable device, else the reason: "built without CUDA", "no CUDA device", ...
+// Also empty while the emulated GPU (emulated.hpp) is the current device of the calling thread.
 const std::string& why_unavailable();
 
 // Throws Unavailable with the reason if there is no usable device.
@@ -36,6 +37,7 @@ class DeviceScope {
 
  private:
   bool pushed_ = false;
+  bool emulated_before_ = false;
 };
 
 // Properties of the current device, for reports and for theoretical ceilings.

@@ -1,5 +1,6 @@
 // The GPUs of the machine, their availability and properties, and the current device of a thread.
 #include "core/error.hpp"
+#include "device/emulated.hpp"
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__
@@ -92,8 +93,9 @@ int device_of(const void* address) {
 
 // cudaSetDevice is not used. If it restored the previous device, it would create a context there,
 // which needs 0.2 s and several hundred megabytes.
-DeviceScope::DeviceScope(int device) {
-  if (device == current_device()) return;
+DeviceScope::DeviceScope(int device)
+    : emulated_before_(emulated::exchange_current(device == kEmulatedGpu)) {
+  if (device == kEmulatedGpu || device == current_device()) return;
   ADO_DRIVER(push(primary_context(device)));
   pushed_ = true;
 }
@@ -101,16 +103,19 @@ DeviceScope::DeviceScope(int device) {
 DeviceScope::~DeviceScope() {
   CUcontext popped;
   if (pushed_) driver().pop(&popped);
+  emulated::exchange_current(emulated_before_);
 }
 
 // cudaThreadExchangeStreamCaptureMode would first initialise the runtime's state of the device, in
 // the previous mode. The status is not checked: a thread without a context captures nothing.
 RelaxedCapture::RelaxedCapture() {
+  if (emulated::current()) return;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (driver().exchange_mode(&mode) == CUDA_SUCCESS) previous_ = mode;
 }
 
 RelaxedCapture::~RelaxedCapture() {
+  if (emulated::current()) return;
   auto mode = static_cast<CUstreamCaptureMode>(previous_);
   driver().exchange_mode(&mode);
 }
@@ -201,6 +206,7 @@ int multiprocessors_of(void*) { return 0; }
 #endif
 
 Properties query_properties() {
+  if (emulated::current()) return emulated::properties();
   cudaDeviceProp prop;
   ADO_CUDA(cudaGetDeviceProperties(&prop, current_device()));
   Properties p;
@@ -232,6 +238,8 @@ Properties query_properties() {
 }  // namespace
 
 const std::string& why_unavailable() {
+  static const std::string nothing;
+  if (emulated::current()) return nothing;
   static const std::string reason = [] {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
@@ -265,7 +273,7 @@ const Properties& properties() {
 Hardware hardware(void* stream) {
   constexpr double kTransfersPerCycle = 2, kBitsPerByte = 8;
   const Properties& p = properties();
-  const int owned = multiprocessors_of(stream);
+  const int owned = emulated::current() ? 0 : multiprocessors_of(stream);
   return {
       .compute = p.compute,
       .multiprocessors = owned > 0 ? owned : p.multiprocessors,

@@ -6,6 +6,9 @@
 
 namespace ado::cuda {
 
+// The number of the emulated GPU (emulated.hpp). CUDA numbers the GPUs of a machine from 0.
+inline constexpr int kEmulatedGpu = 255;
+
 // A stream of one GPU. CUDA's handles are normalised, so equal streams compare equal.
 struct Stream {
   int device = 0;

@@ -53,7 +53,10 @@ OwnStream::OwnStream(int device) : stream_{device} {
   stream_.handle = stream;
 }
 
-OwnStream::~OwnStream() { cudaStreamDestroy(static_cast<cudaStream_t>(stream_.handle)); }
+// Streams and events of the emulated GPU have no handle.
+OwnStream::~OwnStream() {
+  if (stream_.handle != nullptr) cudaStreamDestroy(static_cast<cudaStream_t>(stream_.handle));
+}
 
 Event::Event(const Stream& stream) : stream_(stream) {
   const DeviceScope scope(stream.device);
@@ -66,7 +69,9 @@ Event::Event(const Stream& stream) : stream_(stream) {
   }
 }
 
-Event::~Event() { cudaEventDestroy(static_cast<cudaEvent_t>(event_)); }
+Event::~Event() {
+  if (event_ != nullptr) cudaEventDestroy(static_cast<cudaEvent_t>(event_));
+}
 
 void Event::block(const Stream& waiting) const {
   if (waiting == stream_) return;
@@ -75,6 +80,7 @@ void Event::block(const Stream& waiting) const {
 }
 
 bool Event::done() const {
+  if (event_ == nullptr) return true;
   const RelaxedCapture relaxed;
   const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event_));
   if (status != cudaSuccess) cudaGetLastError();

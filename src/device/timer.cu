@@ -1,5 +1,7 @@
 // Timing on the device: events behind a blocking kernel, and the SM clock.
 #include "core/scope_exit.hpp"
+#include "core/error.hpp"
+#include "device/emulated.hpp"
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__
@@ -53,6 +55,7 @@ struct Timer {
 
 Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream_handle) {
   require();
+  if (emulated::current()) throw Unavailable("the emulator does not measure time");
   static std::mutex one_at_a_time;
   thread_local bool sampling = false;
   if (sampling) throw std::runtime_error("the sampled work must not take a sample itself");

@@ -31,6 +31,19 @@ int count_sectors(const std::int64_t* offsets, std::uint64_t base, std::uint32_t
   return static_cast<int>(std::unique(sectors, sectors + count) - sectors);
 }
 
+// The number of different bytes that the lanes access.
+int count_unique(const std::int64_t* offsets, std::uint32_t mask, int bytes) {
+  std::int64_t sorted[kLanes];
+  int count = 0;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1)
+    sorted[count++] = offsets[leader_of(left)];
+  std::sort(sorted, sorted + count);
+  int unique = bytes;
+  for (int i = 1; i < count; ++i)
+    unique += static_cast<int>(std::min<std::int64_t>(bytes, sorted[i] - sorted[i - 1]));
+  return unique;
+}
+
 // The number of passes over the 32 banks. A pass serves 32 lanes of up to 4 bytes, 16 of 8 bytes or
 // 8 of 16 bytes; it takes as many wavefronts as the bank with the most different words.
 int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask,
@@ -109,19 +122,6 @@ std::string hex(std::uint64_t value) {
   char text[20];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
   return text;
-}
-
-bool report_bounds(Worker& worker, const Warp& warp, const Access& a, int lane,
-                   std::uint64_t address, bool write) {
-  const Allocation* near = worker.launch.memory.find(address);
-  if (near == nullptr || address - near->end > (std::uint64_t{1} << 32))
-    return report(worker, warp, a.line, lane, "out of bounds",
-                  size_text(a, write) + " at " + hex(address) + ", which is in no array");
-  const auto byte = static_cast<std::int64_t>(address - near->begin);
-  return report(worker, warp, a.line, lane, "out of bounds",
-                size_text(a, write) + " at byte " + std::to_string(byte) + " of '" + near->name +
-                    "', which has " + std::to_string(near->end - near->begin) + " bytes",
-                near->name, byte);
 }
 
 // The range that contains the addresses [base + low, base + high + bytes), or nullptr.
@@ -242,12 +242,15 @@ std::uint64_t classify_global(Worker& worker, SiteCache& site, AccessCounts& cou
   if (site.phase != phase) {
     site.phase = phase;
     site.cost = count_sectors(site.offsets, base, mask, bytes);
-    site.ideal = site.pattern == Pattern::kUniform ? (bytes + 31) / 32
-                                                   : (std::popcount(mask) * bytes + 31) / 32;
+    site.unique = site.pattern == Pattern::kUniform      ? bytes
+                  : site.pattern == Pattern::kContiguous ? kLanes * bytes
+                                                         : count_unique(site.offsets, mask, bytes);
+    site.ideal = (site.unique + 31) / 32;
   }
   ++counts.requests;
   counts.sectors += site.cost;
   counts.ideal += site.ideal;
+  counts.unique += site.unique;
   counts.lanes += std::popcount(mask);
   counts.bytes += std::int64_t{std::popcount(mask)} * bytes;
   return base;
@@ -287,18 +290,10 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
         !check_initialised(worker, warp, a, site, mask, range->written.data(),
                            static_cast<std::int64_t>(base - range->begin), range->name))
       return false;
-    if (a.strong) ++warp.strong;
+    if (a.strong) ++warp.strong, warp.polled = 0;
   }
   transfer(warp, a, site, reinterpret_cast<std::uint8_t*>(base), mask);
   return true;
-}
-
-// The block whose shared memory an address refers to. The rank is removed from the address.
-BlockState* shared_block(Warp& warp, std::uint64_t address) {
-  const std::uint64_t rank = address >> kRankShift;
-  if (rank == 0) return warp.home;
-  const Cluster& cluster = *warp.home->cluster;
-  return rank <= cluster.blocks.size() ? cluster.blocks[rank - 1].get() : nullptr;
 }
 
 bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a,
@@ -472,8 +467,28 @@ Bits exchange(const Access& a, void* memory, Bits operand, Bits second) {
   }
 }
 
+// The same for 16-bit floats. `combine` works on all lanes; the first one is used.
+template <class Bits>
+Bits exchange_halves(const Access& a, void* memory, Bits operand) {
+  auto* at = static_cast<Bits*>(memory);
+  alignas(64) Bits olds[kLanes] = {}, operands[kLanes] = {operand}, wanted[kLanes];
+  olds[0] = __atomic_load_n(at, __ATOMIC_RELAXED);
+  for (;;) {
+    a.combine(wanted, olds, operands, nullptr);
+    if (__atomic_compare_exchange_n(at, &olds[0], wanted[0], false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_RELAXED))
+      return olds[0];
+  }
+}
+
 std::uint64_t apply(const Access& a, void* memory, std::uint64_t operand, std::uint64_t second) {
+  if (a.combine != nullptr && a.element_bytes == 2)
+    return exchange_halves(a, memory, static_cast<std::uint16_t>(operand));
+  if (a.combine != nullptr) return exchange_halves(a, memory, static_cast<std::uint32_t>(operand));
   const bool logic = a.operation == AtomicOp::kCompare || a.operation == AtomicOp::kExchange;
+  if (a.element_bytes == 2)
+    return exchange<std::uint16_t, std::uint16_t>(a, memory, static_cast<std::uint16_t>(operand),
+                                                  static_cast<std::uint16_t>(second));
   if (a.element_bytes == 4) {
     const auto x = static_cast<std::uint32_t>(operand), y = static_cast<std::uint32_t>(second);
     if (a.is_float && !logic) return exchange<float, std::uint32_t>(a, memory, x, y);
@@ -497,6 +512,27 @@ std::uint64_t address_of_lane(const Warp& warp, const Access& a, int lane) {
 }
 
 }  // namespace
+
+bool report_bounds(Worker& worker, const Warp& warp, const Access& a, int lane,
+                   std::uint64_t address, bool write) {
+  const Allocation* near = worker.launch.memory.find(address);
+  if (near == nullptr || address - near->end > (std::uint64_t{1} << 32))
+    return report(worker, warp, a.line, lane, "out of bounds",
+                  size_text(a, write) + " at " + hex(address) + ", which is in no array");
+  const auto byte = static_cast<std::int64_t>(address - near->begin);
+  return report(worker, warp, a.line, lane, "out of bounds",
+                size_text(a, write) + " at byte " + std::to_string(byte) + " of '" + near->name +
+                    "', which has " + std::to_string(near->end - near->begin) + " bytes",
+                near->name, byte);
+}
+
+// The block whose shared memory an address refers to. The rank is removed from the address.
+BlockState* shared_block(Warp& warp, std::uint64_t address) {
+  const std::uint64_t rank = address >> kRankShift;
+  if (rank == 0) return warp.home;
+  const Cluster& cluster = *warp.home->cluster;
+  return rank <= cluster.blocks.size() ? cluster.blocks[rank - 1].get() : nullptr;
+}
 
 bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
   const Access& a = worker.program.accesses[inst.aux];
@@ -523,15 +559,12 @@ bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t m
 
 bool atomic(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
   const Access& a = worker.program.accesses[inst.aux];
-  const int bytes = a.element_bytes;
+  const int bytes = a.element_bytes, whole = a.bytes();
   AccessCounts& counts = worker.counts[inst.aux];
-  if (a.half_pair)
-    return report(worker, warp, a.line, leader_of(mask), "unsupported",
-                  "atomics on half2 are not supported");
   ++worker.atomics;
   ++counts.requests;
   counts.lanes += std::popcount(mask);
-  counts.bytes += std::int64_t{std::popcount(mask)} * bytes;
+  counts.bytes += std::int64_t{std::popcount(mask)} * a.bytes();
   SiteCache& site = worker.sites[inst.aux];
   std::uint64_t addresses[kLanes] = {};
   bool in_global = false;
@@ -540,10 +573,10 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
     std::uint64_t address = address_of_lane(warp, a, lane);
     if (a.space == Space::kShared) address = kSharedWindow | (address & 0xffffffffu);
     addresses[lane] = address;
-    if ((address & (bytes - 1)) != 0)
+    if ((address & (whole - 1)) != 0)
       return report(worker, warp, a.line, lane, "misaligned",
                     size_text(a, true) + " at " + hex(address));
-    std::uint8_t* memory = resolve(worker, warp, address, bytes, lane);
+    std::uint8_t* memory = resolve(worker, warp, address, whole, lane);
     if (memory == nullptr) {
       if (address >> 48 == 0) return report_bounds(worker, warp, a, lane, address, true);
       return report(worker, warp, a.line, lane, "out of bounds",
@@ -561,14 +594,19 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
             !check_initialised(worker, warp, a, one, 1u << lane, block->written.data(), at,
                                "shared", !worker.launch.options.shared_initcheck))
           return false;
-        std::memset(&block->written[at], 1, static_cast<std::size_t>(bytes));
+        std::memset(&block->written[at], 1, static_cast<std::size_t>(whole));
       }
       if (!record_shared(worker, warp, *block, a, static_cast<int>(inst.aux), zeros,
-                         Pattern::kScattered, at, 1u << lane, bytes, true))
+                         Pattern::kScattered, at, 1u << lane, whole, true))
         return false;
     } else if (address >> 48 == 0) {
       in_global = true;
-      if (Allocation* range = worker.launch.memory.find(address); !range->written.empty()) {
+      Allocation* range = worker.launch.memory.find(address);
+      if (!range->writable)
+        return report(worker, warp, a.line, lane, "read-only",
+                      size_text(a, true) + " '" + range->name + "', which is read-only",
+                      range->name, static_cast<std::int64_t>(address - range->begin));
+      if (!range->written.empty()) {
         const std::size_t at = address - range->begin;
         if (worker.launch.options.initcheck && a.operation != AtomicOp::kExchange &&
             range->written[at] == 0)
@@ -576,20 +614,23 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
                         size_text(a, true) + " at byte " + std::to_string(at) + " of '" +
                             range->name + "', which nothing has written",
                         range->name, static_cast<std::int64_t>(at));
-        std::memset(&range->written[at], 1, static_cast<std::size_t>(bytes));
+        std::memset(&range->written[at], 1, static_cast<std::size_t>(whole));
       }
     }
-    const std::uint64_t operand = lane_value(warp, a.operand, lane, bytes);
-    const std::uint64_t second = a.second == kNone ? 0 : lane_value(warp, a.second, lane, bytes);
-    const std::uint64_t old = apply(a, memory, operand, second);
-    if (std::memcmp(memory, &old, static_cast<std::size_t>(bytes)) != 0) ++worker.changes;
-    if (a.result != kNone)
-      std::memcpy(warp.at(a.result) + static_cast<std::size_t>(lane) * bytes, &old,
-                  static_cast<std::size_t>(bytes));
+    for (int k = 0; k < a.count; ++k, memory += bytes) {
+      const bool vector = a.count > 1;
+      const std::uint64_t operand = lane_value(warp, vector ? a.data[k] : a.operand, lane, bytes);
+      const std::uint64_t second = a.second == kNone ? 0 : lane_value(warp, a.second, lane, bytes);
+      const std::uint64_t old = apply(a, memory, operand, second);
+      if (std::memcmp(memory, &old, static_cast<std::size_t>(bytes)) != 0) ++worker.changes;
+      if (const std::uint32_t d = vector ? a.data[Access::kOldValues + k] : a.result; d != kNone)
+        std::memcpy(warp.at(d) + static_cast<std::size_t>(lane) * bytes, &old,
+                    static_cast<std::size_t>(bytes));
+    }
   }
   if (in_global) {
-    analyse(site, addresses, mask, bytes);
-    counts.sectors += count_sectors(site.offsets, addresses[leader_of(mask)], mask, bytes);
+    analyse(site, addresses, mask, whole);
+    counts.sectors += count_sectors(site.offsets, addresses[leader_of(mask)], mask, whole);
   }
   ++warp.strong;
   return true;

@@ -4,6 +4,7 @@
 // that change nothing here. Instructions with several results, several roundings or more than three
 // operands become several entries.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -60,7 +61,9 @@ const std::map<std::string_view, std::uint8_t> kBlockNames = {
     {"%cluster_nctarank", kClusterSize},
     {"%smid", kMultiprocessor},
     {"%dynamic_smem_size", kDynamicShared},
-    {"%total_smem_size", kTotalShared}};
+    {"%total_smem_size", kTotalShared},
+    {"%envreg1", kWorkspaceHigh},
+    {"%envreg2", kWorkspaceLow}};
 const std::map<std::string_view, ThreadValue> kThreadNames = {
     {"%laneid", ThreadValue::kLane},
     {"%warpid", ThreadValue::kWarp},
@@ -166,9 +169,16 @@ class Decoder {
     return at == tables_.alu.end() ? nullptr : at->second;
   }
   std::uint32_t extra(std::initializer_list<std::uint32_t> values) {
+    Extra e = empty_extra();
+    std::copy(values.begin(), values.end(), e.registers.begin());
+    return add_extra(e);
+  }
+  static Extra empty_extra() {
     Extra e;
-    e.fill(kNone);
-    std::copy(values.begin(), values.end(), e.begin());
+    e.registers.fill(kNone);
+    return e;
+  }
+  std::uint32_t add_extra(const Extra& e) {
     p_.extras.push_back(e);
     return static_cast<std::uint32_t>(p_.extras.size() - 1);
   }
@@ -240,8 +250,12 @@ class Decoder {
         return special(o.name, bytes);
       case Kind::kVariable:
         return address_of(o, bytes);
-      case Kind::kName:
-        fail("addresses of functions are not supported");
+      case Kind::kName: {
+        const auto at = addresses_.address.find(o.name);
+        if (at == addresses_.address.end() || bytes != 8)
+          fail("the function is not in this module");
+        return immediate(at->second, 8);
+      }
       default:
         fail("unexpected operand");
     }
@@ -308,7 +322,10 @@ class Decoder {
       return immediate(static_cast<std::uint64_t>(*local) + o.value, bytes);
     const Variable& v = variable(o);
     if (v.space == Space::kShared) {
-      if (v.bytes == 0 && v.external) return constant(Source::kDynamicShared, bytes, o.value);
+      if (v.bytes == 0 && v.external) {
+        dynamic_align_ = std::max(dynamic_align_, v.align);
+        return constant(Source::kDynamicShared, bytes, o.value);
+      }
       return immediate(static_cast<std::uint64_t>(shared_offset(v)) + o.value, bytes);
     }
     if (v.space == Space::kParam)
@@ -327,7 +344,8 @@ class Decoder {
 
   // Dynamic shared memory begins after the static one, whose size is known only at the end.
   void finish_shared() {
-    p_.static_shared = (p_.static_shared + 15) / 16 * 16;
+    const auto align = static_cast<std::uint32_t>(dynamic_align_);
+    p_.static_shared = (p_.static_shared + align - 1) / align * align;
     for (Constant& c : p_.constants) {
       if (c.source != Source::kDynamicShared) continue;
       c.source = Source::kBits;
@@ -384,22 +402,62 @@ class Decoder {
     costs_.push_back(cost_of(s.opcode, static_cast<int>(before), line));
   }
 
+  // FLOPs of the instructions that compute a function on sm_90, from the machine code that nvcc 13
+  // makes (tests/test_emulator.py compares them). Operands that are subnormal, infinite or NaN, and
+  // results close to such values, take longer. In functions of float32 without .ftz, the compiler
+  // may execute a multiplication for subnormal operands in all lanes instead of some.
+  struct Expansion {
+    std::string_view op;
+    int flop32, flop64;
+  };
+  static constexpr Expansion kExpansions[] = {
+      {"div.rn.f32", 10, 0},       // 5 FFMA after MUFU.RCP
+      {"div.full.f32", 1, 0},      // 1 FMUL
+      {"div.approx.f32", 1, 0},    // 1 FMUL
+      {"div.rn.f64", 2, 15},       // 7 DFMA, 1 DMUL, and 1 FFMA that tests the result
+      {"rcp.rn.f32", 5, 0},        // 2 FFMA, 1 FADD
+      {"rcp.approx.f32", 2, 0},    // 2 FMUL that scale subnormal numbers; none with .ftz
+      {"rcp.rn.f64", 0, 10},       // 5 DFMA after MUFU.RCP64H
+      {"sqrt.rn.f32", 6, 0},       // 2 FFMA, 2 FMUL
+      {"sqrt.rn.f64", 0, 13},      // 5 DFMA, 3 DMUL after MUFU.RSQ64H
+      {"rsqrt.approx.f64", 0, 8},  // 3 DFMA, 2 DMUL
+      {"sin.approx.f32", 1, 0},    // 1 FMUL that divides by 2 pi
+      {"cos.approx.f32", 1, 0},
+  };
+
   static Cost cost_of(const Words& w, int position, int line) {
-    Cost cost{position, line, Counted::kNothing, 1};
+    Cost cost{position, line};
+    const auto add = [&](Counted counted, int amount = 1) {
+      cost.operations[static_cast<int>(counted)] += amount;
+    };
     const std::string_view type = w.back(), op = w[0];
     const bool f64 = type == "f64", f32 = type == "f32",
                half = type.find("f16") != std::string_view::npos;
     if (op == "cvt" || op == "mov" || !(f64 || f32 || half)) return cost;
     const bool fused = op == "fma" || op == "mad";
-    if (op == "add" || op == "sub" || op == "mul" || fused) {
-      cost.counted = f64 ? Counted::kFlop64 : f32 ? Counted::kFlop32 : Counted::kFlop16;
-      cost.amount = (fused ? 2 : 1) * (type.ends_with("x2") ? 2 : 1);
-    } else if (op == "div" || op == "rcp") {
-      cost.counted = f64 ? Counted::kDivide64 : Counted::kDivide32;
-    } else if (op == "sqrt" || op == "rsqrt") {
-      cost.counted = f64 ? Counted::kRoot64 : Counted::kRoot32;
-    } else if (op == "ex2" || op == "lg2" || op == "sin" || op == "cos" || op == "tanh") {
-      cost.counted = Counted::kSpecial32;
+    if (fused && !half) add(f64 ? Counted::kFused64 : Counted::kFused32);
+    if (op == "add" || op == "sub" || op == "mul" || fused)
+      add(f64   ? Counted::kFlop64
+          : f32 ? Counted::kFlop32
+                : Counted::kFlop16,
+          (fused ? 2 : 1) * (type.ends_with("x2") ? 2 : 1));
+    else if (op == "div" || op == "rcp")
+      add(f64 ? Counted::kDivide64 : Counted::kDivide32);
+    else if (op == "sqrt" || op == "rsqrt")
+      add(f64 ? Counted::kRoot64 : Counted::kRoot32);
+    else if (op == "ex2" || op == "lg2" || op == "sin" || op == "cos" || op == "tanh")
+      add(Counted::kSpecial32);
+    else
+      return cost;
+    const bool flushes = contains(w, "ftz");
+    Words plain;
+    for (const std::string_view word : w)
+      if (word != "ftz") plain.push_back(word);
+    for (const Expansion& e : kExpansions) {
+      if (joined(plain) != e.op || (flushes && e.op == "rcp.approx.f32")) continue;
+      if (flushes && f64) continue;
+      add(Counted::kExpanded32, e.flop32);
+      add(Counted::kExpanded64, e.flop64);
     }
     return cost;
   }
@@ -412,7 +470,6 @@ class Decoder {
     const std::vector<Operand>* params = &none;
     if (s.operands[i].kind == Kind::kVector) results = &s.operands[i++].parts;
     const Operand& callee = s.operands[i++];
-    if (callee.kind != Kind::kName) fail("calls through pointers are not supported");
     if (i < s.operands.size() && s.operands[i].kind == Kind::kVector) params = &s.operands[i].parts;
     if (callee.name == "vprintf" || callee.name == "__assertfail") {
       std::vector<std::uint32_t> values;
@@ -433,22 +490,62 @@ class Decoder {
       if (!results->empty()) store_local(*local_offset(results->at(0)), count);
       return;
     }
-    const auto at = text_.functions.find(callee.name);
-    if (at == text_.functions.end() || at->second.body.empty())
-      fail("the called function is not in this module");
     if (frame_->depth > 30) fail("recursive calls are not supported");
-    if (guard_ != kNone) fail("conditional calls are not supported");
-    Function& target = at->second;
-    Frame frame{.function = &target, .entry = false, .depth = frame_->depth + 1};
-    if (params->size() != target.params.size() || results->size() != target.results.size())
+    const int end = new_label();
+    if (guard_ != kNone) {
+      guard_negated_ = !guard_negated_;
+      branch(end);
+      guard_ = kNone;
+    }
+    if (callee.kind == Kind::kName) {
+      const auto at = text_.functions.find(callee.name);
+      if (at == text_.functions.end() || at->second.body.empty())
+        fail("the called function is not in this module");
+      inlined(at->second, *params, *results);
+    } else {
+      call_through(value(callee, 8), *params, *results, end);
+    }
+    labels_[end] = static_cast<int>(p_.code.size());
+  }
+
+  void inlined(Function& target, const std::vector<Operand>& params,
+               const std::vector<Operand>& results) {
+    if (params.size() != target.params.size() || results.size() != target.results.size())
       fail("wrong number of arguments");
-    for (std::size_t k = 0; k < params->size(); ++k)
-      frame.params[target.params[k].name] = *local_offset((*params)[k]);
-    for (std::size_t k = 0; k < results->size(); ++k)
-      frame.params[target.results[k].name] = *local_offset((*results)[k]);
+    Frame frame{.function = &target, .entry = false, .depth = frame_->depth + 1};
+    for (std::size_t k = 0; k < params.size(); ++k)
+      frame.params[target.params[k].name] = *local_offset(params[k]);
+    for (std::size_t k = 0; k < results.size(); ++k)
+      frame.params[target.results[k].name] = *local_offset(results[k]);
     const Statement* const outer = s_;
     function(frame);
     s_ = outer;
+  }
+
+  // A call through a pointer: every function with these parameters may be the target.
+  void call_through(std::uint32_t pointer, const std::vector<Operand>& params,
+                    const std::vector<Operand>& results, int end) {
+    const auto same = [&](const std::vector<Operand>& given, const std::vector<Variable>& wanted) {
+      return std::equal(
+          given.begin(), given.end(), wanted.begin(), wanted.end(),
+          [&](const Operand& o, const Variable& v) { return variable(o).bytes == v.bytes; });
+    };
+    const int line = line_;
+    for (const std::string_view name : text_.callable) {
+      Function& target = text_.functions.at(name);
+      if (!same(params, target.params) || !same(results, target.results)) continue;
+      const std::uint32_t chosen = temporary(1);
+      emit_alu("setp.eq.b64", chosen, pointer, immediate(addresses_.address.at(name), 8));
+      const int next = new_label();
+      guard_ = chosen, guard_negated_ = true;
+      branch(next);
+      guard_ = kNone;
+      inlined(target, params, results);
+      line_ = line;
+      branch(end);
+      labels_[next] = static_cast<int>(p_.code.size());
+    }
+    emit(Op::kTrap).mode = 1;
   }
 
   // --- Memory
@@ -575,25 +672,53 @@ class Decoder {
     for (const std::string_view word : w)
       if (const auto at = kOps.find(word); at != kOps.end())
         access.operation = at->second, known = true;
-    const std::string_view type = w.back();
+    // atom.add.noftz.f16x2, atom.global.v2.f32.add: the type is not always the last word
+    std::string_view type;
+    for (const std::string_view word : w)
+      if (size_of_type(word) > 0) type = word;
     const int bytes = size_of_type(type);
     access.is_signed = is_signed_type(type), access.is_float = is_float_type(type);
-    access.half_pair = type == "f16x2";
-    if (!known || bytes < 4 || bytes > 8 || type == "bf16x2" || contains(w, "v2") ||
-        contains(w, "v4"))
+    if (!known || bytes < 2 || bytes > 8) unknown();
+    const bool logic =
+        access.operation == AtomicOp::kCompare || access.operation == AtomicOp::kExchange;
+    if (type.find("f16") != std::string_view::npos && !logic) {
+      const AluEntry* entry = find(std::string(access.operation == AtomicOp::kMin   ? "min."
+                                               : access.operation == AtomicOp::kMax ? "max."
+                                                                                    : "add.") +
+                                   std::string(type));
+      if (entry == nullptr) unknown();
+      access.combine = entry->function;
+    } else if (bytes == 2 && !logic) {
       unknown();
+    }
     access.element_bytes = static_cast<std::uint8_t>(bytes);
     std::size_t i = reduction ? 0 : 1;
-    if (!reduction && s.operands[0].kind != Kind::kSink)
+    const bool vector = s.operands.at(i + 1).kind == Kind::kVector;
+    if (!reduction && !vector && s.operands[0].kind != Kind::kSink)
       access.result = result(s.operands[0], bytes);
     set_address(access, s.operands.at(i));
-    access.operand = value(s.operands.at(i + 1), bytes);
-    if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
+    if (vector) {
+      const auto& parts = s.operands[i + 1].parts;
+      if (parts.size() > Access::kOldValues) unknown();
+      access.count = static_cast<std::uint8_t>(parts.size());
+      access.data.fill(kNone);
+      for (std::size_t k = 0; k < parts.size(); ++k) {
+        access.data[k] = value(parts[k], bytes);
+        if (!reduction && s.operands[0].kind == Kind::kVector)
+          access.data[Access::kOldValues + k] = result(s.operands[0].parts.at(k), bytes);
+      }
+    } else {
+      access.operand = value(s.operands.at(i + 1), bytes);
+      if (access.operation == AtomicOp::kCompare)
+        access.second = value(s.operands.at(i + 2), bytes);
+    }
     emit(Op::kAtomic).aux = add_access(access);
   }
 
   void copy_async(const Words& w) {
     const Statement& s = *s_;
+    if (contains(w, "bulk")) return copy_bulk(w);
+    if (contains(w, "mbarrier")) return mbarrier(w);
     if (contains(w, "commit_group")) {
       emit(Op::kCommitGroup);
       return;
@@ -605,7 +730,7 @@ class Decoder {
       emit(Op::kWaitGroup).aux = pending;
       return;
     }
-    if (contains(w, "bulk") || contains(w, "mbarrier") || space_of(w) != Space::kShared) unknown();
+    if (space_of(w) != Space::kShared) unknown();
     // [to], [from], bytes {, source bytes | predicate} {, cache policy}
     Access access{.space = Space::kShared, .store = true};
     access.element_bytes = static_cast<std::uint8_t>(s.operands.at(2).value);
@@ -625,6 +750,321 @@ class Decoder {
     emit(Op::kCopyAsync).aux = add_access(access);
   }
 
+  // The address of an operand as a generic one, in a register of 64 bits.
+  std::uint32_t generic_address(const Operand& o, Space space) {
+    Access place{.space = space};
+    set_address(place, o);
+    std::uint32_t address = place.address;
+    if (place.address_bytes == 4) {
+      address = temporary(8);
+      emit_alu("cvt.u64.u32", address, place.address);
+    }
+    const std::uint64_t added =
+        static_cast<std::uint64_t>(place.offset) + (space == Space::kShared ? kSharedWindow : 0);
+    if (added == 0) return address;
+    const std::uint32_t sum = temporary(8);
+    emit_alu("add.u64", sum, address, immediate(added, 8));
+    return sum;
+  }
+
+  // mbarrier.* and cp.async.mbarrier.arrive
+  void mbarrier(const Words& w) {
+    const auto& o = s_->operands;
+    Extra e = empty_extra();
+    MbarrierMode mode;
+    std::uint8_t bytes = 0;
+    const auto address = [&](const Operand& place) {
+      e.registers[kMbarrierAddress] = generic_address(place, space_of(w));
+    };
+    if (w[0] == "cp") {
+      mode = MbarrierMode::kArriveOfCopies;
+      bytes = contains(w, "noinc") ? 1 : 0;
+      address(o.at(0));
+    } else if (w[1] == "init" || w[1] == "inval") {
+      mode = w[1] == "init" ? MbarrierMode::kInit : MbarrierMode::kInvalidate;
+      address(o.at(0));
+      if (w[1] == "init") e.registers[kMbarrierValue] = value(o.at(1), 4);
+    } else if (w[1] == "expect_tx" || w[1] == "complete_tx") {
+      mode = w[1] == "expect_tx" ? MbarrierMode::kExpect : MbarrierMode::kComplete;
+      address(o.at(0));
+      e.registers[kMbarrierBytes] = value(o.at(1), 4);
+    } else if (w[1] == "arrive" || w[1] == "arrive_drop") {
+      mode = w[1] == "arrive" ? MbarrierMode::kArrive : MbarrierMode::kArriveAndDrop;
+      const bool has_state = o.at(0).kind != Kind::kAddress;
+      if (has_state && o[0].kind != Kind::kSink) e.registers[kMbarrierResult] = result(o[0], 8);
+      const std::size_t at = has_state ? 1 : 0;
+      address(o.at(at));
+      const bool expects = contains(w, "expect_tx");
+      if (o.size() > at + 1)
+        e.registers[expects ? kMbarrierBytes : kMbarrierValue] = value(o[at + 1], 4);
+    } else if (w[1] == "test_wait" || w[1] == "try_wait") {
+      const bool parity = contains(w, "parity");
+      mode = parity ? MbarrierMode::kTestParity : MbarrierMode::kTest;
+      e.registers[kMbarrierResult] = result(o.at(0), 1);
+      address(o.at(1));
+      e.registers[kMbarrierValue] = value(o.at(2), parity ? 4 : 8);
+    } else if (w[1] == "pending_count") {
+      mode = MbarrierMode::kPendingCount;
+      e.registers[kMbarrierResult] = result(o.at(0), 4);
+      e.registers[kMbarrierAddress] = value(o.at(1), 8);
+    } else {
+      unknown();
+    }
+    // Initialising a barrier is a store, the rest synchronises.
+    Access access{.space = Space::kShared, .store = true};
+    access.atomic = mode != MbarrierMode::kInit && mode != MbarrierMode::kInvalidate;
+    access.element_bytes = 8;
+    access.extra = add_extra(e);
+    Inst& inst = emit(Op::kMbarrier);
+    inst.aux = add_access(access);
+    inst.mode = static_cast<std::uint8_t>(mode);
+    inst.bytes = bytes;
+  }
+
+  // cp.async.bulk: copies of bytes and of boxes of tensors between global and shared memory
+  void copy_bulk(const Words& w) {
+    const auto& o = s_->operands;
+    if (contains(w, "prefetch")) return;  // the emulator has no caches
+    if (contains(w, "commit_group")) {
+      emit(Op::kCommitBulk);
+      return;
+    }
+    if (contains(w, "wait_group")) {
+      emit(Op::kWaitBulk).aux = static_cast<std::uint32_t>(o.at(0).value);
+      return;
+    }
+    if (contains(w, "im2col") || w[1] == "reduce") unknown();
+    const bool tensor = contains(w, "tensor"), grouped = contains(w, "bulk_group");
+    const bool between = !contains(w, "global");
+    Extra e = empty_extra();
+    const auto set = [&](BulkOperand which, std::uint32_t r) { e.registers[which] = r; };
+    // The destination comes first.
+    const Operand &to = o.at(0), &from = o.at(1);
+    const Operand &shared = grouped ? from : to, &other = grouped ? to : from;
+    set(kBulkShared, generic_address(shared, Space::kShared));
+    std::size_t next = 2;
+    if (tensor) {
+      Operand map = other;
+      if (map.parts.size() != 2 || map.parts[1].kind != Kind::kVector ||
+          map.parts[1].parts.size() > 5)
+        unknown();
+      const auto& coordinates = map.parts[1].parts;
+      for (std::size_t i = 0; i < coordinates.size(); ++i)
+        e.registers[kBulkCoordinates + i] = value(coordinates[i], 4);
+      map.parts.resize(1);
+      set(kBulkOther, generic_address(map, Space::kGeneric));
+    } else {
+      set(kBulkOther, generic_address(other, between ? Space::kShared : Space::kGeneric));
+      set(kBulkBytes, value(o.at(next++), 4));
+    }
+    if (!grouped) set(kBulkBarrier, generic_address(o.at(next++), Space::kShared));
+    if (contains(w, "multicast::cluster")) {
+      const std::uint32_t blocks = temporary(4);
+      emit_alu("cvt.u32.u16", blocks, value(o.at(next++), 2));
+      set(kBulkBlocks, blocks);
+    }
+    if (contains(w, "cp_mask")) {
+      const std::uint32_t bytes = temporary(4);
+      emit_alu("cvt.u32.u16", bytes, value(o.back(), 2));
+      set(kBulkMask, bytes);
+    }
+    Access access{.space = Space::kShared, .store = !grouped};
+    access.element_bytes = 16;
+    access.extra = add_extra(e);
+    Inst& inst = emit(Op::kCopyBulk);
+    inst.aux = add_access(access);
+    inst.mode = static_cast<std::uint8_t>(between   ? BulkMode::kSharedToShared
+                                          : grouped ? BulkMode::kStore
+                                                    : BulkMode::kLoad);
+  }
+
+  // --- Matrices
+
+  struct Shape {
+    int m, n, k;
+  };
+  Shape shape_of(const Words& w) const {
+    for (const std::string_view word : w)
+      if (Shape s; std::sscanf(std::string(word).c_str(), "m%dn%dk%d", &s.m, &s.n, &s.k) == 3)
+        return s;
+    unknown();
+  }
+  std::optional<Number> number_of(std::string_view type) const {
+    static const std::map<std::string_view, Number> kNumbers = {
+        {"f16", Number::kF16}, {"bf16", Number::kBf16}, {"tf32", Number::kTf32},
+        {"f32", Number::kF32}, {"f64", Number::kF64},   {"s8", Number::kS8},
+        {"u8", Number::kU8},   {"s32", Number::kS32}};
+    const auto at = kNumbers.find(type);
+    return at == kNumbers.end() ? std::nullopt : std::optional(at->second);
+  }
+  static int bytes_of(Number number) {
+    switch (number) {
+      case Number::kF16:
+      case Number::kBf16:
+        return 2;
+      case Number::kS8:
+      case Number::kU8:
+        return 1;
+      case Number::kF64:
+        return 8;
+      default:
+        return 4;
+    }
+  }
+
+  void multiply_matrices(const Words& w) {
+    const auto& o = s_->operands;
+    const Shape shape = shape_of(w);
+    std::vector<Number> types;
+    for (const std::string_view word : w)
+      if (const auto number = number_of(word)) types.push_back(*number);
+    // wmma.mma on f16 names d and c only.
+    const bool opaque = w[0] == "wmma";
+    if (opaque && types.size() == 2) types = {types[0], Number::kF16, Number::kF16, types[1]};
+    const bool known = types.size() == 4 && (opaque || (shape.n == 8 && shape.m <= 16));
+    const bool volta = !opaque && shape.m == 8 && types.size() == 4 && types[1] == Number::kF16;
+    if (!known || volta || o.size() < 4) unknown();
+    MatrixProduct product;
+    product.m = shape.m, product.n = shape.n, product.k = shape.k;
+    product.opaque = opaque;
+    product.saturates = contains(w, "satfinite");
+    Extra e = empty_extra();
+    int next = 0;
+    const auto add = [&](const Operand& list, Number type, bool is_result) {
+      const std::vector<Operand> one{list};
+      const auto& parts = list.kind == Kind::kVector ? list.parts : one;
+      const int bytes = std::max(bytes_of(type), 4);
+      MatrixProduct::Fragment f{type, next, static_cast<int>(parts.size())};
+      for (const Operand& part : parts)
+        e.registers.at(next++) = is_result ? result(part, bytes) : value(part, bytes);
+      return f;
+    };
+    product.d = add(o[0], types[0], true);
+    e.results = next;
+    product.a = add(o[1], types[1], false);
+    product.b = add(o[2], types[2], false);
+    product.c = add(o[3], types[3], false);
+    product.extra = add_extra(e);
+    p_.matrices.push_back(product);
+    emit(Op::kMatrix).aux = static_cast<std::uint32_t>(p_.matrices.size() - 1);
+  }
+
+  // Loads or stores one element per lane. `address` is of 64 bits, in `space`.
+  void move_element(Space space, int bytes, std::uint32_t address, std::uint32_t data, bool store) {
+    Access access{.space = space, .store = store};
+    access.element_bytes = static_cast<std::uint8_t>(bytes);
+    access.register_bytes = registers_[data & ~kConstantBit];
+    access.move = move_of("b" + std::to_string(8 * bytes), access.register_bytes, store);
+    access.address = address;
+    access.data[0] = data;
+    emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
+  }
+  std::uint32_t combined(std::string_view op, int bytes, std::uint32_t a, std::uint32_t b) {
+    const std::uint32_t d = temporary(bytes);
+    emit_alu(op, d, a, b);
+    return d;
+  }
+
+  // wmma.load and wmma.store. Slot s of lane l of a fragment holds element s * 32 + l of the
+  // matrix, in row-major order; if there are more slots than elements, the elements repeat.
+  void move_fragment(const Words& w) {
+    const auto& o = s_->operands;
+    const bool store = w[1] == "store";
+    const Shape shape = shape_of(w);
+    const auto type = number_of(w.back());
+    if (!type) unknown();
+    const bool is_a = w[2] == "a", is_b = w[2] == "b";
+    const int rows = is_b ? shape.k : shape.m, columns = is_a ? shape.k : shape.n;
+    const bool by_row = contains(w, "row");
+    const Operand& list = o.at(store ? 1 : 0);
+    const std::vector<Operand> one{list};
+    const auto& parts = list.kind == Kind::kVector ? list.parts : one;
+    Space space = space_of(w);
+    const std::uint32_t base = generic_address(o.at(store ? 0 : 1), space);
+    if (space == Space::kShared) space = Space::kGeneric;
+    const std::uint32_t pitch =
+        o.size() > 2 ? value(o[2], 4) : immediate(by_row ? columns : rows, 4);
+    const int bytes = bytes_of(*type), whole = std::max(bytes, 4), per_register = whole / bytes;
+    const auto lane = static_cast<std::uint32_t>(ThreadValue::kLane);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      std::vector<std::uint32_t> elements;
+      const std::uint32_t whole_register = store ? value(parts[i], whole) : kNone;
+      for (int k = 0; k < per_register; ++k) {
+        const auto slot = static_cast<std::uint64_t>(i) * per_register + k;
+        const std::uint32_t index =
+            combined("and.b32", 4, combined("add.u32", 4, lane, immediate(32 * slot, 4)),
+                     immediate(static_cast<std::uint64_t>(rows) * columns - 1, 4));
+        const std::uint32_t row = combined("div.u32", 4, index, immediate(columns, 4)),
+                            column = combined("rem.u32", 4, index, immediate(columns, 4));
+        const std::uint32_t element = temporary(4), offset = temporary(8), address = temporary(8);
+        emit_alu("mad.lo.u32", element, by_row ? row : column, pitch, by_row ? column : row);
+        emit_alu("mul.wide.u32", offset, element, immediate(bytes, 4));
+        emit_alu("add.u64", address, base, offset);
+        const std::uint32_t data =
+            bytes == whole && store ? whole_register : temporary(std::max(bytes, 2));
+        elements.push_back(data);
+        if (store && bytes == 2) emit_alu(k == 0 ? "low.b32" : "high.b32", data, whole_register);
+        move_element(space, bytes, address, data, store);
+      }
+      if (store) continue;
+      const std::uint32_t d = result(parts[i], whole);
+      if (per_register == 1) {
+        emit_alu("mov.b" + std::to_string(8 * whole), d, elements[0]);
+      } else if (per_register == 2) {
+        emit_alu("pack.b32", d, elements[0], elements[1]);
+      } else {
+        std::uint32_t halves[2];
+        for (int half = 0; half < 2; ++half) {
+          const std::uint32_t high =
+              combined("shl.b16", 2, elements[2 * half + 1], immediate(8, 4));
+          halves[half] = combined("or.b16", 2, elements[2 * half], high);
+        }
+        emit_alu("pack.b32", d, halves[0], halves[1]);
+      }
+    }
+  }
+
+  // ldmatrix and stmatrix: 8 x 8 matrices of 16-bit elements. Lane 8 i + r has the address of row r
+  // of matrix i; lane l holds the elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
+  void move_matrices(const Words& w) {
+    const auto& o = s_->operands;
+    const bool store = w[0] == "stmatrix", transposed = contains(w, "trans");
+    if (!contains(w, "m8n8") || w.back() != "b16") unknown();
+    const Operand& list = o.at(store ? 1 : 0);
+    const std::vector<Operand> one{list};
+    const auto& parts = list.kind == Kind::kVector ? list.parts : one;
+    const std::uint32_t address = generic_address(o.at(store ? 0 : 1), Space::kShared);
+    const auto lane = static_cast<std::uint32_t>(ThreadValue::kLane);
+    const std::uint32_t low = temporary(4), high = temporary(4);
+    emit_alu("low.b64", low, address);
+    emit_alu("high.b64", high, address);
+    const std::uint32_t fourth = combined("shr.u32", 4, lane, immediate(2, 4)),
+                        pair = combined("shl.b32", 4, combined("and.b32", 4, lane, immediate(3, 4)),
+                                        immediate(1, 4));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      std::uint32_t elements[2];
+      const std::uint32_t whole = store ? value(parts[i], 4) : kNone;
+      for (std::uint64_t k = 0; k < 2; ++k) {
+        const std::uint32_t second = combined("add.u32", 4, pair, immediate(k, 4));
+        const std::uint32_t row = transposed ? second : fourth,
+                            column = transposed ? fourth : second;
+        const std::uint32_t from = combined("add.u32", 4, row, immediate(8 * i, 4));
+        const std::uint32_t start = temporary(4);
+        const std::uint32_t e = extra({kNone, low, from, immediate(31, 4), immediate(~0u, 4)});
+        Inst& inst = emit(Op::kShuffle);
+        inst.d = start, inst.aux = e, inst.bytes = 4;
+        inst.mode = static_cast<std::uint8_t>(ShuffleMode::kIndex);
+        const std::uint32_t at = temporary(4), wide = temporary(8);
+        emit_alu("mad.lo.u32", at, column, immediate(2, 4), start);
+        emit_alu("pack.b64", wide, at, high);
+        elements[k] = temporary(2);
+        if (store) emit_alu(k == 0 ? "low.b32" : "high.b32", elements[k], whole);
+        move_element(Space::kGeneric, 2, wide, elements[k], store);
+      }
+      if (!store) emit_alu("pack.b32", result(parts[i], 4), elements[0], elements[1]);
+    }
+  }
+
   // --- Instructions
   // --------------------------------------------------------------------------------
 
@@ -637,6 +1077,10 @@ class Decoder {
     if (op == "atom") return atomic(w, false);
     if (op == "red" && !contains(w, "async")) return atomic(w, true);
     if (op == "cp") return copy_async(w);
+    if (op == "mbarrier") return mbarrier(w);
+    if (op == "mma" || (op == "wmma" && w[1] == "mma")) return multiply_matrices(w);
+    if (op == "wmma") return move_fragment(w);
+    if (op == "ldmatrix" || op == "stmatrix") return move_matrices(w);
     if (op == "mov" && o.size() == 2) return move(w, o[0], o[1]);
     if (op == "cvt") return convert(w);
     if (op == "cvta") return convert_address(w);
@@ -1093,6 +1537,7 @@ class Decoder {
   std::vector<int> labels_;
   std::vector<Cost> costs_;
   std::unordered_map<std::string_view, std::int64_t> shared_;
+  int dynamic_align_ = 16;  // of dynamic shared memory
   std::uint32_t carry_ = kNone;
   Frame* frame_ = nullptr;
   const Statement* s_ = nullptr;

@@ -45,6 +45,9 @@ class Memory {
   void remove(const void* data);
   // Marks bytes as written by the host.
   void mark_written(const void* data, std::size_t bytes);
+  // Marks bytes as written that are copies of bytes which have been written, or of bytes of the
+  // host.
+  void mark_copied(const void* to, const void* from, std::size_t bytes);
 
   // The range that contains the address, or the nearest one before it, or nullptr.
   Allocation* find(std::uint64_t address) const;
@@ -52,6 +55,24 @@ class Memory {
  private:
   std::map<std::uint64_t, std::unique_ptr<Allocation>> ranges_;  // by the first address
 };
+
+// What a CUtensorMap describes, in the emulator's own encoding. cuTensorMapEncodeTiled is opaque,
+// so whoever replaces it writes a TensorMap into the 128 bytes, and bulk tensor copies read it
+// there.
+struct alignas(64) TensorMap {
+  static constexpr std::uint64_t kMark = 0x70616d2d6f6461ff;
+
+  std::uint64_t mark = kMark;              // distinguishes it from other bytes
+  std::uint64_t address = 0;               // of the first element
+  std::array<std::uint32_t, 5> lengths{};  // elements; dimension 0 is contiguous
+  std::array<std::uint64_t, 4> strides{};  // bytes between neighbours in dimensions 1 to 4
+  std::array<std::uint16_t, 5> box{};      // elements
+  std::array<std::uint8_t, 5> steps{1, 1, 1, 1, 1};  // between the elements that a box takes
+  std::uint8_t dimensions = 1, element_bytes = 1;
+  std::uint8_t swizzle_bytes = 0;  // 0, 32, 64 or 128
+  bool nan_outside = false;        // fills the part of a box outside the tensor with NaN, not 0
+};
+static_assert(sizeof(TensorMap) == 128);
 
 struct Options {
   // Bounds and alignment are always checked.
@@ -92,6 +113,7 @@ struct AccessCounts {
   std::int64_t requests = 0;    // per warp
   std::int64_t lanes = 0;       // active lanes of all requests
   std::int64_t bytes = 0;       // of all lanes
+  std::int64_t unique = 0;      // global memory: different bytes of each request
   std::int64_t sectors = 0;     // global memory: 32 bytes each
   std::int64_t wavefronts = 0;  // shared memory
   std::int64_t ideal = 0;       // sectors or wavefronts that the same bytes need at least
@@ -101,6 +123,10 @@ struct AccessCounts {
 struct Operations {
   std::int64_t flop16 = 0, flop32 = 0, flop64 = 0;  // an FMA counts as two
   std::int64_t divide32 = 0, divide64 = 0, root32 = 0, root64 = 0, special32 = 0;
+  // FLOPs of the instructions with which the hardware computes quotients, roots and other functions
+  // (decode.cpp). Its counters show flop32 + expanded32 and flop64 + expanded64.
+  std::int64_t expanded32 = 0, expanded64 = 0;
+  std::int64_t fused32 = 0, fused64 = 0;  // FMAs, which are also among the FLOPs
   Operations& operator+=(const Operations& other);
 };
 
@@ -121,6 +147,9 @@ struct Counts {
   std::int64_t async_copies = 0;  // per warp; their sectors are among the global loads
   Operations operations;
   AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores, local;
+  // Global memory of bulk copies, which the hardware does not count as loads and stores. One
+  // request per copy.
+  AccessCounts bulk_loads, bulk_stores;
   std::vector<LineCounts> lines;
 };
 

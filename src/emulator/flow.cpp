@@ -13,23 +13,33 @@ namespace {
 template <class Visit>
 void for_operands(Program& p, Inst& inst, const Visit& visit) {
   if (inst.guard != kNone) visit(inst.guard, false);
+  const auto visit_extra = [&](Extra& extra) {
+    const auto results = static_cast<std::size_t>(extra.results);
+    for (std::size_t i = results; i < extra.registers.size(); ++i)
+      if (extra[i] != kNone) visit(extra.registers[i], false);
+    for (std::size_t i = 0; i < results; ++i)
+      if (extra[i] != kNone) visit(extra.registers[i], true);
+  };
+  if (inst.op == Op::kCopyBulk || inst.op == Op::kMbarrier)
+    return visit_extra(p.extras[p.accesses[inst.aux].extra]);
+  if (inst.op == Op::kMatrix) return visit_extra(p.extras[p.matrices[inst.aux].extra]);
   if (inst.op == Op::kLoad || inst.op == Op::kStore || inst.op == Op::kAtomic ||
       inst.op == Op::kCopyAsync) {
     Access& access = p.accesses[inst.aux];
     visit(access.address, false);
     if (access.operand != kNone) visit(access.operand, false);
     if (access.second != kNone) visit(access.second, false);
-    if (inst.op == Op::kLoad || inst.op == Op::kStore)
+    if (inst.op == Op::kLoad || inst.op == Op::kStore || (access.atomic && access.count > 1))
       for (int i = 0; i < access.count; ++i) visit(access.data[i], inst.op == Op::kLoad);
+    if (access.atomic && access.count > 1)
+      for (int i = 0; i < access.count; ++i)
+        if (auto& old = access.data[Access::kOldValues + i]; old != kNone) visit(old, true);
     if (access.result != kNone) visit(access.result, true);
     return;
   }
-  if (inst.op != Op::kBranch && inst.op != Op::kWaitGroup && inst.aux != kNone) {
-    Extra& extra = p.extras[inst.aux];  // results are in inst.d and extra[0]
-    for (std::size_t i = 1; i < extra.size(); ++i)
-      if (extra[i] != kNone) visit(extra[i], false);
-    if (extra[0] != kNone) visit(extra[0], true);
-  }
+  const bool is_number =
+      inst.op == Op::kBranch || inst.op == Op::kWaitGroup || inst.op == Op::kWaitBulk;
+  if (!is_number && inst.aux != kNone) visit_extra(p.extras[inst.aux]);
   for (std::uint32_t* operand : {&inst.a, &inst.b, &inst.c})
     if (*operand != kNone) visit(*operand, false);
   if (inst.d != kNone) visit(inst.d, true);
@@ -167,8 +177,7 @@ class Flow {
                              [&](const LineCost& c) { return c.line == cost.line; });
       if (at == block.costs.end()) at = block.costs.insert(at, {.line = cost.line});
       ++at->instructions;
-      if (cost.counted != Counted::kNothing)
-        at->operations[static_cast<int>(cost.counted)] += cost.amount;
+      for (int i = 0; i < kCounted; ++i) at->operations[i] += cost.operations[i];
     }
   }
 

@@ -10,9 +10,6 @@
 namespace ado::emulator {
 namespace {
 
-// A warp that polls memory this often gives way to the others.
-constexpr int kPollsBeforeYield = 64;
-
 // Takes the next path from the stack. Returns false if there is none: all lanes have ended.
 bool next_path(Warp& warp) {
   while (!warp.stack.empty()) {
@@ -41,7 +38,7 @@ bool end_warp(Worker& worker, Warp& warp) {
   warp.state = WarpState::kDone;
   ++warp.home->done;
   ++worker.changes;
-  return fine;
+  return fine && check_bulk_done(worker, warp);
 }
 
 bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, std::uint32_t mask) {
@@ -168,6 +165,19 @@ bool run_warp(Worker& worker, Warp& warp) {
         case Op::kWaitGroup:
           if (!warp.copies.empty() && !wait_copies(worker, warp, active, inst->aux)) return false;
           break;
+        case Op::kCopyBulk:
+          if (!copy_bulk(worker, warp, *inst, active)) return false;
+          break;
+        case Op::kCommitBulk:
+          for (std::uint32_t left = active; left != 0; left &= left - 1)
+            ++warp.bulk_commits[std::countr_zero(left)];
+          break;
+        case Op::kWaitBulk:
+          if (!wait_bulk_stores(worker, warp, active, inst->aux)) return false;
+          break;
+        case Op::kMbarrier:
+          if (!mbarrier(worker, warp, *inst, active)) return false;
+          break;
         case Op::kBarrier:
           if (!arrive_at_barrier(worker, warp, *inst, p.line_of_code[position], active))
             return false;
@@ -195,6 +205,11 @@ bool run_warp(Worker& worker, Warp& warp) {
           warp.pc = position + 1;
           warp.resumes = true;
           return true;
+        case Op::kMatrix:
+          if (!multiply_matrices(worker, warp, p.matrices[inst->aux], p.line_of_code[position],
+                                 active))
+            return false;
+          break;
         case Op::kPause:
           warp.strong = kPollsBeforeYield;
           break;

@@ -60,6 +60,20 @@ void Memory::mark_written(const void* data, std::size_t bytes) {
               std::min(bytes, range->written.size() - at), 1);
 }
 
+void Memory::mark_copied(const void* to, const void* from, std::size_t bytes) {
+  const auto source = reinterpret_cast<std::uint64_t>(from);
+  const auto target = reinterpret_cast<std::uint64_t>(to);
+  const Allocation* const known = find(source);
+  if (known == nullptr || source >= known->end || known->written.empty())
+    return mark_written(to, bytes);
+  Allocation* const range = find(target);
+  if (range == nullptr || target >= range->end || range->written.empty()) return;
+  const std::size_t at = source - known->begin, to_at = target - range->begin;
+  const std::size_t count =
+      std::min({bytes, known->written.size() - at, range->written.size() - to_at});
+  std::memmove(range->written.data() + to_at, known->written.data() + at, count);
+}
+
 Allocation* Memory::find(std::uint64_t address) const {
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return nullptr;
@@ -92,20 +106,30 @@ std::unique_ptr<Module> Module::load(std::string ptx, Memory& memory) {
     auto* data = reinterpret_cast<std::uint8_t*>(
         (reinterpret_cast<std::uint64_t>(storage.data()) + 255) / 256 * 256);
     std::memset(data, 0, size);
-    if (!v.initial.empty()) {
-      const std::vector<std::uint8_t> initial = initial_bytes(v);
-      std::memcpy(data, initial.data(), size);
-    }
     module->storage_->addresses.address[v.name] = reinterpret_cast<std::uint64_t>(data);
     memory.add(data, size, std::string(v.name), true, v.space == Space::kGlobal);
+  }
+  auto& addresses = module->storage_->addresses.address;
+  for (std::size_t i = 0; i < module->text_->callable.size(); ++i)
+    addresses.emplace(module->text_->callable[i], kFunctionWindow + i);
+  for (const Variable& v : module->text_->variables) {
+    if (v.initial.empty()) continue;
+    const std::vector<std::uint8_t> initial = initial_bytes(v, [&](std::string_view name) {
+      const auto at = addresses.find(name);
+      if (at == addresses.end())
+        throw PtxError("variable " + std::string(v.name) + ": the initial value " +
+                       std::string(name) + " is not in this module");
+      return at->second;
+    });
+    std::memcpy(reinterpret_cast<void*>(addresses.at(v.name)), initial.data(), initial.size());
   }
   return module;
 }
 
 Module::~Module() {
   if (storage_ == nullptr) return;
-  for (const auto& [name, address] : storage_->addresses.address)
-    memory_->remove(reinterpret_cast<const void*>(address));
+  for (const auto& [name, variable] : storage_->variables)
+    memory_->remove(reinterpret_cast<const void*>(storage_->addresses.address.at(name)));
 }
 
 std::vector<std::string_view> Module::entries() const { return text_->entries; }
@@ -145,14 +169,15 @@ std::size_t Module::shared_bytes(std::string_view entry) {
 
 AccessCounts& AccessCounts::operator+=(const AccessCounts& o) {
   requests += o.requests, lanes += o.lanes, bytes += o.bytes;
-  sectors += o.sectors, wavefronts += o.wavefronts, ideal += o.ideal;
+  unique += o.unique, sectors += o.sectors, wavefronts += o.wavefronts, ideal += o.ideal;
   return *this;
 }
 
 Operations& Operations::operator+=(const Operations& o) {
   flop16 += o.flop16, flop32 += o.flop32, flop64 += o.flop64;
   divide32 += o.divide32, divide64 += o.divide64, root32 += o.root32, root64 += o.root64,
-      special32 += o.special32;
+      special32 += o.special32, expanded32 += o.expanded32, expanded64 += o.expanded64,
+      fused32 += o.fused32, fused64 += o.fused64;
   return *this;
 }
 
@@ -242,9 +267,12 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
     throw ValueError("a block must have at most " + std::to_string(kMaxShared) +
                      " bytes of shared memory, got " +
                      std::to_string(program.static_shared + shape.dynamic_shared_bytes));
-  std::vector<std::byte> aligned(params.begin(), params.end());
-  aligned.resize(std::max<std::size_t>(aligned.size(), 16));
+  const Bytes aligned(std::max<std::size_t>(params.size(), 16));  // tensor maps need 64 bytes
+  std::copy(params.begin(), params.end(), reinterpret_cast<std::byte*>(aligned.data()));
   memory.add(aligned.data(), aligned.size(), "parameters", true, false);
+  // Blocks of a cooperative launch count their arrivals here: its size, then the barrier.
+  alignas(64) std::array<std::uint32_t, 64> workspace{sizeof workspace};
+  memory.add(workspace.data(), sizeof workspace, "grid barrier", true);
 
   Result result;
   LaunchState state{.program = program,
@@ -253,7 +281,8 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                     .memory = memory,
                     .text = *module.text_,
                     .functions = lane_functions(isa),
-                    .params = aligned.data(),
+                    .params = reinterpret_cast<const std::byte*>(aligned.data()),
+                    .workspace = workspace.data(),
                     .clusters = {shape.grid.x / shape.cluster.x, shape.grid.y / shape.cluster.y,
                                  shape.grid.z / shape.cluster.z},
                     .cluster_count = 0,
@@ -265,9 +294,12 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
       std::clamp<std::int64_t>(state.cluster_count, 1, std::min<std::int64_t>(wanted, kMaxParts)));
   struct RemoveParams {
     Memory& memory;
-    const void* data;
-    ~RemoveParams() { memory.remove(data); }
-  } remove{memory, aligned.data()};
+    const void *data, *workspace;
+    ~RemoveParams() {
+      memory.remove(data);
+      memory.remove(workspace);
+    }
+  } remove{memory, aligned.data(), workspace.data()};
   run_parts(
       parts,
       [](const void* work, int, int) {

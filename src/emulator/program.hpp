@@ -25,6 +25,8 @@ inline constexpr std::uint32_t kNone = 0xffffffffu;
 // windows of addresses that no host pointer has.
 inline constexpr std::uint64_t kSharedWindow = 0xfff1'0000'0000'0000u;
 inline constexpr std::uint64_t kLocalWindow = 0xfff2'0000'0000'0000u;
+// Plus i: the address of function i of Text::callable.
+inline constexpr std::uint64_t kFunctionWindow = 0xfff3'0000'0000'0000u;
 // A shared address of another block of the cluster: (rank + 1) << kRankShift | offset.
 inline constexpr int kRankShift = 24;
 
@@ -38,7 +40,11 @@ enum class Op : std::uint8_t {
   kAtomic,
   kCopyAsync,
   kCommitGroup,
-  kWaitGroup,    // aux: pending groups that may remain
+  kWaitGroup,  // aux: pending groups that may remain
+  kCopyBulk,   // Access::extra: see BulkOperand
+  kCommitBulk,
+  kWaitBulk,     // aux: pending groups that may remain
+  kMbarrier,     // mode: MbarrierMode; Access::extra: see MbarrierOperand
   kBarrier,      // a: index, b: threads or kNone; mode: kSync, kArrive, reductions into d
   kWarpBarrier,  // a: members
   kClusterArrive,
@@ -49,6 +55,7 @@ enum class Op : std::uint8_t {
   kWarpReduce,  // extra: redux.sync
   kActiveMask,
   kElect,    // extra
+  kMatrix,   // aux: index of Program::matrices
   kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
   kPause,           // nanosleep
@@ -58,6 +65,35 @@ enum class Op : std::uint8_t {
   kTrap,
 };
 
+enum class MbarrierMode : std::uint8_t {
+  kInit,
+  kInvalidate,
+  kArrive,  // also .expect_tx
+  kArriveAndDrop,
+  kExpect,
+  kComplete,
+  kTest,            // of the phase of a state
+  kTestParity,      // of the phase with a parity
+  kArriveOfCopies,  // cp.async.mbarrier.arrive; bytes 1: .noinc
+  kPendingCount,    // of a state
+};
+enum MbarrierOperand : std::uint8_t {  // registers of an Extra
+  kMbarrierResult,                     // a state, a predicate or a count
+  kMbarrierAddress,                    // generic, of the barrier; of kPendingCount: the state
+  kMbarrierValue,                      // count, state or parity
+  kMbarrierBytes,                      // of expect_tx
+};
+enum BulkOperand : std::uint8_t {  // registers of an Extra
+  kBulkShared = 1,                 // generic address in shared memory
+  kBulkOther,    // address in global memory, of a tensor map or, if `mode` is kSharedToShared, in
+                 // shared memory
+  kBulkBytes,    // kNone: a tensor
+  kBulkBarrier,  // generic address
+  kBulkBlocks,   // of the cluster, as a mask, which receive a copy
+  kBulkMask,     // of the bytes of each 16 that are stored
+  kBulkCoordinates,  // 1 to 5
+};
+enum class BulkMode : std::uint8_t { kLoad, kStore, kSharedToShared };
 enum class BarrierMode : std::uint8_t { kSync, kArrive, kPopulation, kAnd, kOr };
 enum class ShuffleMode : std::uint8_t { kUp, kDown, kButterfly, kIndex };
 enum class VoteMode : std::uint8_t { kAll, kAny, kUniform, kBallot };
@@ -87,21 +123,44 @@ struct Inst {
   std::uint8_t mode = 0;
 };
 
-using Extra = std::array<std::uint32_t, 6>;
+// Registers of an instruction that has many. The first `results` are results.
+struct Extra {
+  std::array<std::uint32_t, 32> registers;
+  int results = 1;
+  std::uint32_t operator[](std::size_t i) const { return registers[i]; }
+};
+
+// A product of matrices in fragments: mma.sync or wmma.mma, d = a b + c.
+enum class Number : std::uint8_t { kF16, kBf16, kTf32, kF32, kF64, kS8, kU8, kS32 };
+struct MatrixProduct {
+  struct Fragment {
+    Number type = Number::kF32;
+    int first = 0, count = 0;  // registers of the Extra
+  };
+  int m = 0, n = 0, k = 0;
+  bool opaque = false;     // wmma: the layout of fragments is the emulator's own
+  bool saturates = false;  // integers
+  std::uint32_t extra = kNone;
+  Fragment d, a, b, c;
+};
 
 // One load, store or atomic instruction.
 struct Access {
   Space space = Space::kGeneric;
   bool store = false, atomic = false, strong = false;  // strong: volatile, relaxed or acquire
-  bool is_signed = false, is_float = false, half_pair = false;
+  bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
   std::uint8_t element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
   MoveFunction move = nullptr;
+  AluFunction combine = nullptr;  // of an atomic on 16-bit floats
+  std::uint32_t extra = kNone;    // of a bulk copy or an mbarrier
   std::uint32_t address = kNone;
   std::int64_t offset = 0;
-  std::array<std::uint32_t, 8> data = {};  // registers
-  // atomics: old value (kNone: red), operand, second operand; copies: source address, source bytes,
-  // predicate
+  // Registers. Atomics on vectors: operands, then old values from kOldValues on (kNone: red).
+  std::array<std::uint32_t, 16> data = {};
+  static constexpr int kOldValues = 8;
+  // Other atomics: old value (kNone: red), operand, second operand; copies: source address, source
+  // bytes, predicate.
   std::uint32_t result = kNone, operand = kNone, second = kNone;
   std::int64_t source_offset = 0;
   int line = 0;  // index of Program::lines
@@ -128,7 +187,9 @@ enum BlockValue : std::uint8_t {  // each with x, y, z
   kMultiprocessor = 23,
   kDynamicShared = 24,
   kTotalShared = 25,
-  kBlockValues = 26,
+  kWorkspaceLow = 26,  // address of the barrier of a cooperative launch
+  kWorkspaceHigh = 27,
+  kBlockValues = 28,
 };
 
 struct Constant {
@@ -167,14 +228,19 @@ enum class Counted : std::uint8_t {
   kRoot32,
   kRoot64,
   kSpecial32,
-  kNothing
+  kExpanded32,
+  kExpanded64,
+  kFused32,
+  kFused64,
+  kCount
 };
-inline constexpr int kCounted = static_cast<int>(Counted::kNothing);
+inline constexpr int kCounted = static_cast<int>(Counted::kCount);
+using OperationCounts = std::array<int, kCounted>;  // per lane
 
 struct LineCost {
   int line;
   int instructions = 0;
-  std::array<int, kCounted> operations = {};  // per lane
+  OperationCounts operations = {};
 };
 
 struct Block {
@@ -192,6 +258,7 @@ struct Program {
   std::vector<Block> blocks;
   std::vector<Access> accesses;
   std::vector<Extra> extras;
+  std::vector<MatrixProduct> matrices;
   std::vector<Constant> constants;
   std::vector<ThreadRegister> thread_registers;
   std::vector<Line> lines;
@@ -208,14 +275,13 @@ inline constexpr std::uint32_t kConstantBit = 0x80000000u;
 struct Cost {
   int position;  // in the code
   int line;
-  Counted counted;
-  int amount;
+  OperationCounts operations = {};
 };
 void finish_program(Program& program, const std::vector<std::uint8_t>& register_bytes,
                     const std::vector<int>& label_positions, const std::vector<Cost>& costs);
 
 // decode.cpp
-struct ModuleAddresses {  // of the module's global and constant variables
+struct ModuleAddresses {  // of the module's global and constant variables, and of its functions
   std::unordered_map<std::string_view, std::uint64_t> address;
 };
 Program decode(Text& text, Function& entry, const ModuleAddresses& addresses, Isa isa);

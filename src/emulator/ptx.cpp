@@ -262,7 +262,7 @@ class BodyParser {
     s.ptx_line = c_.line();
     const std::string_view word = c_.dotted();
     if (word.empty()) fail("expected an instruction");
-    if (c_.direct() == ':') {
+    if (c_.peek() == ':') {
       c_.advance();
       f_.labels[word] = static_cast<int>(f_.statements.size());
       last_label_ = word;
@@ -318,7 +318,7 @@ class BodyParser {
         f_.registers.insert(f_.registers.end(), count, {type, bytes});
       } while (c_.take(','));
       c_.expect(';');
-    } else if (word == ".pragma") {
+    } else if (word == ".pragma" || word == ".callprototype") {
       c_.until(';');
       c_.expect(';');
     } else if (word == ".section" || word == ".file") {
@@ -511,7 +511,10 @@ void parse_module(Text& text) {
       } else {
         c.expect(';');
       }
-      if (f.entry) text.entries.push_back(f.name);
+      if (f.entry)
+        text.entries.push_back(f.name);
+      else if (!f.body.empty())
+        text.callable.push_back(f.name);
       if (!f.body.empty() || !text.functions.contains(f.name))
         text.functions[f.name] = std::move(f);
       external = false;
@@ -539,15 +542,33 @@ void parse_body(const Text& text, Function& function) {
   BodyParser(text, function).run();
 }
 
-std::vector<std::uint8_t> initial_bytes(const Variable& variable) {
+std::vector<std::uint8_t> initial_bytes(
+    const Variable& variable, const std::function<std::uint64_t(std::string_view)>& address_of) {
   std::vector<std::uint8_t> bytes;
   Cursor c(variable.initial, 0);
+  // name, name + 4, generic(name)
+  const auto address = [&] {
+    std::string_view name = c.name();
+    const bool generic = name == "generic" && c.take('(');
+    if (generic) name = c.name();
+    std::uint64_t value = address_of(name);
+    if (c.take('+')) value += number(c).value;
+    if (generic) c.expect(')');
+    return value;
+  };
   while (!c.done()) {
     if (c.take(',') || c.take('{') || c.take('}')) continue;
-    if (c.peek() != '-' && !is_digit(c.peek()))
-      throw PtxError("variable " + std::string(variable.name) +
-                     ": initial values with addresses are not supported");
-    const std::uint64_t value = number(c).value;
+    std::uint64_t value;
+    if (c.peek() == '-' || is_digit(c.peek())) {
+      value = number(c).value;
+      if (c.take('(')) {  // 0xFF00(name): the bytes of an address that the mask selects
+        const int shift = value == 0 ? 0 : __builtin_ctzll(value);
+        value = (address() & value) >> shift;
+        c.expect(')');
+      }
+    } else {
+      value = address();
+    }
     const auto* raw = reinterpret_cast<const std::uint8_t*>(&value);
     bytes.insert(bytes.end(), raw, raw + variable.element_bytes);
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -108,12 +109,15 @@ struct Text {
   std::vector<Variable> variables;
   std::unordered_map<std::string_view, int> variable_of_name;
   std::map<int, std::string> files;
+  std::vector<std::string_view> callable;  // functions with a body that are not kernels
 };
 
 void parse_module(Text& text);
 void parse_body(const Text& text, Function& function);
 
-// The bytes of a variable's initial value. Addresses of other variables are not supported.
-std::vector<std::uint8_t> initial_bytes(const Variable& variable);
+// The bytes of a variable's initial value. `address_of` returns the address of a variable or of a
+// function.
+std::vector<std::uint8_t> initial_bytes(
+    const Variable& variable, const std::function<std::uint64_t(std::string_view)>& address_of);
 
 }  // namespace ado::emulator

@@ -53,6 +53,7 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
   const std::uint64_t linear =
       block.index[0] +
       std::uint64_t{shape.grid.x} * (block.index[1] + std::uint64_t{shape.grid.y} * block.index[2]);
+  const auto workspace = reinterpret_cast<std::uint64_t>(launch.workspace);
   const std::uint64_t values[kBlockValues] = {shape.block.x,
                                               shape.block.y,
                                               shape.block.z,
@@ -78,7 +79,9 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
                                               shape.cluster.volume(),
                                               linear % 132,
                                               shape.dynamic_shared_bytes,
-                                              block.shared_size};
+                                              block.shared_size,
+                                              workspace & 0xffffffffu,
+                                              workspace >> 32};
   for (const Constant& c : launch.program.constants)
     if (c.source == Source::kBlock)
       broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
@@ -86,6 +89,7 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
   barrier_passed(block);
   block.done = 0;
   block.barriers.fill({});
+  block.bulk_loads.clear();
   const std::size_t threads = shape.block.volume();
   for (Warp& warp : block.warps) {
     const std::size_t first = static_cast<std::size_t>(warp.index) * kLanes,
@@ -100,6 +104,9 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
     warp.stack.clear();
     warp.copies.clear();
     warp.commits.fill(0);
+    warp.bulk_stores.clear();
+    warp.bulk_commits.fill(0);
+    warp.polled = 0;
   }
 }
 
@@ -129,6 +136,12 @@ enum class Outcome { kFinished, kStalled, kFailed };
 
 bool report_deadlock(Worker& worker, Cluster& cluster) {
   for (const auto& block : cluster.blocks)
+    for (Warp& warp : block->warps)
+      if (warp.state == WarpState::kReady && warp.polled != 0)
+        return report(worker, warp, worker.program.line_of_code[warp.polling], -1, "deadlock",
+                      "deadlock: this warp waits for a phase of an mbarrier that does not end: " +
+                          awaited(warp, warp.polled));
+  for (const auto& block : cluster.blocks)
     for (const Warp& warp : block->warps)
       if (warp.state == WarpState::kBarrier || warp.state == WarpState::kCluster) {
         const bool at_cluster = warp.state == WarpState::kCluster;
@@ -148,6 +161,14 @@ bool report_deadlock(Worker& worker, Cluster& cluster) {
                       "deadlock: this warp polls memory that no running block changes");
       }
   return false;
+}
+
+// Returns true if all warps wait for barriers, which no other cluster can change.
+bool only_cluster_can_help(const Cluster& cluster) {
+  for (const auto& block : cluster.blocks)
+    for (const Warp& warp : block->warps)
+      if (warp.state == WarpState::kReady && warp.polled == 0) return false;
+  return true;
 }
 
 Outcome run_cluster(Worker& worker, Cluster& cluster) {
@@ -173,7 +194,10 @@ Outcome run_cluster(Worker& worker, Cluster& cluster) {
       report_deadlock(worker, cluster);
       return Outcome::kFailed;
     }
-    if (yields && worker.changes == before) return Outcome::kStalled;
+    if (!yields || worker.changes != before) continue;
+    if (!only_cluster_can_help(cluster)) return Outcome::kStalled;
+    report_deadlock(worker, cluster);
+    return Outcome::kFailed;
   }
 }
 
@@ -197,6 +221,7 @@ void merge(Worker& worker) {
   total.branches += worker.branches, total.divergent_branches += worker.divergent;
   total.barriers += worker.barriers, total.atomics += worker.atomics,
       total.async_copies += worker.copies;
+  total.bulk_loads += worker.bulk_loads, total.bulk_stores += worker.bulk_stores;
   // All workers number the lines alike: in the order of p.lines, without repetitions.
   std::size_t position = 0;
   const bool first = total.lines.empty();
@@ -219,9 +244,10 @@ void merge(Worker& worker) {
       total.instructions += cost.instructions * counts.executions;
       total.lanes += cost.instructions * counts.lanes;
       const auto& n = cost.operations;
-      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes, n[2] * counts.lanes,
-                                  n[3] * counts.lanes, n[4] * counts.lanes, n[5] * counts.lanes,
-                                  n[6] * counts.lanes, n[7] * counts.lanes};
+      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes,  n[2] * counts.lanes,
+                                  n[3] * counts.lanes, n[4] * counts.lanes,  n[5] * counts.lanes,
+                                  n[6] * counts.lanes, n[7] * counts.lanes,  n[8] * counts.lanes,
+                                  n[9] * counts.lanes, n[10] * counts.lanes, n[11] * counts.lanes};
       line.operations += operations;
       total.operations += operations;
     }
@@ -232,7 +258,9 @@ void merge(Worker& worker) {
     LineCounts& line = at(a.line);
     line.global_loads += worker.copy_sources[i];
     total.global_loads += worker.copy_sources[i];
-    if (counts.requests == 0) continue;
+    // The hardware does not count the writes of cp.async among the stores.
+    const bool copy = !a.atomic && a.operand != kNone;
+    if (counts.requests == 0 || copy) continue;
     const bool generic_shared = a.space == Space::kGeneric && counts.sectors == 0;
     if (a.atomic) {
       if (a.space != Space::kShared && !generic_shared) total.global_atomics += counts;

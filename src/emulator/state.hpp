@@ -38,6 +38,7 @@ struct SiteCache {
   std::int64_t low = 0, high = 0;  // relative to the first active lane
   std::int32_t cost = 0;           // sectors or wavefronts
   std::int32_t ideal = 0;
+  std::int32_t unique = 0;  // different bytes
   Pattern pattern = Pattern::kScattered;
   Allocation* allocation = nullptr;
   alignas(64) std::int64_t offsets[kLanes];
@@ -45,6 +46,7 @@ struct SiteCache {
 
 struct BlockState;
 struct LaunchState;
+struct Warp;
 
 // Copies of one cp.async instruction that have not been waited for.
 struct PendingCopy {
@@ -55,6 +57,24 @@ struct PendingCopy {
   std::array<std::uint32_t, kLanes> to;
   std::array<std::uint64_t, kLanes> from;
   std::array<std::uint8_t, kLanes> source_bytes;
+};
+
+// A bulk copy that has been started and not waited for, or, with `arrival`, an arrival at an
+// mbarrier when the thread's earlier cp.async are complete.
+struct BulkCopy {
+  Warp* warp;  // that started it
+  int lane, access;
+  BulkMode mode;
+  bool arrival = false;
+  BlockState* shared;    // the block whose shared memory is read or written
+  std::uint32_t at = 0;  // in shared memory
+  std::uint32_t bytes = 0;
+  std::uint64_t other = 0;  // in global memory or, kSharedToShared, a generic address
+  std::uint32_t byte_mask = 0xffff;
+  std::int64_t group = 0;          // commit groups: of stores
+  std::uint32_t barrier = 0;       // of loads, in `shared`
+  const TensorMap* map = nullptr;  // null: `bytes` neighbouring bytes
+  std::array<std::int32_t, 5> coordinates{};
 };
 
 struct StackEntry {
@@ -82,6 +102,12 @@ struct Warp {
   std::vector<StackEntry> stack;
   std::deque<PendingCopy> copies;
   std::array<std::int64_t, kLanes> commits{};
+  std::vector<BulkCopy> bulk_stores;
+  std::array<std::int64_t, kLanes> bulk_commits{};
+  // Address of the mbarrier for whose phase the warp polls; 0: none, or it polls something else,
+  // too.
+  std::uint64_t polled = 0;
+  int polling = 0;  // position of the instruction that found this
   BlockState* home = nullptr;
 
   std::uint8_t* at(std::uint32_t r) const { return bases[r & kInConstants] + r; }
@@ -120,6 +146,7 @@ struct LaunchState {
   const Text& text;
   const LaneFunctions& functions;
   const std::byte* params;
+  const void* workspace;  // the barrier of a cooperative launch
   Extent clusters;
   std::int64_t cluster_count;
   std::atomic<std::int64_t> next_cluster{0};
@@ -142,6 +169,7 @@ struct BlockState {
   Shadow shadow;
   std::vector<Warp> warps;
   std::array<Barrier, 16> barriers;
+  std::vector<BulkCopy> bulk_loads;  // into this block's shared memory
   int done = 0;
 };
 
@@ -159,6 +187,7 @@ struct Worker {
   std::vector<AccessCounts> copy_sources;  // per access: global loads of cp.async
   std::vector<BlockCounts> blocks;
   std::int64_t branches = 0, divergent = 0, barriers = 0, atomics = 0, copies = 0, executed = 0;
+  AccessCounts bulk_loads, bulk_stores;
   std::int64_t changes = 0;  // stores and other progress
   alignas(64) std::uint8_t scratch[8 * kLanes];
 };
@@ -175,8 +204,25 @@ bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t m
 bool copy_async(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask);
 bool wait_copies(Worker& worker, Warp& warp, std::uint32_t mask, std::int64_t pending);
 bool atomic(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask);
+bool report_bounds(Worker& worker, const Warp& warp, const Access& a, int lane,
+                   std::uint64_t address, bool write);
+// The block whose shared memory an address refers to, or nullptr.
+BlockState* shared_block(Warp& warp, std::uint64_t address);
 // The host address of `bytes` bytes at a generic address for one lane, or nullptr.
 std::uint8_t* resolve(Worker& worker, Warp& warp, std::uint64_t address, int bytes, int lane);
+
+// bulk.cpp: mbarriers and bulk copies
+bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask);
+bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask);
+bool wait_bulk_stores(Worker& worker, Warp& warp, std::uint32_t mask, std::int64_t pending);
+// Reports copies that nothing waited for when a warp ends.
+bool check_bulk_done(Worker& worker, Warp& warp);
+// What an mbarrier waits for, for a message.
+std::string awaited(Warp& warp, std::uint64_t address);
+
+// matrix.cpp
+bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& product, int line,
+                       std::uint32_t mask);
 
 // races.cpp
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
@@ -184,6 +230,9 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
                    std::uint32_t mask, int bytes, bool write);
 void barrier_passed(BlockState& block);
 void warp_synchronised(Warp& warp);
+
+// A warp that polls memory this often gives way to the others.
+inline constexpr int kPollsBeforeYield = 64;
 
 // warp_operations.cpp: everything that exchanges values between lanes, and calls of the host
 bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, std::uint32_t mask);

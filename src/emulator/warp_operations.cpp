@@ -316,6 +316,7 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, std:
       return true;
     }
     case Op::kClock: {
+      warp.polled = 0;
       const auto now = std::chrono::steady_clock::now().time_since_epoch();
       const auto time = static_cast<ClockMode>(inst.mode) == ClockMode::kNanoseconds
                             ? static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count())
@@ -337,7 +338,10 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, std:
                         std::to_string(words(warp, e[3])[lane]) + ")");
     }
     default:
-      return report(worker, warp, line, std::countr_zero(mask), "trap", "the kernel executed trap");
+      return report(worker, warp, line, std::countr_zero(mask), "trap",
+                    inst.mode == 1
+                        ? "the called address is not that of a function with these parameters"
+                        : "the kernel executed trap");
   }
 }
 

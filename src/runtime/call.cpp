@@ -2,6 +2,7 @@
 #include "runtime/call.hpp"
 
 #include "core/error.hpp"
+#include "device/emulated.hpp"
 #include "core/scope_exit.hpp"
 #include "core/thread.hpp"
 #include "core/threads.hpp"
@@ -41,16 +42,21 @@ Extent choose_block(const Routine& routine, const AnyVariant& variant, const Blo
 }
 
 void require_available(const Routine& routine, const AnyVariant& variant) {
-  if (!variant.available())
-    throw Unavailable(who(routine, variant) + ": " + variant.why_unavailable());
+  if (variant.available()) return;
+  const bool needs_gpu = variant.built && !cuda::why_unavailable().empty();
+  throw Unavailable(who(routine, variant) + ": " + variant.why_unavailable() +
+                    (needs_gpu ? "; remedy: device=\"emulator\" runs it without a GPU" : ""));
 }
 
 // Checks that the variant can solve the problem, and returns its launch parameters.
 Launch launch_on(const Hardware& hardware, const Problem& problem, const AnyVariant& variant,
                  const Block& block) {
   const Routine& routine = problem.routine();
-  if (const char* reason = variant.why_not(problem))
-    throw ValueError(who(routine, variant) + ": " + reason);
+  if (const char* reason = variant.why_not(problem)) {
+    const std::string text = who(routine, variant) + ": " + reason;
+    if (reason == cuda::emulated::kNoLibraries) throw Unavailable(text);
+    throw ValueError(text);
+  }
   return variant.launch(problem, choose_block(routine, variant, block), hardware);
 }
 
@@ -107,8 +113,19 @@ std::shared_ptr<void> allocate(const DeviceId& device, std::size_t bytes, Launch
   return memory;
 }
 
+// Names the arrays for error messages of the emulator.
+void name_arrays(const Problem& problem, const Launch& launch) {
+  const Routine& routine = problem.routine();
+  if (launch.scratch != nullptr) cuda::emulated::name_memory(launch.scratch, "scratch");
+  for (std::size_t i = 0; i < routine.inputs.size(); ++i)
+    cuda::emulated::name_memory(problem.inputs[i]->data, routine.inputs[i].name);
+  for (std::size_t i = 0; i < routine.outputs.size(); ++i)
+    cuda::emulated::name_memory(problem.outputs[i]->data, routine.outputs[i].name);
+}
+
 // Runs a problem that has results.
 void start(const Problem& problem, const AnyVariant& variant, const Launch& launch) {
+  if (problem.memory == kEmulator) name_arrays(problem, launch);
   if (variant.device == Device::kCuda) return variant.run(problem, launch);
   with_large_stack([&] { variant.run(problem, launch); });
 }
@@ -151,7 +168,8 @@ void set_default_block(const Routine& routine, const AnyVariant& variant, const 
 Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block, void* stream)
     : problem_(problem.placed()), variant_(variant), empty_(problem_.result_elements() == 0) {
   // Checked before scope_of, because its error does not name the variant.
-  if (variant.device == Device::kCuda) require_available(problem_.routine(), variant);
+  if (variant.device == Device::kCuda && memory() != kEmulator)
+    require_available(problem_.routine(), variant);
   const auto scope = scope_of(memory());
   launch_ = launch_for(problem_, variant, block, stream);
   provide_scratch();
@@ -196,6 +214,7 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
          const std::optional<std::uintptr_t>& stream) {
   const Routine& routine = problem.routine();
   const bool on_gpu = device.kind == Device::kCuda;
+  const bool emulated = on_gpu && is_emulated(device);
   if (stream && !on_gpu)
     throw ValueError(routine.name + ": stream must be None for a call on the CPU");
   const FixedThreads threads;
@@ -204,7 +223,7 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
   const ScopeExit end([&] { problem.release(); });
   void* handle = nullptr;
   if (on_gpu) {
-    if (variant != nullptr && !cuda::why_unavailable().empty())
+    if (variant != nullptr && !emulated && !cuda::why_unavailable().empty())
       require_available(routine, *variant);
     const int ordinal = resolve_gpu(device).ordinal;
     scope.emplace(ordinal);
@@ -242,7 +261,8 @@ const AnyVariant& choose(const Problem& problem, const std::optional<DeviceId>& 
   const std::unique_ptr<Problem> dummy = without_memory(problem);
   if (gpu) return routine.choose(*dummy, {where.kind, *gpu, true}, &skipped);
   std::optional<cuda::DeviceScope> scope;
-  if (cuda::why_unavailable().empty()) scope.emplace(resolve_gpu(where).ordinal);
+  if (is_emulated(where) || cuda::why_unavailable().empty())
+    scope.emplace(resolve_gpu(where).ordinal);
   return routine.choose(*dummy, target_of(where.kind), &skipped);
 }
 
@@ -259,8 +279,10 @@ std::vector<cuda::Kernel> record_kernels(const Problem& problem, const AnyVarian
                                          const Block& block) {
   if (variant.device == Device::kCpu)
     throw ValueError(who(problem.routine(), variant) + " runs on the CPU and launches no kernels");
-  require_available(problem.routine(), variant);
-  const cuda::DeviceScope scope(resolve_gpu(problem.memory).ordinal);
+  const DeviceId where =
+      problem.memory.kind == Device::kCuda ? problem.memory : gpu(DeviceId::kAnyGpu);
+  if (!is_emulated(where)) require_available(problem.routine(), variant);
+  const cuda::DeviceScope scope(resolve_gpu(where).ordinal);
   const std::unique_ptr<Problem> dummy = without_memory(problem);
   Launch launch = launch_for(*dummy, variant, block, nullptr);
   launch.scratch = dummy_address(0);

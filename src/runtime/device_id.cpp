@@ -19,6 +19,7 @@ const char* name_of(Device device) { return device == Device::kCpu ? "cpu" : "cu
 
 std::string name_of(const DeviceId& device) {
   std::string name = name_of(device.kind);
+  if (device == kEmulator) return "emulator";
   if (device.kind == Device::kCuda && device.determined())
     name += ":" + std::to_string(device.ordinal);
   return name;
@@ -27,14 +28,17 @@ std::string name_of(const DeviceId& device) {
 DeviceId device_named(std::string_view name) {
   if (name == "cpu") return kHost;
   if (name == "cuda") return gpu(DeviceId::kAnyGpu);
+  if (name == "emulator") return kEmulator;
   constexpr std::string_view kPrefix = "cuda:";
   if (name.starts_with(kPrefix)) {
     const char *first = name.data() + kPrefix.size(), *last = name.data() + name.size();
     int ordinal = 0;
     const auto [end, error] = std::from_chars(first, last, ordinal);
-    if (error == std::errc() && end == last && ordinal >= 0 && *first != '-') return gpu(ordinal);
+    if (error == std::errc() && end == last && ordinal >= 0 && *first != '-' &&
+        gpu(ordinal) != kEmulator)
+      return gpu(ordinal);
   }
-  throw ValueError("device must be 'cpu', 'cuda' or 'cuda:N', got '" + std::string(name) + "'");
+  throw ValueError("device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got '" + std::string(name) + "'");
 }
 
 DeviceId default_device() {
@@ -48,14 +52,20 @@ DeviceId default_device() {
 }
 
 void set_default_device(const DeviceId& device) {
-  if (device.kind == Device::kCuda) {
+  if (device.kind == Device::kCuda && device != kEmulator) {
     cuda::require();
     if (device.determined()) resolve_gpu(device);
   }
   chosen_device = device;
 }
 
+bool is_emulated(const DeviceId& wanted) {
+  return wanted == kEmulator ||
+         (wanted == gpu(DeviceId::kAnyGpu) && default_device() == kEmulator);
+}
+
 DeviceId resolve_gpu(const DeviceId& wanted) {
+  if (is_emulated(wanted)) return kEmulator;
   cuda::require();
   DeviceId device = wanted.kind == Device::kCuda ? wanted : gpu(DeviceId::kAnyGpu);
   if (!device.determined()) {

@@ -1,10 +1,11 @@
-// Devices by name: "cpu", "cuda", "cuda:1"; the default device.
+// Devices by name: "cpu", "cuda", "cuda:1", "emulator"; the default device.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "core/variant.hpp"
+#include "device/stream.hpp"
 
 namespace ado {
 
@@ -23,9 +24,11 @@ inline constexpr DeviceId kHost{};
 
 constexpr DeviceId gpu(int ordinal) { return {Device::kCuda, ordinal}; }
 
+inline constexpr DeviceId kEmulator = gpu(cuda::kEmulatedGpu);
+
 // "cpu" or "cuda".
 const char* name_of(Device device);
-// "cpu", "cuda:1", or "cuda" if the GPU is not determined.
+// "cpu", "cuda:1", "emulator", or "cuda" if the GPU is not determined.
 std::string name_of(const DeviceId& device);
 // Throws ValueError if the name is malformed. Does not check whether the device exists.
 DeviceId device_named(std::string_view name);
@@ -39,6 +42,8 @@ DeviceId device_named(std::string_view name);
 DeviceId default_device();
 void set_default_device(const DeviceId& device);  // throws Unavailable
 
+// Returns true if resolve_gpu returns the emulated GPU.
+bool is_emulated(const DeviceId& wanted);
 // Returns the GPU to use for a request: `wanted` itself if it is determined, otherwise the GPU of
 // set_default_device, otherwise the current GPU of the calling thread. Throws Unavailable if it
 // does not exist.

@@ -266,7 +266,8 @@ DeviceId Problem::resolve_device(const AnyVariant* variant,
   std::optional<DeviceId> where;
   if (on_device()) where = memory;
   if (device) {
-    if (where && (device->kind != where->kind || (device->determined() && *device != *where)))
+    if (where && (device->kind != where->kind ||
+                  (device->determined() ? *device != *where : *where == kEmulator)))
       throw ValueError(routine_->name + ": device must be '" + name_of(*where) +
                        "', the device of the operands, got '" + name_of(*device) + "'" +
                        (device->kind == Device::kCpu ? "; copy them with .numpy()" : ""));

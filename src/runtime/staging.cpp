@@ -29,9 +29,13 @@ std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.
 // Results of this size are larger than the caches of most processors.
 constexpr std::size_t kLargerThanCaches = 64 << 20;
 
+// Memory of the emulator is host memory.
+bool is_emulated(const cuda::Stream& stream) { return stream.device == cuda::kEmulatedGpu; }
+
 // Returns true if an array is copied in chunks. Chunks must contain whole elements, so the
 // element size must be a power of two and at most kChunkBytes.
-bool in_chunks(const Array& array) {
+bool in_chunks(const Array& array, const cuda::Stream& stream) {
+  if (is_emulated(stream)) return false;
   const auto size = static_cast<std::size_t>(array.type.size);
   return size_of(array) >= kLarge && std::has_single_bit(size) && size <= cuda::kChunkBytes;
 }
@@ -64,9 +68,10 @@ constexpr int kManyThreads = 12;
 
 // Returns the rows of an array that is copied directly. Returns std::nullopt if the array is small,
 // is not in page-locked memory, has rows that are not contiguous, or is copied faster in chunks.
-std::optional<cuda::PageLockedRows> page_locked_rows(const Array& host) {
+std::optional<cuda::PageLockedRows> page_locked_rows(const Array& host,
+                                                     const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  if (bytes < kLarge) return std::nullopt;
+  if (bytes < kLarge || is_emulated(stream)) return std::nullopt;
   cuda::PageLockedRows rows{host.data, bytes, bytes, 1};
   if (!host.packed()) {
     if (max_threads() >= kManyThreads) return std::nullopt;
@@ -85,10 +90,10 @@ std::optional<cuda::PageLockedRows> page_locked_rows(const Array& host) {
 
 void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  if (const auto rows = page_locked_rows(host)) {
+  if (const auto rows = page_locked_rows(host, stream)) {
     cuda::enqueue_upload(device, *rows, stream);
     cuda::synchronize(stream);
-  } else if (in_chunks(host)) {
+  } else if (in_chunks(host, stream)) {
     cuda::run(upload_in_chunks(device, host, stream));
   } else if (host.packed()) {
     cuda::copy_to_device(device, host.data, bytes, stream);
@@ -101,10 +106,10 @@ void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
 
 void download(const Array& host, const std::byte* device, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  if (const auto rows = page_locked_rows(host)) {
+  if (const auto rows = page_locked_rows(host, stream)) {
     cuda::enqueue_download(*rows, device, stream);
     cuda::synchronize(stream);
-  } else if (in_chunks(host)) {
+  } else if (in_chunks(host, stream)) {
     const Stores stores = bytes >= kLargerThanCaches ? Stores::kNonTemporal : Stores::kOrdinary;
     cuda::run(download_in_chunks(host, device, stores, stream));
   } else if (host.packed()) {
@@ -138,8 +143,8 @@ void BegunCopy::wait() const {
 
 BegunCopy begin_upload(cuda::CopyQueue& queue, std::byte* device, const Array& host,
                        const cuda::Stream& stream, std::function<void()> before) {
-  const auto rows = page_locked_rows(host);
-  if (!rows && in_chunks(host)) {
+  const auto rows = page_locked_rows(host, stream);
+  if (!rows && in_chunks(host, stream)) {
     cuda::ChunkedCopy copy = upload_in_chunks(device, host, stream);
     copy.before = std::move(before);
     return {queue, queue.begin(std::move(copy))};
@@ -155,8 +160,8 @@ BegunCopy begin_upload(cuda::CopyQueue& queue, std::byte* device, const Array& h
 
 BegunCopy begin_download(cuda::CopyQueue& queue, const Array& host, const std::byte* device,
                          const cuda::Stream& stream, std::function<void()> before) {
-  const auto rows = page_locked_rows(host);
-  if (!rows && in_chunks(host)) {
+  const auto rows = page_locked_rows(host, stream);
+  if (!rows && in_chunks(host, stream)) {
     // In total, the copies of a queue are larger than the caches.
     cuda::ChunkedCopy copy = download_in_chunks(host, device, Stores::kNonTemporal, stream);
     copy.before = std::move(before);

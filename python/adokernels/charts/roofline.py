@@ -11,10 +11,12 @@ from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
 from adokernels.charts.bandwidth import size_of as bandwidth_size
 from adokernels.charts.canvas import Canvas
 from adokernels.charts.content import draw_content
+from adokernels.charts.emulated import counted_roofline
 from adokernels.charts.flops import OPTIONAL, flops
 from adokernels.charts.instructions import instructions
 from adokernels.charts.published import PublishedPoints
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
+from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import number_in
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
@@ -49,7 +51,7 @@ _MOST_NAMES, _LONGEST_NAME = 4, 60
 
 
 def roofline(
-    what: Sweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
+    what: Sweep | CountedSweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
     *,
     kind: Kind | None = None,
     highlight: Iterable[str] | None = None,
@@ -91,7 +93,9 @@ def roofline(
     Parameters
     ----------
     what
-        A sweep, a measurement, a machine alone, or a sequence of these.
+        A sweep, a measurement, a machine alone, or a sequence of these. A sweep on the emulator
+        has no times: its variants are drawn at their intensities on data-sheet roofs, and only `ax`
+        and `annotate` have an effect.
     kind
         By default ``"roofline"`` if a routine has useful FLOPs, else ``"bandwidth"``; also
         ``"bandwidth"`` if all variants are memory-bound with the same intensity.
@@ -139,6 +143,8 @@ def roofline(
     Unavailable
         If the kind is ``"instructions"`` and the issue rate of a machine is unknown.
     """
+    if isinstance(what, CountedSweep):
+        return counted_roofline(what, ax, annotate=annotate)
     series = make_series(what, machine, highlight)
     kind = _checked_kind(kind, series)
     hosts = hosts_of(series)

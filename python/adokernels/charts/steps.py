@@ -19,8 +19,10 @@ from adokernels.charts.columns import (
     new_columns,
     share_of_plot,
 )
+from adokernels.charts.emulated import counted_steps
 from adokernels.charts.series import title_of
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
+from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
 from adokernels.text import number, percent, prefix, quantity, ratio, require, share_of_limit
@@ -38,7 +40,7 @@ _ROW, _REST = 0.24, 1.7
 _MARGIN = 1.25
 
 
-def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axes:
+def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool = True) -> Axes:
     """Draw the time of each variant on a logarithmic axis, with a table beside it.
 
     A row has a dot at the median time, with its 95 % confidence interval. A line leads from the
@@ -52,7 +54,8 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     Parameters
     ----------
     sweep
-        The measured ladder. Peers follow the variants.
+        The measured ladder. Peers follow the variants. For a sweep on the emulator, a row has a dot
+        at the number of sectors of global memory, and the line is the compulsory bytes.
     ax
         The axes to draw on; by default, new axes of a new figure.
     annotate
@@ -68,7 +71,9 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     ValueError
         If the sweep has no measurements.
     """
-    require(Sweep, "a sweep", sweep=sweep)
+    require((Sweep, CountedSweep), "a sweep", sweep=sweep)
+    if isinstance(sweep, CountedSweep):
+        return counted_steps(sweep, ax, annotate=annotate)
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")

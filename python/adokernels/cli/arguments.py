@@ -128,7 +128,7 @@ _COMMON: dict[str, dict[str, Any]] = {
         "help": "an option of the routine, for example border=replicate",
     },
     "--cache": {"choices": ("cold", "warm"), "help": "default: %(default)s"},
-    "--device": {"metavar": "{cpu,cuda,cuda:N}"},
+    "--device": {"metavar": "{cpu,cuda,cuda:N,emulator}"},
     "--variants": {"type": names, "help": "comma-separated names"},
     "--seconds": {"type": float, "help": "maximum time per variant (%(default)g)"},
     "--json": {"type": output_file(), "help": "output file for the result"},

@@ -207,6 +207,9 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
     counters = options.counters or False
     sweep = ado.sweep(routine, *operands, counters=counters, **_measured(options), **settings)
+    if isinstance(sweep, ado.records.CountedSweep):
+        save_and_show(sweep, options, console)
+        return 0
     save_and_show(sweep, options, console, lambda: show(console, sweep_tables(sweep)))
     return INTERRUPTED if sweep.interrupted else 0
 

@@ -29,6 +29,7 @@ from adokernels.records.definitions import BOUND, LANES, LIMITING, NOTABLE, STAL
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR, WARP
 from adokernels.text import number, percent, quantity, ratio
 
 #: Sectors of a cache line.
@@ -80,6 +81,33 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
     for step, sentence in _proposals(facts, found):
         sentences.setdefault(step, sentence.replace("{of}", where))
     return tuple(Advice(step, text, *_bound_of(facts, step)) for step, text in sentences.items())
+
+
+def advise_from_counts(k: KernelFacts, useful_bytes: float) -> tuple[Advice, ...]:
+    """Propose steps that follow from counts alone, without times; the largest excess first."""
+    found: list[tuple[float, Step, str]] = []
+    for access in ("load", "store"):
+        if (excess := k.excess(access)) >= NOTABLE:
+            text = f"coalesce {access}s: they transfer {k.times_ideal(access)} times the ideal"
+            found.append((excess, Step.COALESCING, f"{text} number of sectors"))
+    if (conflicts := k.get("conflict_share") or 0.0) >= NOTABLE:
+        text = f"pad or permute shared memory: {percent(conflicts)} of its wavefronts"
+        found.append((conflicts, Step.BANK_CONFLICTS, f"{text} are bank conflicts"))
+    lanes = k.get("lanes")
+    if lanes is not None and lanes < LANES:
+        text = f"reduce warp divergence: {number(lanes)} of 32 lanes are active per instruction"
+        found.append((1 - lanes / WARP, Step.DIVERGENCE, text))
+    requested = SECTOR * ((k.get("ideal_load_sectors") or 0) + (k.get("ideal_store_sectors") or 0))
+    if useful_bytes and requested / useful_bytes >= EXCESS:
+        text = "keep data in registers or shared memory: the kernel requests"
+        text += f" {number(requested / useful_bytes)} times the compulsory bytes"
+        found.append((1 - useful_bytes / requested, Step.REUSE, text))
+    found.sort(key=lambda item: -item[0])
+    found += [(0.0, *each) for each in _narrow(k, NARROW)]
+    sentences = {step: text.replace("{of}", "") for _, step, text in reversed(found)}
+    return tuple(
+        Advice(step, sentences[step], None, "") for step in dict.fromkeys(s for _, s, _ in found)
+    )
 
 
 def _hottest(facts: Facts, found: Limiter) -> str:

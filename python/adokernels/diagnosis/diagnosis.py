@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adokernels.diagnosis.advice import Advice, advise
+from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
+from adokernels.diagnosis.evidence import KernelFacts
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import MetricChange, change
 from adokernels.model.registry import routines
-from adokernels.records.limiter import Limiter, Step
+from adokernels.records.counted import CountedSweep, CountedVariant
+from adokernels.records.limiter import Kind, Limiter, Step
 from adokernels.records.measurement import Measurement
 from adokernels.records.record import Entries
 from adokernels.records.shown import ShownAsTables
@@ -17,6 +19,7 @@ from adokernels.records.sweep import Sweep
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
+_SECTORS = ("load_sectors", "store_sectors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +138,14 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
     findings: tuple[Finding, ...]
 
 
-def diagnose(sweep: Sweep) -> Diagnosis:
+def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
     """Find the limiter and the next step of each variant, and compare them with the next variant.
 
     Parameters
     ----------
     sweep
-        A ladder, preferably measured with ``counters=True``: most limiters need counters.
+        A ladder, preferably measured with ``counters=True``: most limiters need counters. From a
+        sweep on the emulator, steps are proposed that follow from counts, but no limiter.
 
     Returns
     -------
@@ -153,6 +157,9 @@ def diagnose(sweep: Sweep) -> Diagnosis:
     TypeError
         If `sweep` is not a sweep.
     """
+    if isinstance(sweep, CountedSweep):
+        findings = tuple(_from_counts(v) for v in sweep if not v.ceiling)
+        return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
     if not isinstance(sweep, Sweep):
         raise TypeError(f"sweep must be a Sweep, got {type(sweep).__name__}")
     after = {before: m for m, before in sweep.step_pairs().items()}
@@ -169,6 +176,20 @@ def diagnose(sweep: Sweep) -> Diagnosis:
         for m in sweep.variants
     )
     return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
+
+
+def _from_counts(v: CountedVariant) -> Finding:
+    kernels = [KernelFacts(k, None) for k in v.profile]
+    busiest = max(kernels, key=lambda k: sum(map(float, (k.get(s) or 0 for s in _SECTORS))))
+    unknown = "the emulator measures no time, so the limiter, latency and stalls are unknown"
+    return Finding(
+        variant=v.variant,
+        counted=True,
+        limiter=Limiter(kind=Kind.UNKNOWN, counted=True, unknown=unknown),
+        advices=advise_from_counts(busiest, v.bytes),
+        cards=(),
+        outcome=None,
+    )
 
 
 def _done(advices: tuple[Advice, ...]) -> bool:

@@ -82,7 +82,7 @@ def _check_device(routine: Routine, variant: str | None, device: str | None) -> 
     if variant is None:
         return
     own = routine[variant].device
-    if device is not None and device.partition(":")[0] != own:
+    if device is not None and _core.device_kind(device) != own:
         raise ValueError(f"{routine.name}[{variant}] runs on {own}, got device={device!r}")
 
 

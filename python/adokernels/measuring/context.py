@@ -36,11 +36,6 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def device_type(device: str) -> str:
-    """``"cuda"`` for ``"cuda:1"``."""
-    return device.partition(":")[0]
-
-
 def device_name(device: str) -> str:
     """The display name of the device "cpu", "cuda" or "cuda:1"."""
     return cpu_name() if device == "cpu" else str(_core.cuda_properties(device)["name"])

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core, cache
-from adokernels.measuring.context import context, device_name, device_type, last_level_cache_bytes
+from adokernels.measuring.context import context, device_name, last_level_cache_bytes
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.model.problem import Call
 from adokernels.model.registry import ceilings
@@ -148,7 +148,7 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
     shown = display.each("measuring", cases, lambda case: case.name)
     found, refused = _accepted(device, _all_measured(device, shown), cases)
     result = Machine(
-        device=device_type(device),
+        device=_core.device_kind(device),
         name=device_name(device),
         threads=_core.max_threads() if device == "cpu" else 0,
         ceilings=found,
@@ -175,7 +175,7 @@ def _known(name: str, device: str) -> Machine | None:
         found = None if content is None else record_of(content, name)
     except ValueError:
         return None
-    if not isinstance(found, Machine) or found.device != device_type(device):
+    if not isinstance(found, Machine) or found.device != _core.device_kind(device):
         return None
     facts = {**found.context, "device": device}
     return found if device == "cpu" else replace(found, context=facts)
@@ -191,7 +191,7 @@ def _is_own(name: str, content: bytes) -> bool:
 
 
 def _cache_name(device: str, facts: dict[str, Any]) -> str:
-    identity = [device_type(device), SCHEMA, facts["adokernels"], facts["device_name"]]
+    identity = [_core.device_kind(device), SCHEMA, facts["adokernels"], facts["device_name"]]
     if device == "cpu":
         identity += [facts["threads"], facts["isa"], _core.caches()]
     else:
@@ -199,7 +199,7 @@ def _cache_name(device: str, facts: dict[str, Any]) -> str:
         identity += [gpu["uuid"], gpu["driver_version"], gpu["multiprocessors"]]
     identity.append([(case.variant, case.level, case.bytes) for case in _cases(device)])
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    return f"machine-{device_type(device)}-{digest}.json"
+    return f"machine-{_core.device_kind(device)}-{digest}.json"
 
 
 def _all_measured(device: str, cases: Iterable[_Case]) -> dict[str, Ceiling | str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
+from adokernels.measuring.emulating import emulated_profile
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Cache
@@ -24,6 +25,7 @@ def profile(
     metrics: Metrics = "default",
     cache: Cache = "cold",
     block: tuple[int, ...] | None = None,
+    device: str | None = None,
     **options: Any,
 ) -> Profile:
     """Read the hardware counters of every kernel that a call launches.
@@ -43,6 +45,10 @@ def profile(
         Whether L2 is overwritten before each run, as in :func:`adokernels.measure`.
     block
         Block shape of a CUDA variant.
+    device
+        ``"cuda:1"``, or ``"emulator"`` to execute and count a built-in variant without a GPU. Then
+        `metrics` and `cache` have no effect. The counts are those that depend neither on the
+        machine code nor on time; docs/guide/emulator.md states their errors.
 
     Returns
     -------
@@ -74,12 +80,18 @@ def profile(
                 f"{named.label} must be a CUDA variant: only the GPU has these counters"
             )
         check_options(ladder, args, options, profile)
-        require_counters(metrics)
-        problem = ladder.problem(*args, device="cuda", **options)
+        where = device or ("emulator" if _core.device() == "emulator" else "cuda")
+        if where != "emulator":
+            require_counters(metrics)
+        problem = ladder.problem(*args, device=where, **options)
         name = named.name if named else problem.best()
+        if problem.device_id == "emulator":
+            return emulated_profile(ladder, problem, name, block)
         work, where = problem.prepare(name, block).timed, problem.device_id
         return collect(work, f"{ladder.name}[{name}]", metrics, cache, where, context(where))
     work, label = bound_call(what, args, options, block)
+    if device is not None:
+        raise TypeError(f"device must be None for callables, got {device!r}")
     require_counters(metrics)
     return collect(work, label, metrics, cache, facts=context("cuda"))
 

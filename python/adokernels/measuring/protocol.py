@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
+from adokernels.measuring.emulating import emulated_sweep
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import bound_call, require_counters
@@ -19,6 +20,7 @@ from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached, require_finite
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
+from adokernels.records.counted import CountedSweep
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
@@ -130,6 +132,12 @@ def measure(
     )
 
 
+@overload
+def sweep(  # type: ignore[overload-overlap]
+    routine: Ladder, *args: Any, device: Literal["emulator"], **options: Any
+) -> CountedSweep: ...
+@overload
+def sweep(routine: Ladder, *args: Any, device: str | None = None, **options: Any) -> Sweep: ...
 def sweep(
     routine: Ladder,
     *args: Any,
@@ -145,7 +153,7 @@ def sweep(
     counters: bool | str = False,
     progress: bool | ProgressDisplay = True,
     **options: Any,
-) -> Sweep:
+) -> Sweep | CountedSweep:
     """Check every variant of a ladder on one problem, then time them interleaved.
 
     In each round, every variant is sampled once, in random order. Slow drift of the machine then
@@ -164,8 +172,9 @@ def sweep(
     *args, **options
         The operands and options of a call.
     device : str, optional
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the device
-        of the own variants if they agree, else the default device.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"emulator"``. Default: the device of the operands,
+        else the device of the own variants if they agree, else the default device. On the emulator,
+        variants are checked and counted, not timed.
     variants
         Names of the variants to measure. Default: all variants of the device.
     blocks
@@ -191,10 +200,10 @@ def sweep(
 
     Returns
     -------
-    Sweep
-        Variants that decline the problem, are unavailable or compute a wrong result are not timed;
-        ``skipped`` gives the reasons, also of variants and peers that raise an exception. The
-        stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
+    Sweep or CountedSweep
+        A CountedSweep on the emulator. Variants that decline the problem, are unavailable or
+        compute a wrong result are not timed; ``skipped`` gives the reasons, also of variants and
+        peers that raise an exception. The stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
         the sweep contains the measurements until then, and its attribute ``interrupted`` is true.
 
     Raises
@@ -247,6 +256,12 @@ def sweep(
         raise ValueError(f"peers must not have names of variants, got {', '.join(sorted(clash))}")
     if counters and problem.device != "cuda":
         raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
+    if problem.device_id == "emulator":
+        if peers:
+            raise ValueError("peers must be None on the emulator, which runs kernels of variants")
+        with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):
+            chosen_blocks = {name: (blocks or {}).get(name) for name in names}
+            return emulated_sweep(routine, problem, chosen_blocks, display)
     metrics = ("default" if counters is True else counters) or None
     if metrics:
         require_counters(metrics)

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.measuring.context import device_type
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
 from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
@@ -97,7 +96,7 @@ class Sampler:
         def take(repeats: int) -> Sample:
             return _core.sample(work, device, cold, repeats, stream)
 
-        return cls(take, device_type(device), name)
+        return cls(take, _core.device_kind(device), name)
 
     @contextmanager
     def stopped_by_errors(self) -> Iterator[None]:

@@ -253,9 +253,9 @@ class Ladder(ShownAsTables, ABC):
         *args, **options
             Operands and options of a call.
         device : str, optional
-            Where to compute: ``"cpu"``, ``"cuda"``, or ``"cuda:1"``. Default: the device of
-            `variant`, else of the operands, else of the own variants if they agree, else the
-            default device.
+            Where to compute: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"emulator"``. Default: the
+            device of `variant`, else of the operands, else of the own variants if they agree, else
+            the default device.
         variant : str, optional
             A variant whose device is used.
 
@@ -285,7 +285,8 @@ class Ladder(ShownAsTables, ABC):
             given = core.problem(args, options, "cpu")
             where = _core.resolve_device(self._device_of(device, variant))
         else:
-            given = core.problem(args, options, self._device_of(device, variant, on_device))
+            self._device_of(device, variant, on_device)  # checks the names
+            given = core.problem(args, options, device, variant)
             where = given.device_id
         arguments, options, host = given.arguments, given.options, given.host_arguments
         del given  # frees its copies of the operands
@@ -299,7 +300,7 @@ class Ladder(ShownAsTables, ABC):
     def _device_of(self, device: str | None, variant: str | None, on_device: bool = False) -> str:
         if variant is not None:
             where = self[variant].device
-            if device is not None and device.partition(":")[0] != where:
+            if device is not None and _core.device_kind(device) != where:
                 raise ValueError(
                     f"{self.name}: device must be {where!r} because {variant} runs on {where}, "
                     f"got {device!r}"
@@ -467,7 +468,7 @@ def choose(
         name, later = core.choose(tuple(args), dict(options), device, out, gpu)
         problem = None if gpu else _inputs_of(ladder, args, options)
         return Choice(ladder.name, name, ladder[name].device, dict(later), problem)
-    kind = (device or "cpu").partition(":")[0]
+    kind = _core.device_kind(device or "cpu")
     skipped: dict[str, str] = {}
     for variant in reversed([v for v in ladder.variants if v.device == kind]):
         reason = variant.why_unavailable or variant.refusal(args, options)

@@ -206,7 +206,8 @@ class Problem:
 
     `arguments` are the operands in order, and `host_arguments` the same on the host, as NumPy
     arrays and scalars. `options` are the options that were given. `device` is ``"cpu"`` or
-    ``"cuda"``, and `device_id` is ``"cpu"`` or a GPU such as ``"cuda:0"``.
+    ``"cuda"``, and `device_id` is ``"cpu"``, a GPU such as ``"cuda:0"``, or ``"emulator"``. For the
+    emulator, which checks all accesses, the memory is on the host, and the core copies it.
     """
 
     def __init__(
@@ -219,7 +220,8 @@ class Problem:
         results: Sequence[ResultType] | None = None,
     ) -> None:
         self.ladder, self.task = ladder, ladder.task
-        self.device_id, self.device = device, device.partition(":")[0]
+        self.device_id, self.device = device, _core.device_kind(device)
+        self._memory_device = "cpu" if device == "emulator" else device
         self.arguments, self.host_arguments = tuple(arguments), tuple(host_arguments)
         self.options = dict(options)
         self.names = self.task.names(len(self.host_arguments))
@@ -289,7 +291,7 @@ class Problem:
     def guarded_operands(self) -> list[Any]:
         """The operands in memory with red zones; scalars are passed by value."""
         arrays = [a for a in self.host_arguments if is_array(a)]
-        if self.device == "cpu":
+        if self._memory_device == "cpu":
             sizes = (math.prod(r.shape) * r.dtype.itemsize for r in self.result_types)
             needed = sum(a.nbytes for a in arrays if 0 not in a.strides) + sum(sizes)
             require_host_memory(needed, f"copies of the operands and results of {self.ladder.name}")
@@ -300,27 +302,27 @@ class Problem:
     def guarded_results(self) -> list[GuardedArray]:
         """The memory of the results, with red zones."""
         return [
-            GuardedArray(r.shape, r.dtype, self.device_id, address=r.address)
+            GuardedArray(r.shape, r.dtype, self._memory_device, address=r.address)
             for r in self.result_types
         ]
 
     def _guarded(self, given: Any, host: Any) -> GuardedArray:
         """Memory with the layout of an operand."""
         strides, address = None, 0
-        if self.device == "cpu":
+        if self._memory_device == "cpu":
             strides, address = host.strides, host.ctypes.data
         elif not is_on_device(given):
             strides = host.strides if host.flags.f_contiguous else None
         elif facts := memory_of(given):
             strides, address = facts.get("strides"), facts["data"][0]
-        return GuardedArray(host.shape, host.dtype, self.device_id, strides, address)
+        return GuardedArray(host.shape, host.dtype, self._memory_device, strides, address)
 
     def packed_operands(self) -> list[Any]:
         """The operands in memory with red zones, packed and row-major."""
         for i, guarded in enumerate(self.guarded_operands):
             strided = isinstance(guarded, GuardedArray) and not guarded.is_packed
             if strided and i not in self._packed:
-                self._packed[i] = GuardedArray(guarded.shape, guarded.dtype, self.device_id)
+                self._packed[i] = GuardedArray(guarded.shape, guarded.dtype, self._memory_device)
                 self.forget()
         self.load(self.values)
         return [self._packed.get(i, guarded) for i, guarded in enumerate(self.guarded_operands)]
@@ -348,8 +350,10 @@ class Problem:
                 guarded.write(values.operands[i])
                 if i in self._packed:
                     self._packed[i].write(values.operands[i])
-                # On a GPU, the core may have copied an array that kernels cannot read in place.
-                if self.device == "cuda" and not guarded.is_packed:
+                # The core may have copied an array that kernels cannot read in place.
+                if self.device == "cuda" and (
+                    not guarded.is_packed or self._memory_device == "cpu"
+                ):
                     self.__dict__.pop("core", None)
         self._loaded = values
 
@@ -375,6 +379,8 @@ class Problem:
 
     def results(self) -> Any:
         """The results of the last call, on the host; ValueError if one of its red zones changed."""
+        if self._memory_device != self.device_id:
+            self.core.results()  # copies them from the memory of the emulator
         results = tuple(result.read().copy() for result in self.guarded_results)
         several = len(results) > 1 or (
             not self.task.core and isinstance(self.values.expected, tuple)

@@ -135,8 +135,31 @@ QUANTITY_DEFINITIONS: Mapping[str, str] = {
     "unpredicated_lanes": "lanes of a warp that take part and are not switched off by a predicate",
     "branch_efficiency": "branch targets that all lanes share; 0 without such branches",
     "local_bytes": "bytes of accesses to local memory, mostly spilled registers",
+    "atomics": "atomic instructions of warps to global memory that return the old value",
+    "barriers": "executions of barriers by warps; counted on the emulator only",
     "sm_balance": "mean active cycles of a multiprocessor, relative to the busiest one",
     "sm_active": "share of the kernel's cycles in which a multiprocessor has a warp, mean",
+}
+
+#: How far a quantity of the emulator is from the hardware's counter. It reports no others: they
+#: depend on the machine code or on time.
+EMULATED: Mapping[str, str] = {
+    **dict.fromkeys(("load_requests", "load_sectors", "store_requests"), "exact"),
+    **dict.fromkeys(("ideal_load_sectors", "ideal_store_sectors"), "exact"),
+    **dict.fromkeys(("load_sectors_per_request", "barriers", "atomics"), "exact"),
+    **dict.fromkeys(("store_sectors", "store_sectors_per_request"), "within 1 %"),
+    **dict.fromkeys(("flops", "flops_fp32", "flops_fp64"), "within 1 %"),
+    "fma_share": "of PTX; the machine code may combine more operations",
+    "lanes": "within 7 %",
+    **dict.fromkeys(
+        [
+            f"shared_{access}_{of}"
+            for access in ("load", "store")
+            for of in ("wavefronts", "conflicts")
+        ],
+        "as the programming guide defines them: a lower bound",
+    ),
+    "conflict_share": "as the programming guide defines them",
 }
 
 

@@ -11,6 +11,7 @@ class Provenance(StrEnum):
     """Source of a number."""
 
     COUNTED = "counted"
+    EMULATED = "emulated"
     MODELLED = "modelled"
     CEILING = "measured ceiling"
     DATA_SHEET = "data sheet"

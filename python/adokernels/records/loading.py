@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from adokernels.names import find
 from adokernels.records.checked import CheckResult
+from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import InvalidField, shortened
 from adokernels.records.heatmap import Heatmap
 from adokernels.records.hotspots import Hotspots
@@ -28,6 +29,7 @@ Record = (
     Measurement
     | Machine
     | Sweep
+    | CountedSweep
     | Profile
     | Hotspots
     | Heatmap

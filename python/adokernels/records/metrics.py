@@ -90,8 +90,8 @@ LEVELS = {"compute": COMPUTE_BREAKDOWN, **MEMORY_BREAKDOWN}
 _OF_PEAK = ".avg.pct_of_peak_sustained_elapsed"
 _ACTIVE = ".avg.pct_of_peak_sustained_active"
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-_THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
-_GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 
 
 def of_peak(metric: str) -> str:
@@ -187,7 +187,7 @@ def _ratio(above: _Formula, below: _Formula) -> _Formula:
 
 
 def _flops(add: str, mul: str, fma: str, lanes: int) -> _Formula:
-    names = [_THREADS.format(op) for op in (add, mul, fma)]
+    names = [THREADS.format(op) for op in (add, mul, fma)]
     return lambda v: lanes * (v[names[0]] + v[names[1]] + 2 * v[names[2]])
 
 
@@ -203,8 +203,8 @@ def _all_flops(v: Values) -> float:
 
 def _fma_share(v: Values) -> float:
     ours = [_FP[precision] for precision in _COUNTED_AS_FLOPS]
-    fused = sum(v[_THREADS.format(ops[2])] for ops in ours)
-    others = sum(v[_THREADS.format(op)] for ops in ours for op in ops[:2])
+    fused = sum(v[THREADS.format(ops[2])] for ops in ours)
+    others = sum(v[THREADS.format(op)] for ops in ours for op in ops[:2])
     return fused / (fused + others)
 
 
@@ -216,7 +216,7 @@ def _ideal(op: str) -> _Formula:
     """
     names = [f"sm__sass_data_bytes_mem_global_op_{op}.sum"]
     names += ["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] if op == "ld" else []
-    requests = _GLOBAL.format("requests", op)
+    requests = GLOBAL.format("requests", op)
     return lambda v: min(max(_sum(*names)(v) / SECTOR, v[requests]), LARGEST_REQUEST * v[requests])
 
 
@@ -232,9 +232,11 @@ def _busiest(level: str) -> _Formula:
     return share
 
 
-_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st"))
+#: Counts of the emulator that hardware counters do not contain: barriers and PTX instructions.
+EMULATED_BARRIERS, EMULATED_INSTRUCTIONS = "emulator__barriers.sum", "emulator__inst_ptx.sum"
 _LANES = "smsp__thread_inst_executed{}_per_inst_executed.ratio"
 _BOTH = ("ld", "st")
 
@@ -242,7 +244,7 @@ _Rows = list[tuple[str, str, str, _Formula]]
 
 
 def _access(op: str, name: str) -> _Rows:
-    sectors, requests = (_metric(_GLOBAL.format(of, op)) for of in ("sectors", "requests"))
+    sectors, requests = (_metric(GLOBAL.format(of, op)) for of in ("sectors", "requests"))
     ratio = _ratio(sectors, requests)
     return [
         (f"{name}_requests", f"{name} requests", "", requests),
@@ -253,14 +255,14 @@ def _access(op: str, name: str) -> _Rows:
 
 
 def _shared(op: str, name: str) -> _Rows:
-    wavefronts, conflicts = (_metric(of.format(op)) for of in (_WAVEFRONTS, _CONFLICTS))
+    wavefronts, conflicts = (_metric(of.format(op)) for of in (WAVEFRONTS, CONFLICTS))
     return [
         (f"shared_{name}_wavefronts", f"shared {name} wavefronts", "", wavefronts),
         (f"shared_{name}_conflicts", f"shared {name} bank conflicts", "", conflicts),
     ]
 
 
-_conflicts = _ratio(_sum(*map(_CONFLICTS.format, _BOTH)), _sum(*map(_WAVEFRONTS.format, _BOTH)))
+_conflicts = _ratio(_sum(*map(CONFLICTS.format, _BOTH)), _sum(*map(WAVEFRONTS.format, _BOTH)))
 _active, _elapsed = _metric("sm__cycles_active.avg"), _metric("sm__cycles_elapsed.max")
 _latency = _metric("smsp__average_warp_latency_per_inst_issued.ratio")
 _issued = _metric("smsp__issue_active.avg.per_cycle_active")
@@ -325,7 +327,7 @@ _SECTIONS: dict[str, _Rows] = {
         *(
             (f"{kind}_operations", f"{kind} instructions of threads", "", _metric(name))
             for kind in ("integer", "conversion", "memory", "control", "bit", "misc")
-            for name in [_THREADS.format(kind)]
+            for name in [THREADS.format(kind)]
         ),
     ],
     "divergence": [
@@ -335,6 +337,10 @@ _SECTIONS: dict[str, _Rows] = {
     ],
     "local memory": [
         ("local_bytes", "local memory (spills)", "B", lambda v: SECTOR * _sum(*_LOCAL)(v)),
+    ],
+    "synchronisation": [
+        ("atomics", "global atomic requests", "", _metric(GLOBAL.format("requests", "atom"))),
+        ("barriers", "barriers of warps", "", _metric(EMULATED_BARRIERS)),
     ],
     "imbalance": [
         ("sm_balance", "mean active cycles of SMs, of the maximum", "%", _balance),
@@ -366,7 +372,7 @@ class _Asked(dict[str, float]):
 
 def default_metrics() -> tuple[str, ...]:
     """The metrics of the default set: all quantities and the breakdown of the speed of light."""
-    asked = (metric for quantity in QUANTITIES for metric in quantity.metrics)
+    asked = (m for quantity in QUANTITIES for m in quantity.metrics if m != EMULATED_BARRIERS)
     parts = [of_peak(metric) for group in LEVELS.values() for metric in group.values()]
     weights = ["smsp__inst_issued.sum"]
     return tuple(dict.fromkeys([*asked, *parts, *weights]))
@@ -389,7 +395,8 @@ def combined(kernels: list[Values]) -> dict[str, float]:
         return dict(kernels[0])
     common = [name for name in kernels[0] if all(name in values for values in kernels)]
     seconds = [values.get("gpu__time_duration.sum", 1.0) for values in kernels]
-    issued = [values.get("smsp__inst_issued.sum", 1.0) for values in kernels]
+    of_warps = ("smsp__inst_issued.sum", EMULATED_INSTRUCTIONS)
+    issued = [next((v[name] for name in of_warps if name in v), 1.0) for v in kernels]
 
     def total(name: str) -> float:
         if name.endswith(".sum"):

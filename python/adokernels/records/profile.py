@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Literal
 
 from adokernels.records.forms import Amount, Context, Size
 from adokernels.records.kernels import Kernel
+from adokernels.records.limiter import Provenance
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Unit, combined, units_of
 from adokernels.records.record import Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+#: The start of the collector's name if the counts come from the emulator.
+EMULATOR = "the emulator"
 
 
 class _Counted:
@@ -129,6 +133,12 @@ class Profile(_Counted, StoredRecord, ShownAsTables):
 
     def __len__(self) -> int:
         return len(self.kernels)
+
+    @property
+    def provenance(self) -> Provenance:
+        """The source of its numbers: ``"counted"`` by the hardware, or ``"emulated"``."""
+        emulated = self.collector.startswith(EMULATOR)
+        return Provenance.EMULATED if emulated else Provenance.COUNTED
 
     @cached_property
     def values(self) -> Mapping[str, float]:  # type: ignore[override]

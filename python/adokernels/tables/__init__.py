@@ -17,6 +17,7 @@ _BUILDERS = {
     "Cards": ("diagnoses", "cards_table"),
     "SweepComparison": ("measurements", "changes_table"),
     "Diagnosis": ("diagnoses", "diagnosis_tables"),
+    "CountedSweep": ("counted", "counted_table"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
     "Heatmap": ("heatmap", "heatmap_blocks"),
     "Ladder": ("ladders", "ladder_table"),

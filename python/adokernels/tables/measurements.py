@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels.records.changes import SweepComparison
-from adokernels.records.definitions import LIMITING
+from adokernels.records.definitions import EMULATED, LIMITING
 from adokernels.records.kernels import Resources
+from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
@@ -322,7 +323,10 @@ def profile_table(profile: Profile) -> Table:
     names = [k.kernel.name.partition("<")[0] for k in columns]
     everything = [*columns, profile] if len(columns) > 1 else columns
     headers = ["quantity", *names, *(["total"] if len(columns) > 1 else [])]
-    table = new_table(f"{profile.label}, {profile.cache}", headers, widths={0: None})
+    emulated = profile.provenance is Provenance.EMULATED
+    headers += ["compared with the hardware"] if emulated else []
+    title = f"{profile.label}, {profile.provenance if emulated else profile.cache}"
+    table = new_table(title, headers, widths={0: None})
     section = ""
     for q in QUANTITIES:
         values = [of.get(q.key) for of in everything]
@@ -330,10 +334,12 @@ def profile_table(profile: Profile) -> Table:
             continue
         if q.section != section:
             section = q.section
-            table.add_row(section, *[""] * len(everything), style="dim")
+            table.add_row(section, *[""] * (len(headers) - 1), style="dim")
         cells = ["n/a" if v is None else shown(q, v) for v in values]
-        table.add_row(f"  {q.title}", *cells)
+        table.add_row(f"  {q.title}", *cells, *([EMULATED.get(q.key, "")] if emulated else []))
     table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
+    if emulated:
+        table.caption += " Time, stalls and hit rates are not available."
     return table
 
 

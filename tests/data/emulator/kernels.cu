@@ -1,7 +1,9 @@
 // Kernels of test_emulator.py. The numbers of lines marked with "line:" are part of the tests.
 #include <cooperative_groups.h>
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
+#include <mma.h>
 #include <cassert>
 
 #include <cstdio>
@@ -178,6 +180,175 @@ __global__ void functions(const float* a, float* out) {
   out[threadIdx.x + 96] = sqrtf(fabsf(x)) + rsqrtf(fabsf(x) + 1.f) + tanhf(x);
   out[threadIdx.x + 128] =
       powf(fabsf(x) + .5f, 1.3f) + static_cast<float>(erf(static_cast<double>(x)));
+}
+
+// Sums of 16-bit floats and of vectors.
+__global__ void float_atomics(const float* a, __half2* halves, __nv_bfloat16* brain, float4* four,
+                              __half* one) {
+  const float x = a[threadIdx.x];
+  atomicAdd(halves, __floats2half2_rn(x, 2 * x));
+  atomicAdd(brain, __float2bfloat16(x));
+  atomicAdd(one, __float2half(x));
+#if __CUDA_ARCH__ >= 900
+  atomicAdd(four, float4{x, 2 * x, 3 * x, 4 * x});
+#endif
+}
+
+// Calls through pointers: a table in constant memory and a value that depends on the thread.
+__noinline__ __device__ int twice(int x) { return 2 * x; }
+__noinline__ __device__ int square(int x) { return x * x; }
+__noinline__ __device__ int negative(int x) { return -x; }
+using Function = int (*)(int);
+__constant__ Function table[] = {twice, square, negative};
+__global__ void call_through_table(const int* choices, int* out) {
+  out[threadIdx.x] = table[choices[threadIdx.x]](static_cast<int>(threadIdx.x));
+}
+
+__device__ unsigned address_of(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+// out = a b in tensor cores: a is 16 x 16, b is 16 x 8 and stored by columns.
+__global__ void multiply_fragments(const __half* a, const __half* b, float* out) {
+  __shared__ __align__(16) __half tile[16][16];
+  for (int i = threadIdx.x; i < 256; i += 32) tile[i / 16][i % 16] = a[i];
+  __syncwarp();
+  const int group = threadIdx.x / 4, within = threadIdx.x % 4;
+  unsigned x[4], y[2];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address_of(&tile[threadIdx.x % 16][threadIdx.x / 16 * 8])));
+  for (int i = 0; i < 2; ++i)
+    y[i] = *reinterpret_cast<const unsigned*>(&b[group * 16 + i * 8 + within * 2]);
+  float d[4] = {1, 1, 1, 1};
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+  for (int i = 0; i < 4; ++i) out[(group + i / 2 * 8) * 8 + within * 2 + i % 2] = d[i];
+}
+// The same with wmma, of 16 x 16 and 8-bit integers; all are stored by rows.
+__global__ void multiply_bytes(const signed char* a, const signed char* b, int* out) {
+  using namespace nvcuda::wmma;
+  fragment<matrix_a, 16, 16, 16, signed char, row_major> x;
+  fragment<matrix_b, 16, 16, 16, signed char, row_major> y;
+  fragment<accumulator, 16, 16, 16, int> sum;
+  load_matrix_sync(x, a, 16);
+  load_matrix_sync(y, b, 16);
+  fill_fragment(sum, 1);
+  mma_sync(sum, x, y, sum);
+  store_matrix_sync(out, sum, 16, mem_row_major);
+}
+
+// --- Bulk copies and mbarriers
+// --------------------------------------------------------------------------------------------
+
+__device__ void init(unsigned long long* barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(barrier)), "r"(count)
+               : "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ void expect(unsigned long long* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_of(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+__device__ void arrive(unsigned long long* barrier) {
+  asm volatile(
+      "{.reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(address_of(barrier))
+      : "memory");
+}
+__device__ void wait(unsigned long long* barrier, int parity) {
+  unsigned done = 0;
+  while (done == 0)
+    asm volatile(
+        "{.reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;"
+        " selp.u32 %0, 1, 0, done;}"
+        : "=r"(done)
+        : "r"(address_of(barrier)), "r"(parity)
+        : "memory");
+}
+
+struct alignas(64) Map {
+  char bytes[128];
+};
+
+// Copies a box of 8 x 32 elements at (y, x), and then the box to `out`, as it is in shared memory,
+// with bulk copies. `mistake`: 1 does not wait for the load, 2 waits for too many bytes, 3 does not
+// wait for the store.
+__global__ void copy_box(const __grid_constant__ Map map, int* out, int x, int y, int mistake) {
+#if __CUDA_ARCH__ >= 900
+  __shared__ __align__(1024) int box[8 * 32];
+  __shared__ unsigned long long barrier;
+  if (threadIdx.x == 0) {
+    init(&barrier, 1);
+    expect(&barrier, sizeof box + (mistake == 2 ? 16 : 0));
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3}], [%4];" ::"r"(address_of(box)),
+        "l"(&map), "r"(x), "r"(y), "r"(address_of(&barrier))
+        : "memory");
+  }
+  __syncthreads();
+  if (mistake != 1) wait(&barrier, 0);
+  box[threadIdx.x] += 1;
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(out),
+                 "r"(address_of(box)), "r"(static_cast<int>(sizeof box))
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;");
+    if (mistake != 3) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  }
+#endif
+}
+
+// A ring of two buffers: warp 0 loads with bulk copies, warps 1 and 2 add up. `mistake`: 1 does not
+// wait until a buffer is free, 2 arrives once too often.
+__global__ void ring(const int* a, int* out, int count, int mistake) {
+#if __CUDA_ARCH__ >= 900
+  __shared__ __align__(16) int buffers[2][64];
+  __shared__ unsigned long long full[2], empty[2];
+  if (threadIdx.x < 2) {
+    init(&full[threadIdx.x], 1);
+    init(&empty[threadIdx.x], 64);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < count; ++i) {
+      if (mistake != 1) wait(&empty[i % 2], (i / 2 + 1) % 2);
+      expect(&full[i % 2], sizeof buffers[0]);
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+          "[%3];" ::"r"(address_of(buffers[i % 2])),
+          "l"(a + 64 * i), "r"(static_cast<int>(sizeof buffers[0])), "r"(address_of(&full[i % 2]))
+          : "memory");
+    }
+  } else if (threadIdx.x >= 32) {
+    int sum = 0;
+    for (int i = 0; i < count; ++i) {
+      wait(&full[i % 2], i / 2 % 2);
+      sum += buffers[i % 2][threadIdx.x - 32];
+      arrive(&empty[i % 2]);
+      if (mistake == 2) arrive(&empty[i % 2]);
+    }
+    out[threadIdx.x - 32] = sum;
+  }
+#endif
+}
+
+// cp.async whose completion an mbarrier counts.
+__global__ void copies_that_arrive(const int* a, int* out, int mistake) {
+  __shared__ int tile[64];
+  __shared__ unsigned long long barrier;
+  if (threadIdx.x == 0) init(&barrier, 64);
+  __syncthreads();
+  __pipeline_memcpy_async(&tile[threadIdx.x], &a[threadIdx.x], 4);
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address_of(&barrier))
+               : "memory");
+  if (!mistake) wait(&barrier, 0);
+  out[threadIdx.x] = tile[threadIdx.x ^ 1];
 }
 
 }  // extern "C"

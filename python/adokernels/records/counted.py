@@ -1,0 +1,80 @@
+"""Records of sweeps on the emulator: the counts of the variants of one ladder on one problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from adokernels.records.forms import Amount, Context
+from adokernels.records.inputs import Inputs
+from adokernels.records.metrics import SECTOR
+from adokernels.records.profile import Profile
+from adokernels.records.record import Entries, Fields, StoredRecord
+from adokernels.records.shown import ShownAsTables
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedVariant(Fields):
+    """The counts of one variant.
+
+    Attributes
+    ----------
+    variant
+        Its name.
+    ceiling
+        Whether it does not compute the result.
+    flops, bytes
+        Useful FLOPs and compulsory bytes of the problem.
+    profile
+        The counts of its kernels.
+    """
+
+    variant: str
+    ceiling: bool
+    flops: Amount
+    bytes: Amount
+    profile: Profile
+
+    @property
+    def sectors(self) -> float:
+        """Sectors of 32 bytes that loads and stores access in global memory."""
+        return (self.profile.get("load_sectors") or 0) + (self.profile.get("store_sectors") or 0)
+
+    @property
+    def intensity(self) -> float:
+        """Executed FLOPs per byte of these sectors; 0 without FLOPs or sectors."""
+        executed = self.profile.get("flops") or 0
+        return executed / (SECTOR * self.sectors) if self.sectors else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CountedSweep(StoredRecord, ShownAsTables, Entries[CountedVariant]):
+    """The variants of one ladder, executed and counted on the emulator, in ladder order.
+
+    Attributes
+    ----------
+    routine
+        The name of the ladder.
+    problem
+        Operands and options.
+    variants
+        One per variant that ran, including ceilings.
+    skipped
+        The other variants, with the reason: declined, unavailable, or an error of a kernel.
+    context
+        Machine, software and settings.
+    """
+
+    KIND = "counts"
+    _ENTRIES = ("variants",)
+
+    routine: str
+    problem: Inputs
+    variants: tuple[CountedVariant, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    context: Context = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Ladder, problem and device."""
+        return f"{self.routine}, {self.problem}, emulator"

@@ -1,0 +1,45 @@
+"""The table of a sweep on the emulator."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from adokernels.records.counted import CountedSweep, CountedVariant
+from adokernels.tables.rendering import FADED, new_table
+from adokernels.text import count, number, percent
+
+
+def counted_table(sweep: CountedSweep) -> Table:
+    """List the counts of each variant; the sectors are also relative to the ideal number."""
+    headers = ["variant", "load\nrequests", "load\nsectors", "of ideal", "store\nsectors"]
+    headers += ["of ideal", "shared\nwavefronts", "of them\nconflicts", "FLOPs", "active\nlanes"]
+    table = new_table(f"Counts on the emulator: {sweep.title}", headers)
+    for v in sweep:
+        values = v.profile.quantities
+        table.add_row(
+            v.variant,
+            count(values["load_requests"]),
+            count(values["load_sectors"]),
+            _of_ideal(v, "load"),
+            count(values["store_sectors"]),
+            _of_ideal(v, "store"),
+            count(values["shared_load_wavefronts"] + values["shared_store_wavefronts"]),
+            percent(values["conflict_share"]) if "conflict_share" in values else "",
+            count(values["flops"]),
+            number(values["lanes"]),
+            style=FADED if v.ceiling else "",
+        )
+    notes = [f"{name}: {reason}" for name, reason in sweep.skipped.items()]
+    table.caption = "\n".join(
+        [
+            "Emulated: requests and load sectors are exact. Time, stalls and hit rates are not"
+            " available.",
+            *notes,
+        ]
+    )
+    return table
+
+
+def _of_ideal(v: CountedVariant, access: str) -> str:
+    sectors, ideal = v.profile.get(f"{access}_sectors"), v.profile.get(f"ideal_{access}_sectors")
+    return f"{number(sectors / ideal)}x" if sectors and ideal else ""

@@ -1,0 +1,262 @@
+#include "device/emulated.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+#include "core/error.hpp"
+#include "emulator/fatbin.hpp"
+#include "emulator/ptx.hpp"
+
+namespace ado::cuda::emulated {
+namespace {
+
+using emulator::FatbinEntry;
+
+constexpr int kCompute = 90;
+constexpr std::align_val_t kAlign{256};  // of cudaMalloc
+// Memory of cudaMalloc is filled with this byte, so that results that no kernel writes are wrong.
+constexpr int kUnwritten = 0xa5;
+
+// The PTX of one source file. It is decompressed and parsed at the first launch of its kernels.
+struct Code {
+  const void* fatbin = nullptr;
+  std::unique_ptr<emulator::Module> module;
+  std::map<std::string, int> registers;
+  bool has_registers = false;
+};
+
+struct RegisteredKernel {
+  Code* code;
+  const char* name;
+};
+
+thread_local bool is_current = false;
+thread_local Recording* recording = nullptr;
+
+// One kernel runs at a time. Other threads wait, also to allocate memory.
+struct Gpu {
+  std::mutex mutex;
+  std::unordered_map<const void*, Code> files;  // by the handle of the fat binary
+  std::unordered_map<const void*, RegisteredKernel> kernels;
+  emulator::Memory memory;
+  Checks checks;
+};
+
+// It is never destroyed, because objects that are destroyed at the end of the process free memory.
+Gpu& gpu() {
+  static Gpu& object = *new Gpu;
+  return object;
+}
+
+const RegisteredKernel& find(const void* kernel) {
+  const auto found = gpu().kernels.find(kernel);
+  if (found == gpu().kernels.end())
+    throw Unavailable("the emulator executes only kernels of this package");
+  return found->second;
+}
+
+// Returns the newest code of a kind that the emulated GPU can execute, or nothing.
+std::string code_of(const Code& code, FatbinEntry::Kind kind) {
+  const FatbinEntry* best = nullptr;
+  const std::vector<FatbinEntry> entries = emulator::read_fatbin(code.fatbin);
+  for (const FatbinEntry& entry : entries) {
+    const bool fits =
+        kind == FatbinEntry::Kind::kPtx ? entry.compute <= kCompute : entry.compute == kCompute;
+    if (entry.kind == kind && fits && (best == nullptr || best->compute < entry.compute))
+      best = &entry;
+  }
+  return best == nullptr ? std::string() : best->code();
+}
+
+emulator::Module& module_of(const RegisteredKernel& kernel) {
+  Code& code = *kernel.code;
+  if (code.module == nullptr) {
+    std::string ptx = code_of(code, FatbinEntry::Kind::kPtx);
+    if (ptx.empty()) throw Unavailable("this build contains no PTX for the emulator");
+    code.module = emulator::Module::load(std::move(ptx), gpu().memory);
+  }
+  return *code.module;
+}
+
+int registers_of(const RegisteredKernel& kernel) {
+  Code& code = *kernel.code;
+  if (!code.has_registers) {
+    const std::string cubin = code_of(code, FatbinEntry::Kind::kCubin);
+    if (!cubin.empty()) code.registers = emulator::registers_in(cubin);
+    code.has_registers = true;
+  }
+  const auto found = code.registers.find(kernel.name);
+  return found == code.registers.end() ? kAssumedRegisters : found->second;
+}
+
+std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    bytes.resize(layout[i].offset + layout[i].bytes);
+    std::memcpy(bytes.data() + layout[i].offset, arguments[i], layout[i].bytes);
+  }
+  return bytes;
+}
+
+Kernel resources_of(const RegisteredKernel& kernel) {
+  return {.name = short_name(kernel.name),
+          .grid = {},
+          .block = {},
+          .registers = registers_of(kernel),
+          .static_shared_bytes = module_of(kernel).shared_bytes(kernel.name)};
+}
+
+// PTX has the paths of the machine that compiled it. Returns the path in the repository.
+std::string path_in_repository(const std::string& path) {
+  for (const char* folder : {"/cuda/", "/src/device/"})
+    if (const auto at = path.rfind(folder);
+        at != std::string::npos && path.ends_with("h") == path.ends_with("cuh"))
+      return path.substr(at + 1);
+  return path;
+}
+
+}  // namespace
+
+std::string why_unavailable() { return gpu().kernels.empty() ? "built without CUDA" : ""; }
+
+bool current() { return is_current; }
+bool exchange_current(bool emulated) { return std::exchange(is_current, emulated); }
+
+void set_checks(const Checks& checks) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().checks = checks;
+}
+
+Checks checks() {
+  const std::lock_guard lock(gpu().mutex);
+  return gpu().checks;
+}
+
+Properties properties() {
+  return {.name = "emulated NVIDIA H200",
+          .uuid = {},
+          .pci_bus_id = {},
+          .compute = kCompute,
+          .multiprocessors = 132,
+          .threads_per_multiprocessor = 2048,
+          .core_hertz = 1.98e9,
+          .memory_hertz = 3.201e9,
+          .memory_bus_bits = 6016,
+          .memory_bytes = std::int64_t{141} << 30,
+          .l2_bytes = 60 << 20,
+          .shared_bytes_per_multiprocessor = 228 << 10,
+          .shared_bytes_per_block = 227 << 10};
+}
+
+void register_fatbin(const void* handle, const void* fatbin) {
+  gpu().files[handle].fatbin = fatbin;
+}
+
+void register_kernel(const void* handle, const void* kernel, const char* name) {
+  gpu().kernels[kernel] = {&gpu().files[handle], name};
+}
+
+// ---- Memory ----
+
+std::byte* allocate(std::size_t bytes) {
+  auto* const data =
+      static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), kAlign));
+  std::memset(data, kUnwritten, bytes);
+  const std::lock_guard lock(gpu().mutex);
+  gpu().memory.add(data, bytes, "device memory", false);
+  return data;
+}
+
+void free(void* memory) {
+  if (memory == nullptr) return;
+  {
+    const std::lock_guard lock(gpu().mutex);
+    gpu().memory.remove(memory);
+  }
+  ::operator delete(memory, kAlign);
+}
+
+void copy(void* to, const void* from, std::size_t bytes) {
+  std::memmove(to, from, bytes);
+  const std::lock_guard lock(gpu().mutex);
+  gpu().memory.mark_copied(to, from, bytes);
+}
+
+void fill(void* to, unsigned char value, std::size_t bytes) {
+  std::memset(to, value, bytes);
+  const std::lock_guard lock(gpu().mutex);
+  gpu().memory.mark_written(to, bytes);
+}
+
+void name_memory(const void* data, const std::string& name) {
+  const std::lock_guard lock(gpu().mutex);
+  const auto address = reinterpret_cast<std::uint64_t>(data);
+  emulator::Allocation* const range = gpu().memory.find(address);
+  if (range != nullptr && address < range->end) range->name = name;
+}
+
+// ---- Kernels ----
+
+Kernel resources(const void* kernel) {
+  const std::lock_guard lock(gpu().mutex);
+  return resources_of(find(kernel));
+}
+
+const char* mangled_name(const void* kernel) {
+  const std::lock_guard lock(gpu().mutex);
+  return find(kernel).name;
+}
+
+// After an error, the module is loaded again, because its variables may be inconsistent.
+void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
+  const std::lock_guard lock(gpu().mutex);
+  const RegisteredKernel& code = find(kernel);
+  const std::string name = short_name(code.name);
+  emulator::Result result;
+  try {
+    emulator::Module& module = module_of(code);
+    const Checks& checks = gpu().checks;
+    result = emulator::launch(module, code.name, shape,
+                              packed(module.parameters(code.name), arguments), gpu().memory,
+                              {.initcheck = checks.initialised,
+                               .shared_initcheck = checks.shared_initialised,
+                               .racecheck = checks.race,
+                               .synccheck = checks.synchronised,
+                               .isa = {}});
+  } catch (const emulator::PtxError& error) {
+    throw Unavailable(name + ": " + error.what());
+  }
+  std::fputs(result.output.c_str(), stdout);  // of printf, as on a GPU
+  if (recording != nullptr) {
+    Kernel described = resources_of(code);
+    described.grid = shape.grid;
+    described.block = shape.block;
+    described.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+    recording->launches.push_back({std::move(described), std::move(result.counts)});
+  }
+  if (!result.error) return;
+  code.code->module.reset();
+  emulator::Error& error = *result.error;
+  error.at.file = path_in_repository(error.at.file);
+  error.at.outer_file = path_in_repository(error.at.outer_file);
+  throw KernelError({.kernel = name,
+                     .kind = error.kind,
+                     .file = error.at.file,
+                     .line = error.at.line,
+                     .thread = error.thread,
+                     .block = error.block,
+                     .array = error.array,
+                     .byte = error.byte},
+                    error.text());
+}
+
+Recording::Recording() : outer_(std::exchange(recording, this)) {}
+Recording::~Recording() { recording = outer_; }
+
+}  // namespace ado::cuda::emulated

@@ -1,0 +1,86 @@
+// The emulated GPU: device memory on the host, and launches on the emulator.
+//
+// A thread whose current device is this GPU calls the CUDA runtime as for any GPU.
+// emulated_calls.cu passes its calls to these functions. The code of a kernel is the PTX that the
+// build contains.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "device/device.hpp"
+#include "emulator/emulator.hpp"
+
+namespace ado::cuda::emulated {
+
+
+// The reason why a variant that calls a library cannot run.
+inline constexpr char kNoLibraries[] = "the emulator cannot execute the kernels of cuBLAS";
+
+// Empty if kernels can run on it: "built without CUDA".
+std::string why_unavailable();
+
+// Whether the emulated GPU is the current device of the calling thread.
+bool current();
+bool exchange_current(bool emulated);  // returns the previous value
+
+// The checks of later launches. Bounds and alignment are always checked.
+struct Checks {
+  bool race = false, initialised = false, synchronised = false;
+  bool shared_initialised = false;  // also reports kernels that ignore a part of what they read
+};
+void set_checks(const Checks& checks);
+Checks checks();
+
+// An H200.
+Properties properties();
+
+// ---- Registered by the static constructors of the files that nvcc compiles ----
+
+void register_fatbin(const void* handle, const void* fatbin);
+void register_kernel(const void* handle, const void* kernel, const char* name);
+
+// ---- Memory ----
+
+// Aligned like memory of cudaMalloc. Its contents count as uninitialised. Throws std::bad_alloc.
+std::byte* allocate(std::size_t bytes);
+void free(void* memory);
+void copy(void* to, const void* from, std::size_t bytes);
+void fill(void* to, unsigned char value, std::size_t bytes);
+// Names the array at an address for error messages.
+void name_memory(const void* data, const std::string& name);
+
+// ---- Kernels ----
+
+// The kernel's resources, without its launch configuration. Registers are those of the code for
+// compute capability 9.0, or kAssumedRegisters if the build contains none.
+Kernel resources(const void* kernel);
+inline constexpr int kAssumedRegisters = 32;
+const char* mangled_name(const void* kernel);
+
+// Executes a kernel. Throws KernelError for an error of the kernel, and Unavailable if the build
+// has no PTX of it or if the emulator does not support an instruction.
+void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments);
+
+// A launch and its counts.
+struct Launched {
+  Kernel kernel;
+  emulator::Counts counts;
+};
+
+// Collects the launches of the calling thread within a scope.
+class Recording {
+ public:
+  Recording();
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  std::vector<Launched> launches;
+
+ private:
+  Recording* outer_;
+};
+
+}  // namespace ado::cuda::emulated

@@ -1,0 +1,193 @@
+"""The emulated GPU: calls, arrays, errors, profiles against stored ones, sweeps."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import EMULATED
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.process import ALL_CHECKS
+from adokernels.records.limiter import Provenance, Step
+from adokernels.records.loading import load
+
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
+pytestmark = pytest.mark.skipif(_core.why_no_emulator() != "", reason=_core.why_no_emulator())
+ON = {"device": "emulator"}
+
+
+@pytest.fixture
+def checks():
+    before = ado.settings.emulator_checks
+    yield
+    ado.settings.emulator_checks = before
+
+
+# --- Calls and arrays -----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not EMULATED, reason="there is a GPU")
+def test_calls_without_a_gpu_name_the_emulator():
+    with pytest.raises(ado.Unavailable, match='device="emulator"'):
+        ado.transpose(np.zeros((2, 2)), variant="tiled")
+
+
+def test_the_default_variant_is_the_one_of_an_h200(rng):
+    a = rng.random((130, 70))
+    chosen = ado.transpose.choose(a, **ON)
+    assert (chosen.device, chosen.variant) == ("cuda", "linear_index")
+    np.testing.assert_array_equal(ado.transpose(a, **ON), a.T)
+
+
+def test_device_arrays(rng):
+    a = rng.random((33, 65), np.float32)
+    x = ado.to_device(a, device="emulator")
+    assert x.device == "emulator"
+    y = ado.transpose(x)
+    assert isinstance(y, ado.DeviceArray)
+    np.testing.assert_array_equal(y.numpy(), a.T)
+    np.testing.assert_array_equal(np.from_dlpack(y), a.T)
+    assert not hasattr(y, "__cuda_array_interface__")
+    with pytest.raises(ValueError, match="device must be 'emulator'"):
+        ado.transpose(x, device="cpu")
+    with pytest.raises(ValueError, match="device must be 'emulator'"):
+        ado.transpose(x, device="cuda")
+
+
+def test_settings(device_restored, checks, rng):
+    ado.settings.device = "emulator"
+    a = rng.random((5, 4))
+    np.testing.assert_array_equal(ado.transpose(a, variant="naive"), a.T)
+    assert ado.transpose["tiled"].resources(a).registers > 0
+    ado.settings.emulator_checks = ALL_CHECKS
+    assert ado.settings.emulator_checks == ALL_CHECKS
+    with pytest.raises(ValueError, match=r"got 'racechek'.*racecheck"):
+        ado.settings.emulator_checks = ["racechek"]
+
+
+def test_libraries_and_times_are_unavailable(rng):
+    operands = ado.average_matvec.task.random_operands((3, 64, 5), "f4")
+    libraries = [v.name for v in ado.average_matvec if "cublas" in v.name]
+    assert libraries
+    for name in libraries:
+        with pytest.raises(ado.Unavailable, match="cannot execute the kernels of cuBLAS"):
+            ado.average_matvec(*operands, variant=name, **ON)
+    with pytest.raises((ado.Unavailable, ValueError), match="does not measure time"):
+        ado.measure(ado.transpose["naive"], rng.random((5, 5)), **ON)
+
+
+# --- Errors ---------------------------------------------------------------------------------------
+
+
+def test_errors_name_line_thread_and_operand(checks):
+    """A ceiling leaves its result unwritten; the next kernel reads it."""
+    operands = ado.average_matvec.task.random_operands((3, 64, 5), "f4")
+    on_device = [ado.to_device(a, device="emulator") for a in operands]
+    unwritten = ado.average_matvec(*on_device, variant="read")
+    ado.transpose(unwritten, variant="naive")  # reads what cudaMalloc returned
+    ado.settings.emulator_checks = ["initcheck"]
+    with pytest.raises(ado.KernelError, match="uninitialised: load of 4 bytes") as caught:
+        ado.transpose(unwritten, variant="naive")
+    error = caught.value
+    assert isinstance(error, ado.CudaError)
+    assert (error.kind, error.array, error.byte) == ("uninitialised", "a", 0)
+    assert (error.thread, error.block) == ((0, 0, 0), (0, 0, 0))
+    line = (Path(__file__).parent.parent / error.file).read_text().splitlines()[error.line - 1]
+    assert error.file == "cuda/transpose/transpose.cu"
+    assert re.search(r"\bin\b|from|\ba\b", line)
+    ado.settings.emulator_checks = ()
+    assert ado.transpose(unwritten, variant="naive").shape == unwritten.shape[::-1]
+
+
+# --- Profiles -------------------------------------------------------------------------------------
+
+
+def stored_profiles(most_instructions):
+    """Profiles of an H200 of kernels that the emulator executes in a second."""
+    for name in ("grayscale", "sobel", "gaussian_blur", "edge_detect"):
+        sweep = load(DATA / f"{name}-2560x1600.json")
+        for m in sweep.measurements:
+            if m.profile.get("instructions") <= most_instructions:
+                yield pytest.param(m, id=f"{name}-{m.variant}")
+
+
+@pytest.mark.parametrize("m", stored_profiles(16e6))
+def test_counts_are_those_of_an_h200(m, rng):
+    (operand,) = m.problem.operands
+    image = rng.integers(0, 256, operand.shape, np.uint8)
+    profile = ado.profile(ado.routines[m.routine][m.variant], image, **ON)
+    assert profile.provenance == Provenance.EMULATED
+    hardware = m.profile
+    assert hardware.provenance == Provenance.COUNTED
+    for key in ("load_requests", "load_sectors", "store_requests", "ideal_load_sectors"):
+        assert profile[key] == pytest.approx(hardware[key], rel=2e-3 if "ideal" in key else 0), key
+    assert profile["store_sectors"] == pytest.approx(hardware["store_sectors"], rel=0.01)
+    assert profile.get("flops") == pytest.approx(hardware.get("flops"), rel=0.01)
+    assert profile["lanes"] == pytest.approx(hardware["lanes"], rel=0.11)
+    for key in ("shared_load_wavefronts", "shared_store_wavefronts"):
+        assert profile.get(key) <= (hardware.get(key) or 0)
+    for key in ("seconds", "instructions", "dram_bytes", "l1_hit_rate", "stall_barrier"):
+        assert profile.get(key) is None
+    assert "compared with the hardware" in repr(profile)
+
+
+def test_counted_work(rng):
+    a = rng.random((64, 64), np.float32)
+    profile = ado.profile(ado.transpose["tiled"], a, **ON)
+    assert profile["barriers"] == profile["load_requests"] == 64 * 64 / 32
+    assert profile["shared_load_conflicts"] == 31 * 64 * 64 / 32
+    x = rng.random(4096, np.float32)
+    flops = ado.profile(ado.instruction_parallelism["one_chain"], x, **ON)["flops"]
+    assert flops == ado.instruction_parallelism["one_chain"].cost(x).executed_flops
+
+
+# --- Sweeps ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    a = np.random.default_rng(1).random((96, 96), np.float32)
+    return ado.sweep(ado.transpose, a, device="emulator", progress=False)
+
+
+def test_sweeps_count_every_variant(sweep, tmp_path):
+    assert {v.variant for v in sweep} >= {"naive", "coalesced", "tiled", "padded"} & {
+        v.name for v in ado.transpose
+    }
+    assert sweep["naive"].sectors > sweep["padded"].sectors
+    assert not any("Error" in reason for reason in sweep.skipped.values()), sweep.skipped
+    path = tmp_path / "counts.json"
+    sweep.save(path)
+    assert load(path)["naive"].profile.values == sweep["naive"].profile.values
+    assert "Emulated" in repr(sweep)
+
+
+def test_diagnosis_from_counts(sweep):
+    found = ado.diagnose(sweep)
+    assert found["naive"].advice.step is Step.COALESCING
+    assert found["tiled"].advice.step is Step.BANK_CONFLICTS
+    assert Step.COALESCING not in [a.step for a in found["padded"].advices]
+    assert found["naive"].advice.bound is None
+    assert "no time" in repr(found) or "measures no time" in repr(found)
+
+
+def test_charts_of_counts(sweep, rng):
+    ax = ado.steps(sweep)
+    assert [t.get_text() for t in ax.get_yticklabels()][0].startswith(sweep[0].variant)
+    assert "fewest sectors" in ax.get_title(loc="left")
+    x = rng.random(4096, np.float32)
+    counted = ado.sweep(ado.instruction_parallelism, x, device="emulator", progress=False)
+    assert "memory-bound" in ado.roofline(counted).get_title(loc="left")
+    with pytest.raises(ValueError, match="FLOPs"):
+        ado.roofline(sweep)
+
+
+def test_a_sweep_runs_with_all_checks(checks, rng):
+    ado.settings.emulator_checks = ()
+    counted = ado.sweep(
+        ado.transpose, rng.random((40, 33)), device="emulator", variants="tiled", progress=False
+    )
+    assert counted["tiled"].profile["barriers"] > 0
+    assert ado.settings.emulator_checks == ("memcheck",)
