@@ -222,8 +222,22 @@ def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
     outside = ado.cuda_variant(
         "outside", source=OWN.replace("8 * i % n", "9 * i"), kernel="copy<{T}>", block=32
     )
-    with pytest.raises(ValueError, match=r"copies\[outside\]: .*out of bounds"):
+    with pytest.raises(ado.KernelError, match=r"copies\[outside\]: .*out of bounds"):
         ado.heatmap(ladder.with_variants(outside)["outside"], a, device="emulator")
+
+
+def test_the_emulator_counts_lines_of_built_in_variants():
+    naive, tiled = (
+        ado.heatmap(ado.transpose[name], np.zeros((64, 64), np.float32), device="emulator")
+        for name in ("naive", "tiled")
+    )
+    assert naive.line_of("out(col, row)").stores.per_request == 32
+    assert naive.line_of("out(col, row)").loads.per_request == 4
+    assert tiled.total("stores").per_request == 4
+    assert tiled.total("shared_loads").per_request == 32  # bank conflicts
+    text = str(naive)
+    assert "transpose[naive]" in text
+    assert "emulator" in text
 
 
 def test_unknown_devices_are_errors():

@@ -84,8 +84,9 @@ def heatmap(
     TypeError
         If `variant` is not a variant, or an operand has the wrong type.
     ValueError
-        For a CPU variant, if the variant cannot solve the problem, if `device` is unknown, or if
-        the kernel fails on the emulator.
+        For a CPU variant, if the variant cannot solve the problem, or if `device` is unknown.
+    KernelError
+        If the emulator finds that the kernel accesses memory that it must not access.
     Unavailable
         If there is no GPU or no ncu, or if the counters cannot be read; the message contains the
         remedy. Also if the emulator cannot execute the variant.
@@ -135,16 +136,23 @@ def heatmap(
 def _emulated(
     variant: Variant, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
 ) -> Heatmap:
-    """Count a kernel in CUDA C++ source on the emulator."""
-    if not isinstance(variant, CudaVariant):
-        raise _core.Unavailable(f"{variant.label}: the emulator counts kernels in source only")
-    problem = variant.ladder.problem(*host_operands(args), device="cpu", **options)
-    run = emulated_run(variant, problem, block)
-    if run.error:
-        raise ValueError(f"{variant.label}: {run.error}")
-    sources = Sources(texts={part.path: part.text for part in variant.source.parts})
+    """Count a variant on the emulator."""
+    if isinstance(variant, CudaVariant):
+        sources = Sources(texts={part.path: part.text for part in variant.source.parts})
+        problem = variant.ladder.problem(*host_operands(args), device="cpu", **options)
+        run = emulated_run(variant, problem, block)
+        if run.error:
+            raise _core.KernelError(f"{variant.label}: {run.error}")
+        launches = [(run.kernel, run.counts)]
+    else:
+        sources = Sources(root=sources_folder())
+        problem = variant.ladder.problem(*args, device="emulator", **options)
+        call = problem.prepare(variant.name, block)
+        if not call.built_in:
+            raise _core.Unavailable(f"{variant.label} must be built-in or in source to be emulated")
+        launches = [(kernel.name, counts) for kernel, counts in _core.emulated_counts(call.timed)]
     return heatmap_of(
-        emulated_counts(run.counts, run.kernel, sources),
+        (line for name, counts in launches for line in emulated_counts(counts, name, sources)),
         sources,
         routine=variant.ladder.name,
         variant=variant.name,
@@ -152,7 +160,7 @@ def _emulated(
         block=block,
         source="emulator",
         code="PTX",
-        context=context("cpu"),
+        context=context(problem.device_id),
     )
 
 
