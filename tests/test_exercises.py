@@ -122,6 +122,15 @@ def test_the_emulator_names_the_count_that_is_worse(without_gpu):
     assert graded("tiled_transpose", naive[:-1]).startswith("does not compile: ")
 
 
+@needs_compiler
+def test_lines_of_exercises_are_counted(without_gpu):
+    given = exercise("coalesced_blur")
+    found = course.line_counts(variant_of(given.name, given.starter), given)
+    assert found.total("stores").per_request == 32
+    broken = course.line_counts(variant_of(given.name, "__global__ void blur("), given)
+    assert str(broken).startswith("**mine** was not counted: kernel.cu does not compile")
+
+
 @each_exercise
 def test_measured_starters_are_wrong_or_slow_as_stated(name):
     sweep = ado.load(DATA / f"exercise-{name}.json")

@@ -10,6 +10,7 @@ from adobook.exercises import EXERCISES as EXERCISES
 from adobook.exercises import Exercise as Exercise
 from adobook.exercises import check_exercise as check_exercise
 from adobook.exercises import exercise as exercise
+from adobook.exercises import line_counts as line_counts
 from adobook.figures import figures as figures
 from adobook.figures import possible_gain as possible_gain
 from adobook.figures import priorities as priorities
@@ -24,6 +25,7 @@ from adobook.loads_in_flight import in_flight_chart as in_flight_chart
 from adobook.loads_in_flight import inner_loop_table as inner_loop_table
 from adobook.loads_in_flight import inner_loops as inner_loops
 from adobook.loads_in_flight import register_chart as register_chart
+from adobook.models import gathered as gathered
 from adobook.models import model_beside_counters as model_beside_counters
 from adobook.models import modelled as modelled
 from adobook.pictures import draw_latency as draw_latency

@@ -17,11 +17,13 @@ from adobook.text import Text
 from adokernels import _core
 from adokernels.measuring.checking import check
 from adokernels.measuring.emulated_source import EmulatedRun, emulated_run
+from adokernels.measuring.heatmap import heatmap
 from adokernels.model import registry
 from adokernels.model.compiler import CompilationError, why_no_compiler
 from adokernels.model.cuda_variant import CudaVariant, cuda_variant
 from adokernels.model.ladder import Ladder
 from adokernels.model.own_ladder import ladder
+from adokernels.records.heatmap import Heatmap
 from adokernels.records.statistics import Verdict
 from adokernels.text import count
 
@@ -205,6 +207,15 @@ def check_exercise(
     if goal and goal.verdict is not Verdict.FASTER:
         return Text(f"{head} is correct, but not faster than {faster_than}. {compared}")
     return Text(f"{head} is **correct**. {compared}".rstrip())
+
+
+def line_counts(variant: CudaVariant, exercise: Exercise) -> Heatmap | Text:
+    """Count a kernel per source line on the emulator; the reason, if it cannot be counted."""
+    try:
+        mine = exercise.ladder.with_variants(variant)[variant.name]
+        return heatmap(mine, *exercise.few_operands(), device="emulator")
+    except Exception as error:  # the reader's code may fail in any way
+        return Text(f"**{variant.name}** was not counted: {_one_line(error)}")
 
 
 #: Counts that a report compares, by their names.
