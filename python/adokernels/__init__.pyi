@@ -6,6 +6,7 @@ from adokernels import records as records
 __version__: str
 from adokernels._core import CudaError as CudaError
 from adokernels._core import DeviceArray as DeviceArray
+from adokernels._core import KernelError as KernelError
 from adokernels._core import Unavailable as Unavailable
 from adokernels._core import empty_pinned as empty_pinned
 from adokernels._core import synchronize as synchronize

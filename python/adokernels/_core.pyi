@@ -19,6 +19,7 @@ __all__: list[str] = [
     "DeviceArray",
     "EmulatedModule",
     "Hardware",
+    "KernelError",
     "KernelInfo",
     "KernelLaunch",
     "LineSamples",
@@ -39,7 +40,10 @@ __all__: list[str] = [
     "counter_passes",
     "cuda_properties",
     "device",
+    "device_kind",
     "empty_pinned",
+    "emulated_counts",
+    "emulator_checks",
     "existing_metrics",
     "hardware",
     "host_capsule",
@@ -53,6 +57,7 @@ __all__: list[str] = [
     "routines",
     "sample",
     "set_device",
+    "set_emulator_checks",
     "set_isa",
     "set_max_threads",
     "stream_handle",
@@ -63,6 +68,7 @@ __all__: list[str] = [
     "to_device",
     "why_no_counters",
     "why_no_cuda",
+    "why_no_emulator",
     "writes_through_file",
 ]
 
@@ -74,6 +80,22 @@ class Unavailable(RuntimeError):
 class CudaError(RuntimeError):
     """
     A CUDA call failed. The message contains the call, its source location and the error.
+    """
+
+class KernelError(CudaError):
+    """
+    The emulator found an error in a kernel.
+
+    Attributes
+    ----------
+    kernel, kind : str
+        The kernel, and the kind of error, such as ``"race"``.
+    file, line : str, int
+        The source line.
+    thread, block : tuple of int
+        Indices of the thread and of its block.
+    array, byte : str, int
+        The operand and the byte in it; empty and 0 if not known.
     """
 
 class DeviceArray:
@@ -126,7 +148,7 @@ class DeviceArray:
     @property
     def device(self) -> str:
         """
-        The GPU that holds the array, for example 'cuda:0'.
+        The GPU that holds the array, for example 'cuda:0', or 'emulator'.
         """
     @property
     def dtype(self) -> typing.Any:
@@ -623,6 +645,10 @@ class EmulatedModule:
         """
         Offset and size of each parameter of a kernel.
         """
+    def shared_bytes(self, entry: str) -> int:
+        """
+        Bytes of static shared memory of a kernel.
+        """
     @property
     def entries(self) -> list[str]: ...
 
@@ -697,6 +723,11 @@ def counter_passes(metrics: collections.abc.Sequence[str], chip: str) -> int:
 
 def cuda_properties(device: str = "cuda") -> dict: ...
 def device() -> str: ...
+def device_kind(device: str) -> str:
+    """
+    'cpu', or 'cuda' for a GPU or the emulator.
+    """
+
 def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndarray:
     """
     Return an uninitialised NumPy array in page-locked (pinned) memory.
@@ -704,6 +735,16 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
     The GPU copies contiguous arrays in this memory by direct memory access, without the CPU.
     The memory cannot be swapped to disk, and its allocation takes longer than an allocation of
     pageable memory.
+    """
+
+def emulated_counts(call: Call) -> list:
+    """
+    Run a call on the emulated GPU; return (KernelInfo, counts) of each launch.
+    """
+
+def emulator_checks() -> tuple[bool, bool, bool, bool]:
+    """
+    (race, initialised, synchronised, shared_initialised) of set_emulator_checks.
     """
 
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
@@ -775,6 +816,13 @@ def sample(
     stream: typing.SupportsInt | typing.SupportsIndex,
 ) -> tuple[float, float, bool, float]: ...
 def set_device(arg0: str) -> None: ...
+def set_emulator_checks(
+    *, race: bool, initialised: bool, synchronised: bool, shared_initialised: bool
+) -> None:
+    """
+    Set the checks of later launches on the emulated GPU.
+    """
+
 def set_isa(arg0: str) -> None: ...
 def set_max_threads(threads: typing.Any, at_any_size: bool = False) -> None:
     """
@@ -804,7 +852,7 @@ def thread_costs() -> dict:
 
 def to_device(array: typing.Any, device: str | None = None) -> DeviceArray:
     """
-    Copy an array from host memory to the memory of a GPU: 'cuda' (the default) or 'cuda:1'.
+    Copy an array from host memory to the memory of a GPU: 'cuda' (the default), 'cuda:1' or 'emulator'.
     """
 
 def why_no_counters() -> str:
@@ -815,6 +863,11 @@ def why_no_counters() -> str:
 def why_no_cuda() -> str:
     """
     Empty if there is a usable GPU.
+    """
+
+def why_no_emulator() -> str:
+    """
+    Empty if kernels can run on the emulator.
     """
 
 def writes_through_file(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages import cards, diagnosis, documents, glossary, results, shapes
+from adobook.pages import cards, diagnosis, documents, gallery, glossary, results, shapes
 from adobook.pages.stored import ROOT, scans, sweeps
 from adobook.text import write_table
 
@@ -22,6 +22,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "diagnosis.json", diagnosis.record(stored)
     yield docs / "cards.md", cards.text(stored)
     yield docs / "glossary.md", glossary.text()
+    yield docs / "gallery.md", gallery.text()
     yield docs / "documents.md", documents.text(stored)
     for name, text in results.pages(stored, scans()).items():
         yield docs / "results" / name, text
