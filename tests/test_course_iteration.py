@@ -26,8 +26,8 @@ def gpp():
 
 @pytest.mark.parametrize("name", ["gpp-si214", "max_plus-float64", "gaussian_blur-16384"])
 def test_the_factors_give_the_measured_times(name):
-    """Instructions, waits and warps determine the time; the longest kernel has most of it."""
-    counted = [m for m in sweep(name).variants if m.profile and len(m.profile.kernels) == 1]
+    """Instructions, waits and warps determine the time, also of the short kernels beside."""
+    counted = [m for m in sweep(name).variants if m.profile]
     assert len(counted) >= 9
     for m in counted:
         assert course.Factors.of(m).seconds == pytest.approx(m.seconds, rel=0.12), m.variant

@@ -25,7 +25,6 @@ from adokernels.model.ladder import Ladder
 from adokernels.model.own_ladder import ladder
 from adokernels.records.heatmap import Heatmap
 from adokernels.records.statistics import Verdict
-from adokernels.text import count
 
 #: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
 FOLDER = Path("exercises")
@@ -239,7 +238,7 @@ def _per_request(run: EmulatedRun, accesses: str, transfers: str) -> float:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else count(round(value))
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def _on_emulator(variant: CudaVariant, exercise: Exercise) -> str:
