@@ -7,12 +7,13 @@
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
 ## make generate           regenerate type stubs, tables, pages and charts that are out of date
+## make architectures      compile for all architectures: registers, spills, kernels that cannot be launched
 ## make wheel              build and test the wheels of a release in dist, for every installed Python version
 ## make docs               build the documentation site of the installed package in build/docs/html
 ## make clean              remove .venv and build
 ##
-## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
-## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else a short list
+## ADOKERNELS_CUDA=AUTO|ON|OFF   OFF builds without the CUDA ladders; otherwise nvcc is that of the PATH, or else of PyPI
+## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else Hopper
 ## PRESET=asan   check and generate use the build of this CMake preset; tsan: the thread sanitizer
 ## ARGS='-x --seed 7'   further arguments: of pytest for check and test, of .ci/wheels.py for wheel
 
@@ -25,22 +26,24 @@ export ADOKERNELS_CUDA ?= AUTO
 export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
 export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
-.PHONY: help tour test dev check fuzz module lint format generate docs wheel clean FORCE
+.NOTPARALLEL: # ninja compiles in parallel
+.PHONY: help tour test dev check fuzz module lint format generate docs architectures wheel clean FORCE
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+# `variant.source` reads the index, and rejects one that does not belong to the files.
+INDEX := python/adokernels/model/source_index.json
 
 tour: $(VENV)/wheel
 	$(BIN)/adokernels tour
 
 # Number of pytest-xdist workers. With a GPU 0 (one process): large tests would share GPU memory.
 WORKERS ?= $(if $(wildcard /dev/nvidiactl),0,auto)
-test: $(VENV)/wheel $(VENV)/with-test
+test: $(INDEX) $(VENV)/wheel $(VENV)/with-test
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
 
 dev: module $(INDEX) $(VENV)/with-test
 
-# `variant.source` reads the index, and rejects one that does not belong to the files.
-INDEX := python/adokernels/model/source_index.json
 $(INDEX): .ci/source_index.py $(shell find cuda src -type f) | $(VENV)/with-test
 	$(BIN)/python $<
 
@@ -69,7 +72,7 @@ SANITIZER = LD_PRELOAD="$$(g++ -print-file-name=lib$(PRESET).so) $$(g++ -print-f
 RUN = $(if $(filter asan tsan,$(PRESET)),$(SANITIZER)) $(BIN)/python
 module: $(VENV)/editable
 	$(if $(PRESET),@$(BIN)/cmake --preset $(PRESET) >/dev/null)
-	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD) --quiet
+	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD)
 	@ln -sf $(CURDIR)/$(BUILD)/_core*.so $(VENV)/lib/python3*/site-packages/adokernels/
 	@ln -sf $(BUILD)/compile_commands.json .
 
@@ -94,6 +97,11 @@ format: $(VENV)/with-lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# --- Kernels on other GPUs ------------------------------------------------------------------------
+
+architectures: module
+	$(BIN)/python .ci/architectures.py $(ARGS)
+
 # --- Wheels of a release ---------------------------------------------------------------------------
 
 wheel: $(VENV)/with-wheel
@@ -103,17 +111,21 @@ wheel: $(VENV)/with-wheel
 
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 REQUIREMENTS = $(BIN)/python .ci/requirements.py
-INSTALL = $(PIP) install --no-deps --no-build-isolation --config-settings=build-dir=build/make
+# The build tools, and nvcc if the PATH has none, are installed next to the package, not in a temporary environment of
+# pip: the build folder then stays valid from one build to the next.
+define INSTALL
+@$(REQUIREMENTS) build | $(PIP) install -r /dev/stdin
+@.ci/progress $(BIN)/python -m pip --verbose install --no-deps --no-build-isolation \
+  --config-settings=build-dir=build/make
+endef
 
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip 'tomli; python_version < "3.11"'
 	touch $@
 
-# The build tools are installed next to the package, not in a temporary environment of pip: the build
-# folder then stays valid from one build to the next.
 $(VENV)/tools: pyproject.toml .ci/requirements.py $(VENV)/pip
-	$(REQUIREMENTS) build run | $(PIP) install -r /dev/stdin
+	$(REQUIREMENTS) run | $(PIP) install -r /dev/stdin
 	touch $@
 
 # The tests also compile CUDA C++ source. The notebooks import the package in book/.
@@ -124,7 +136,8 @@ $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
 	touch $@
 
 # Wheel and editable installation replace each other; both use the objects in build/make.
-SOURCES := CMakeLists.txt $(shell find src cuda python -type f -not -name '*.pyc')
+# A new clone has the right index, whatever the times of its files are.
+SOURCES := CMakeLists.txt $(filter-out $(INDEX),$(shell find src cuda python -type f -not -name '*.pyc'))
 $(VENV)/wheel: $(VENV)/tools $(VENV)/config $(SOURCES)
 	rm -f $(VENV)/editable
 	$(INSTALL) .

@@ -181,7 +181,8 @@ def draw_charts() -> None:
     A chart is up to date if its PNG contains the hash of the measurements and the drawing code. The
     other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
-    for name, sweep in stored.sweeps().items():
+    on_cpu = {f"cpu/{name}": sweep for name, sweep in stored.cpu_sweeps().items()}
+    for name, sweep in (stored.sweeps() | on_cpu).items():
         path = stored.DATA / f"{name}.json"
         _draw(path.with_suffix(".png"), [path], lambda sweep=sweep: picture(sweep).figure)
     if scans := stored.scans():

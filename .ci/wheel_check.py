@@ -18,7 +18,8 @@ def main() -> None:
     wheel, kind = sys.argv[1:]
     compilers = ("cc", "c++", "gcc", "g++", "nvcc")
     assert not any(map(shutil.which, compilers)), "the PATH must not contain a compiler"
-    assert Path(ado.__file__).is_relative_to(sys.prefix), ado.__file__
+    repository = Path(__file__).resolve().parent.parent
+    assert not Path(ado.__file__).is_relative_to(repository), ado.__file__
     assert wheel.split("-")[1] == ado.__version__, (wheel, ado.__version__)
 
     reason = _core.why_no_cuda()

@@ -2,7 +2,8 @@
 
 ``make wheel`` runs it. The wheels in ``dist/cuda`` contain the CUDA ladders for all architectures
 of a release. The wheels in ``dist/cpu`` do not, and have the local version ``+cpu``. Both kinds are
-the distribution ``adokernels``, so installing one replaces the other.
+the distribution ``adokernels``, so installing one replaces the other. Wheels of ``dist/cpu`` for
+64-bit Arm are cross-compiled on other processors.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -20,6 +22,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import arm64
 from requirements import requirements
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,22 +67,28 @@ def tools(python: str, version: str) -> Path:
     return folder / "bin"
 
 
-def build(programs: Path, kind: str, folder: Path) -> Path:
-    """Build a wheel for the system on which it is built.
+def build(programs: Path, kind: str, system: arm64.System | None, folder: Path) -> Path:
+    """Build a wheel for this machine, or for a system that is emulated.
 
     All versions of Python use the same build folder, so that only the bindings are compiled once
     per version.
     """
-    arguments = f"{os.environ.get('CMAKE_ARGS', '')} '-DCMAKE_MODULE_LINKER_FLAGS={LINKER}'"
+    given = os.environ.get("CMAKE_ARGS", "")
+    arguments = [given, f"'-DCMAKE_MODULE_LINKER_FLAGS={LINKER}'"]
+    name = kind
+    if system:
+        arguments += system.cmake_arguments()
+        name = f"{kind}-{system.MACHINE}"
     architectures = os.environ.get("ADOKERNELS_CUDA_ARCHITECTURES", "AUTO")
     environment = {
         **os.environ,
         "ADOKERNELS_CUDA": KINDS[kind],
         "ADOKERNELS_CUDA_ARCHITECTURES": architectures.replace("AUTO", "release"),
-        "CMAKE_ARGS": arguments.strip(),
+        "CMAKE_ARGS": " ".join(arguments),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        **({"_PYTHON_HOST_PLATFORM": f"linux-{system.MACHINE}"} if system else {}),
     }
-    settings = ["--no-deps", "--no-build-isolation", f"--config-settings=build-dir={BUILD / kind}"]
+    settings = ["--no-deps", "--no-build-isolation", f"--config-settings=build-dir={BUILD / name}"]
     run([programs / "pip", "wheel", *settings, "-w", folder, ROOT], env=environment)
     return next(folder.glob("*.whl"))
 
@@ -111,23 +120,30 @@ def with_local_version(wheel: Path, local: str, folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def try_wheel(wheel: Path, python: str, kind: str) -> None:
+def try_wheel(wheel: Path, python: str, system: arm64.System | None, kind: str) -> None:
     """Install a wheel in a new environment and use it, with only that environment on the PATH."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run([python, "-m", "venv", folder / "venv"])
         bare = folder / "venv" / "bin"
-        run([bare / "pip", "install", wheel])
         environment = {"PATH": str(bare), "HOME": name, "LANG": "C.UTF-8"}
-        for program, *arguments in (
-            ["python", "-W", "error", ROOT / ".ci" / "wheel_check.py", wheel.name, kind],
-            ["adokernels", "info"],
-            ["adokernels", "tour", "--size", "200", "--out", folder / "tour"],
-        ):
-            run([bare / program, *arguments], env=environment, cwd=name)
+        command: list[str | Path] = [bare / "python"]
+        scripts = bare
+        if system:
+            packages = folder / "packages"
+            run([bare / "pip", "install", *system.pip_options(packages), wheel])
+            environment["PYTHONPATH"] = str(packages)
+            command, scripts = system.python(), packages / "bin"
+        else:
+            run([bare / "pip", "install", wheel])
+        check = ROOT / ".ci" / "wheel_check.py"
+        tour = ["tour", "--size", "200", "--out", folder / "tour"]
+        run([*command, "-W", "error", check, wheel.name, kind], env=environment, cwd=name)
+        for arguments in (["info"], tour):
+            run([*command, scripts / "adokernels", *arguments], env=environment, cwd=name)
 
 
-def make(kind: str, version: str, python: str) -> None:
+def make(kind: str, version: str, python: str, system: arm64.System | None = None) -> None:
     """Build, repair and test one wheel, and move it to its folder in dist."""
     start = time.monotonic()
     target = ROOT / "dist" / kind
@@ -135,10 +151,10 @@ def make(kind: str, version: str, python: str) -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as name:
         steps = [Path(name) / step for step in ("built", "repaired", "versioned")]
-        wheel = repair(build(tools(python, version), kind, steps[0]), steps[1])
+        wheel = repair(build(tools(python, version), kind, system, steps[0]), steps[1])
         if kind == "cpu":
             wheel = with_local_version(wheel, kind, steps[2])
-        try_wheel(wheel, python, kind)
+        try_wheel(wheel, python, system, kind)
         done = Path(shutil.move(wheel, target / wheel.name))
     size = done.stat().st_size / 1e6
     print(f"{done.relative_to(ROOT)}: {size:.1f} MB, {time.monotonic() - start:.0f} s", flush=True)
@@ -149,11 +165,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*", choices=list(KINDS), help="default: all")
     parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS, help="versions")
+    machines = list(dict.fromkeys([platform.machine(), arm64.System.MACHINE]))
+    parser.add_argument("--machine", nargs="+", choices=machines, default=machines)
     arguments = parser.parse_args()
     found = {version: find_python(version) for version in arguments.python}
     for kind, (version, python) in itertools.product(arguments.kinds or KINDS, found.items()):
-        if python:
-            make(kind, version, python)
+        for machine in arguments.machine if python else []:
+            if machine == platform.machine():
+                make(kind, version, python)
+            elif kind == "cpu" and version in arm64.RELEASES:
+                make(kind, version, python, arm64.System(version, BUILD))
     if missing := [version for version, python in found.items() if not python]:
         sys.exit(f"Python {', '.join(missing)} must be installed; no wheels were built for it")
 

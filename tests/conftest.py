@@ -65,6 +65,15 @@ def run_python(code, *arguments, **environment):
     return done.stdout.strip()
 
 
+#: Python code that defines a function. QEMU's own thread is not a thread of the pool.
+POOL_THREADS = """
+import pathlib
+def pool_threads():
+    names = pathlib.Path("/proc/self/task").glob("*/comm")
+    return sum(name.read_text() == "adokernels\\n" for name in names)
+"""
+
+
 def run_seed():
     """The seed of this run, for data that is made while tests are collected."""
     return _seed
@@ -125,14 +134,22 @@ def affordable(operands):
     return True
 
 
-def few(cases, emulator, count, size=lambda case: sum(a.size for a in case.operands)):
+def _work(case):
+    """The work of a case on the emulator, in elements that are copied."""
+    flops = case.routine.variants[0].cost(*case.operands, **case.options).flops
+    return sum(a.size for a in case.operands) + flops / 20
+
+
+def few(cases, emulator, count, of=lambda case: case):
     """All cases, or a random selection of small cases on the emulator.
 
     They depend on the run's seed. Half of them are among the larger ones.
     """
     if not emulator:
         return cases
-    small = sorted((c for c in cases if size(c) <= EMULATED_ELEMENTS), key=size)
+    works = [_work(of(case)) for case in cases]
+    order = np.argsort(works, kind="stable")
+    small = [cases[i] for i in order if works[i] <= EMULATED_ELEMENTS]
     rng = np.random.default_rng(_seed)
     half = len(small) // 2
     picks = [*rng.permutation(half)[: count // 2], *(half + rng.permutation(len(small) - half))]

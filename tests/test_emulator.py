@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import adokernels as ado
 from adokernels import _core, toolkit
+from adokernels.model import compiler
 
 KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
 
@@ -134,9 +136,26 @@ def permuted(a, b, selector):
     return out
 
 
-def dot4(a, b, c):
-    x, y = (v.view(np.uint8).reshape(-1, 4).astype(object) for v in (a, b))
-    return (x * y).sum(1) + wide(c)
+def dot(dtypes, count, first=0):
+    """Sums of products of `count` parts of each pair of numbers, from part `first` of b on."""
+
+    def products(a, b, c):
+        x, y = (
+            v.view(t).reshape(64, -1).astype(object) for v, t in zip((a, b), dtypes, strict=True)
+        )
+        return (x[:, :count] * y[:, first : first + count]).sum(1) + wide(c)
+
+    return products
+
+
+def brain(values):
+    """Integers, rounded to bfloat16, as bits."""
+    bits = []
+    for value in map(int, values):
+        step = 2 ** max(abs(value).bit_length() - 8, 0)
+        rounded = round(Fraction(value, step)) * step
+        bits.append(int(np.float32(rounded).view("u4")) >> 16)
+    return bits
 
 
 def exact_sum(a, b):
@@ -216,7 +235,29 @@ CASES = {
         "u32 u32",
         lambda a, b: permuted(a, b, np.full(64, 30212)),
     ),
-    "dp4a.u32.u32 %d, %x0, %x1, %x2": ("u32", "u32 u32 u32", dot4),
+    "dp4a.u32.u32 %d, %x0, %x1, %x2": ("u32", "u32 u32 u32", dot(("u1", "u1"), 4)),
+    "dp4a.s32.u32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("i1", "u1"), 4)),
+    "dp4a.s32.s32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("i1", "i1"), 4)),
+    "dp2a.lo.s32.s32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("i2", "i1"), 2)),
+    "dp2a.hi.u32.s32 %d, %x0, %x1, %x2": ("s32", "u32 u32 s32", dot(("u2", "i1"), 2, 2)),
+    "bmsk.clamp.b32 %d, %x0, %x1": (
+        "u32",
+        "u32 u32",
+        lambda a, b: [
+            (2 ** min(int(n), 32) - 1) << min(int(p), 32) for p, n in zip(a, b, strict=True)
+        ],
+    ),
+    "cvt.rn.bf16.s64 %d, %x0": ("u16", "s64", brain),
+    "cvt.rzi.s32.bf16 %d, %x0": (
+        "s32",
+        "u16",
+        lambda a: clamped((a.astype("u4") << 16).view("f4"), "i4"),
+    ),
+    "cvt.rna.tf32.f32 %d, %x0": (
+        "u32",
+        "f32",
+        lambda a: np.where(np.isfinite(a), wide(a.view("u4")) + 0x1000 & ~0x1FFF, a.view("u4")),
+    ),
     "lop3.b32 %d, %x0, %x1, %x2, 0x96": ("u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c),
     "add.f32 %d, %x0, %x1": ("f32", "f32 f32", np.add),
     "mul.rn.f64 %d, %x0, %x1": ("f64", "f64 f64", np.multiply),
@@ -656,3 +697,95 @@ def test_functions(kernels, rng):
     expected += [np.sqrt(y) + 1 / np.sqrt(y + 1) + np.tanh(x)]
     np.testing.assert_allclose(out[:4], expected, rtol=2e-6, atol=1e-6)
     np.testing.assert_allclose(out[4], (y + 0.5) ** 1.3 + [erf(v) for v in x], rtol=2e-6)
+
+
+# --- Own kernels --------------------------------------------------------------------------------
+
+SAXPY = """
+template <int kPerThread>
+__global__ void saxpy(float a, const float* x, const float* y, float* out, int n) {
+  for (int i = 0; i < kPerThread; ++i) {
+    const int at = (blockIdx.x * kPerThread + i) * blockDim.x + threadIdx.x;
+    if (at < n + BEYOND) out[at] = a * x[at] + y[at];
+  }
+}
+"""
+
+
+def saxpy_ladder(beyond=0):
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    saxpy = ado.ladder(
+        "saxpy", reference=lambda a, x, y: a * x + y, flops=lambda a, x, y: 2 * x.size
+    )
+    saxpy.cuda_variant(
+        "strided",
+        source=SAXPY,
+        kernel="saxpy<{N}>",
+        block=128,
+        tile=256,
+        parameters={"N": [2]},
+        compiler_options=[f"-DBEYOND={beyond}"],
+    )
+    return saxpy
+
+
+def test_an_own_kernel(rng):
+    x, y = rng.standard_normal((2, 1000)).astype("f4")
+    saxpy = saxpy_ladder()
+    result = saxpy(np.float32(2), x, y, variant="strided", device="emulator")
+    np.testing.assert_allclose(result, 2 * x + y, rtol=1e-6)
+    (row,) = ado.sweep(saxpy, np.float32(2), x, y, device="emulator", progress=False)
+    assert row.variant == "strided"
+    assert row.sectors == 3 * 1000 * 4 // 32
+
+
+@pytest.mark.parametrize(
+    ("barrier", "tested", "reason"),
+    [
+        ("__syncthreads();", "row < rows && col < cols", ""),
+        ("", "row < rows && col < cols", "race|uninitialised"),
+        ("__syncthreads();", "row < rows && col <= cols", "out of bounds"),
+        ("__syncthreads();", "row < rows - 1 && col < cols", "wrong result|uninitialised"),
+    ],
+)
+def test_checks_of_an_own_kernel(barrier, tested, reason):
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    source = f"""__global__ void mine(const float* a, float* out, int rows, int cols) {{
+  __shared__ float tile[16][17];
+  const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+  if ({tested}) tile[y][x] = a[row * cols + col];
+  {barrier}
+  const int to = blockIdx.x * 16 + y, at = blockIdx.y * 16 + x;
+  if (to < cols && at < rows) out[to * rows + at] = tile[x][y];
+}}"""
+    mine = ado.cuda_variant("mine", source=source, block=(16, 16))
+    a = np.arange(33 * 20, dtype="f4").reshape(33, 20)
+    result = ado.check(mine, ado.transpose, a, device="emulator")
+    assert bool(result) == (reason == "")
+    assert re.search(reason, result.reason)
+
+
+def test_an_own_kernel_that_writes_behind_its_result(rng):
+    x, y = rng.standard_normal((2, 1000)).astype("f4")
+    with pytest.raises(ado.KernelError, match="'x', which has 4000 bytes") as caught:
+        saxpy_ladder(beyond=1)(np.float32(2), x, y, variant="strided", device="emulator")
+    assert (caught.value.file, caught.value.line) == ("kernel.cu", 6)
+
+
+def test_ptx_of_an_own_kernel():
+    saxpy_ladder()
+    compiled = compiler.compile_cuda(SAXPY, "saxpy<3>", arch="compute_90", options=["-DBEYOND=0"])
+    assert compiled.symbol in _core.EmulatedModule(compiled.code.decode()).entries
+    with pytest.raises(ado.CompilationError, match=r"kernel must name .*saxpy<...>"):
+        compiler.compile_cuda(SAXPY, "daxpy", arch="compute_90", options=["-DBEYOND=0"])
+    with pytest.raises(ado.CompilationError, match="BEYOND"):
+        compiler.compile_cuda(SAXPY, "saxpy<3>", arch="compute_90")
+
+
+def test_an_own_function_does_not_run_on_the_emulator():
+    ladder = ado.ladder("twice", reference=lambda x: 2 * x)
+    ladder.variant(lambda x: 2 * x, name="function", device="cuda", arrays="ado")
+    with pytest.raises(ado.Unavailable, match="kernels in CUDA C"):
+        ladder(np.ones(3), variant="function", device="emulator")

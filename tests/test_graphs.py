@@ -245,7 +245,7 @@ def test_the_first_call_of_a_process_is_captured(cupy, name, variant):
     """It finds the device, loads kernels and creates a handle of cuBLAS."""
     lengths = {"average_matvec": (5, 33, 20), "gpp": (8, 9, 10, 2)}.get(name, (70, 90))
     shapes = {"average_matvec": [(33, 5)], "gpp": [(2,), (2,)]}.get(name, [(90, 70)])
-    dtype = {"gpp": "c16"}.get(name, TASKS[name].operand_types(lengths)[0][1].str)
+    dtype = {"gpp": "c16"}.get(name, ado.routines[name].task.operand_types(lengths)[0][1].str)
     results = f"[np.zeros(s, {dtype!r}) for s in {shapes}]"
     code = FIRST_CALL.replace("{lengths}", str(lengths)).replace("{results}", results)
     assert run_python(code, name, variant) == "True"

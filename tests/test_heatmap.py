@@ -222,7 +222,7 @@ def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
     outside = ado.cuda_variant(
         "outside", source=OWN.replace("8 * i % n", "9 * i"), kernel="copy<{T}>", block=32
     )
-    with pytest.raises(ado.KernelError, match=r"copies\[outside\]: .*out of bounds"):
+    with pytest.raises(ado.KernelError, match="out of bounds"):
         ado.heatmap(ladder.with_variants(outside)["outside"], a, device="emulator")
 
 

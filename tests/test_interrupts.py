@@ -6,7 +6,7 @@ pages of a large result are never written.
 """
 
 import pytest
-from conftest import run_python
+from conftest import POOL_THREADS, run_python
 
 import adokernels as ado
 
@@ -91,11 +91,11 @@ for variant in routine.variants:
     timer.join()
     if results_of_small() != expected:
         print("wrong after", variant.name)
-if len(os.listdir("/proc/self/task")) != int(sys.argv[2]):
+if pool_threads() != int(sys.argv[2]) - 1:
     print("the pool has the wrong number of threads")
 print("done")
 """
-    assert python(code, name, str(threads), OPENBLAS_NUM_THREADS="1") == "done"
+    assert python(POOL_THREADS + code, name, str(threads)) == "done"
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,14 @@ def test_caches_are_in_the_same_state_for_variants_stages_and_peers(cache, monke
     image = np.zeros((30, 40, 3), np.uint8)
     peers = {"peer": lambda: None}
     sweep = ado.sweep(
-        ado.edge_detect, image, device="cpu", cache=cache, peers=peers, ceilings=False, **QUICK
+        ado.edge_detect,
+        image,
+        device="cpu",
+        cache=cache,
+        peers=peers,
+        ceilings=False,
+        limiter=False,
+        **QUICK,
     )
     assert sweep.stages
     assert {m.cache for m in (*sweep, *sweep.stages, *sweep.peers)} == {cache}

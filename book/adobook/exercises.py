@@ -16,7 +16,7 @@ from adobook.published import read_toml
 from adobook.text import Text
 from adokernels import _core
 from adokernels.measuring.checking import check
-from adokernels.measuring.emulated_source import EmulatedRun, emulated_run
+from adokernels.measuring.emulating import all_checks
 from adokernels.measuring.heatmap import heatmap
 from adokernels.model import registry
 from adokernels.model.compiler import CompilationError, why_no_compiler
@@ -217,14 +217,18 @@ def line_counts(variant: CudaVariant, exercise: Exercise) -> Heatmap | Text:
         return Text(f"**{variant.name}** was not counted: {_one_line(error)}")
 
 
+#: The counts of a launch on the emulator.
+Counts = Mapping[str, Any]
 #: Counts that a report compares, by their names.
-_COUNTS: Mapping[str, Callable[[EmulatedRun], float]] = {
-    "sectors per load request": lambda run: _per_request(run, "global_loads", "sectors"),
-    "sectors per store request": lambda run: _per_request(run, "global_stores", "sectors"),
-    "wavefronts per shared load": lambda run: _per_request(run, "shared_loads", "wavefronts"),
-    "wavefronts per shared store": lambda run: _per_request(run, "shared_stores", "wavefronts"),
-    "divisions": lambda run: sum(run.counts["operations"][f"divide{b}"] for b in (32, 64)),
-    "instructions of warps": lambda run: run.counts["instructions"],
+_COUNTS: Mapping[str, Callable[[Counts], float]] = {
+    "sectors per load request": lambda counts: _per_request(counts["global_loads"], "sectors"),
+    "sectors per store request": lambda counts: _per_request(counts["global_stores"], "sectors"),
+    "wavefronts per shared load": lambda counts: _per_request(counts["shared_loads"], "wavefronts"),
+    "wavefronts per shared store": lambda counts: _per_request(
+        counts["shared_stores"], "wavefronts"
+    ),
+    "divisions": lambda counts: sum(counts["operations"][f"divide{bits}"] for bits in (32, 64)),
+    "instructions of warps": lambda counts: counts["instructions"],
 }
 #: A count is reported if it exceeds the count of the solution by this factor.
 _NOTABLE = 1.1
@@ -232,9 +236,8 @@ _NOTABLE = 1.1
 _EDGE_CASES = 3
 
 
-def _per_request(run: EmulatedRun, accesses: str, transfers: str) -> float:
-    found = run.counts[accesses]
-    return found[transfers] / found["requests"] if found["requests"] else 0.0
+def _per_request(accesses: Counts, transfers: str) -> float:
+    return accesses[transfers] / accesses["requests"] if accesses["requests"] else 0.0
 
 
 def _short(value: float) -> str:
@@ -244,7 +247,8 @@ def _short(value: float) -> str:
 def _on_emulator(variant: CudaVariant, exercise: Exercise) -> str:
     """Check a kernel on the emulator, and compare its counts with the counts of the solution."""
     operands, task = exercise.few_operands(), exercise.ladder.task
-    others = islice(task.edge_cases(operands, np.random.default_rng()), _EDGE_CASES)
+    cases = task.edge_cases(operands, np.random.default_rng())
+    others = islice((each for each in cases if not variant.refusal(each, {})), _EDGE_CASES)
     mine = [_checked(variant, exercise, *each) for each in (*others, operands)][-1]
     model = cuda_variant("solution", source=exercise.solution, **exercise.launch)
     theirs = _checked(model, exercise, *operands)
@@ -258,17 +262,18 @@ def _on_emulator(variant: CudaVariant, exercise: Exercise) -> str:
     return f"is **correct** on the emulator; {counts}. Times need a GPU."
 
 
-def _checked(variant: CudaVariant, exercise: Exercise, *operands: Any) -> EmulatedRun:
-    """A run on the emulator; _WrongResultError if the kernel fails or its result is wrong."""
-    problem = exercise.ladder.problem(*operands, device="cpu")
-    run = emulated_run(variant.of(exercise.ladder), problem)
-    if run.error:
-        raise _WrongResultError(run.error)
+def _checked(variant: CudaVariant, exercise: Exercise, *operands: Any) -> Counts:
+    """The counts on the emulator; _WrongResultError if the kernel fails or its result is wrong."""
+    extended = exercise.ladder.with_variants(variant)
+    problem = extended.problem(*operands, device="emulator", variant=variant.name)
+    call = problem.prepare(variant.name)
     try:
-        problem.values.check(run.results if len(run.results) > 1 else run.results[0])
-    except ValueError as error:
+        with all_checks():
+            ((_, counts),) = _core.emulated_counts(call.timed)
+        problem.values.check(problem.results())
+    except (_core.KernelError, ValueError) as error:
         raise _WrongResultError(str(error)) from None
-    return run
+    return counts
 
 
 class _WrongResultError(ValueError):

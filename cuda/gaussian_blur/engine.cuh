@@ -148,7 +148,9 @@ const char* why_not_blur_lanes(const GaussianBlur& p) {
 }
 
 const char* why_lanes_are_slower(const GaussianBlur& p, const Hardware& gpu) {
-  const char* const reason = why_float_taps_is_faster(p, gpu);
+  // A tile of a block is wider than a narrow image, so most threads of `float_taps` are idle.
+  const bool narrow = p.cols() <= kMaxRowCols;
+  const char* const reason = narrow ? why_separable_is_faster(p, gpu) : why_float_taps_is_faster(p, gpu);
   return reason != nullptr ? reason : why_lanes_slower(p, gpu, row_start_of(p));
 }
 

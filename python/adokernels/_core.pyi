@@ -5,6 +5,7 @@ The C++ core of adokernels.
 from __future__ import annotations
 import collections.abc
 import numpy
+import numpy.typing
 import typing
 
 __all__: list[str] = [
@@ -42,6 +43,7 @@ __all__: list[str] = [
     "device",
     "device_kind",
     "empty_pinned",
+    "emulated_address",
     "emulated_counts",
     "emulator_checks",
     "existing_metrics",
@@ -419,7 +421,16 @@ class Problem:
         """
         Overwrite every byte of the results.
         """
-    def prepare(self, variant: str, block: typing.Any = None) -> Call: ...
+    def prepare(
+        self,
+        variant: str,
+        block: typing.Any = None,
+        stream: typing.SupportsInt | typing.SupportsIndex = 0,
+        extra_shared_bytes: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> Call:
+        """
+        Prepare a call. Experiments run it on the stream of a green context, or with more dynamic shared memory per block, which lowers the occupancy.
+        """
     def results(self) -> typing.Any:
         """
         The results, in host memory.
@@ -588,9 +599,9 @@ class CudaKernel:
 
 class CudaModule:
     """
-    Machine code that is loaded on the default GPU.
+    Machine code that is loaded on a GPU, by default the default one, or PTX on the emulator.
     """
-    def __init__(self, code: bytes) -> None: ...
+    def __init__(self, code: bytes, device: str | None = None) -> None: ...
     def kernel(self, symbol: str) -> CudaKernel:
         """
         Return the kernel with this mangled name.
@@ -648,6 +659,10 @@ class EmulatedModule:
     def shared_bytes(self, entry: str) -> int:
         """
         Bytes of static shared memory of a kernel.
+        """
+    def variable(self, name: str) -> numpy.typing.NDArray[numpy.uint8]:
+        """
+        The bytes of a global or constant variable, as a view.
         """
     @property
     def entries(self) -> list[str]: ...
@@ -737,9 +752,21 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
     pageable memory.
     """
 
+def emulated_address(array: DeviceArray, name: str) -> int:
+    """
+    The address of an array of the emulator, which messages of errors call by this name.
+    """
+
+@typing.overload
 def emulated_counts(call: Call) -> list:
     """
     Run a call on the emulated GPU; return (KernelInfo, counts) of each launch.
+    """
+
+@typing.overload
+def emulated_counts(run: collections.abc.Callable) -> list:
+    """
+    Call a function; return (KernelInfo, counts) of each launch of this thread on the emulated GPU.
     """
 
 def emulator_checks() -> tuple[bool, bool, bool, bool]:

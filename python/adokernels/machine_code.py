@@ -5,6 +5,7 @@ A cubin is an ELF file with the machine code of one architecture.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 import subprocess
@@ -31,7 +32,7 @@ _CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")
 _MAGIC = b"\x7fELF"
 _SYMBOL_TABLE, _FUNCTION, _ENTRY = 2, 2, 0x10
 #: Attributes of the sections ``.nv.info`` and ``.nv.info.KERNEL``.
-_REGISTER_COUNT, _REGISTER_LIMIT = 0x2F, 0x1B
+_REGISTER_COUNT, _REGISTER_LIMIT, _MOST_THREADS = 0x2F, 0x1B, 0x05
 #: Format of an attribute that is followed by data; the other formats have at most two bytes.
 _WITH_DATA = 4
 
@@ -191,6 +192,7 @@ class CubinKernel:
     index: int  # position in the symbol table; nvdisasm selects by it
     registers: int  # per thread
     register_limit: int  # from launch bounds, from options, or of the architecture
+    most_threads: int  # per block, from launch bounds, or 1024
 
 
 class _Section(NamedTuple):
@@ -239,9 +241,13 @@ def _kernels(sections: list[_Section]) -> Iterator[CubinKernel]:
             if info & 0xF != _FUNCTION or not other & _ENTRY:
                 continue
             symbol = _text_at(texts, name)
-            of_kernel = _attributes(by_name.get(f".nv.info.{symbol}", b""))
-            limits = [value for kind, value, _ in of_kernel if kind == _REGISTER_LIMIT]
-            yield CubinKernel(symbol, index, registers.get(index, 0), limits[0] if limits else 255)
+            limit, threads = 255, 1024
+            for kind, value, data in _attributes(by_name.get(f".nv.info.{symbol}", b"")):
+                if kind == _REGISTER_LIMIT:
+                    limit = value
+                elif kind == _MOST_THREADS:
+                    threads = math.prod(struct.unpack_from("<3I", data))
+            yield CubinKernel(symbol, index, registers.get(index, 0), limit, threads)
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:

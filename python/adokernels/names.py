@@ -64,6 +64,7 @@ _RETURNED = {
     "adokernels.records.changes": "ComparedVariant SweepComparison",
     "adokernels.records.checked": "CheckResult",
     "adokernels.records.counted": "CountedSweep CountedVariant",
+    "adokernels.records.experiments": "Experiments",
     "adokernels.records.heatmap": "Heatmap",
     "adokernels.records.hotspots": "Hotspots",
     "adokernels.records.inputs": "Inputs",

@@ -2,6 +2,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "core/error.hpp"
@@ -82,6 +83,11 @@ class EmulatedModule {
     for (const Parameter& p : module_->parameters(entry)) layout.emplace_back(p.offset, p.bytes);
     return layout;
   }
+  std::span<std::byte> variable(const std::string& name) const {
+    const auto bytes = module_->variable(name);
+    if (bytes.data() == nullptr) throw NameError("the module has no variable " + name);
+    return bytes;
+  }
   std::size_t shared_bytes(const std::string& entry) { return module_->shared_bytes(entry); }
   py::dict launch(const std::string& entry, const Shape& grid, const Shape& block,
                   const py::bytes& params, const Operands& arrays, std::size_t shared_bytes,
@@ -119,16 +125,21 @@ class EmulatedModule {
   std::unique_ptr<Module> module_;
 };
 
-// Runs a call on the emulated GPU. Returns (KernelInfo, counts) of each launch.
-py::list emulated_counts(Call& call) {
-  if (call.memory() != kEmulator)
-    throw ValueError("the call must be prepared with device=\"emulator\"");
+// Runs a call or a function on the emulated GPU. Returns (KernelInfo, counts) of each launch.
+template <class Run>
+py::list counts_of(const Run& run) {
   cuda::emulated::Recording recording;
-  without_gil([&] { call.run(); });
+  run();
   py::list list;
   for (const cuda::emulated::Launched& launched : recording.launches)
     list.append(py::make_tuple(launched.kernel, dict_of(launched.counts)));
   return list;
+}
+
+py::list counts_of_call(Call& call) {
+  if (call.memory() != kEmulator)
+    throw ValueError("the call must be prepared with device=\"emulator\"");
+  return counts_of([&] { without_gil([&] { call.run(); }); });
 }
 
 }  // namespace
@@ -140,6 +151,15 @@ void bind_emulator(py::module_& m) {
       .def_property_readonly("entries", &EmulatedModule::entries)
       .def("parameters", &EmulatedModule::parameters, py::arg("entry"),
            "Offset and size of each parameter of a kernel.")
+      .def(
+          "variable",
+          [](const py::object& self, const std::string& name) {
+            const auto bytes = self.cast<const EmulatedModule&>().variable(name);
+            return py::array_t<std::uint8_t>(static_cast<py::ssize_t>(bytes.size()),
+                                             reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                             self);
+          },
+          py::arg("name"), "The bytes of a global or constant variable, as a view.")
       .def("shared_bytes", &EmulatedModule::shared_bytes, py::arg("entry"),
            "Bytes of static shared memory of a kernel.")
       .def("launch", &EmulatedModule::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
@@ -148,8 +168,20 @@ void bind_emulator(py::module_& m) {
            py::arg("limit") = 0,
            "Execute a kernel. Each array is a name, an array and whether its contents are defined. "
            "Return its counts, the first error and the output of printf.");
-  m.def("emulated_counts", &emulated_counts, py::arg("call"),
+  m.def("emulated_counts", &counts_of_call, py::arg("call"),
         "Run a call on the emulated GPU; return (KernelInfo, counts) of each launch.");
+  m.def(
+      "emulated_counts", [](const py::function& run) { return counts_of(run); }, py::arg("run"),
+      "Call a function; return (KernelInfo, counts) of each launch of this thread on the emulated "
+      "GPU.");
+  m.def(
+      "emulated_address",
+      [](const DeviceArray& array, const std::string& name) {
+        cuda::emulated::name_memory(array.view.data, name);
+        return reinterpret_cast<std::uintptr_t>(array.view.data);
+      },
+      py::arg("array"), py::arg("name"),
+      "The address of an array of the emulator, which messages of errors call by this name.");
   m.def("why_no_emulator", &cuda::emulated::why_unavailable,
         "Empty if kernels can run on the emulator.");
   m.def(

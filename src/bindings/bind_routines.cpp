@@ -83,10 +83,12 @@ std::unique_ptr<Problem> problem_of(const Routine& routine, const py::tuple& arg
 }
 
 std::unique_ptr<Call> prepare(const Problem& problem, const std::string& variant,
-                              const py::object& block) {
+                              const py::object& block, std::uintptr_t stream,
+                              std::size_t extra_shared_bytes) {
   const AnyVariant& named = problem.routine().find(variant);
   static_cast<void>(problem.resolve_device(&named, problem.placed().memory));
-  return std::make_unique<Call>(problem, named, block_from_python(block));
+  return std::make_unique<Call>(problem, named, block_from_python(block),
+                                reinterpret_cast<void*>(stream), extra_shared_bytes);
 }
 
 // Overwrites every byte of the results, but not the bytes between them.
@@ -206,7 +208,9 @@ void bind_call(py::module_& m) {
 void bind_problem(py::module_& m) {
   py::class_<Problem>(m, "Problem", "Operands and options, checked and copied to the device once.")
       .def("prepare", &prepare, py::arg("variant"), py::arg("block") = py::none(),
-           py::keep_alive<0, 1>())
+           py::arg("stream") = 0, py::arg("extra_shared_bytes") = 0, py::keep_alive<0, 1>(),
+           "Prepare a call. Experiments run it on the stream of a green context, or with more "
+           "dynamic shared memory per block, which lowers the occupancy.")
       .def(
           "why_not",
           [](const Problem& p, const std::string& variant) {

@@ -1,6 +1,8 @@
 // Python classes for kernels that were compiled at run time, and for a blocked stream.
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "device/blocked_stream.hpp"
@@ -51,11 +53,13 @@ void bind_kernels(py::module_& m) {
            py::arg("arguments"),
            "Return a launch of the kernel. Each argument is the bytes of one parameter.");
   py::class_<CodeModule, std::shared_ptr<CodeModule>>(
-      m, "CudaModule", "Machine code that is loaded on the default GPU.")
-      .def(py::init([](const py::bytes& code) {
-             return std::make_shared<CodeModule>(std::string_view(code), default_gpu());
+      m, "CudaModule",
+      "Machine code that is loaded on a GPU, by default the default one, or PTX on the emulator.")
+      .def(py::init([](const py::bytes& code, const std::optional<std::string>& device) {
+             const int where = device ? resolve_gpu(device_named(*device)).ordinal : default_gpu();
+             return std::make_shared<CodeModule>(std::string_view(code), where);
            }),
-           py::arg("code"))
+           py::arg("code"), py::arg("device") = py::none())
       .def(
           "kernel",
           [](std::shared_ptr<CodeModule> module, const std::string& symbol) {

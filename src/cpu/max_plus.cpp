@@ -128,6 +128,23 @@ template <class V>
 ADO_INLINE V larger(V sum, V best) {
   return sum > best ? sum : best;
 }
+// Whether `larger` keeps a NaN in `sum`, too, as the maximum instruction of NEON does.
+template <class V>
+constexpr bool kKeepsNan = false;
+#if defined(__aarch64__)
+template <>
+constexpr bool kKeepsNan<Reals<float>> = true;
+template <>
+constexpr bool kKeepsNan<Reals<double>> = true;
+template <>
+ADO_INLINE Reals<float> larger(Reals<float> sum, Reals<float> best) {
+  return vmaxq_f32(sum, best);
+}
+template <>
+ADO_INLINE Reals<double> larger(Reals<double> sum, Reals<double> best) {
+  return vmaxq_f64(sum, best);
+}
+#endif
 
 // Number of rows that `four_rows` reads at a time, so that the maxima so far are loaded and stored
 // less often.
@@ -162,7 +179,7 @@ ADO_INLINE void update(const RowGroup<T, kCount>& rows, int64_t i, T* best) {
   for (int row = 0; row < kCount; ++row) {
     const V sum = load_vector<V>(rows.at[row] + i * sizeof(T)) + rows.small[row];
     highest = larger<V>(sum, highest);
-    nan |= sum != sum;
+    if constexpr (!kKeepsNan<V>) nan |= sum != sum;
   }
   store_vector<V>(best + i, nan ? V{} + static_cast<T>(__builtin_nan("")) : highest);
 }
@@ -248,7 +265,7 @@ ADO_INLINE void along_terms(const Operands& p, const Submatrix& part, T* best,
       const auto update_chain = [&](int chain) {
         const V sum = load_vector<V>(big + at * sizeof(T)) + load_vector<V>(small + at * sizeof(T));
         highest[chain] = larger(sum, highest[chain]);
-        nan |= sum != sum;
+        if constexpr (!kKeepsNan<V>) nan |= sum != sum;
         at += kLanes<T>;
       };
       while (at + kStep <= count) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 #include <unordered_map>
 
 #include "core/error.hpp"
@@ -26,6 +27,8 @@ constexpr int kUnwritten = 0xa5;
 // The PTX of one source file. It is decompressed and parsed at the first launch of its kernels.
 struct Code {
   const void* fatbin = nullptr;
+  std::string ptx;            // compiled at run time; then there is no fat binary
+  std::set<std::string> names;  // of kernels of this PTX; their addresses are the handles
   std::unique_ptr<emulator::Module> module;
   std::map<std::string, int> registers;
   bool has_registers = false;
@@ -77,7 +80,7 @@ std::string code_of(const Code& code, FatbinEntry::Kind kind) {
 emulator::Module& module_of(const RegisteredKernel& kernel) {
   Code& code = *kernel.code;
   if (code.module == nullptr) {
-    std::string ptx = code_of(code, FatbinEntry::Kind::kPtx);
+    std::string ptx = code.fatbin == nullptr ? code.ptx : code_of(code, FatbinEntry::Kind::kPtx);
     if (ptx.empty()) throw Unavailable("this build contains no PTX for the emulator");
     code.module = emulator::Module::load(std::move(ptx), gpu().memory);
   }
@@ -86,7 +89,7 @@ emulator::Module& module_of(const RegisteredKernel& kernel) {
 
 int registers_of(const RegisteredKernel& kernel) {
   Code& code = *kernel.code;
-  if (!code.has_registers) {
+  if (!code.has_registers && code.fatbin != nullptr) {
     const std::string cubin = code_of(code, FatbinEntry::Kind::kCubin);
     if (!cubin.empty()) code.registers = emulator::registers_in(cubin);
     code.has_registers = true;
@@ -160,6 +163,46 @@ void register_fatbin(const void* handle, const void* fatbin) {
 
 void register_kernel(const void* handle, const void* kernel, const char* name) {
   gpu().kernels[kernel] = {&gpu().files[handle], name};
+}
+
+// ---- Code that is compiled at run time, as PTX ----
+
+void* load(std::string ptx) {
+  const std::lock_guard lock(gpu().mutex);
+  auto* const handle = new char;  // an address that no other code has
+  Code& code = gpu().files[handle];
+  code.ptx = std::move(ptx);
+  try {
+    code.module = emulator::Module::load(code.ptx, gpu().memory);
+  } catch (const emulator::PtxError& error) {
+    gpu().files.erase(handle);
+    delete handle;
+    throw Unavailable(error.what());
+  }
+  return handle;
+}
+
+void unload(void* handle) {
+  const std::lock_guard lock(gpu().mutex);
+  for (const std::string& name : gpu().files.at(handle).names) gpu().kernels.erase(&name);
+  gpu().files.erase(handle);
+  delete static_cast<char*>(handle);
+}
+
+const void* kernel_named(void* handle, const std::string& mangled_name) {
+  const std::lock_guard lock(gpu().mutex);
+  Code& code = gpu().files.at(handle);
+  const std::vector<std::string_view> entries = code.module->entries();
+  if (std::find(entries.begin(), entries.end(), mangled_name) == entries.end()) return nullptr;
+  const std::string& name = *code.names.insert(mangled_name).first;
+  gpu().kernels[&name] = {&code, name.c_str()};
+  return &name;
+}
+
+std::vector<emulator::Parameter> parameters(const void* kernel) {
+  const std::lock_guard lock(gpu().mutex);
+  const RegisteredKernel& known = find(kernel);
+  return module_of(known).parameters(known.name);
 }
 
 // ---- Memory ----
@@ -257,6 +300,7 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
 }
 
 Recording::Recording() : outer_(std::exchange(recording, this)) {}
+Recording* Recording::of_thread() { return recording; }
 Recording::~Recording() { recording = outer_; }
 
 }  // namespace ado::cuda::emulated

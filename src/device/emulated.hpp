@@ -41,6 +41,16 @@ Properties properties();
 void register_fatbin(const void* handle, const void* fatbin);
 void register_kernel(const void* handle, const void* kernel, const char* name);
 
+// ---- Code that is compiled at run time, as PTX ----
+
+// Loads PTX until unload(). Throws Unavailable for PTX that the emulator cannot read.
+void* load(std::string ptx);
+void unload(void* code);
+// Returns the handle of a kernel, which serves like the address of a kernel of this package, or
+// nullptr if the code has no kernel with this name.
+const void* kernel_named(void* code, const std::string& mangled_name);
+std::vector<emulator::Parameter> parameters(const void* kernel);
+
 // ---- Memory ----
 
 // Aligned like memory of cudaMalloc. Its contents count as uninitialised. Throws std::bad_alloc.
@@ -76,6 +86,9 @@ class Recording {
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
+
+  // The recording of the calling thread, or nullptr.
+  static Recording* of_thread();
 
   std::vector<Launched> launches;
 

@@ -95,6 +95,15 @@ int resident_blocks(const void* kernel, int threads, std::size_t shared_bytes) {
   return k.resident_warps / ((threads + 31) / 32);
 }
 
+// Executes a kernel. A recording also contains its occupancy.
+void execute(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
+  emulated::launch(kernel, shape, arguments);
+  if (emulated::Recording* const recording = emulated::Recording::of_thread()) {
+    Kernel& launched = recording->launches.back().kernel;
+    launched = resources_from(launched);
+  }
+}
+
 emulator::LaunchShape shape_of(const cudaLaunchConfig_t& config) {
   emulator::LaunchShape shape{.grid = extent(config.gridDim),
                               .block = extent(config.blockDim),
@@ -173,17 +182,17 @@ ADO_CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
          (int* blocks, const void* kernel, int threads, std::size_t shared_bytes),
          (blocks, kernel, threads, shared_bytes),
          *blocks = resident_blocks(kernel, threads, shared_bytes))
-ADO_CALL(cudaLaunchKernel,
-         (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-          cudaStream_t stream),
-         (kernel, grid, block, arguments, shared_bytes, stream),
-         emulated::launch(
-             kernel,
-             {.grid = extent(grid), .block = extent(block), .dynamic_shared_bytes = shared_bytes},
-             arguments))
+ADO_CALL(
+    cudaLaunchKernel,
+    (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
+     cudaStream_t stream),
+    (kernel, grid, block, arguments, shared_bytes, stream),
+    execute(kernel,
+            {.grid = extent(grid), .block = extent(block), .dynamic_shared_bytes = shared_bytes},
+            arguments))
 ADO_CALL(cudaLaunchKernelExC,
          (const cudaLaunchConfig_t* config, const void* kernel, void** arguments),
-         (config, kernel, arguments), emulated::launch(kernel, shape_of(*config), arguments))
+         (config, kernel, arguments), execute(kernel, shape_of(*config), arguments))
 
 // --- Registration, before main -------------------------------------------------------------------
 

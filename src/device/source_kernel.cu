@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "device/device.hpp"
+#include "device/emulated.hpp"
 #include "device/internal.cuh"
 
 namespace ado::cuda {
@@ -62,8 +63,12 @@ void check_code(cudaError_t status, const char* call, int line) {
       "), made by a CUDA toolkit that the driver supports: " + cudaGetErrorString(status));
 }
 
-std::vector<SourceKernel::Parameter> parameters_of(const void* kernel) {
+std::vector<SourceKernel::Parameter> parameters_of(const void* kernel, int device) {
   std::vector<SourceKernel::Parameter> list;
+  if (device == kEmulatedGpu) {
+    for (const auto& [offset, bytes] : emulated::parameters(kernel)) list.push_back({offset, bytes});
+    return list;
+  }
   for (;;) {
     SourceKernel::Parameter parameter = {};
     const cudaError_t status =
@@ -86,6 +91,10 @@ cudaFuncAttributes attributes_of(const void* kernel) {
 }  // namespace
 
 CodeModule::CodeModule(std::string_view code, int device) : device_(device) {
+  if (device == kEmulatedGpu) {
+    handle_ = emulated::load(std::string(code));
+    return;
+  }
   require();
   const DeviceScope scope(device);
   // The driver reads the size from the header of the code.
@@ -103,25 +112,35 @@ CodeModule::CodeModule(std::string_view code, int device) : device_(device) {
 
 // The driver waits for running kernels. Errors are ignored, because the driver can already be shut
 // down when the process exits.
-CodeModule::~CodeModule() { cudaLibraryUnload(static_cast<cudaLibrary_t>(handle_)); }
+CodeModule::~CodeModule() {
+  if (device_ == kEmulatedGpu)
+    emulated::unload(handle_);
+  else
+    cudaLibraryUnload(static_cast<cudaLibrary_t>(handle_));
+}
 
 SourceKernel::SourceKernel(std::shared_ptr<const CodeModule> module, const std::string& symbol)
     : module_(std::move(module)) {
   const DeviceScope scope(device());
-  cudaKernel_t kernel = nullptr;
-  const cudaError_t status =
-      cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(module_->handle()), symbol.c_str());
-  if (status == cudaErrorSymbolNotFound) {
-    cudaGetLastError();
+  if (device() == kEmulatedGpu) {
+    handle_ = emulated::kernel_named(module_->handle(), symbol);
+  } else {
+    cudaKernel_t kernel = nullptr;
+    const cudaError_t status = cudaLibraryGetKernel(
+        &kernel, static_cast<cudaLibrary_t>(module_->handle()), symbol.c_str());
+    if (status == cudaErrorSymbolNotFound)
+      cudaGetLastError();
+    else
+      check_code(status, "cudaLibraryGetKernel(...)", __LINE__);
+    // Functions of the runtime accept a cudaKernel_t instead of the address of a kernel.
+    handle_ = kernel;
+  }
+  if (handle_ == nullptr)
     throw ValueError("symbol must be the mangled name of a kernel of the module, got '" + symbol +
                      "'");
-  }
-  check_code(status, "cudaLibraryGetKernel(...)", __LINE__);
-  // Functions of the runtime accept a cudaKernel_t instead of the address of a kernel.
-  handle_ = kernel;
   attributes_of(handle_);  // loads the code on the device; throws if it fails
   name_ = short_name(symbol.c_str());
-  parameters_ = parameters_of(handle_);
+  parameters_ = parameters_of(handle_, device());
 }
 
 KernelLaunch::KernelLaunch(SourceKernel kernel, const Lengths& grid, const Lengths& block,

@@ -12,12 +12,13 @@ namespace ado::cuda {
 // it at the first launch of one of its kernels.
 class CodeModule {
  public:
-  // Copies `code`, which must be a cubin for this GPU. Throws ValueError if it is not.
+  // Copies `code`, which must be a cubin for this GPU, or PTX for the emulated GPU. Throws
+  // ValueError if it is not.
   CodeModule(std::string_view code, int device);
   ~CodeModule();
   CodeModule(const CodeModule&) = delete;
   CodeModule& operator=(const CodeModule&) = delete;
-  void* handle() const { return handle_; }  // a cudaLibrary_t
+  void* handle() const { return handle_; }  // a cudaLibrary_t, or of emulated::load
   int device() const { return device_; }
 
  private:
@@ -36,7 +37,8 @@ class SourceKernel {
   SourceKernel(std::shared_ptr<const CodeModule> module, const std::string& symbol);
   const std::string& name() const { return name_; }  // as Kernel::name
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  const void* handle() const { return handle_; }  // a cudaKernel_t, for functions of the runtime
+  // For functions of the runtime: a cudaKernel_t, or a handle of the emulated GPU.
+  const void* handle() const { return handle_; }
   int device() const { return module_->device(); }
 
  private:

@@ -457,12 +457,12 @@ T combine(const Access& a, T old, T operand, T second) {
 template <class T, class Bits>
 Bits exchange(const Access& a, void* memory, Bits operand, Bits second) {
   auto* at = static_cast<Bits*>(memory);
-  Bits old = __atomic_load_n(at, __ATOMIC_RELAXED);
+  Bits old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
   for (;;) {
     const Bits wanted = std::bit_cast<Bits>(
         combine(a, std::bit_cast<T>(old), std::bit_cast<T>(operand), std::bit_cast<T>(second)));
     if (wanted == old ||
-        __atomic_compare_exchange_n(at, &old, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        __atomic_compare_exchange_n(at, &old, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
       return old;
   }
 }

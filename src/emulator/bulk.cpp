@@ -153,19 +153,25 @@ void fill_outside(const BulkCopy& copy, std::vector<std::uint8_t>& line) {
 
 void perform_load(const BulkCopy& copy) {
   BlockState& block = *copy.shared;
+  std::uint8_t* const shared = block.shared.data();
   std::vector<std::uint8_t> line;
   for_rows(copy, [&](const Row& row) {
-    line.resize(row.bytes);
-    if (row.first != 0 || row.last != row.bytes) fill_outside(copy, line);
-    if (row.last > row.first)
-      std::memcpy(&line[row.first], reinterpret_cast<const void*>(row.address),
-                  row.last - row.first);
-    for_chunks(copy, row, [&](std::uint32_t at, std::uint32_t from, std::uint32_t count) {
-      std::memcpy(block.shared.data() + at, &line[from], count);
-      if (!block.written.empty()) std::memset(&block.written[at], 1, count);
+    const auto* from = reinterpret_cast<const std::uint8_t*>(row.address);
+    if (row.first != 0 || row.last != row.bytes) {
+      line.resize(row.bytes);
+      fill_outside(copy, line);
+      if (row.last > row.first) std::memcpy(&line[row.first], from, row.last - row.first);
+      from = line.data();
+    }
+    for_chunks(copy, row, [&](std::uint32_t at, std::uint32_t done, std::uint32_t count) {
+      if (count == kChunk)  // a constant size becomes loads and stores
+        std::memcpy(shared + at, from + done, kChunk);
+      else
+        std::memcpy(shared + at, from + done, count);
     });
     return true;
   });
+  if (!block.written.empty()) std::memset(&block.written[copy.at], 1, copy.bytes);
 }
 
 void perform_store(Worker& worker, const BulkCopy& copy) {
@@ -241,13 +247,15 @@ class Check {
     const bool store = copy_.mode == BulkMode::kStore;
     AccessCounts& counts = store ? worker_.bulk_stores : worker_.bulk_loads;
     ++counts.requests, ++counts.lanes;
+    const Allocation* range = nullptr;
     return for_rows(copy_, [&](const Row& row) {
       if (row.first == row.last) return true;
       const std::uint64_t end = row.address + row.last - row.first;
       counts.bytes += row.last - row.first;
       counts.sectors += static_cast<std::int64_t>((end + 31) / 32 - row.address / 32);
       counts.ideal += (row.last - row.first + 31) / 32;
-      const Allocation* range = worker_.launch.memory.find(row.address);
+      if (range == nullptr || row.address < range->begin || end > range->end)
+        range = worker_.launch.memory.find(row.address);
       for (const std::uint64_t byte : {row.address, end - 1})
         if (range == nullptr || byte < range->begin || byte >= range->end)
           return report_bounds(worker_, *copy_.warp, a_, copy_.lane, byte, store);
@@ -256,13 +264,14 @@ class Check {
         return fail("read-only", "bulk copy to '" + range->name + "', which is read-only",
                     range->name, at);
       if (store || range->written.empty() || !worker_.launch.options.initcheck) return true;
-      for (std::uint64_t i = row.address; i < end; ++i)
-        if (range->written[i - range->begin] == 0)
-          return fail("uninitialised",
-                      "bulk copy of byte " + std::to_string(i - range->begin) + " of '" +
-                          range->name + "', which nothing has written",
-                      range->name, static_cast<std::int64_t>(i - range->begin));
-      return true;
+      const std::uint8_t* const written = range->written.data();
+      const void* const missing = std::memchr(written + at, 0, row.last - row.first);
+      if (missing == nullptr) return true;
+      const std::int64_t byte = static_cast<const std::uint8_t*>(missing) - written;
+      return fail("uninitialised",
+                  "bulk copy of byte " + std::to_string(byte) + " of '" + range->name +
+                      "', which nothing has written",
+                  range->name, byte);
     });
   }
 

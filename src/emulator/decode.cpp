@@ -73,6 +73,10 @@ const std::map<std::string_view, ThreadValue> kThreadNames = {
     {"%lanemask_gt", ThreadValue::kMaskGreater},
     {"%lanemask_ge", ThreadValue::kMaskGreaterEqual}};
 constexpr int kThreadValues = 10;
+const Variable kReserved{.name = "%reserved_smem_offset_1",
+                         .space = Space::kShared,
+                         .align = 16,
+                         .bytes = Program::kReservedBytes};
 
 class Decoder {
  public:
@@ -251,6 +255,7 @@ class Decoder {
       case Kind::kVariable:
         return address_of(o, bytes);
       case Kind::kName: {
+        if (o.name == "WARP_SZ") return immediate(kLanes, bytes);
         const auto at = addresses_.address.find(o.name);
         if (at == addresses_.address.end() || bytes != 8)
           fail("the function is not in this module");
@@ -289,8 +294,8 @@ class Decoder {
       r = immediate(132, 4);
     else if (name == "%gridid")
       r = immediate(0, 4);
-    else if (name == "WARP_SZ")
-      r = immediate(32, 4);
+    else if (name == kReserved.name)
+      r = immediate(p_.reserved_shared = static_cast<std::uint32_t>(shared_offset(kReserved)), 4);
     else
       fail("the emulator does not support the register " + std::string(name));
     if (bytes == 4) return r;
@@ -657,7 +662,9 @@ class Decoder {
     access.move = move_of(type, register_bytes, store);
     access.register_bytes = static_cast<std::uint8_t>(register_bytes);
     set_address(access, place);
+    if (contains(w, "release")) emit(Op::kFence);
     emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
+    if (contains(w, "acquire")) emit(Op::kFence);
   }
 
   void atomic(const Words& w, bool reduction) {
@@ -1073,7 +1080,7 @@ class Decoder {
     const Statement& s = *s_;
     const auto& o = s.operands;
     if (op == "ld" || op == "ldu") return load_or_store(w, false);
-    if (op == "st") return load_or_store(w, true);
+    if (op == "st" && !contains(w, "async") && !contains(w, "bulk")) return load_or_store(w, true);
     if (op == "atom") return atomic(w, false);
     if (op == "red" && !contains(w, "async")) return atomic(w, true);
     if (op == "cp") return copy_async(w);
@@ -1127,10 +1134,13 @@ class Decoder {
       emit(Op::kPause);
       return;
     }
+    if (op == "membar" || op == "fence") {
+      emit(Op::kFence);
+      return;
+    }
     // The emulator executes the memory operations of a warp in order and caches nothing.
-    if (op == "membar" || op == "fence" || op == "prefetch" || op == "prefetchu" ||
-        op == "griddepcontrol" || op == "applypriority" || op == "discard" || op == "pmevent" ||
-        op == "setmaxnreg")
+    if (op == "prefetch" || op == "prefetchu" || op == "griddepcontrol" || op == "applypriority" ||
+        op == "discard" || op == "pmevent" || op == "setmaxnreg")
       return;
     if (op == "createpolicy") return emit_alu("mov.b64", result(o.at(0), 8), immediate(0, 8));
     if (op == "setp") return compare(w);

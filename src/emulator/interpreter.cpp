@@ -213,6 +213,9 @@ bool run_warp(Worker& worker, Warp& warp) {
         case Op::kPause:
           warp.strong = kPollsBeforeYield;
           break;
+        case Op::kFence:
+          std::atomic_thread_fence(std::memory_order_seq_cst);
+          break;
         default:
           if (!warp_operation(worker, warp, *inst, p.line_of_code[position], active)) return false;
       }

@@ -59,6 +59,7 @@ enum class Op : std::uint8_t {
   kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
   kPause,           // nanosleep
+  kFence,           // orders memory operations for other workers, whose processors may reorder them
   kClock,           // bytes 4 or 8; mode: Clock
   kPrint,           // vprintf: extra: result, format, arguments
   kAssertFail,      // extra
@@ -264,6 +265,9 @@ struct Program {
   std::vector<Line> lines;
   std::uint32_t register_bytes = 0, constant_bytes = 0;
   std::uint32_t static_shared = 0, local_bytes = 0, param_bytes = 0;
+  // Shared memory of cooperative groups for tiles of several warps; kNone: not used.
+  std::uint32_t reserved_shared = kNone;
+  static constexpr std::uint32_t kReservedBytes = 288;
   int required_threads = 0, max_threads = 1024;
   std::array<int, 3> cluster = {0, 0, 0};
 };

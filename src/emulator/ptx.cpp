@@ -452,6 +452,7 @@ class BodyParser {
 int size_of_type(std::string_view type) {
   if (type == "pred" || type == "b8" || type == "u8" || type == "s8") return 1;
   if (type == "f16" || type == "bf16") return 2;
+  if (type == "tf32") return 4;
   if (type == "f16x2" || type == "bf16x2") return 4;
   if (type.size() < 3 || std::string_view("busf").find(type[0]) == std::string_view::npos) return 0;
   if (type.substr(1) == "16") return 2;

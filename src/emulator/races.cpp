@@ -67,6 +67,10 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
   Shadow& s = block.shadow;
   // Only barriers of the cluster order accesses to other blocks' memory; those are not followed.
   if (s.writers.empty() || warp.home != &block) return true;
+  if (static_cast<std::uint64_t>(base) - worker.program.reserved_shared < Program::kReservedBytes) {
+    if (access.atomic) barrier_passed(block);  // the barrier of a tile of several warps
+    return true;
+  }
   const auto index = static_cast<std::uint32_t>(warp.index);
   const std::uint32_t time = s.time << kWhoBits, first = time | index * kLanes;
   const std::uint32_t warp_since = std::max(s.since, warp.sync_time << kWhoBits);
@@ -76,9 +80,16 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
     const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
                          &s.reader_sites[base]};
     const auto record = write ? f.record_writes : f.record_reads;
-    if (record(at, offsets, pattern, mask, bytes, s.since, warp_since, first,
-               static_cast<std::uint16_t>(site)))
-      return true;
+    const auto recorded = [&](std::int64_t from, int count) {
+      return record(
+          {at.writers + from, at.readers + from, at.writer_sites + from, at.reader_sites + from},
+          offsets, pattern, mask, count, s.since, warp_since, first,
+          static_cast<std::uint16_t>(site));
+    };
+    const int part = bytes % kRecordedPart == 0 ? kRecordedPart : std::min(bytes, 16);
+    bool fine = bytes % part == 0;
+    for (std::int64_t from = 0; from < bytes && fine; from += part) fine = recorded(from, part);
+    if (fine) return true;
   }
   const auto is_of_warp = [&](std::uint32_t entry) {
     return (entry & kWho) / kLanes == index || (entry & kWho) == kLanesOfWarp + index;

@@ -86,6 +86,10 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
     if (c.source == Source::kBlock)
       broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
   std::fill(block.written.begin(), block.written.end(), 0);
+  if (const std::uint32_t reserved = launch.program.reserved_shared; reserved != kNone) {
+    std::memset(block.shared.data() + reserved, 0, Program::kReservedBytes);
+    if (!block.written.empty()) std::memset(&block.written[reserved], 1, Program::kReservedBytes);
+  }
   barrier_passed(block);
   block.done = 0;
   block.barriers.fill({});

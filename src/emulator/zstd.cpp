@@ -202,9 +202,9 @@ HuffmanTable read_huffman_table(Data& data) {
   for (int weight = 1; weight <= table.log; ++weight)
     for (std::size_t s = 0; s < weights.size(); ++s)
       if (weights[s] == weight)
-        table.codes.insert(table.codes.end(), std::size_t{1} << (weight - 1),
-                           {static_cast<std::uint8_t>(s),
-                            static_cast<std::uint8_t>(table.log + 1 - weight)});
+        table.codes.insert(
+            table.codes.end(), std::size_t{1} << (weight - 1),
+            {static_cast<std::uint8_t>(s), static_cast<std::uint8_t>(table.log + 1 - weight)});
   if (table.codes.size() != std::size_t{1} << table.log) invalid();
   return table;
 }
@@ -284,13 +284,13 @@ struct SequenceTable {
   }
 };
 
-constexpr std::int16_t kLiteralCounts[] = {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,  2,  1,  1,  1, 2, 2,
-                                           2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1,  1,  1,  -1, -1, -1,
-                                           -1};
+constexpr std::int16_t kLiteralCounts[] = {4, 3, 2, 2, 2, 2, 2, 2, 2,  2,  2,  2,
+                                           2, 1, 1, 1, 2, 2, 2, 2, 2,  2,  2,  2,
+                                           2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1};
 constexpr std::int16_t kOffsetCounts[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1,  1,  1,  1,  1, 1,
                                           1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1};
-constexpr std::int16_t kMatchCounts[] = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1,  1,  1,  1,  1,
-                                         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,
+constexpr std::int16_t kMatchCounts[] = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1,  1,  1,  1,  1,  1,  1, 1,
+                                         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,  1,  1, 1,
                                          1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1};
 
 class Decompressor {
@@ -303,7 +303,9 @@ class Decompressor {
     const std::size_t count = sequence_count(data);
     if (count != 0) {
       const auto modes = take_integer(data, 1);
-      const auto mode = [&](int shift) { return SequenceTable::Mode{std::uint8_t(modes >> shift & 3)}; };
+      const auto mode = [&](int shift) {
+        return SequenceTable::Mode{std::uint8_t(modes >> shift & 3)};
+      };
       literal_.read(mode(6), data);
       offset_.read(mode(4), data);
       match_.read(mode(2), data);
@@ -314,7 +316,9 @@ class Decompressor {
   void append(Data data) {
     output_.append(reinterpret_cast<const char*>(data.data()), data.size());
   }
-  void repeat(std::uint8_t byte, std::size_t size) { output_.append(size, static_cast<char>(byte)); }
+  void repeat(std::uint8_t byte, std::size_t size) {
+    output_.append(size, static_cast<char>(byte));
+  }
   std::string take_output() { return std::move(output_); }
 
  private:
@@ -328,8 +332,8 @@ class Decompressor {
   void sequences(std::size_t count, Data stream, Data& literals) {
     static const Codes literal_codes =
         codes_of(0, 16, {1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
-    static const Codes match_codes = codes_of(
-        3, 32, {1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
+    static const Codes match_codes =
+        codes_of(3, 32, {1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
     BackwardBits bits(stream);
     std::uint32_t literal = 0, offset = 0, match = 0;
     literal_.table.start(literal, bits);
@@ -402,12 +406,17 @@ std::string decompress_zstd(std::span<const std::uint8_t> data, std::size_t size
     const std::size_t bytes = header >> 3;
     last = (header & 1) != 0;
     switch (header >> 1 & 3) {
-      case kRaw: decompressor.append(take(data, bytes)); break;
+      case kRaw:
+        decompressor.append(take(data, bytes));
+        break;
       case kRepeated:
         decompressor.repeat(static_cast<std::uint8_t>(take_integer(data, 1)), bytes);
         break;
-      case kCompressed: decompressor.block(take(data, bytes)); break;
-      default: invalid();
+      case kCompressed:
+        decompressor.block(take(data, bytes));
+        break;
+      default:
+        invalid();
     }
   }
   std::string output = decompressor.take_output();

@@ -165,13 +165,15 @@ void set_default_block(const Routine& routine, const AnyVariant& variant, const 
   variant.default_block = static_cast<std::size_t>(found - variant.blocks.begin());
 }
 
-Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block, void* stream)
+Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block, void* stream,
+           std::size_t extra_shared_bytes)
     : problem_(problem.placed()), variant_(variant), empty_(problem_.result_elements() == 0) {
   // Checked before scope_of, because its error does not name the variant.
   if (variant.device == Device::kCuda && memory() != kEmulator)
     require_available(problem_.routine(), variant);
   const auto scope = scope_of(memory());
   launch_ = launch_for(problem_, variant, block, stream);
+  launch_.shared_bytes += extra_shared_bytes;
   provide_scratch();
 }
 
@@ -293,7 +295,7 @@ cuda::Sample sample(Call& call, bool cold, int repeats) {
   const auto work = [&call] { call.run(); };
   if (call.variant().device == Device::kCuda) {
     const auto scope = scope_of(call.memory());
-    return cuda::sample(work, cold, repeats, nullptr);
+    return cuda::sample(work, cold, repeats, call.launch().stream);
   }
   const host::Sample taken = host::sample(work, cold, repeats);
   return {.seconds = taken.seconds, .waited = taken.waited};

@@ -41,9 +41,10 @@ class Call {
  public:
   // Throws ValueError if the variant cannot solve the problem with this block, and Unavailable if
   // the variant cannot run on this machine. `stream`: a cudaStream_t; by default, the legacy
-  // default stream.
+  // default stream. `extra_shared_bytes`: dynamic shared memory per block that the variant does not
+  // need. It lowers the occupancy.
   Call(const Problem& problem, const AnyVariant& variant, const Block& block,
-       void* stream = nullptr);
+       void* stream = nullptr, std::size_t extra_shared_bytes = 0);
 
   // Calls from several threads wait for each other, because they share the scratch memory.
   void run();

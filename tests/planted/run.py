@@ -3,15 +3,16 @@
 ``mistakes.toml`` lists the mistakes, and ``caught.json`` the tests that noticed each of them.
 (``tests/mutants.py`` damages stored records instead.)
 
-    python tests/planted/run.py                  the mistakes in python/ and src/
-    python tests/planted/run.py --only NAME ...  some mistakes, or the groups python, src and cuda
+    python tests/planted/run.py                  the mistakes in python/, src/ and kernels of tests
+    python tests/planted/run.py --only NAME ...  some mistakes or groups (also cuda)
     python tests/planted/run.py --build wheels/planted  wheels without and with mistakes in cuda/
-    python tests/planted/run.py --only cuda --wheels wheels/planted  on a machine with a GPU
+    python tests/planted/run.py --only cuda --wheels wheels/planted
 
-A mistake in python/ is made in a copy of the repository that uses the compiled module of this
-Python. All mistakes in src/ are compiled into one module without CUDA, where an environment
-variable selects one of them. All mistakes in cuda/ are compiled into one wheel, so their tests must
-not run each other's code. A test that notices a mistake must pass without it.
+A mistake in python/, or in kernels that tests compile, is made in a copy of the repository that
+uses the compiled module of this Python. All mistakes in src/ are compiled into one module without
+CUDA, where an environment variable selects one of them. All mistakes in cuda/ are compiled into one
+wheel, so their tests must not run each other's code. Without a GPU, most of these tests run on the
+emulator. A test that notices a mistake must pass without it.
 """
 
 from __future__ import annotations
@@ -205,7 +206,9 @@ def noticed(mistake, place, seconds, wide):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", nargs="+", metavar="NAME|GROUP", default=["python", "src"])
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME|GROUP", default=["python", "src", "kernels"]
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1200, help="limit per run of the tests")
     parser.add_argument("--wide", action="store_true", help="then run all tests on survivors")
@@ -214,7 +217,9 @@ def main():
     parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="test with these wheels")
     given = parser.parse_args()
     everything = tomllib.loads((FOLDER / "mistakes.toml").read_text(encoding="utf-8"))["mistake"]
-    groups = {g: [m for m in everything if m["group"] == g] for g in ("python", "src", "cuda")}
+    groups = {
+        g: [m for m in everything if m["group"] == g] for g in ("python", "src", "kernels", "cuda")
+    }
     if given.build:
         return build_wheels(groups["cuda"], given.build.resolve())
     if unknown := {*given.only} - {*groups, *(m["name"] for m in everything)}:
@@ -229,6 +234,7 @@ def main():
             continue
         places = {
             "python": lambda _: contextlib.nullcontext(python_place),
+            "kernels": lambda _: contextlib.nullcontext(python_place),
             "src": src_places,
             "cuda": lambda _: cuda_places(given.wheels.resolve()),
         }[group](mistakes)

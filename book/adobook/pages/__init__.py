@@ -7,8 +7,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages import cards, diagnosis, documents, gallery, glossary, results, shapes
-from adobook.pages.stored import ROOT, scans, sweeps
+from adobook.pages import (
+    cards,
+    diagnosis,
+    documents,
+    gallery,
+    glossary,
+    limiters,
+    results,
+    shapes,
+    still,
+)
+from adobook.pages.stored import ROOT, cpu_sweeps, gpu_sweeps, scans, sweeps
 from adobook.text import write_table
 
 
@@ -18,13 +28,15 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield _filled(ROOT / "README.md", results=results.best_results(stored))
     yield _filled(docs / "guide" / "ladders.md", ladders=_ladders())
     yield docs / "shapes.md", shapes.text(ROOT / "benchmarks" / "results")
+    yield docs / "limiters.md", limiters.text(ROOT / "benchmarks" / "results")
     yield docs / "diagnosis.md", diagnosis.text(stored)
     yield docs / "diagnosis.json", diagnosis.record(stored)
     yield docs / "cards.md", cards.text(stored)
     yield docs / "glossary.md", glossary.text()
     yield docs / "gallery.md", gallery.text()
     yield docs / "documents.md", documents.text(stored)
-    for name, text in results.pages(stored, scans()).items():
+    yield docs / "results" / "still.md", still.text(gpu_sweeps())
+    for name, text in results.pages(stored, scans(), cpu_sweeps()).items():
         yield docs / "results" / name, text
 
 

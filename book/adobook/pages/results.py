@@ -12,7 +12,8 @@ from adobook.pages.stored import contexts_of, day, fill_template, origin
 from adobook.published import read_toml
 from adobook.text import write_rich_table, write_table
 from adokernels.model.tasks import TASKS
-from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.diagnoses import diagnosis_tables
+from adokernels.tables.measurements import hotspot_table, sweep_table, sweep_tables
 from adokernels.text import quantity, ratio
 
 #: The names of records with functions of other libraries end with this word.
@@ -54,7 +55,9 @@ HEADLINES: Mapping[str, str] = _SETTINGS["headlines"]
 
 
 def pages(
-    sweeps: Mapping[str, ado.records.Sweep], scans: Mapping[str, ado.records.Scan]
+    sweeps: Mapping[str, ado.records.Sweep],
+    scans: Mapping[str, ado.records.Scan],
+    on_cpu: Mapping[str, ado.records.Sweep] | None = None,
 ) -> dict[str, str]:
     """Return the pages in Markdown, by file name. ValueError: a stored sweep is on no page."""
     shown = {name for page in PAGES for name in page.names(sweeps)}
@@ -63,12 +66,31 @@ def pages(
     index = fill_template(
         "results.md",
         break_even=break_even.link(scans),
+        cpu="[CPU ladders](cpu.md) shows the steps on a CPU, with the limiter of each variant."
+        if on_cpu
+        else "",
         pages="\n\n".join(_part_of_index(page, sweeps) for page in PAGES),
     )
     measured = [*sweeps.values(), *(sweep for scan in scans.values() for sweep in scan)]
     found = {"index.md": index, "ceilings.md": ceilings.text(measured)}
     found |= {page.file: _page(page, sweeps) for page in PAGES}
-    return found | ({"break_even.md": break_even.text(scans)} if scans else {})
+    found |= {"break_even.md": break_even.text(scans)} if scans else {}
+    return found | ({"cpu.md": _cpu_page(on_cpu)} if on_cpu else {})
+
+
+def _cpu_page(sweeps: Mapping[str, ado.records.Sweep]) -> str:
+    """The ladders of a CPU, with the limiters that experiments show."""
+    parts = ["# CPU ladders", _GENERATED, *_SETTINGS["cpu"]["introduction"]]
+    for name, sweep in sweeps.items():
+        data = f"../../notebooks/data/cpu/{name}"
+        shape = "x".join(map(str, sweep.fastest.problem.operands[0].shape))
+        parts += [f"## {name}", f"```sh\nadokernels bench {name} --device cpu\n```"]
+        tables = [sweep_table(sweep), *([hotspot_table(sweep)] if sweep.stages else [])]
+        tables += diagnosis_tables(ado.diagnose(sweep))
+        parts += [f"![{name} of {shape}]({data}.png)", *map(write_rich_table, tables)]
+        made = origin(contexts_of([sweep]))
+        parts.append(f"{made} The samples and the experiments are in [{name}.json]({data}.json).")
+    return "\n\n".join(parts) + "\n"
 
 
 def best_results(sweeps: Mapping[str, ado.records.Sweep]) -> str:

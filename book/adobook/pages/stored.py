@@ -21,6 +21,23 @@ def sweeps() -> dict[str, ado.records.Sweep]:
     return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.records.Sweep)}
 
 
+def cpu_sweeps() -> dict[str, ado.records.Sweep]:
+    """The sweeps of notebooks/data/cpu, by routine."""
+    found = _records(DATA / "cpu")
+    sweeps = {name: s for name, s in found.items() if isinstance(s, ado.records.Sweep)}
+    return {name: sweeps[name] for name in ado.routines if name in sweeps}
+
+
+def gpu_sweeps() -> dict[str, ado.records.Sweep]:
+    """The sweeps of every GPU model: ``"NAME"`` of the first one, ``"gpus/MODEL/NAME"``."""
+    found: dict[str, ado.records.Sweep] = dict(sweeps())
+    for folder in sorted((DATA / "gpus").glob("*/")):
+        for name, record in _records(folder).items():
+            if isinstance(record, ado.records.Sweep):
+                found[f"gpus/{folder.name}/{name}"] = record
+    return found
+
+
 def scans() -> dict[str, ado.records.Scan]:
     """The scans with copies of notebooks/data/break_even, by routine."""
     found = _records(DATA / "break_even")

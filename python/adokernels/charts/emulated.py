@@ -73,10 +73,10 @@ def counted_roofline(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) ->
     rows = [v for v in _rows(sweep) if v.intensity > 0]
     if not rows:
         raise ValueError("sweep must contain variants with FLOPs, got none")
-    gpu = _core.Hardware()
-    cycles = gpu.multiprocessors * gpu.core_hertz
+    gpu = _core.cuda_properties("emulator")
+    cycles = gpu["multiprocessors"] * gpu["core_hertz"]
     precision = sweep.problem.precision or "FP32"
-    peak, bandwidth = cycles * _FLOPS_PER_CYCLE[precision], gpu.memory_bandwidth
+    peak, bandwidth = cycles * _FLOPS_PER_CYCLE[precision], gpu["memory_bandwidth"]
     canvas = Canvas(ax, annotate=annotate)
     knee = peak / bandwidth
     low = min(knee, *(v.intensity for v in rows)) / 4

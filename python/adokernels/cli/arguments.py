@@ -118,6 +118,7 @@ _CHARTS = (".png", ".svg", ".pdf")
 #: The arguments that several commands have; some have a default that depends on the command.
 _COMMON: dict[str, dict[str, Any]] = {
     "routine": {},
+    "[routine]": {"nargs": "?"},
     "--shape": {"type": lengths, "help": "lengths, for example 1600x2560"},
     "--dtype": {"type": dtype, "help": "element type, if the routine accepts several"},
     "--set": {
@@ -164,7 +165,7 @@ class Commands:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         for argument in common.split():
-            parser.add_argument(argument, **_COMMON[argument])
+            parser.add_argument(argument.strip("[]"), **_COMMON[argument])
         parser.set_defaults(run=run, **defaults)
         return parser
 

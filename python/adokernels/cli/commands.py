@@ -29,12 +29,15 @@ from adokernels.cli.arguments import (
 from adokernels.cli.output import complain
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.records.metrics import METRIC_SETS
+from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.measurements import sweep_tables
 from adokernels.tables.rendering import show
 from adokernels.text import percent
 
 #: Common arguments of the commands that run one routine on random operands.
 _PROBLEM = "routine --dtype --set --cache"
+#: The most seconds per variant with which all ladders take at most ten minutes.
+_SECONDS_OF_ALL = 0.4
 
 
 def add_commands(commands: Commands) -> None:
@@ -62,9 +65,9 @@ def add_commands(commands: Commands) -> None:
     bench = commands.add(
         "bench",
         _run_bench,
-        "Measure one ladder",
+        "Measure one ladder, or all",
         "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
-        f"{_PROBLEM} --shape --device --variants --seconds --json --plot",
+        "[routine] --dtype --set --cache --shape --device --variants --seconds --json --plot",
         cache="cold",
         seconds=3.0,
     )
@@ -74,6 +77,17 @@ def add_commands(commands: Commands) -> None:
         const="default",
         choices=tuple(METRIC_SETS),
         help="read hardware counters after timing (CUDA)",
+    )
+    sentence = "measure every ladder once, in at most ten minutes, and store the records in --out"
+    bench.add_argument("--all", action="store_true", help=sentence)
+    sentence = "folder for --all; existing records are kept, so that a run can be continued"
+    bench.add_argument("--out", type=output_folder, help=sentence)
+    bench.add_argument(
+        "--no-limiter",
+        dest="limiter",
+        action="store_const",
+        const=False,
+        help="skip the experiments that show limiters without counters",
     )
 
     scan = commands.add(
@@ -171,9 +185,10 @@ def add_commands(commands: Commands) -> None:
         "report",
         _run_report,
         "Write an HTML report of stored measurements",
-        "transpose.json gpp.json --out report.html",
+        "transpose.json results/ --out report.html",
     )
-    report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
+    sentence = "JSON files of sweeps, or folders; machines are also shown side by side"
+    report.add_argument("measurements", type=Path, nargs="+", help=sentence)
     report.add_argument("--out", type=output_file(), default=Path("report.html"))
 
 
@@ -204,14 +219,29 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_bench(options: argparse.Namespace, console: Console) -> int:
+    if options.all:
+        return _bench_all(options, console)
+    if options.routine is None:
+        raise ValueError("bench needs a routine, or --all with --out FOLDER")
     routine, operands, settings = problem_of(options)
-    counters = options.counters or False
-    sweep = ado.sweep(routine, *operands, counters=counters, **_measured(options), **settings)
+    how = {"counters": options.counters or False, "limiter": options.limiter}
+    sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
     if isinstance(sweep, ado.records.CountedSweep):
         save_and_show(sweep, options, console)
         return 0
     save_and_show(sweep, options, console, lambda: show(console, sweep_tables(sweep)))
     return INTERRUPTED if sweep.interrupted else 0
+
+
+def _bench_all(options: argparse.Namespace, console: Console) -> int:
+    from adokernels.cli.everything import measure_all
+    from adokernels.cli.program import parse
+
+    if options.out is None or options.routine is not None:
+        raise ValueError("--all needs --out FOLDER and no routine")
+    how = {"cache": options.cache, "limiter": options.limiter}
+    how["seconds"] = min(options.seconds, _SECONDS_OF_ALL)
+    return INTERRUPTED if measure_all(options.out, options.device, parse, console, **how) else 0
 
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
@@ -278,7 +308,25 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     console.print(ado.diagnose(ado.records.Sweep.load(options.measurements)))
 
 
+def _of_folder(folder: Path, console: Console) -> list[ado.records.Sweep]:
+    """The sweeps of a folder, without those that do not describe their machine."""
+    found = []
+    for path in sorted(folder.rglob("*.json")):
+        record = ado.load(path)
+        if not isinstance(record, ado.records.Sweep):
+            continue
+        if reason := refusal(record):
+            console.print(f"refused {path}: {reason}")
+        else:
+            found.append(record)
+    return found
+
+
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    sweeps = [ado.records.Sweep.load(path) for path in options.measurements]
+    sweeps = []
+    for path in options.measurements:
+        sweeps += _of_folder(path, console) if path.is_dir() else [ado.records.Sweep.load(path)]
+    for table in machine_tables(s for s in sweeps if s.variants):
+        show(console, [table])
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")

@@ -24,6 +24,7 @@ from adokernels.diagnosis.evidence import (
     Facts,
     KernelFacts,
 )
+from adokernels.diagnosis.experiments import proposals
 from adokernels.diagnosis.limiter import limiter
 from adokernels.records.definitions import BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
@@ -74,7 +75,9 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
 
     Without the ceilings of the machine, bounds are derived from counters only.
     """
-    facts = Facts(m, machine)
+    facts, tried = Facts(m, machine), (Provenance.EXPERIMENT,)
+    if not facts.longest and (steps := [Advice(*p, tried) for p in proposals(m, machine)]):
+        return tuple(steps)
     found = limiter(m, machine)
     where = f" of {_hottest(facts, found)}" if len(facts.kernels) > 1 else ""
     sentences: dict[Step, str] = {}

@@ -6,8 +6,9 @@ largest share if it is at least 60 %. Otherwise it is too little work, if the gr
 wave of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the share
 of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical bandwidth.
 
-Without counters, a limiter is named only if it follows from the time and from the counts that the
-variant declares. The threshold is the same, relative to measured ceilings.
+Without counters, experiments show the limiter. Without experiments, a limiter is named only if it
+follows from the time and from the counts that the variant declares. The threshold is the same,
+relative to measured ceilings.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from adokernels.diagnosis.evidence import (
     ceiling_named,
     highest_of_dram,
 )
+from adokernels.diagnosis.experiments import by_experiment
 from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
@@ -44,6 +46,9 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
     facts = Facts(m, machine)
     if facts.longest and facts.longest.profile.units:
         return _with_counters(facts, facts.longest)
+    found = by_experiment(m, machine)
+    if found is not None:
+        return found
     return _without_counters(facts) if m.device != "cpu" else _on_cpu(facts)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from adokernels import _core
+from adokernels.measuring.emulating import all_checks
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
 from adokernels.model.checker import Checker
@@ -18,6 +19,7 @@ def check(
     variant: Any,
     ladder: Ladder,
     *args: Any,
+    device: str | None = None,
     against: Iterable[str] | None = None,
     timed: bool = True,
     seconds: float = 1.0,
@@ -38,7 +40,11 @@ def check(
     ladder
         The routine that it computes, or an own ladder.
     *args, **options
-        Operands and options. Default: random operands of the routine's default problem.
+        Operands and options. Default: random operands of the routine's default problem; on the
+        emulator, of a small one.
+    device
+        ``"emulator"`` checks a kernel without a GPU, with all checks of the emulator, and does not
+        time it. Default: the variant's device.
     against
         The variants with which its speed is compared. Default: the first variant on the same
         device, and the variant that a call runs.
@@ -58,7 +64,7 @@ def check(
     Raises
     ------
     Unavailable
-        If the variant cannot run here.
+        If the variant cannot run here or on `device`.
     CompilationError
         If its source does not compile.
     """
@@ -68,17 +74,19 @@ def check(
     require((Iterable, type(None)), "names of variants", against=against)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
-    if reason := ours.why_unavailable:
+    emulated = device == "emulator"
+    if reason := ours.why_unavailable_on(device or ours.device):
         raise _core.Unavailable(f"{ours.label}: {reason}")
     if not args and ladder.task.core:
-        args = ladder.task.random_operands()
-    problem = extended.problem(*args, variant=ours.name, **options)
+        args = ladder.task.random_operands(ladder.task.sanitizer.shapes[0] if emulated else None)
+    problem = extended.problem(*args, device=device, variant=ours.name, **options)
     call = problem.prepare(ours.name)
-    if not timed:
+    if emulated or not timed:
         checker = Checker(extended, problem)
         try:
-            checker.before(call)
-            checker.after(call)
+            with all_checks():
+                checker.before(call)
+                checker.after(call)
         except ValueError as error:
             return CheckResult(ladder.name, ours.name, False, str(error))
         return CheckResult(ladder.name, ours.name, True)
@@ -89,6 +97,7 @@ def check(
         against = dict.fromkeys([*others[:1], *([best] if best else [])])
     names = [*against, ours.name]
     common: dict[str, Any] = {"seconds": seconds, "ceilings": ceilings, "progress": progress}
+    common["limiter"] = False
     timings = sweep(extended, *args, device=ours.device, variants=names, **common, **options)
     if timings.interrupted:
         raise KeyboardInterrupt

@@ -6,7 +6,8 @@ quantity is in :data:`adokernels.records.definitions.EMULATED`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
@@ -45,10 +46,6 @@ def emulated_profile(ladder: Ladder, problem: Problem, name: str, block: Block |
         If the variant launches no kernels.
     """
     call = problem.prepare(name, block)
-    if not call.built_in:
-        raise _core.Unavailable(
-            f"{ladder.name}[{name}]: the emulator counts built-in variants only"
-        )
     processors = int(_core.cuda_properties(problem.device_id)["multiprocessors"])
     kernels = tuple(
         KernelProfile(
@@ -97,6 +94,17 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
 
 
+@contextmanager
+def all_checks() -> Iterator[None]:
+    """Turn on all checks of the emulator."""
+    checks = settings.emulator_checks
+    settings.emulator_checks = ALL_CHECKS
+    try:
+        yield
+    finally:
+        settings.emulator_checks = checks
+
+
 def emulated_sweep(
     ladder: Ladder, problem: Problem, blocks: Mapping[str, Block | None], display: ProgressDisplay
 ) -> CountedSweep:
@@ -105,9 +113,7 @@ def emulated_sweep(
     Each variant runs with all checks of the emulator. Its result must be within the task's bound.
     """
     checker, found, skipped = Checker(ladder, problem), [], dict[str, str]()
-    checks = settings.emulator_checks
-    settings.emulator_checks = ALL_CHECKS
-    try:
+    with all_checks():
         for name in display.each("counting", blocks):
             try:
                 checker.before(problem.prepare(name, blocks[name]))
@@ -125,8 +131,6 @@ def emulated_sweep(
                     profile=counted,
                 )
             )
-    finally:
-        settings.emulator_checks = checks
     return CountedSweep(
         routine=ladder.name,
         problem=Inputs.of(problem.operands, problem.options),

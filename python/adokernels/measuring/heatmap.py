@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.measuring.emulated_source import emulated_run
 from adokernels.measuring.hotspots import Sources
 from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
@@ -19,7 +18,6 @@ from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import sources_folder
-from adokernels.model.values import host_operands
 from adokernels.records.heatmap import Accesses, Heatmap, LineCounts
 
 if TYPE_CHECKING:
@@ -139,22 +137,19 @@ def _emulated(
     """Count a variant on the emulator."""
     if isinstance(variant, CudaVariant):
         sources = Sources(texts={part.path: part.text for part in variant.source.parts})
-        problem = variant.ladder.problem(*host_operands(args), device="cpu", **options)
-        run = emulated_run(variant, problem, block)
-        if run.error:
-            raise _core.KernelError(f"{variant.label}: {run.error}")
-        launches = [(run.kernel, run.counts)]
     else:
         sources = Sources(root=sources_folder())
-        problem = variant.ladder.problem(*args, device="emulator", **options)
-        call = problem.prepare(variant.name, block)
-        if not call.built_in:
-            raise _core.Unavailable(f"{variant.label} must be built-in or in source to be emulated")
-        launches = [(kernel.name, counts) for kernel, counts in _core.emulated_counts(call.timed)]
+    ladder = variant.ladder
+    problem = ladder.problem(*args, device="emulator", variant=variant.name, **options)
+    call = problem.prepare(variant.name, block)
     return heatmap_of(
-        (line for name, counts in launches for line in emulated_counts(counts, name, sources)),
+        (
+            line
+            for kernel, counts in _core.emulated_counts(call.timed)
+            for line in emulated_counts(counts, kernel.name, sources)
+        ),
         sources,
-        routine=variant.ladder.name,
+        routine=ladder.name,
         variant=variant.name,
         problem=str(inputs_of(problem)),
         block=block,

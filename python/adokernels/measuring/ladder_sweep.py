@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
+from adokernels.measuring.cpu_experiments import CpuExperiments
+from adokernels.measuring.gpu_experiments import GpuExperiments
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
@@ -19,6 +21,7 @@ from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.registry import routines
 from adokernels.model.routine import batch_option
 from adokernels.model.values import Errors
+from adokernels.records.experiments import Experiments
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
@@ -46,8 +49,12 @@ def measure_ladder(
     peers: Mapping[str, Callable[[], object]] | None = None,
     with_stages: bool = False,
     metrics: str | None = None,
+    experiments: Literal["", "alone", "with ceilings"] = "",
 ) -> Sweep:
     """Check variants of a ladder and time them interleaved. The keys of `runs` name the results.
+
+    With `experiments`, variants are also timed under changed conditions, for at most the time of
+    the measurement; ``"with ceilings"`` also measures the ceilings of one thread.
 
     Ctrl-C after the first sample of a variant ends the measurement; the result is then marked as
     interrupted. Ctrl-C before that, or a second time, raises KeyboardInterrupt.
@@ -69,6 +76,7 @@ def measure_ladder(
     }
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
     profiles: dict[str, Profile] = {}
+    tried: dict[str, Experiments] = {}
     interrupted = False
     contention = Contention(device_id)
     used_by_others: dict[str, Any] = {}
@@ -81,6 +89,17 @@ def measure_ladder(
             checks.skip_failed(samplers)
         problem.forget()  # the memory may have changed since the first check
         checks.repeat({name: c for name, c in calls.items() if name not in checks.skipped})
+        if experiments:
+            kind = CpuExperiments if device == "cpu" else GpuExperiments
+            trials = kind(
+                ladder, problem, settings.cache, display if experiments == "with ceilings" else None
+            )
+            right = [n for n in calls if n not in checks.skipped and not variants[n].ceiling]
+            budget = sum(s.spent for s in samplers) / max(len(right), 1)
+            for name in display.each("experiments", right):
+                # A variant that cannot run under the changed conditions has no experiments.
+                with of_variants[name].warned_of_errors("no experiments"):
+                    tried[name] = trials.on(name, calls[name], of_variants[name], budget)
         if metrics:
             problem.load(problem.values)
             counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
@@ -111,6 +130,7 @@ def measure_ladder(
         found: dict[str, Any] = {
             "problem": described,
             "profile": profiles.get(name),
+            "experiments": tried.get(name),
             "variant": name,
         }
         if errors := checks.errors[name]:

@@ -84,6 +84,10 @@ def measure(
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
     require((str, type(None)), "a str", device=device)
+    if device == "emulator":
+        raise _core.Unavailable(
+            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
+        )
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -151,6 +155,7 @@ def sweep(
     extra: Iterable[Any] = (),
     ceilings: bool = True,
     counters: bool | str = False,
+    limiter: bool | None = None,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Sweep | CountedSweep:
@@ -195,6 +200,13 @@ def sweep(
     counters
         Whether to read the hardware counters of every variant and peer after timing, or the set of
         metrics to read: ``"default"`` or ``"light"``, see :func:`profile`. CUDA only.
+    limiter
+        Whether to run the experiments that show limiters without counters. On a CPU: other
+        instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
+        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. They take
+        at most as long as the timing, plus the measurement of one thread's ceilings, which are
+        stored. Meanwhile, ``ado.settings.isa`` and ``ado.settings.threads`` change. Default: on a
+        CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
@@ -232,6 +244,7 @@ def sweep(
     require((Iterable, type(None)), "names of variants", variants=variants)
     require((Mapping, type(None)), "a mapping from names of variants to blocks", blocks=blocks)
     require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
+    require((bool, type(None)), "a bool", limiter=limiter)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
     settings = Settings(cache, precision, seconds)
@@ -265,12 +278,23 @@ def sweep(
     metrics = ("default" if counters is True else counters) or None
     if metrics:
         require_counters(metrics)
+    tried = limiter
+    if tried is None:
+        tried = problem.device == "cpu" or (not metrics and bool(_core.why_no_counters()))
     runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
     where = problem.device_id
     title = f"{routine.name} on {where}, {cache}"
     with displayed(progress) as display, display.measurement(title):
         result = measure_ladder(
-            routine, problem, runs, settings, display, peers or {}, True, metrics
+            routine,
+            problem,
+            runs,
+            settings,
+            display,
+            peers or {},
+            True,
+            metrics,
+            experiments=("with ceilings" if ceilings else "alone") if tried else "",
         )
         if not ceilings:
             return result

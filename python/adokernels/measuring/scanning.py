@@ -121,7 +121,7 @@ def scan(
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)
 
     common: dict[str, Any] = {"cache": cache, "precision": precision, "seconds": seconds}
-    common |= {"device": device, "ceilings": ceilings, **options}
+    common |= {"device": device, "ceilings": ceilings, "limiter": False, **options}
 
     def measured(operands: Sequence[Any], display: ProgressDisplay) -> Sweep:
         best = routine.choose(*operands, device=device, **options) if names is None else None

@@ -1,4 +1,4 @@
-"""Compilation of CUDA C++ source to machine code or PTX with NVRTC, without a GPU."""
+"""Compilation of CUDA C++ source with NVRTC and ``cuda.core``, to machine code or PTX."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _REMEDY = "pip install 'adokernels[kernels]'"
 _ARCH_WITHOUT_GPU = "sm_90"
-#: The architecture of PTX: the emulated GPU's.
-_ARCH_OF_PTX = "compute_90"
 #: Standard headers that NVRTC lacks.
 _STANDARD_HEADERS = Path(__file__).parent / "headers"
 #: The name of the declaration that NVRTC appends to the source to look up the kernel.
@@ -50,9 +48,9 @@ class CompilationError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
-    """The machine code or PTX of a kernel, with the arguments of :func:`compile_cuda`."""
+    """The code of a kernel, with the arguments of :func:`compile_cuda`."""
 
-    code: bytes = field(repr=False)  # a cubin, or PTX; with line information
+    code: bytes = field(repr=False)  # a cubin or PTX, with line information
     symbol: str  # the mangled name of the kernel in `code`
     kernel: str
     arch: str
@@ -78,9 +76,10 @@ def compile_cuda(
     `source` is device code: host code must be enclosed in ``#ifndef __CUDACC_RTC__``. `kernel` is
     the name of a ``__global__`` function, with template arguments and namespaces:
     ``"mine::tiled<float, 32>"``. The default of `arch` is the architecture of the current GPU, or
-    ``"sm_90"`` without a GPU. `file` is the name or path of the source in messages and line
-    information; its folder is searched for headers. `options` have the syntax of nvcc:
-    ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``, ``"-std=c++17"``, ``"-maxrregcount=64"``.
+    ``"sm_90"`` without a GPU; ``"compute_90"`` compiles to PTX instead of a cubin. `file` is the
+    name or path of the source in messages and line information; its folder is searched for headers.
+    `options` have the syntax of nvcc: ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``,
+    ``"-std=c++17"``, ``"-maxrregcount=64"``.
 
     Unless `trusted`, the compiler reads no file outside of the folders of headers: `source` may
     only include files with a literal relative path, and ``-Xptxas`` accepts only options that
@@ -99,73 +98,6 @@ def compile_cuda(
     Unavailable
         If ``cuda.core`` or NVRTC is not installed.
     """
-    _require_valid(source, kernel, file, options, trusted=trusted)
-    current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
-    arch = arch or current or _ARCH_WITHOUT_GPU
-    if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
-        raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
-    compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
-    return compile_it(source, kernel.strip(), arch, file, tuple(options))
-
-
-def compile_ptx(
-    source: str,
-    kernel: str,
-    *,
-    file: str = "kernel.cu",
-    options: Sequence[str] = (),
-    trusted: bool = False,
-) -> CompiledKernel:
-    """Compile a kernel to PTX for the emulator; arguments and errors as for :func:`compile_cuda`.
-
-    It is not compiled by ``cuda.core``, which requires a driver for PTX.
-    """
-    _require_valid(source, kernel, file, options, trusted=trusted)
-    _, options_class = _cuda_core()
-    try:
-        from cuda.bindings import nvrtc
-    except ImportError as error:
-        raise _unavailable(error) from error
-    settings = _settings(options, _ARCH_OF_PTX)
-    flags = options_class(**settings, name=file).as_bytes("nvrtc")
-
-    def value(returned: tuple[Any, ...]) -> Any:
-        error, *found = returned
-        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            _, words = nvrtc.nvrtcGetErrorString(error)
-            raise _explained(RuntimeError(words.decode()), source, kernel, file)
-        return found[0] if found else None
-
-    def text(size: Any, read: Any) -> bytes:
-        content = bytes(value(size(program)))  # the compiler writes into it
-        value(read(program, content))
-        return content.rstrip(b"\0")
-
-    name = kernel.strip().encode()
-    program = value(nvrtc.nvrtcCreateProgram(source.encode(), file.encode(), 0, [], []))
-    try:
-        value(nvrtc.nvrtcAddNameExpression(program, name))
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-        log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode()
-        if status == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
-            raise _compilation_error(_cleaned(log), source, kernel, file)
-        value((status,))
-        return CompiledKernel(
-            code=text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX),
-            symbol=value(nvrtc.nvrtcGetLoweredName(program, name)).decode(),
-            kernel=kernel.strip(),
-            arch=_ARCH_OF_PTX,
-            file=file,
-            source=source,
-            log=_cleaned(log),
-        )
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
-def _require_valid(
-    source: str, kernel: str, file: str, options: Sequence[str], *, trusted: bool
-) -> None:
     for name, value in (("source", source), ("kernel", kernel), ("file", file)):
         if not isinstance(value, str):
             raise TypeError(f"{name} must be a str, got {type(value).__name__}")
@@ -177,6 +109,12 @@ def _require_valid(
         raise ValueError(f"file must not begin with '-', as options do, got {file!r}")
     if not trusted:
         _require_headers_only(source, options)
+    current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
+    arch = arch or current or _ARCH_WITHOUT_GPU
+    if not re.fullmatch(r"(sm|compute)_\d{2,3}[af]?", arch):
+        raise ValueError(f"arch must have the form 'sm_90', 'sm_90a' or 'compute_90', got {arch!r}")
+    compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
+    return compile_it(source, kernel.strip(), arch, file, tuple(options))
 
 
 #: A directive that names a file, at the beginning of a line or after a comment, and its operand.
@@ -255,18 +193,29 @@ def why_no_compiler() -> str:
 def _compiled(
     source: str, kernel: str, arch: str, file: str, options: tuple[str, ...]
 ) -> CompiledKernel:
-    program, options_class = _cuda_core()
-    settings = _settings(options, arch)
+    program, program_options_class = _cuda_core()
+    settings = program_options(options)
+    settings["include_path"] = [
+        *settings.pop("include_path", []),
+        str(_STANDARD_HEADERS),
+        *_cuda_headers(),
+    ]
+    settings = {"std": "c++20", "lineinfo": True, **settings}
     log = io.StringIO()
     try:
-        compiled = program(source, "c++", options=options_class(**settings, name=file)).compile(
-            "cubin", name_expressions=(kernel,), logs=log
-        )
+        chosen = program_options_class(**settings, arch=arch, name=file)
+        if arch.startswith("compute_"):
+            code, symbol, text = _ptx(source, kernel, file, chosen.as_bytes("nvrtc"))
+            log.write(text)
+        else:
+            compiled = program(source, "c++", options=chosen).compile(
+                "cubin", name_expressions=(kernel,), logs=log
+            )
+            code, (symbol,) = bytes(compiled.code), compiled.symbol_mapping.values()
     except Exception as error:
         raise _explained(error, source, kernel, file) from error
-    (symbol,) = compiled.symbol_mapping.values()
     return CompiledKernel(
-        code=bytes(compiled.code),
+        code=code,
         symbol=symbol.decode() if isinstance(symbol, bytes) else symbol,
         kernel=kernel,
         arch=arch,
@@ -276,11 +225,43 @@ def _compiled(
     )
 
 
-def _settings(options: Sequence[str], arch: str) -> dict[str, Any]:
-    """The settings of ``ProgramOptions`` for options of nvcc."""
-    given = program_options(options)
-    folders = [*given.pop("include_path", []), str(_STANDARD_HEADERS), *_cuda_headers()]
-    return {"std": "c++20", "lineinfo": True, **given, "arch": arch, "include_path": folders}
+def _ptx(source: str, kernel: str, file: str, options: list[bytes]) -> tuple[bytes, bytes, str]:
+    """The PTX, the mangled name of the kernel, and the compiler's log.
+
+    ``cuda.core`` needs a driver for PTX, NVRTC itself does not. Errors have the text that those of
+    ``cuda.core`` have.
+    """
+    from cuda.bindings import nvrtc
+
+    def checked(call: Any, *arguments: Any) -> Any:
+        status, *values = call(*arguments)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise RuntimeError(f"{status.name}\ncompilation log:\n{log()}")
+        return values[0] if values else None
+
+    def text(size: Any, read: Any) -> bytes:
+        (_, count), buffer = size(program), b""
+        if count:
+            buffer = b" " * count
+            read(program, buffer)
+        return buffer.rstrip(b"\0")
+
+    def log() -> str:
+        return text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(
+            "utf-8", "replace"
+        )
+
+    program = None
+    program = checked(nvrtc.nvrtcCreateProgram, source.encode(), file.encode(), 0, [], [])
+    try:
+        checked(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
+        checked(nvrtc.nvrtcCompileProgram, program, len(options), options)
+        symbol = checked(nvrtc.nvrtcGetLoweredName, program, kernel.encode())
+        ptx = text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        # NVRTC prefixes a relative path with the working directory.
+        return ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode()), symbol, log()
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
 
 
 def _cuda_core() -> tuple[Any, Any]:
@@ -288,12 +269,10 @@ def _cuda_core() -> tuple[Any, Any]:
     try:
         from cuda.core import Program, ProgramOptions
     except ImportError as error:
-        raise _unavailable(error) from error
+        raise _core.Unavailable(
+            f"CUDA C++ source cannot be compiled: {error}; remedy: {_REMEDY}"
+        ) from error
     return Program, ProgramOptions
-
-
-def _unavailable(error: Exception) -> Exception:
-    return _core.Unavailable(f"CUDA C++ source cannot be compiled: {error}; remedy: {_REMEDY}")
 
 
 def _cuda_headers() -> Iterator[str]:

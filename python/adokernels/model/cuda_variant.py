@@ -11,13 +11,13 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code import LaunchedKernel, kernels_in, sass_of
-from adokernels.model.compiler import CompiledKernel, compile_cuda, compile_ptx
+from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
 from adokernels.model.source import Source, SourcePart
@@ -43,6 +43,8 @@ _C_TYPES = {
     **{"complex64": "float2", "complex128": "double2"},
 }
 _POINTER_BYTES = 8
+#: The architecture of the PTX that the emulator executes.
+_EMULATED_ARCH = "compute_90"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -103,40 +105,14 @@ class CudaVariant(OwnVariant):
 
     def compiled(self, element: str, arch: str | None = None) -> CompiledKernel:
         """Compile the kernel for an element type, by its NumPy name, and the default parameters."""
-        kernel, about = self._compilation(element)
-        return compile_cuda(self.text, kernel, arch=arch, **about)
-
-    def ptx(self, element: str) -> CompiledKernel:
-        """Compile the kernel to PTX, for the emulator."""
-        kernel, about = self._compilation(element)
-        return compile_ptx(self.text, kernel, **about)
-
-    def _compilation(self, element: str) -> tuple[str, dict[str, Any]]:
-        """The kernel and the other arguments of the compiler."""
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
         about: dict[str, Any] = {"file": self.file, "options": options, "trusted": self.trusted}
-        return _filled(self.kernel, values), about
+        return compile_cuda(self.text, _filled(self.kernel, values), arch=arch, **about)
 
     def prepare(self, problem: Problem, block: Block | None = None) -> KernelCall:
         """Compile and load the kernel, and pack its arguments."""
-        return KernelCall(self, problem, self.shape(block))
-
-    def configured(
-        self, problem: Problem, operands: Sequence[Any], results: Sequence[Any], block: Block
-    ) -> Configuration:
-        """The launch for these arrays and scalars of a problem."""
-        settings = {"block": block, **self.default_parameters, **problem.options}
-        lengths = problem.task.lengths_of(problem.host_arguments)
-        grid = _grid_of(self, block, operands, settings, results[0].shape, lengths)
-        shared = int(_evaluated(self.shared_bytes, operands, settings))
-        if self.arguments is None:
-            given = [*operands, *results, *lengths.values()]
-            names = [*problem.names, *(f"result {i + 1}" for i in range(len(results))), *lengths]
-        else:
-            given = list(_evaluated(self.arguments, [*operands, *results], settings))
-            names = [f"argument {i + 1}" for i in range(len(given))]
-        return Configuration(self, block, grid, shared, tuple(names), tuple(given))
+        return KernelCall(self, problem, self._shape(block))
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
@@ -145,8 +121,7 @@ class CudaVariant(OwnVariant):
         problem = self.ladder.problem(*args, variant=self.name, **options)
         return self.prepare(problem, block).stored()
 
-    def shape(self, block: Block | None) -> Block:
-        """The block shape of a launch; default the first of the variant."""
+    def _shape(self, block: Block | None) -> Block:
         return self.blocks[0] if block is None else _extent("block", block)
 
     def sass(
@@ -161,7 +136,7 @@ class CudaVariant(OwnVariant):
         arrays = [operand for operand in host_operands(args) if is_array(operand)]
         if not arrays:
             raise TypeError(f"{self.label} must have an array as operand, got {len(args)} operands")
-        code, shape = self.compiled(arrays[0].dtype.name, arch), self.shape(block)
+        code, shape = self.compiled(arrays[0].dtype.name, arch), self._shape(block)
         most = None
         if arch is None and self.owner and not _core.why_no_cuda():
             most = self.resources(*args, block=shape, **options)[0].most_registers
@@ -187,28 +162,6 @@ class CudaVariant(OwnVariant):
         return Source((part,))
 
 
-class Configuration(NamedTuple):
-    """A launch of a variant: the grid, and the arguments of the kernel with their names."""
-
-    variant: CudaVariant
-    block: Block
-    grid: Block
-    shared_bytes: int
-    names: tuple[str, ...]
-    given: tuple[Any, ...]
-
-    def packed(self, sizes: Sequence[int]) -> list[bytes]:
-        """The bytes of the arguments, for parameters of these sizes; ValueError if not as many."""
-        sizes, expected = list(sizes), len(self.given)
-        if len(sizes) != expected:
-            raise ValueError(
-                f"{self.variant.label}: kernel {self.variant.kernel} must have {expected} "
-                f"parameters ({', '.join(self.names)}), got {len(sizes)}"
-            )
-        triples = zip(self.names, self.given, sizes, strict=True)
-        return [packed_argument(*each) for each in triples]
-
-
 class KernelCall(OwnCall):
     """A loaded kernel with its launch configuration and packed arguments."""
 
@@ -216,25 +169,69 @@ class KernelCall(OwnCall):
         super().__init__(variant, problem)
         operands, results = problem.packed_operands(), problem.guarded_results
         arrays = [o for o in (*operands, *results) if isinstance(o, GuardedArray)]
-        self.compiled = variant.compiled(arrays[0].dtype.name)
-        kernel = _core.CudaModule(self.compiled.code).kernel(self.compiled.symbol)
+        self._emulated = problem.device_id == "emulator"
+        arch = _EMULATED_ARCH if self._emulated else None
+        self.compiled = variant.compiled(arrays[0].dtype.name, arch)
+        device = problem.device_id if self._emulated else None
+        kernel = _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)
+        settings = {"block": block, **variant.default_parameters, **problem.options}
         values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]
         views = [r.memory for r in results]
-        launch = variant.configured(problem, values, views, block)
-        packed = launch.packed(kernel.parameters)
-        self.block, self.grid = block, launch.grid
-        self._launch = kernel.launch(self.grid, block, launch.shared_bytes, packed)
-        self._shared_bytes = launch.shared_bytes
-        self._given, self._packed = launch.given, packed  # the views keep the memory alive
+        lengths = problem.task.lengths_of(problem.host_arguments)
+        covered = (results[0].shape, lengths)
+        self.block, self.grid = block, _grid_of(variant, block, values, settings, *covered)
+        shared = _evaluated(variant.shared_bytes, values, settings)
+        if variant.arguments is None:
+            given = [*values, *views, *lengths.values()]
+            names = [*problem.names, *(f"result {i + 1}" for i in range(len(views))), *lengths]
+        else:
+            given = list(_evaluated(variant.arguments, [*values, *views], settings))
+            names = [f"argument {i + 1}" for i in range(len(given))]
+        sizes = list(kernel.parameters)
+        if len(sizes) != len(given):
+            raise ValueError(
+                f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
+                f"({', '.join(names)}), got {len(sizes)}"
+            )
+        self._kernel, self._arguments = kernel, [*zip(names, given, sizes, strict=True)]
+        self._shared_bytes, self._given = int(shared), given  # the views keep the memory alive
         self._arrays = [*zip(values, operands, strict=True), *zip(views, results, strict=True)]
+        if not self._emulated:
+            self._packed = [packed_argument(*each) for each in self._arguments]
+            self._launch = self._launch_with(self._packed)
+
+    def _launch_with(self, packed: Sequence[bytes]) -> _core.KernelLaunch:
+        assert self.grid is not None
+        assert self.block is not None
+        return self._kernel.launch(self.grid, self.block, self._shared_bytes, list(packed))
+
+    def _emulated_launch(self) -> tuple[_core.KernelLaunch, list[tuple[Any, _core.DeviceArray]]]:
+        """The launch, and the views of arrays on the host with their copies on the emulator."""
+        copies: dict[int, tuple[Any, _core.DeviceArray]] = {}
+        packed = []
+        for name, value, size in self._arguments:
+            if not isinstance(value, np.ndarray):
+                packed.append(packed_argument(name, value, size))
+                continue
+            if id(value) not in copies:
+                copies[id(value)] = value, _core.to_device(value, "emulator")
+            address = _core.emulated_address(copies[id(value)][1], name)
+            packed.append(packed_argument(name, np.uintp(address), size))
+        return self._launch_with(packed), list(copies.values())
 
     def run(self) -> None:
-        """Launch the kernel on the legacy default stream."""
-        self._launch.run(0)
+        """Launch the kernel on the legacy default stream, or execute it on the emulator."""
+        if not self._emulated:
+            return self._launch.run(0)
+        launch, copies = self._emulated_launch()
+        launch.run(0)
+        for view, copied in copies:
+            view[...] = copied.numpy()
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernel that it launches."""
-        return [self._launch.info()]
+        launch = self._emulated_launch()[0] if self._emulated else self._launch
+        return [launch.info()]
 
     def stored(self) -> SourceLaunch:
         """The launch, for another process: with copies of the operands."""

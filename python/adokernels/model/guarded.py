@@ -6,6 +6,8 @@ read beyond the end returns NaN, or an integer that is unlikely in results.
 
 from __future__ import annotations
 
+import ctypes
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +75,19 @@ class GuardedArray:
         copied = self._array(np.empty(self._size, np.uint8))
         self._raw(copied)[...] = self._raw(values)
         return copied
+
+    def advise(self, advice: int) -> None:
+        """Give the system advice about the pages of host memory that is not yet in use.
+
+        `advice` is a number of ``madvise``. The system may ignore it.
+        """
+        assert self._host is not None
+        page = os.sysconf("SC_PAGE_SIZE")
+        start = -(-self._host.ctypes.data // page) * page
+        size = (self._host.ctypes.data + self._size - start) // page * page
+        if size > 0:
+            madvise = ctypes.CDLL(None).madvise
+            madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), ctypes.c_int(advice))
 
     def write(self, values: NDArray[Any]) -> None:
         """Replace the values of the array and restore the red zones."""

@@ -71,6 +71,10 @@ class Variant(ABC):
     def why_unavailable(self) -> str:
         """Reason why it cannot run here: not built, no device, or device too old; else empty."""
 
+    def why_unavailable_on(self, device: str) -> str:
+        """Reason why it cannot run on a device; else empty."""
+        return _core.why_no_emulator() if device == "emulator" else self.why_unavailable
+
     @abstractmethod
     def why_not(self, problem: Problem) -> str:
         """Reason why it cannot solve a problem; empty if it can."""
@@ -471,7 +475,7 @@ def choose(
     kind = _core.device_kind(device or "cpu")
     skipped: dict[str, str] = {}
     for variant in reversed([v for v in ladder.variants if v.device == kind]):
-        reason = variant.why_unavailable or variant.refusal(args, options)
+        reason = variant.why_unavailable_on(device or kind) or variant.refusal(args, options)
         if not reason:
             return Choice(ladder.name, variant.name, kind, skipped)
         skipped[variant.name] = reason

@@ -45,7 +45,9 @@ def library_of(array: Any) -> str | None:
 
 
 def is_on_device(array: Any) -> bool:
-    """Whether an array is in the memory of a GPU."""
+    """Whether an array is in the memory of a GPU or of the emulator."""
+    if isinstance(array, _core.DeviceArray):
+        return True
     if library_of(array) in (None, "numpy"):
         return False
     if hasattr(array, "__dlpack_device__"):

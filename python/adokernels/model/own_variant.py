@@ -95,7 +95,7 @@ class OwnVariant(Variant):
 
     def why_not(self, problem: Problem) -> str:
         """Reason why it cannot solve a problem; empty if it can."""
-        if self.device == problem.device == "cuda":
+        if self.device == problem.device == "cuda" and problem.device_id != "emulator":
             default = _core.resolve_device("cuda")
             if problem.device_id != default:
                 return f"own variants run on {default}, but the problem is on {problem.device_id}"
@@ -132,7 +132,7 @@ class OwnCall(Call):
     """An own variant that is ready to run."""
 
     def __init__(self, variant: OwnVariant, problem: Problem) -> None:
-        if reason := variant.why_unavailable:
+        if reason := variant.why_unavailable_on(problem.device_id):
             raise _core.Unavailable(f"{variant.label}: {reason}")
         if reason := variant.why_not(problem):
             raise ValueError(f"{variant.label}: {reason}")
@@ -180,6 +180,12 @@ class FunctionVariant(OwnVariant):
         if not self.arrays:
             object.__setattr__(self, "arrays", "ado" if self.device == "cuda" else "numpy")
         require_library(self.arrays, self.device)
+
+    def why_unavailable_on(self, device: str) -> str:
+        """Reason why it cannot run on a device; else empty."""
+        if device == "emulator":
+            return "the emulator executes kernels in CUDA C++ source, not functions"
+        return self.why_unavailable
 
     def prepare(self, problem: Problem, block: Block | None = None) -> FunctionCall:
         """Convert the operands to arrays of the function's library."""

@@ -371,16 +371,15 @@ class Problem:
 
     def poison(self) -> None:
         """Fill the results with sentinel bytes."""
-        if self.task.core and self.device == "cuda":  # avoids a copy to the GPU
+        on_gpu = self.task.core is not None and self.device == "cuda"
+        if on_gpu:  # avoids a copy to the GPU
             self.core.fill_results(self.guarded_results[0].poison_byte)
-        else:
+        if not on_gpu or self._memory_device == "cpu":
             for result in self.guarded_results:
                 result.poison()
 
     def results(self) -> Any:
         """The results of the last call, on the host; ValueError if one of its red zones changed."""
-        if self._memory_device != self.device_id:
-            self.core.results()  # copies them from the memory of the emulator
         results = tuple(result.read().copy() for result in self.guarded_results)
         several = len(results) > 1 or (
             not self.task.core and isinstance(self.values.expected, tuple)

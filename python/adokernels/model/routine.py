@@ -58,9 +58,19 @@ class BuiltInVariant(Variant, _core.Callable):
         """Reason why it cannot solve a problem; empty if it can."""
         return problem.core.why_not(self.name)
 
-    def prepare(self, problem: Problem, block: Block | None = None) -> BuiltInCall:
-        """Prepare it to run on a problem."""
-        return BuiltInCall(problem, self.name, block)
+    def prepare(
+        self,
+        problem: Problem,
+        block: Block | None = None,
+        *,
+        stream: int = 0,
+        extra_shared_bytes: int = 0,
+    ) -> BuiltInCall:
+        """Prepare it to run on a problem, on a CUDA stream, with unneeded shared memory per block.
+
+        By default, it runs on the legacy default stream, with the shared memory that it needs.
+        """
+        return BuiltInCall(problem, self.name, block, stream, extra_shared_bytes)
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> BuiltInVariant:
         """Set its default block shape for this session."""
@@ -168,10 +178,17 @@ class BuiltInCall(Call):
 
     built_in = True
 
-    def __init__(self, problem: Problem, variant: str, block: Block | None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        variant: str,
+        block: Block | None,
+        stream: int = 0,
+        extra_shared_bytes: int = 0,
+    ) -> None:
         super().__init__(problem, variant)
-        self._block = block
-        self._prepared_for, self._prepared = problem.core, problem.core.prepare(variant, block)
+        self._how = (variant, block, stream, extra_shared_bytes)
+        self._prepared_for, self._prepared = problem.core, problem.core.prepare(*self._how)
         if self.device == "cuda":
             self.block, self.grid = tuple(self._prepared.block), tuple(self._prepared.grid)
 
@@ -180,7 +197,7 @@ class BuiltInCall(Call):
         """The call of the core, which runs without a Python frame."""
         if self._prepared_for is not self.problem.core:  # it has copied its operands again
             self._prepared_for = self.problem.core
-            self._prepared = self._prepared_for.prepare(self.variant, self._block)
+            self._prepared = self._prepared_for.prepare(*self._how)
         return self._prepared
 
     @property
@@ -191,6 +208,8 @@ class BuiltInCall(Call):
     def run(self) -> None:
         """Run the variant once."""
         self.timed.run()
+        if self.problem.device_id == "emulator":
+            self.problem.core.results()  # copies them from the memory of the emulator
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take one sample; see :meth:`Call.sample`."""

@@ -15,7 +15,7 @@ from adokernels.records.changes import SweepComparison as SweepComparison
 from adokernels.records.checked import CheckResult as CheckResult
 from adokernels.records.counted import CountedSweep as CountedSweep
 from adokernels.records.counted import CountedVariant as CountedVariant
-from adokernels.records.heatmap import Heatmap as Heatmap
+from adokernels.records.experiments import Experiments as Experiments
 from adokernels.records.hotspots import Hotspots as Hotspots
 from adokernels.records.inputs import Inputs as Inputs
 from adokernels.records.kernels import Kernel as Kernel

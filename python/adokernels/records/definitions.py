@@ -317,7 +317,8 @@ TERMS = (
         "limiter",
         "",
         "the unit with the largest share of its peak in the longest kernel, latency, or too little"
-        " work; without counters, a measured ceiling whose share follows from time and formulas",
+        " work; without counters, what experiments show, or a measured ceiling whose share follows"
+        " from time and formulas",
         "compute, L1, L2 and DRAM",
         "see compute",
     ),

@@ -17,6 +17,7 @@ class Provenance(StrEnum):
     DATA_SHEET = "data sheet"
     COMPILED = "compiled"
     TIMED = "timed"
+    EXPERIMENT = "experiment"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,9 @@ class Limiter:
         Its share of the time of all kernels.
     unknown
         What remains unknown without counters; empty with counters.
+    certainty
+        For a limiter that experiments show, the fraction of resampled times for which the same
+        rules find the same limiter; else None.
     """
 
     kind: Kind
@@ -103,6 +107,7 @@ class Limiter:
     kernel: str = ""
     share_of_time: float = 1.0
     unknown: str = ""
+    certainty: float | None = None
 
     @property
     def name(self) -> str:
@@ -117,6 +122,8 @@ class Limiter:
         if self.unknown:
             parts.append(self.unknown)
         note = "" if self.counted else ", without counters"
+        if self.certainty is not None:
+            note = f", by experiment ({percent(self.certainty)} certain)"
         return visible(f"{self.name}{note}: {'; '.join(parts)}")
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from adokernels.names import find
 from adokernels.records import contention, statistics
+from adokernels.records.experiments import Experiments
 from adokernels.records.forms import (
     NOT_STORED,
     Amount,
@@ -92,6 +93,9 @@ class Measurement(StoredRecord):
         counted.
     profile
         Hardware counters of the same call, collected after timing, or None if not collected.
+    experiments
+        The variant under changed conditions, from which its limiter follows without counters; None
+        if no experiments were run.
     kernels
         The kernels launched, with their resource usage; empty on the CPU.
     error
@@ -145,6 +149,7 @@ class Measurement(StoredRecord):
     session: str = ""
     calls_per_sample: Size = 1
     profile: Profile | None = None
+    experiments: Experiments | None = None
     block: Grid | None = None
     grid: Grid | None = None
     kernels: tuple[Kernel, ...] = ()

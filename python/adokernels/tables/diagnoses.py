@@ -34,7 +34,7 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
         evidence += [found.unknown] if found.unknown else []
         table.add_row(
             finding.variant,
-            found.name if finding.counted else f"{found.name}, without counters",
+            _limiter_cell(finding),
             "; ".join(evidence),
             _next_step(finding),
             bound_cell(advice.bound) if advice else "",
@@ -47,6 +47,16 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
     ]
     table.caption = "\n".join(["Bounds:", *bases]) if bases else None
     return table
+
+
+def _limiter_cell(finding: Finding) -> str:
+    """The limiter, with its certainty if experiments show it."""
+    found = finding.limiter
+    if finding.counted:
+        return found.name
+    if found.certainty is None:
+        return f"{found.name}, without counters"
+    return f"{found.name}, by experiment ({percent(found.certainty)} certain)"
 
 
 def _next_step(finding: Finding) -> str:

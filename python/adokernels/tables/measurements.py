@@ -218,12 +218,14 @@ def verdict_cell(verdict: str) -> Text:
 
 
 def sweep_tables(sweep: Sweep) -> list[Table]:
-    """Build all tables of a sweep: steps, hotspots of pipelines, counters, resources of kernels."""
+    """Build all tables of a sweep: steps, hotspots, counters or limiters, resources of kernels."""
     tables = [sweep_table(sweep)]
     if sweep.stages:
         tables.append(hotspot_table(sweep))
     if any(m.profile for m in sweep):
         tables.append(counter_table(sweep))
+    elif any(m.experiments for m in sweep):
+        tables.append(limiter_table(sweep))
     if any(m.kernels for m in sweep):
         tables.append(resources_table(*(m.resources for m in sweep.variants)))
     return tables
@@ -290,6 +292,19 @@ def counter_table(sweep: Sweep) -> Table:
         f" is the limiter if it is at least {percent(LIMITING)}; otherwise latency, or too little"
     )
     table.caption = " ".join([*notes, f"{basis} work (less than one wave of blocks)."])
+    return table
+
+
+def limiter_table(sweep: Sweep) -> Table:
+    """List the limiters that experiments show, with the decisive evidence."""
+    headers = ["variant", "limiter", "certain", "evidence"]
+    title = "Limiters by experiment, without counters"
+    table = new_table(title, headers, left=["limiter", "evidence"], widths={1: 24, 3: 60})
+    for m in sweep.variants:
+        found = m.limiter
+        if found.certainty is not None:
+            first = found.evidence[0].statement if found.evidence else ""
+            table.add_row(m.variant, found.name, percent(found.certainty), first)
     return table
 
 

@@ -7,6 +7,8 @@
 #include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
+#else
+#include <arm_neon.h>
 #endif
 
 #include "core/unsigned.hpp"
@@ -104,8 +106,7 @@ ADO_INLINE Int32s multiply_add(Int16s x, Int16s y) {
   return reinterpret_cast<Int32s>(
       ADO_X86(madd_epi16)(reinterpret_cast<Register>(x), reinterpret_cast<Register>(y)));
 #else
-  const Int32s a = reinterpret_cast<Int32s>(x), b = reinterpret_cast<Int32s>(y);
-  return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
+  return vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
 #endif
 }
 
@@ -115,12 +116,7 @@ ADO_INLINE Int16s narrow(Int32s low, Int32s high) {
   return reinterpret_cast<Int16s>(
       ADO_X86(packs_epi32)(reinterpret_cast<Register>(low), reinterpret_cast<Register>(high)));
 #else
-  Int16s both;
-  for (int i = 0; i < kWidth / 4; ++i) {
-    both[i] = static_cast<std::int16_t>(min(max(low[i], INT16_MIN), INT16_MAX));
-    both[i + kWidth / 4] = static_cast<std::int16_t>(min(max(high[i], INT16_MIN), INT16_MAX));
-  }
-  return both;
+  return vqmovn_high_s32(vqmovn_s32(low), high);
 #endif
 }
 ADO_INLINE Bytes narrow(Int16s low, Int16s high) {
@@ -128,12 +124,7 @@ ADO_INLINE Bytes narrow(Int16s low, Int16s high) {
   return reinterpret_cast<Bytes>(
       ADO_X86(packus_epi16)(reinterpret_cast<Register>(low), reinterpret_cast<Register>(high)));
 #else
-  Bytes both;
-  for (int i = 0; i < kWidth / 2; ++i) {
-    both[i] = static_cast<std::uint8_t>(min(max(low[i], 0), UINT8_MAX));
-    both[i + kWidth / 2] = static_cast<std::uint8_t>(min(max(high[i], 0), UINT8_MAX));
-  }
-  return both;
+  return vqmovun_high_s16(vqmovun_s16(low), high);
 #endif
 }
 
@@ -167,8 +158,7 @@ ADO_INLINE Floats square_root(Floats x) {
 #elif defined(__x86_64__)
   return ADO_X86(sqrt_ps)(x);
 #else
-  for (int i = 0; i < kWidth / 4; ++i) x[i] = __builtin_sqrtf(x[i]);
-  return x;
+  return vsqrtq_f32(x);
 #endif
 }
 

@@ -1,10 +1,6 @@
 // Transposes blocks in vector registers.
 #pragma once
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
@@ -58,9 +54,9 @@ ADO_INLINE void transpose_lanes(V* v) {
   }
 }
 
-// reorder() permutes the bytes of each 16-byte lane. Only AVX2 and AVX-512 have one instruction for
-// this permutation.
-#if defined(__AVX2__)
+// reorder() permutes the bytes of each 16-byte lane. AVX2, AVX-512 and NEON have one instruction
+// for this permutation.
+#if defined(__AVX2__) || defined(__aarch64__)
 constexpr bool kReorders = true;
 #else
 constexpr bool kReorders = false;
@@ -83,6 +79,8 @@ ADO_INLINE V reorder(V v, Order<sizeof(V)> order) {
   if constexpr (sizeof(V) == 16)
     return reinterpret_cast<V>(
         _mm_shuffle_epi8(reinterpret_cast<__m128i>(v), reinterpret_cast<__m128i>(order.bytes)));
+#elif defined(__aarch64__)
+  return reinterpret_cast<V>(vqtbl1q_u8(reinterpret_cast<uint8x16_t>(v), order.bytes));
 #endif
   return v;
 }

@@ -118,66 +118,95 @@ void to_pair(void* d, const void* a, const void* b, const void*) {
   auto* out = static_cast<u32*>(d);
   ADO_LANES out[i] = low[i] | u32{high[i]} << 16;
 }
+// A number in float64 that rounds to 16 bits as x does. Bits that float64 cannot hold become one
+// that is far below those of the result.
 template <class S>
+ADO_INLINE f64 before_rounding(S x) {
+  if constexpr (sizeof(S) == 8 && std::is_integral_v<S>) {
+    const bool negative = x < 0;
+    const u64 size = negative ? -static_cast<u64>(x) : static_cast<u64>(x);
+    const u64 kept = size >> 53 == 0 ? size : (size & ~u64{0x7ff}) | (size & 0x7ff ? 0x800 : 0);
+    return negative ? -static_cast<f64>(kept) : static_cast<f64>(kept);
+  } else {
+    return static_cast<f64>(x);
+  }
+}
+template <class Format, class S, Round kRound = Round::kNearest>
 void half_from(void* d, const void* a, const void*, const void*) {
   auto* out = static_cast<u16*>(d);
   const auto* x = static_cast<const Stored<S>*>(a);
   for (int i = 0; i < kLanes; ++i)
-    out[i] = Half::narrow<Round::kNearest>(odd_of(static_cast<f64>(static_cast<S>(x[i]))));
+    out[i] = Format::template narrow<kRound>(odd_of(before_rounding(static_cast<S>(x[i]))));
 }
-template <class D, Mode kMode>
+template <class Format, class D, Mode kMode>
 void half_to_integer(void* d, const void* a, const void* b, const void* c) {
   f32 x[kLanes];
-  widen_all<Half>(x, static_cast<const u16*>(a), kLanes);
+  widen_all<Format>(x, static_cast<const u16*>(a), kLanes);
   to_integer<D, f32, kMode>(d, x, b, c);
 }
-template <Mode kMode>
+template <class Format, Mode kMode>
 void half_to_integral(void* d, const void* a, const void*, const void*) {
   f32 x[kLanes];
-  widen_all<Half>(x, static_cast<const u16*>(a), kLanes);
+  widen_all<Format>(x, static_cast<const u16*>(a), kLanes);
   for (f32& value : x) value = integral<kMode>(value);
-  narrow_all<Half, Round::kNearest>(static_cast<u16*>(d), x, kLanes);
+  narrow_all<Format, Round::kNearest>(static_cast<u16*>(d), x, kLanes);
 }
+template <class Format>
 void half_to_double(void* d, const void* a, const void*, const void*) {
   f32 x[kLanes];
-  widen_all<Half>(x, static_cast<const u16*>(a), kLanes);
+  widen_all<Format>(x, static_cast<const u16*>(a), kLanes);
   for (int i = 0; i < kLanes; ++i) static_cast<f64*>(d)[i] = x[i];
+}
+template <class To, class From>
+void half_to_half(void* d, const void* a, const void*, const void*) {
+  f32 x[kLanes];
+  widen_all<From>(x, static_cast<const u16*>(a), kLanes);
+  narrow_all<To, Round::kNearest>(static_cast<u16*>(d), x, kLanes);
+}
+// TensorFloat-32: 10 bits after the point; halves are rounded away from 0, or to even.
+template <bool kAway>
+ADO_INLINE u32 to_tf32(u32 x) {
+  const bool is_number = (x & 0x7fffffff) < 0x7f800000u;
+  return is_number ? (x + (kAway ? 0x1000 : 0xfff + ((x >> 13) & 1))) & ~0x1fffu : x;
 }
 
 #define N(T) static_cast<std::uint8_t>(sizeof(Stored<T>))
-#define FROM_INTEGER(S)                                        \
-  {"cvt.u8." #S, integer<u8, S>, {2, N(S), 0, 0}},             \
-      {"cvt.s8." #S, integer<s8, S>, {2, N(S), 0, 0}},         \
-      {"cvt.u16." #S, integer<u16, S>, {2, N(S), 0, 0}},       \
-      {"cvt.s16." #S, integer<s16, S>, {2, N(S), 0, 0}},       \
-      {"cvt.u32." #S, integer<u32, S>, {4, N(S), 0, 0}},       \
-      {"cvt.s32." #S, integer<s32, S>, {4, N(S), 0, 0}},       \
-      {"cvt.u64." #S, integer<u64, S>, {8, N(S), 0, 0}},       \
-      {"cvt.s64." #S, integer<s64, S>, {8, N(S), 0, 0}},       \
-      {"cvt.sat.u8." #S, saturated<u8, S>, {2, N(S), 0, 0}},   \
-      {"cvt.sat.s8." #S, saturated<s8, S>, {2, N(S), 0, 0}},   \
-      {"cvt.sat.u16." #S, saturated<u16, S>, {2, N(S), 0, 0}}, \
-      {"cvt.sat.s16." #S, saturated<s16, S>, {2, N(S), 0, 0}}, \
-      {"cvt.sat.u32." #S, saturated<u32, S>, {4, N(S), 0, 0}}, \
-      {"cvt.sat.s32." #S, saturated<s32, S>, {4, N(S), 0, 0}}, \
-      {"cvt.sat.u64." #S, saturated<u64, S>, {8, N(S), 0, 0}}, \
-      {"cvt.sat.s64." #S, saturated<s64, S>, {8, N(S), 0, 0}}, \
-      {"cvt.rn.f32." #S, to_float<f32, S>, {4, N(S), 0, 0}},   \
-      {"cvt.rn.f64." #S, to_float<f64, S>, {8, N(S), 0, 0}}, { \
-    "cvt.rn.f16." #S, half_from<S>, { 2, N(S), 0, 0 }          \
+#define FROM_INTEGER(S)                                          \
+  {"cvt.u8." #S, integer<u8, S>, {2, N(S), 0, 0}},               \
+      {"cvt.s8." #S, integer<s8, S>, {2, N(S), 0, 0}},           \
+      {"cvt.u16." #S, integer<u16, S>, {2, N(S), 0, 0}},         \
+      {"cvt.s16." #S, integer<s16, S>, {2, N(S), 0, 0}},         \
+      {"cvt.u32." #S, integer<u32, S>, {4, N(S), 0, 0}},         \
+      {"cvt.s32." #S, integer<s32, S>, {4, N(S), 0, 0}},         \
+      {"cvt.u64." #S, integer<u64, S>, {8, N(S), 0, 0}},         \
+      {"cvt.s64." #S, integer<s64, S>, {8, N(S), 0, 0}},         \
+      {"cvt.sat.u8." #S, saturated<u8, S>, {2, N(S), 0, 0}},     \
+      {"cvt.sat.s8." #S, saturated<s8, S>, {2, N(S), 0, 0}},     \
+      {"cvt.sat.u16." #S, saturated<u16, S>, {2, N(S), 0, 0}},   \
+      {"cvt.sat.s16." #S, saturated<s16, S>, {2, N(S), 0, 0}},   \
+      {"cvt.sat.u32." #S, saturated<u32, S>, {4, N(S), 0, 0}},   \
+      {"cvt.sat.s32." #S, saturated<s32, S>, {4, N(S), 0, 0}},   \
+      {"cvt.sat.u64." #S, saturated<u64, S>, {8, N(S), 0, 0}},   \
+      {"cvt.sat.s64." #S, saturated<s64, S>, {8, N(S), 0, 0}},   \
+      {"cvt.rn.f32." #S, to_float<f32, S>, {4, N(S), 0, 0}},     \
+      {"cvt.rn.f64." #S, to_float<f64, S>, {8, N(S), 0, 0}},     \
+      {"cvt.rn.f16." #S, half_from<Half, S>, {2, N(S), 0, 0}}, { \
+    "cvt.rn.bf16." #S, half_from<Brain, S>, { 2, N(S), 0, 0 }    \
   }
-#define TO_INTEGER(M, kMode, D)                                               \
-  {"cvt." M "." #D ".f32", to_integer<D, f32, kMode>, {N(D), 4, 0, 0}},       \
-      {"cvt." M "." #D ".f64", to_integer<D, f64, kMode>, {N(D), 8, 0, 0}}, { \
-    "cvt." M "." #D ".f16", half_to_integer<D, kMode>, { N(D), 2, 0, 0 }      \
+#define TO_INTEGER(M, kMode, D)                                                     \
+  {"cvt." M "." #D ".f32", to_integer<D, f32, kMode>, {N(D), 4, 0, 0}},             \
+      {"cvt." M "." #D ".f64", to_integer<D, f64, kMode>, {N(D), 8, 0, 0}},         \
+      {"cvt." M "." #D ".f16", half_to_integer<Half, D, kMode>, {N(D), 2, 0, 0}}, { \
+    "cvt." M "." #D ".bf16", half_to_integer<Brain, D, kMode>, { N(D), 2, 0, 0 }    \
   }
 #define TO_INTEGERS(M, kMode)                                                          \
   TO_INTEGER(M, kMode, u8), TO_INTEGER(M, kMode, s8), TO_INTEGER(M, kMode, u16),       \
       TO_INTEGER(M, kMode, s16), TO_INTEGER(M, kMode, u32), TO_INTEGER(M, kMode, s32), \
       TO_INTEGER(M, kMode, u64), TO_INTEGER(M, kMode, s64),                            \
       {"cvt." M ".f32.f32", to_integral<f32, kMode>, {4, 4, 0, 0}},                    \
-      {"cvt." M ".f64.f64", to_integral<f64, kMode>, {8, 8, 0, 0}}, {                  \
-    "cvt." M ".f16.f16", half_to_integral<kMode>, { 2, 2, 0, 0 }                       \
+      {"cvt." M ".f64.f64", to_integral<f64, kMode>, {8, 8, 0, 0}},                    \
+      {"cvt." M ".f16.f16", half_to_integral<Half, kMode>, {2, 2, 0, 0}}, {            \
+    "cvt." M ".bf16.bf16", half_to_integral<Brain, kMode>, { 2, 2, 0, 0 }              \
   }
 
 constexpr AluEntry kEntries[] = {
@@ -202,13 +231,21 @@ constexpr AluEntry kEntries[] = {
     {"cvt.f64.f64", to_float<f64, f64>, {8, 8, 0, 0}},
     {"cvt.f32.f16", from_half<Half>, {4, 2, 0, 0}},
     {"cvt.f32.bf16", from_half<Brain>, {4, 2, 0, 0}},
-    {"cvt.f64.f16", half_to_double, {8, 2, 0, 0}},
+    {"cvt.f64.f16", half_to_double<Half>, {8, 2, 0, 0}},
+    {"cvt.f64.bf16", half_to_double<Brain>, {8, 2, 0, 0}},
+    {"cvt.rn.bf16.f16", half_to_half<Brain, Half>, {2, 2, 0, 0}},
+    {"cvt.rn.f16.bf16", half_to_half<Half, Brain>, {2, 2, 0, 0}},
+    ADO_E1("cvt.rna.tf32.f32", u32, u32, to_tf32<true>(a)),
+    ADO_E1("cvt.rn.tf32.f32", u32, u32, to_tf32<false>(a)),
     {"cvt.rn.f16.f32", to_half<Half, Round::kNearest>, {2, 4, 0, 0}},
     {"cvt.rz.f16.f32", to_half<Half, Round::kZero>, {2, 4, 0, 0}},
     {"cvt.rn.bf16.f32", to_half<Brain, Round::kNearest>, {2, 4, 0, 0}},
     {"cvt.rz.bf16.f32", to_half<Brain, Round::kZero>, {2, 4, 0, 0}},
     {"cvt.rn.relu.f16.f32", to_half<Half, Round::kNearest, true>, {2, 4, 0, 0}},
-    {"cvt.rn.f16.f64", half_from<f64>, {2, 8, 0, 0}},
+    {"cvt.rn.relu.bf16.f32", to_half<Brain, Round::kNearest, true>, {2, 4, 0, 0}},
+    {"cvt.rn.f16.f64", half_from<Half, f64>, {2, 8, 0, 0}},
+    {"cvt.rn.bf16.f64", half_from<Brain, f64>, {2, 8, 0, 0}},
+    {"cvt.rz.f16.f64", half_from<Half, f64, Round::kZero>, {2, 8, 0, 0}},
     {"cvt.rn.f16x2.f32", to_pair<Half, Round::kNearest>, {4, 4, 4, 0}},
     {"cvt.rz.f16x2.f32", to_pair<Half, Round::kZero>, {4, 4, 4, 0}},
     {"cvt.rn.bf16x2.f32", to_pair<Brain, Round::kNearest>, {4, 4, 4, 0}},

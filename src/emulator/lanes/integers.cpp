@@ -175,6 +175,11 @@ template <class T>
 ADO_INLINE T insert_packed(T a, T b, u32 where) {
   return insert(a, b, where & 0xff, where >> 8);
 }
+// `width` bits from `position` on.
+ADO_INLINE u32 bit_mask(u32 position, u32 width) {
+  const u32 bits = width < 32 ? (u32{1} << (width & 31)) - 1 : ~0u;
+  return position < 32 ? bits << (position & 31) : 0;
+}
 ADO_INLINE u32 find_nth(u32 mask, u32 base, s32 offset) {
   if (offset == 0) return (mask >> base) & 1 ? base : ~0u;
   for (s64 at = base, found = 0; at >= 0 && at<32; at += offset> 0 ? 1 : -1)
@@ -300,6 +305,8 @@ constexpr AluEntry kEntries[] = {
     ADO_E3("bfi.b32", u32, u32, u32, u32, insert_packed<u32>(a, b, c)),
     ADO_E3("bfi.b64", u64, u64, u64, u32, insert_packed<u64>(a, b, c)),
     ADO_E2("bfi.where", u32, u32, u32, (a & 0xff) | (b & 0xff) << 8),
+    ADO_E2("bmsk.clamp.b32", u32, u32, u32, bit_mask(a, b)),
+    ADO_E2("bmsk.wrap.b32", u32, u32, u32, bit_mask(a & 31, b & 31)),
     ADO_E3("fns.b32", u32, u32, u32, s32, find_nth(a, b, c)),
     ADO_E3("shf.l.wrap.b32", u32, u32, u32, u32, funnel_left(a, b, c & 31)),
     ADO_E3("shf.r.wrap.b32", u32, u32, u32, u32, funnel_right(a, b, c & 31)),

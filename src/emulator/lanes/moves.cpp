@@ -217,12 +217,13 @@ bool record(const emulator::ShadowBytes& shadow, const s64* offsets, Pattern pat
 template <bool kWrite>
 bool record_any(const emulator::ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
                 int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site) {
-  const auto function = bytes == 4    ? record<4, kWrite>
-                        : bytes == 8  ? record<8, kWrite>
-                        : bytes == 16 ? record<16, kWrite>
-                        : bytes == 2  ? record<2, kWrite>
-                        : bytes == 1  ? record<1, kWrite>
-                                      : nullptr;
+  const auto function = bytes == 4                         ? record<4, kWrite>
+                        : bytes == 8                       ? record<8, kWrite>
+                        : bytes == 16                      ? record<16, kWrite>
+                        : bytes == 2                       ? record<2, kWrite>
+                        : bytes == 1                       ? record<1, kWrite>
+                        : bytes == emulator::kRecordedPart ? record<emulator::kRecordedPart, kWrite>
+                                                           : nullptr;
   return function != nullptr &&
          function(shadow, offsets, pattern, mask, since, warp_since, first_stamp, site);
 }

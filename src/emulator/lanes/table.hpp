@@ -55,6 +55,7 @@ inline constexpr std::uint32_t kWhoBits = 11, kWho = (1u << kWhoBits) - 1;
 inline constexpr std::uint32_t kLanesOfWarp = 1024;  // + warp: several lanes of a warp
 inline constexpr std::uint32_t kAtomics = kWho - 1;  // atomics do not race with each other
 inline constexpr std::uint32_t kManyWarps = kWho;
+inline constexpr int kRecordedPart = 128;  // bytes of a bulk copy that are recorded at a time
 struct ShadowBytes {
   std::uint32_t *writers, *readers;
   std::uint16_t *writer_sites, *reader_sites;

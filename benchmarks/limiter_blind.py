@@ -1,0 +1,147 @@
+"""Compares the limiters that experiments find on a GPU with the limiters that counters show.
+
+    python benchmarks/limiter_blind.py --out FOLDER --limit 190
+    python benchmarks/limiter_blind.py --score FOLDER --rules COMMIT --json SCORE.json
+
+The problems are those of the stored ladders. Each variant is timed, experimented on and counted on
+the same operands; results are not checked. Problems with large operands come last, because the run
+ends at the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import adokernels as ado
+from adokernels.cli.arguments import problem_of
+from adokernels.cli.everything import problems
+from adokernels.cli.program import parse
+from adokernels.diagnosis.experiments import by_experiment
+from adokernels.measuring.context import context
+from adokernels.measuring.gpu_experiments import GpuExperiments
+from adokernels.measuring.ladder_sweep import inputs_of
+from adokernels.measuring.machine import measured_machine
+from adokernels.measuring.profiling import collect
+from adokernels.measuring.progress import displayed
+from adokernels.measuring.sampling import Sampler
+from adokernels.model.problem import kernels_on
+from adokernels.records.limiter import Kind
+
+#: Samples of a variant, seconds of its experiments, and the longest call that is measured.
+_SAMPLES, _SECONDS, _LONGEST = 11, 0.4, 0.1
+_COSTS = ("flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions")
+
+
+def measure(out: Path, limit: float) -> None:
+    """Measure as many problems as the time allows, and store one sweep each."""
+    out.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    with displayed(False) as display:
+        machine = measured_machine("cuda:0", display)
+        for name, arguments in problems("cuda", parse):
+            ladder, operands, options = problem_of(arguments)
+            problem = ladder.problem(*operands, device="cuda:0", **options)
+            trials = GpuExperiments(ladder, problem, "cold", display)
+            rows = []
+            for variant in ladder:
+                if time.perf_counter() - start > limit:
+                    break
+                reason = variant.device != "cuda" or variant.why_unavailable
+                if reason or variant.ceiling or problem.why_not(variant.name):
+                    continue
+                try:
+                    rows.append(_measured(variant, problem, trials))
+                except (ValueError, ado.CudaError, ado.Unavailable) as error:
+                    print(f"{variant.label}: {error}", flush=True)
+            if found := tuple(row for row in rows if row):
+                sweep = ado.records.Sweep(routine=ladder.name, measurements=found, machine=machine)
+                sweep.save(out / f"{name}.json")
+            elapsed = time.perf_counter() - start
+            print(f"{name}: {len(found)} variants, {elapsed:.0f} s", flush=True)
+            if elapsed > limit:
+                return
+
+
+def _measured(variant: Any, problem: Any, trials: GpuExperiments) -> Any:
+    """One row with experiments and counters, or None if the variant is slow."""
+    call = problem.prepare(variant.name)
+    sampler = Sampler.of_call(call, cold=True, name=variant.name)
+    if call.sample(True, 1)[0] > _LONGEST:
+        return None
+    sampler.warm_up(warm=False)
+    for _ in range(_SAMPLES):
+        sampler.sample(precision=1.0, budget=1.0)
+    return ado.records.Measurement(
+        routine=variant.ladder.name,
+        variant=variant.name,
+        device="cuda",
+        problem=inputs_of(problem),
+        cache="cold",
+        flush="overwritten",
+        **{name: getattr(call.cost, name) for name in _COSTS},
+        steps=variant.steps,
+        changes=variant.changes,
+        stages=variant.stages,
+        block=call.block,
+        grid=call.grid,
+        kernels=kernels_on(problem.device_id, call.kernels()),
+        context=context(problem.device_id),
+        experiments=trials.on(variant.name, call, sampler, _SECONDS),
+        profile=collect(call.timed, variant.label, "light", "cold", problem.device_id),
+        **sampler.record(0.0),
+    )
+
+
+def score(folder: Path, rules: str) -> dict[str, Any]:
+    """Compare both limiters of each row."""
+    rows = []
+    for path in sorted(folder.glob("*.json")):
+        sweep = ado.load(path)
+        for m in sweep.variants:
+            found = by_experiment(m, sweep.machine)
+            rows.append(
+                {
+                    "ladder": path.stem,
+                    "variant": m.variant,
+                    "counters": str(m.limiter.kind),
+                    "experiments": str(found.kind if found else Kind.UNKNOWN),
+                    "certainty": found.certainty if found else None,
+                    "evidence": [str(e) for e in found.evidence] if found else [],
+                }
+            )
+    named = [row for row in rows if row["experiments"] != Kind.UNKNOWN]
+    agreed = [row for row in named if row["experiments"] == row["counters"]]
+    machine = sweep.machine.name if sweep.machine else ""
+    counts = {"rows": len(rows), "named": len(named), "agree": len(agreed)}
+    return {"rules": rules, "machine": machine, **counts, "found": rows}
+
+
+def main() -> int:
+    """Measure, or score stored sweeps."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, help="measure, and store the sweeps in this folder")
+    parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
+    parser.add_argument("--limit", type=float, default=190, help="seconds of the measurement")
+    parser.add_argument("--rules", default="", help="the commit of the rules")
+    parser.add_argument("--json", type=Path, help="write the score to this file")
+    arguments = parser.parse_args()
+    if arguments.out:
+        measure(arguments.out, arguments.limit)
+    found = score(arguments.score or arguments.out, arguments.rules)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(f"{found['rows']} rows, {found['named']} named, {found['agree']} agree")
+    pairs = collections.Counter((r["counters"], r["experiments"]) for r in found["found"])
+    for (counters, experiments), count in sorted(pairs.items()):
+        print(f"{count:4}  counters {counters}, experiments {experiments}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""docs/results/still.md: the gain of each step on each GPU model, published and measured here."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import adokernels as ado
+from adobook.pages.stored import fill_template
+from adobook.published import Published, average_matvec, gpp, image_filters, max_plus
+from adobook.text import write_table
+from adokernels.model.tasks import TASKS
+from adokernels.records.statistics import Verdict
+from adokernels.text import ratio
+
+#: Published figures from which gains follow: times, or speed-ups over the first variant.
+_SECONDS, _SPEEDUP = "seconds", "speedup"
+#: A published step helps if its gain is above this value.
+_HELPS = 1.01
+#: The published figures of each routine.
+_FIGURES: Mapping[str, Sequence[Published]] = {
+    "gaussian_blur": image_filters.FIGURES,
+    "average_matvec": average_matvec.FIGURES,
+    "max_plus": max_plus.FIGURES,
+    "gpp": gpp.FIGURES,
+}
+
+#: The time of each variant, relative to any one of them.
+Times = dict[str, float]
+
+
+def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
+    """Return the page as Markdown; `sweeps` may be of several GPU models."""
+    parts = []
+    for routine in ado.routines:
+        for problem in TASKS[routine].benchmark_problems:
+            stored = {_model(s): s for n, s in sweeps.items() if _is_of(n, f"{routine}-{problem}")}
+            if stored and (table := _table(routine, stored)):
+                parts += [f"## {routine}-{problem}", table]
+    return fill_template("still.md", ladders="\n\n".join(parts))
+
+
+def _is_of(name: str, ladder: str) -> bool:
+    """Whether a record is of a ladder: ``"LADDER"``, or ``"gpus/MODEL/LADDER"``."""
+    return name.rpartition("/")[2] == ladder
+
+
+def _model(sweep: ado.records.Sweep) -> str:
+    return sweep.machine.name if sweep.machine else str(sweep.fastest.context.get("device_name"))
+
+
+def _table(routine: str, stored: Mapping[str, ado.records.Sweep]) -> str:
+    """One row per step; empty if the ladder has no steps."""
+    documents = _published_times(routine)
+    pairs = list(_pairs(routine, [*documents.values()], [*stored.values()]))
+    if not pairs:
+        return ""
+    header = ["step", *documents, *stored, "still helps"]
+    rows = []
+    for before, after in pairs:
+        gains = [_gain(times, before, after) for times in documents.values()]
+        found = [_comparison(sweep, before, after) for sweep in stored.values()]
+        helped = any(gain and gain > _HELPS for gain in gains)
+        cells = [*gains, *(c.ratio if c else None for c in found)]
+        shown = ["" if gain is None else ratio(gain) for gain in cells]
+        rows.append((f"`{before}` to `{after}`", *shown, _still(helped, bool(any(gains)), found)))
+    return write_table(header, rows)
+
+
+def _still(helped: bool, known: bool, found: Sequence[ado.records.Comparison | None]) -> str:
+    """Whether a step still helps, from the newest model that measured it."""
+    last = next((c for c in reversed(found) if c), None)
+    if last is None:
+        return "not measured"
+    now = {Verdict.FASTER: "yes", Verdict.UNCLEAR: "unclear"}.get(last.verdict, "no")
+    return f"{now}, as published" if known and helped == (now == "yes") else now
+
+
+def _pairs(
+    routine: str, documents: Sequence[Times], sweeps: Sequence[ado.records.Sweep]
+) -> Iterator[tuple[str, str]]:
+    """The steps that a sweep or a document has, in ladder order."""
+    named = [[m.variant for m in sweep.variants] for sweep in sweeps]
+    # Stored ladders can have variants that the package no longer has.
+    known = [variant.name for variant in ado.routines[routine]]
+    order = list(dict.fromkeys([*known, *itertools.chain(*named)]))
+    named += [sorted(times, key=order.index) for times in documents]
+    found = {pair for names in named for pair in itertools.pairwise(names)}
+    yield from sorted(found, key=lambda pair: (order.index(pair[1]), order.index(pair[0])))
+
+
+def _comparison(sweep: ado.records.Sweep, before: str, after: str) -> ado.records.Comparison | None:
+    measured = {m.variant: m for m in sweep.variants}
+    if before not in measured or after not in measured:
+        return None
+    return measured[after].compare(measured[before])
+
+
+def _published_times(routine: str) -> dict[str, Times]:
+    """The published times by document and device."""
+    figures = [
+        figure
+        for figure in _FIGURES.get(routine, ())
+        if figure.quantity in (_SECONDS, _SPEEDUP) and figure.variant
+    ]
+    found: dict[str, Times] = {}
+    known = {variant.name for variant in ado.routines[routine]}
+    for figure in figures:
+        if figure.variant in known and isinstance(figure.value, float | int):
+            times = found.setdefault(f"{figure.document}: {figure.device}", {})
+            times.setdefault(figure.variant, _time(figure))
+            if figure.quantity == _SPEEDUP:
+                first = next(v.name for v in ado.routines[routine] if v.device == "cuda")
+                times.setdefault(first, 1.0)
+    return {title: times for title, times in found.items() if len(times) > 1}
+
+
+def _time(figure: Published) -> float:
+    value = float(figure.value)
+    return value if figure.quantity == _SECONDS else 1 / value
+
+
+def _gain(times: Times, before: str, after: str) -> float | None:
+    return times[before] / times[after] if before in times and after in times else None

@@ -1,0 +1,348 @@
+"""The limiter of a CPU variant from experiments, and the next step.
+
+The rules compare the times of one call, or the times per unit of work of problems of other sizes:
+
+1. A call that takes half as long with hardly any work is limited by the call.
+2. The time per unit of work of one thread rises from the nearest cache to the memory that holds the
+   operands. The last level at which it rises by a quarter is the limiter. If the level delivers few
+   of the bytes that it can, its latency is.
+3. If the time hardly rises, the limiter is in the core: L1 or arithmetic near their ceilings;
+   otherwise vector instructions, if wider registers help or the rate exceeds that of scalar code.
+   The others are scalar code, or dependent operations if they are slower than scalar code must be.
+4. Threads that share a level and gain little are limited by it. Threads that gain little although
+   they share no level have too little work, or it is not balanced.
+5. A variant that uses its only thread well, on a machine with more processors, lacks threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from adokernels.diagnosis.evidence import REACHED
+from adokernels.diagnosis.times import Found, Proposal, Times, say
+from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
+from adokernels.records.limiter import Evidence, Kind, Limiter, Step
+from adokernels.records.measurement import Measurement
+from adokernels.text import number, percent, quantity
+
+#: A condition that changes the time by this factor matters.
+_MATTERS = 1.25
+#: Share of the time of a call with hardly any work from which the call itself is the limiter, and
+#: the fraction of the work that is hardly any.
+_CALL, _LITTLE_WORK = 0.5, 0.25
+#: Share of a ceiling from which the unit is busy, and below which its latency is the limiter.
+_BUSY, _IDLE = 0.5, 0.25
+#: A function or variant with at most this mean number of processors uses one thread.
+_ONE = 1.3
+#: Scalar code reaches at least these parts of the additions and of the loads that one thread can
+#: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
+#: additions that take two cycles reaches a quarter, and one operation per cycle a half.
+_SCALAR_ADDS, _SCALAR_LOADS = 0.35, 0.6
+#: The rate of vector code exceeds the peak of scalar code by this factor.
+_ABOVE_SCALAR = 1.2
+_VECTOR_BYTES = {"baseline": 16, "avx2": 32, "avx512": 64}
+
+#: Units of limiters.
+CALL, ONE_THREAD, BALANCE = "call overhead", "one thread", "threads"
+VECTOR, SCALAR, CHAIN = "vector instructions", "scalar code", "dependent operations"
+
+
+def _lanes(t: Times) -> int:
+    """Elements of a vector register of the instruction set of the measurement."""
+    return _VECTOR_BYTES.get(str(t.m.context.get("isa")), 16) // _element_bytes(t.m)
+
+
+def _element_bytes(m: Measurement) -> int:
+    """Size of the elements of the first array; 8 if it is unknown."""
+    for operand in m.problem.operands:
+        if operand.shape:
+            try:
+                kind = np.dtype(operand.dtype)
+            except TypeError:
+                return 8
+            return min(max(kind.itemsize // (2 if kind.kind == "c" else 1), 1), 8)
+    return 8
+
+
+# --- The rules -----------------------------------------------------------------------------------
+
+
+def decide(t: Times) -> Found | None:
+    """Apply the rules to one set of times; None if the runs do not suffice."""
+    x, given = t.x, t.x.given
+    if overhead := _call_overhead(t):
+        return overhead
+    single = x.find(given, threads=1) or given
+    core = _fastest_inside(t)
+    if core is None:
+        if given.footprint > _capacity(t, "L1", 1):
+            return None
+        core = single
+    chain = _chain(t, single)
+    levels = _evidence_of_levels(t, chain)
+    serial, of_threads = _threads(t, single)
+    rise = t.per_work(single) / t.per_work(core)
+    found = None
+    if rise >= _MATTERS:
+        found = _memory(t, *_last_rise(t, chain), single)
+    elif not serial and (shared := _shared(t, single)):
+        found = shared
+    found = found or _core(t, core)
+    evidence = (*found.evidence, *levels, *_evidence_of_pages(t), *of_threads)
+    if serial and x.cores > 1 and _uses_its_thread(t, found):
+        text = f"{found.name[0]} of its thread at {percent(found.share or 0.0)} of the ceiling"
+        evidence = (*of_threads, say(text), *found.evidence, *levels)
+        found = Found(Kind.PARALLELISM, ONE_THREAD, 1 / x.cores)
+    return dataclasses.replace(found, evidence=evidence)
+
+
+def _call_overhead(t: Times) -> Found | None:
+    given = t.x.given
+    tiny = t.x.find(given, size=SMALLEST)
+    share = t.ratio(tiny, given)
+    if tiny is None or share is None or tiny.work > _LITTLE_WORK * given.work or share < _CALL:
+        return None
+    share = min(share, 1.0)
+    text = f"a call with {percent(tiny.work / given.work)} of the work takes {percent(share)} of"
+    return Found(Kind.PARALLELISM, CALL, share, (say(f"{text} the time", share, _CALL),))
+
+
+def _inside(x: Experiments) -> list[Run]:
+    """The runs with operands in a cache, the nearest first."""
+    return sorted((r for r in x.runs if r.size not in (GIVEN, SMALLEST)), key=lambda r: r.size)
+
+
+def _fastest_inside(t: Times) -> Run | None:
+    """The run in a cache with the shortest time per work: small ones also contain the call."""
+    runs = [r for r in _inside(t.x) if r.isa == t.x.given.isa]
+    return min(runs, key=t.per_work, default=None)
+
+
+def _capacity(t: Times, level: str, threads: int) -> float:
+    sizes = t.m.context.get("cache_bytes")
+    size = sizes.get(level, 0.0) if isinstance(sizes, Mapping) else 0.0
+    return float(size) * (1 if level == "L3" else threads)
+
+
+def _home(t: Times, run: Run) -> str:
+    """The memory that holds the operands of a run."""
+    if run.size not in (GIVEN, SMALLEST):
+        return run.size
+    threads = max(run.threads, 1)
+    fits = (n for n in ("L1", "L2", "L3") if run.footprint <= _capacity(t, n, threads))
+    return next(fits, "DRAM") if run.cache == "warm" else "DRAM"
+
+
+def _chain(t: Times, single: Run) -> list[tuple[str, Run]]:
+    """The levels with the runs of one thread whose operands they hold, the nearest first."""
+    inside = [(r.size, r) for r in _inside(t.x) if r.isa == t.x.given.isa]
+    home = _home(t, single)
+    return [*((level, r) for level, r in inside if level < home or home == "DRAM"), (home, single)]
+
+
+def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
+    """The last level at which the time per work rises, or the level with the largest rise."""
+    rises = [
+        (t.per_work(run) / min(t.per_work(nearer) for _, nearer in chain[:place]), level, run)
+        for place, (level, run) in enumerate(chain)
+        if place
+    ]
+    steps = [
+        (rise / max([1.0, *(r for r, _, _ in rises[:place])]), level, run)
+        for place, (rise, level, run) in enumerate(rises)
+    ]
+    last = [(level, run) for step, level, run in steps if step >= _MATTERS]
+    return last[-1] if last else max(steps, key=lambda step: step[0])[1:]
+
+
+def _memory(t: Times, level: str, run: Run, single: Run) -> Found:
+    """A memory level, or its latency if it delivers few of the bytes that it can."""
+    share = _of_ceiling(t, level, run, t.read(level))
+    if run is single and t.x.given is not single:  # all threads share the outermost level
+        share = max(share, _of_ceiling(t, level, t.x.given, t.everything(level)))
+    text = f"{level} delivers {percent(share)} of its measured bandwidth"
+    said = (say(text, share, _IDLE),)
+    if 0 < share < _IDLE:
+        return Found(Kind.LATENCY, f"accesses to {level}", share, said)
+    return Found(Kind(level), level, share or None, said if share else ())
+
+
+def _of_ceiling(t: Times, level: str, run: Run, ceiling: float | None) -> float:
+    """Requested bytes per second relative to a bandwidth, at most 1; 0 if it is unknown."""
+    return min(run.bytes / t.of(run) / ceiling, 1.0) if ceiling else 0.0
+
+
+def _threads(t: Times, single: Run) -> tuple[bool, tuple[Evidence, ...]]:
+    """Whether the variant uses one thread, and the evidence."""
+    x, given = t.x, t.x.given
+    warm = next((r for r in x.runs if r.size == GIVEN and r.processors), None)
+    speedup = t.ratio(single, given) if single is not given else None
+    serial = warm.processors <= _ONE if warm else speedup is not None and speedup < 1.1
+    found = []
+    if warm and x.cores > 1:
+        text = f"uses {number(warm.processors)} of {x.cores} processors"
+        found.append(say(text, warm.processors, _ONE))
+    if speedup is not None and not serial:
+        text = f"{number(speedup)} times as fast as one thread, with {given.threads} threads"
+        found.append(say(text, speedup, float(given.threads)))
+    return serial, tuple(found)
+
+
+def _shared(t: Times, single: Run) -> Found | None:
+    """The limiter of threads that gain little although the memory does not slow one of them."""
+    given = t.x.given
+    speedup = t.ratio(single, given)
+    if speedup is None or single is given:
+        return None
+    lost = given.threads / speedup
+    if lost < _MATTERS:
+        return None
+    level = _home(t, given)
+    share = _of_ceiling(t, level, given, t.everything(level))
+    if share >= _BUSY:
+        text = f"all threads together receive {percent(share)} of the measured {level} bandwidth"
+        return Found(Kind(level), level, share, (say(text, share, _BUSY),))
+    if lost < 2 * _MATTERS:
+        return None
+    text = f"{given.threads} threads are only {number(speedup)} times as fast as one"
+    return Found(Kind.PARALLELISM, BALANCE, 1 / lost, (say(text, speedup, given.threads),))
+
+
+def _core(t: Times, core: Run) -> Found:
+    """The limiter of code whose operands are in the nearest cache."""
+    rates = _rates(t, core)
+    l1, adds, fmas = rates["L1"], rates["adds"], rates["fmas"]
+    gain = _gain_of_width(t, core)
+    vector = max(gain or 0.0, 0.0) >= _MATTERS or adds * _lanes(t) >= _ABOVE_SCALAR * 2
+    said = []
+    if gain is not None:
+        text = f"{number(gain)} times as fast as with half the register width"
+        said.append(say(text, gain, _MATTERS))
+    if core.flops:
+        text = f"{percent(fmas)} of the FMA peak of its threads"
+        said.append(say(text, fmas, _BUSY))
+    if core.bytes and l1:
+        text = f"requests {percent(l1)} of the bytes that L1 can deliver"
+        said.append(say(text, l1, _BUSY))
+    if l1 >= _BUSY and l1 >= max(fmas, adds):
+        return Found(Kind.L1, "L1", l1, tuple(said))
+    if vector or max(fmas, adds) >= _BUSY:
+        return Found(Kind.COMPUTE, VECTOR, max(fmas, min(adds, 1.0)) or None, tuple(said))
+    if not (core.flops or core.bytes) or not t.x.ceilings:
+        return Found(Kind.UNKNOWN, evidence=tuple(said))
+    scalar = adds * _lanes(t), l1 * _lanes(t)
+    if scalar[0] >= _SCALAR_ADDS or scalar[1] >= _SCALAR_LOADS:
+        return Found(Kind.COMPUTE, SCALAR, min(scalar[0], 1.0) or None, tuple(said))
+    text = f"{percent(scalar[0])} of the additions and {percent(scalar[1])} of the loads that"
+    said.insert(0, say(f"{text} scalar code can execute", scalar[0], _SCALAR_ADDS))
+    return Found(Kind.LATENCY, CHAIN, None, tuple(said))
+
+
+def _rates(t: Times, core: Run) -> dict[str, float]:
+    """Shares of the ceilings of the run's threads; 0 if they are unknown."""
+    precision = t.m.problem.precision or "FP64"
+    rate = core.flops / t.of(core)
+    l1 = t.read("L1")
+    adds, fmas = t.one(f"{precision} add"), t.one(f"{precision} fma")
+    return {
+        "L1": min(core.bytes / t.of(core) / l1, 1.0) if l1 else 0.0,
+        "adds": rate / adds if adds else 0.0,
+        "fmas": rate / fmas if fmas else 0.0,
+    }
+
+
+def _gain_of_width(t: Times, core: Run) -> float | None:
+    """How much faster the instruction set is than the next lower one, or None if not tried."""
+    base = next((r for r in _inside(t.x) if r.isa == core.isa), core)
+    others = [r for r in t.x.others(base, "isa") if _VECTOR_BYTES.get(r.isa)]
+    below = max(others, key=lambda r: _VECTOR_BYTES[r.isa], default=None)
+    return t.per_work(below) / t.per_work(base) if below else None
+
+
+def _uses_its_thread(t: Times, found: Found) -> bool:
+    """Whether one thread does what one thread can, so that only more threads help."""
+    if found.kind is Kind.COMPUTE:
+        return found.unit == VECTOR
+    if found.kind not in (Kind.L1, Kind.L2, Kind.L3, Kind.DRAM) or (found.share or 0.0) < _BUSY:
+        return False
+    # Further threads help only if the memory has bandwidth left.
+    rate = t.x.given.bytes / t.of(t.x.given)
+    ceiling = t.everything(found.kind)
+    return ceiling is None or rate * 2 * _BUSY * _MATTERS < ceiling
+
+
+def _evidence_of_levels(t: Times, chain: list[tuple[str, Run]]) -> tuple[Evidence, ...]:
+    if len(chain) < 2:
+        return ()
+    base = t.per_work(chain[0][1])
+    rises = [(level, t.per_work(run) / base) for level, run in chain]
+    text = ", ".join(f"{number(rise)} in {level}" for level, rise in rises)
+    return (say(f"time per work of one thread: {text}", rises[-1][1], _MATTERS),)
+
+
+def _evidence_of_pages(t: Times) -> tuple[Evidence, ...]:
+    found = []
+    for run in t.x.others(t.x.given, "pages"):
+        ratio = t.ratio(run, t.x.given) or 1.0
+        text = f"{number(ratio)} times the time with {run.pages} pages"
+        found.append(say(text, ratio, _MATTERS))
+    return tuple(found)
+
+
+# --- The next step -------------------------------------------------------------------------------
+
+
+def proposals(t: Times, found: Limiter) -> Iterator[Proposal]:
+    """Propose the next steps for a limiter, the best first."""
+    x, given = t.x, t.x.given
+    huge = t.ratio(x.find(given, pages="huge"), given)
+    if huge is not None and huge * _MATTERS <= 1:
+        text = "allocate the operands in huge pages: the translation of addresses takes time"
+        yield Step.COALESCING, text, 1 / huge, "the time with huge pages"
+    kind, unit = found.kind, found.unit
+    core = _fastest_inside(t)
+    single = x.find(given, threads=1) or given
+    rise = t.per_work(single) / t.per_work(core) if core else 1.0
+    if unit == CALL:
+        text = "give each call more work, for example a batch: the call takes most of the time"
+        yield Step.PARALLELISM, text, None, ""
+    elif unit == ONE_THREAD:
+        text = f"distribute the work over the {x.cores} processors"
+        yield Step.PARALLELISM, text, float(x.cores), "one thread per processor"
+    elif unit == BALANCE:
+        text = "give each thread the same amount of work, and each call more work"
+        gain = 1 / found.share if found.share else None
+        yield Step.PARALLELISM, text, gain, "a speed-up equal to the number of threads"
+    elif unit == SCALAR:
+        text = "compute with vector registers: the code is not vectorised"
+        yield Step.WIDER, text, float(_lanes(t) * 2), "all lanes busy, with two units"
+        yield Step.OPERATIONS, "precompute or replace operations", None, ""
+    elif unit == CHAIN:
+        text = "compute several independent results at a time: operations wait for earlier ones"
+        yield Step.PARALLELISM, text, None, ""
+        yield Step.WIDER, "compute independent elements in vector registers", None, ""
+    elif unit == VECTOR:
+        yield Step.OPERATIONS, "precompute, pack or replace operations", None, ""
+    elif kind is Kind.L1:
+        text = "keep values in registers: L1 delivers most of the bytes that it can"
+        yield Step.REUSE, text, None, ""
+    elif kind is Kind.LATENCY:
+        text = f"access neighbouring elements in order: {unit} take {number(rise)} times"
+        bound = (rise, "operands in L1")
+        yield Step.COALESCING, f"{text} the time of operands in L1", *bound
+        yield Step.IN_FLIGHT, "prefetch, or issue several independent loads", *bound
+    elif kind is Kind.DRAM and (found.share or 0.0) >= REACHED:
+        yield Step.DONE, "the bytes are transferred at the measured bandwidth", 1.0, "the ceiling"
+    elif kind in (Kind.DRAM, Kind.L3, Kind.L2):
+        bound = (rise, "operands in L1")
+        nearer = {Kind.DRAM: "a cache", Kind.L3: "L2", Kind.L2: "L1"}[kind]
+        rate = quantity(given.bytes / t.of(given), "B/s")
+        text = f"process blocks that stay in {nearer}: {kind} delivers {rate}"
+        yield (Step.DRAM_REUSE if kind is Kind.DRAM else Step.REUSE), text, *bound
+        yield Step.IN_FLIGHT, "prefetch, so that more bytes are in flight", *bound
+        if _threads(t, single)[0] and x.cores > 1:
+            text = f"distribute the work over the {x.cores} processors"
+            yield Step.PARALLELISM, text, float(x.cores), "one thread per processor"

@@ -1,0 +1,143 @@
+"""Records of experiments: one variant timed under changed conditions.
+
+Experiments show the limiter of a variant where hardware counters cannot be read. Each run changes
+one condition of the measurement; the ratio of the times shows how much the variant depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from adokernels.records.forms import Amount, Count, Seconds
+from adokernels.records.record import Fields
+
+#: The size of a run whose operands are those of the measurement.
+GIVEN = "given"
+#: The size of a run whose operands have half the bytes of the measurement.
+HALF = "half"
+#: The size of a run whose operands have one element per long dimension.
+SMALLEST = "smallest"
+
+_CONDITIONS = (
+    *("size", "cache", "isa", "threads", "pages"),
+    *("occupancy", "extra_shared_bytes", "multiprocessors", "block"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run(Fields):
+    """The times of a variant under stated conditions.
+
+    Attributes
+    ----------
+    size
+        ``"given"``: the operands of the measurement. ``"L1"``, ``"L2"`` or ``"L3"``: operands and
+        results that fit in this cache, back to back. ``"half"``: half the bytes. ``"smallest"``:
+        one element per long dimension.
+    cache
+        ``"cold"`` or ``"warm"``, as for measurements.
+    isa
+        The instruction set of a CPU variant; empty for functions and GPUs.
+    threads
+        The largest number of threads that a CPU variant may use; 0 if it is not known.
+    pages
+        ``"small"`` or ``"huge"`` if the memory of the operands was allocated in such pages; empty
+        for the default of the system.
+    occupancy
+        The theoretical occupancy of a GPU's multiprocessors; 0 for a CPU.
+    extra_shared_bytes
+        Dynamic shared memory per block that the kernels do not need. It lowers the occupancy, and
+        leaves less memory to L1.
+    multiprocessors
+        The number of multiprocessors that the kernels may use; 0 for a CPU.
+    block
+        The block shape of a CUDA variant; empty for a CPU.
+    seconds
+        Seconds per call, one number per round. Rounds of all runs are interleaved.
+    processors
+        The mean number of processors that the process used during the samples; 0 if not measured.
+    flops, bytes
+        FLOPs that the variant executes and bytes that it requests, from its own formulas.
+    footprint
+        Bytes of operands and results.
+    """
+
+    size: str = GIVEN
+    cache: str
+    isa: str = ""
+    threads: Count = 0
+    pages: str = ""
+    occupancy: Amount = 0.0
+    extra_shared_bytes: Count = 0
+    multiprocessors: Count = 0
+    block: tuple[Count, ...] = ()
+    seconds: Seconds
+    processors: Amount = 0.0
+    flops: Amount
+    bytes: Amount
+    footprint: Amount
+
+    @cached_property
+    def time(self) -> float:
+        """The median time of a call."""
+        return float(np.median(self.seconds))
+
+    @property
+    def work(self) -> float:
+        """The amount of work of a call: executed FLOPs, or requested bytes without FLOPs."""
+        return self.flops or self.bytes
+
+    @property
+    def conditions(self) -> str:
+        """The conditions in words, for example ``"L1, 1 thread, avx2"``."""
+        threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}" if self.threads else ""
+        pages = f"{self.pages} pages" if self.pages else ""
+        block = f"block {'x'.join(map(str, self.block))}" if self.block else ""
+        parts = (self.size, self.cache, threads, self.isa, pages, block)
+        return ", ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiments(Fields):
+    """The runs of one variant, the first under the conditions of its measurement.
+
+    Attributes
+    ----------
+    runs
+        The runs, in order of priority. Runs that would have taken too long are missing.
+    ceilings
+        Measured ceilings of one thread, for example ``"L2 read"`` in bytes per second; of a GPU,
+        those of the whole device. Empty if they were not measured.
+    cores
+        Processors that the variant could have used; 0 for a GPU.
+    """
+
+    runs: tuple[Run, ...]
+    ceilings: Mapping[str, Amount] = field(default_factory=dict)
+    cores: Count = 0
+
+    @property
+    def given(self) -> Run:
+        """The run under the conditions of the measurement."""
+        return self.runs[0]
+
+    def _contradiction(self) -> str:
+        return "" if self.runs else "runs must contain at least one run, got none"
+
+    def find(self, like: Run, **changed: object) -> Run | None:
+        """The run with the conditions of `like`, except for the changed ones; None without it."""
+        wanted = {name: getattr(like, name) for name in _CONDITIONS} | changed
+        return next((r for r in self.runs if _matches(r, wanted)), None)
+
+    def others(self, like: Run, name: str) -> list[Run]:
+        """The runs that differ from `like` in this condition only."""
+        found = ((run, self.find(run, **{name: getattr(like, name)})) for run in self.runs)
+        return [run for run, same in found if same is like and run is not like]
+
+
+def _matches(run: Run, wanted: Mapping[str, object]) -> bool:
+    return all(getattr(run, name) == value for name, value in wanted.items())

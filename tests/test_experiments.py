@@ -1,0 +1,426 @@
+"""Limiters from experiments: the rules on constructed times, the runs, and the stored records."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_limiter import H200, ceiling, launched, timed
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.diagnosis import cpu_rules
+from adokernels.diagnosis.advice import advise
+from adokernels.diagnosis.experiments import by_experiment
+from adokernels.measuring.cpu_experiments import CpuExperiments, _setting
+from adokernels.measuring.trials import Sizes, footprint_of
+from adokernels.records.experiments import GIVEN, HALF, SMALLEST, Experiments, Run
+from adokernels.records.limiter import Kind, Step
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+
+KIB, MIB = 1 << 10, 1 << 20
+#: One core: 2 scalar additions per cycle at 2.5 GHz, 8 lanes, 128 bytes per cycle from L1.
+ONE = {
+    "L1 read": 320e9,
+    "L2 read": 120e9,
+    "L3 read": 30e9,
+    "DRAM read": 15e9,
+    "FP64 add": 40e9,
+    "FP64 fma": 80e9,
+}
+SIXTEEN = Machine(
+    device="cpu",
+    name="CPU",
+    threads=16,
+    ceilings=(
+        ceiling("DRAM", "copy", 150e9),
+        ceiling("DRAM", "read", 160e9),
+        ceiling("L3", "read", 400e9),
+        ceiling("L2", "read", 1900e9),
+        ceiling("L1", "read", 5000e9),
+        ceiling("FP64", "fma", 1250e9, "compute"),
+    ),
+)
+CONTEXT = {"isa": "avx512", "cache_bytes": {"L1": 48 * KIB, "L2": 2 * MIB, "L3": 100 * MIB}}
+SIZES = {"L1": 24 * KIB, "L2": MIB, "L3": 8 * MIB, GIVEN: 256 * MIB, SMALLEST: 24}
+
+
+def run(size, rate, *, flops=0.25, threads=1, isa="avx512", cache="warm", bytes=None, **fields):
+    """A run that processes `rate` requested bytes per second, with FLOPs per byte."""
+    moved = bytes or SIZES[size]
+    return Run(
+        size=size,
+        cache=cache,
+        isa=isa,
+        threads=threads,
+        seconds=np.full(5, moved / rate),
+        flops=flops * moved,
+        bytes=float(moved),
+        footprint=float(SIZES[size]),
+        **fields,
+    )
+
+
+def measured(*runs, cores=16, ceilings=ONE, **fields):
+    """A measurement of a CPU variant with these runs, the first under its own conditions."""
+    tried = Experiments(runs=runs, cores=cores, ceilings=ceilings)
+    return timed(
+        device="cpu",
+        samples=runs[0].seconds,
+        cache=runs[0].cache,
+        bytes=runs[0].bytes,
+        flops=runs[0].flops,
+        executed_flops=runs[0].flops,
+        requested_bytes=runs[0].bytes,
+        context=CONTEXT,
+        experiments=tried,
+        **fields,
+    )
+
+
+def streams(given, one, l3, l2, l1, flops=0.25, **fields):
+    """Rates of 16 threads and of one thread, and of one thread with operands in the caches."""
+    return (
+        run(GIVEN, given, threads=16, cache="cold", flops=flops, **fields),
+        run("L1", l1, flops=flops),
+        run("L2", l2, flops=flops),
+        run("L3", l3, flops=flops),
+        run(GIVEN, one, cache="cold", flops=flops),
+    )
+
+
+FAST = {"l3": 28e9, "l2": 110e9, "l1": 250e9}
+CASES = {
+    "all threads share DRAM": (streams(150e9, 12e9, **FAST), Kind.DRAM, "DRAM"),
+    "random accesses": (
+        streams(16e9, 1e9, l3=4e9, l2=20e9, l1=60e9),
+        Kind.LATENCY,
+        "accesses to DRAM",
+    ),
+    "vector arithmetic": (
+        (
+            *streams(128e9, 8e9, 8e9, 8e9, 8e9, flops=8.0),
+            run("L1", 4e9, flops=8.0, isa="avx2"),
+        ),
+        Kind.COMPUTE,
+        cpu_rules.VECTOR,
+    ),
+    "scalar code": (
+        (*streams(160e9, 10e9, 10e9, 10e9, 10e9), run("L1", 10e9, isa="avx2")),
+        Kind.COMPUTE,
+        cpu_rules.SCALAR,
+    ),
+    "dependent operations": (
+        (*streams(64e9, 4e9, 4e9, 4e9, 4e9), run("L1", 4e9, isa="avx2")),
+        Kind.LATENCY,
+        cpu_rules.CHAIN,
+    ),
+    "L1": (
+        (run("L1", 240e9, flops=1 / 12), run("L1", 130e9, flops=1 / 12, isa="avx2")),
+        Kind.L1,
+        "L1",
+    ),
+    "L2": ((run("L2", 100e9), run("L1", 250e9)), Kind.L2, "L2"),
+    "L3": ((run("L3", 28e9), run("L1", 250e9), run("L2", 100e9)), Kind.L3, "L3"),
+    "one thread uses its thread well": (
+        (
+            run(GIVEN, 12e9, threads=16, cache="cold"),
+            *streams(12e9, 12e9, **FAST)[1:],
+        ),
+        Kind.PARALLELISM,
+        cpu_rules.ONE_THREAD,
+    ),
+    "threads without balance": (
+        (
+            run(GIVEN, 20e9, threads=16, cache="cold", flops=8.0),
+            *streams(1.0, 8e9, 8e9, 8e9, 8e9, flops=8.0)[1:],
+        ),
+        Kind.PARALLELISM,
+        cpu_rules.BALANCE,
+    ),
+    "a call": (
+        (
+            run("L1", 1e9),
+            run(SMALLEST, 24 / (0.9 * SIZES["L1"] / 1e9)),
+        ),
+        Kind.PARALLELISM,
+        cpu_rules.CALL,
+    ),
+}
+#: Cases whose measurement has one processor.
+ALONE = ("L1", "L2", "L3", "a call")
+
+
+def case(name):
+    """The measurement of a case; its first run has the operands of the measurement."""
+    first, *others = CASES[name][0]
+    runs = (dataclasses.replace(first, size=GIVEN), *others)
+    return measured(*runs, cores=1 if name in ALONE else 16)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cpu_rules_name_constructed_limiters(name):
+    _, kind, unit = CASES[name]
+    m = case(name)
+    found = by_experiment(m, SIXTEEN)
+    assert (found.kind, found.unit) == (kind, unit), found
+    assert found.certainty >= 0.9
+    assert "by experiment" in repr(found)
+    assert all(e.provenance == "experiment" for e in found.evidence)
+    assert m.limiter.kind is kind or m.machine is None
+
+
+def test_each_limiter_has_a_next_step():
+    steps = {}
+    for name in CASES:
+        m = case(name)
+        advices = advise(m, SIXTEEN)
+        assert advices, name
+        assert all(a.bound is None or a.bound >= 1 for a in advices)
+        steps[name] = advices[0].step
+    assert steps["all threads share DRAM"] is Step.DONE
+    assert steps["scalar code"] is Step.WIDER
+    assert steps["random accesses"] is Step.COALESCING
+    assert steps["one thread uses its thread well"] is Step.PARALLELISM
+
+
+def test_close_times_are_uncertain_and_named_unknown():
+    """A rise just at the threshold is named in about half of the resampled sets."""
+    runs, *_ = CASES["dependent operations"]
+    # Bytes per second at the boundary to scalar code; the fastest of three runs counts.
+    scalar = 0.336 * 5e9 / 0.25
+    edge = tuple(
+        dataclasses.replace(r, seconds=np.full(5, r.bytes / scalar / r.threads)) for r in runs
+    )
+    found = by_experiment(measured(*edge), SIXTEEN)
+    assert found.kind is Kind.UNKNOWN
+    assert found.certainty < 0.6
+    assert "resampled" in str(found.evidence[-1])
+
+
+def test_pages_that_help_are_proposed():
+    runs, *_ = CASES["all threads share DRAM"]
+    huge = dataclasses.replace(runs[0], pages="huge", seconds=runs[0].seconds / 2)
+    first = advise(measured(*runs, huge), SIXTEEN)[0]
+    assert "huge pages" in first.sentence
+    assert first.bound == pytest.approx(2)
+
+
+def test_measurements_without_runs_in_caches_fall_back_to_rates():
+    m = measured(run(GIVEN, 1e9, threads=16, cache="cold"))
+    assert by_experiment(m, SIXTEEN) is None
+    assert m.limiter.kind is Kind.UNKNOWN
+
+
+rates = st.floats(1e6, 1e13)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(rates, min_size=5, max_size=5), st.floats(0, 64), st.integers(1, 16))
+def test_cpu_rules_accept_any_times(values, flops, cores):
+    m = measured(*streams(*values, flops=flops), cores=cores)
+    for machine in (None, SIXTEEN):
+        found = by_experiment(m, machine)
+        assert found is None or isinstance(found.kind, Kind)
+        assert found is None or found.share is None or math.isfinite(found.share)
+        advise(m, machine)
+
+
+# --- GPU rules -----------------------------------------------------------------------------------
+
+GPU = {c.name: c.measured for c in H200.ceilings}
+
+
+def gpu_run(seconds, **fields):
+    defaults = {"size": GIVEN, "cache": "cold", "occupancy": 1.0, "multiprocessors": 132}
+    work = {"flops": 1e9, "bytes": 1e9, "footprint": 1e9}
+    return Run(seconds=np.full(5, seconds), block=(256,), **{**defaults, **work, **fields})
+
+
+def on_gpu(*runs, bytes=1e9, blocks=100_000):
+    return timed(
+        samples=runs[0].seconds,
+        bytes=bytes,
+        kernels=(launched(grid=(blocks,)),),
+        context={"cuda": {"multiprocessors": 132}},
+        experiments=Experiments(runs=runs, ceilings=GPU),
+    )
+
+
+GPU_CASES = {
+    "DRAM by its bytes": ((gpu_run(0.28e-3),), 1e9, 100_000, Kind.DRAM),
+    "DRAM by experiment": (
+        (
+            gpu_run(1e-3),
+            gpu_run(1.05e-3, multiprocessors=66),
+            gpu_run(1.1e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
+            gpu_run(1e-5, size="L2", cache="warm", flops=2e7, bytes=2e7, footprint=2e7),
+        ),
+        1e9,
+        100_000,
+        Kind.DRAM,
+    ),
+    "L2": (
+        (
+            gpu_run(1e-3),
+            gpu_run(1.05e-3, multiprocessors=66),
+            gpu_run(2e-5, size="L2", cache="warm", flops=2e7, bytes=2e7, footprint=2e7),
+        ),
+        1e9,
+        100_000,
+        Kind.L2,
+    ),
+    "latency": (
+        (
+            gpu_run(1e-3),
+            gpu_run(2e-3, multiprocessors=66),
+            gpu_run(1.9e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
+        ),
+        1e8,
+        100_000,
+        Kind.LATENCY,
+    ),
+    "instructions": (
+        (
+            gpu_run(1e-3),
+            gpu_run(2e-3, multiprocessors=66),
+            gpu_run(1.05e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
+        ),
+        1e8,
+        100_000,
+        Kind.COMPUTE,
+    ),
+    "instructions, with less L1 in both runs": (
+        (
+            gpu_run(1e-3),
+            gpu_run(2e-3, multiprocessors=66),
+            gpu_run(1.9e-3, occupancy=0.5, extra_shared_bytes=1 << 16),
+            gpu_run(1.8e-3, extra_shared_bytes=1 << 15),
+        ),
+        1e8,
+        100_000,
+        Kind.COMPUTE,
+    ),
+    "few blocks": (
+        (gpu_run(1e-3), gpu_run(0.95e-3, size=HALF, flops=5e8, bytes=5e8)),
+        1e8,
+        40,
+        Kind.PARALLELISM,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GPU_CASES)
+def test_gpu_rules_name_constructed_limiters(name):
+    runs, bytes, blocks, kind = GPU_CASES[name]
+    m = on_gpu(*runs, bytes=bytes, blocks=blocks)
+    found = by_experiment(m, H200)
+    assert found.kind is kind, found
+    assert found.certainty >= 0.9
+    assert advise(m, H200)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(1e-7, 1), min_size=4, max_size=4), st.integers(1, 1 << 20))
+def test_gpu_rules_accept_any_times(times, blocks):
+    half = {"size": HALF, "flops": 5e8, "bytes": 5e8}
+    changes = ({}, {"multiprocessors": 66}, {"occupancy": 0.5, "extra_shared_bytes": 1 << 16}, half)
+    m = on_gpu(*(gpu_run(t, **c) for t, c in zip(times, changes, strict=True)), blocks=blocks)
+    found = by_experiment(m, H200)
+    assert found is None or isinstance(found.kind, Kind)
+    advise(m, H200)
+
+
+# --- Runs and records ----------------------------------------------------------------------------
+
+
+def test_sweeps_store_experiments_of_cpu_variants(tmp_path):
+    a = np.random.default_rng(0).random((512, 512))
+    before = _core.isa(), _core.max_threads()
+    found = ado.sweep(
+        ado.transpose, a, device="cpu", variants=["naive_loops", "simd"], cache="warm",
+        seconds=0.3, ceilings=False, progress=False,
+    )  # fmt: skip
+    assert (_core.isa(), _core.max_threads()) == before
+    for m in found.variants:
+        assert m.experiments.given.size == GIVEN
+        assert m.experiments.given.threads == _core.max_threads()
+        sizes = {r.size: r.footprint for r in m.experiments.runs}
+        assert sizes["L1"] < sizes[GIVEN] == 2 * a.nbytes
+        assert all(r.time > 0 and r.work > 0 for r in m.experiments.runs)
+        lower = [r.isa for r in m.experiments.runs if r.size == "L1" and r.isa != before[0]]
+        assert bool(lower) == (before[0] != "baseline")
+    found.save(tmp_path / "sweep.json")
+    assert ado.load(tmp_path / "sweep.json") == found
+    assert ado.diagnose(found)[0].limiter == found.variants[0].limiter
+    assert "Limiters by experiment" in str(found)
+
+
+def test_experiments_can_be_skipped():
+    a = np.ones((64, 64))
+    for limiter in (False, None):
+        found = ado.sweep(
+            ado.transpose, a, device="cpu", variants="simd", seconds=0.01, ceilings=False,
+            limiter=limiter, progress=False,
+        )  # fmt: skip
+        assert (found["simd"].experiments is None) == (limiter is False)
+    with pytest.raises(TypeError, match="limiter must be a bool"):
+        ado.sweep(ado.transpose, a, device="cpu", limiter="yes")
+
+
+def test_functions_have_runs_of_several_sizes():
+    add = ado.ladder("add", reference=lambda x, y: x + y, flops=lambda x, y: x.size)
+    add.add(ado.variant(lambda x, y: x + y, name="numpy"))
+    x = np.random.default_rng(0).random(200_000)
+    found = ado.sweep(add, x, x, cache="warm", seconds=0.3, ceilings=False, progress=False)
+    tried = found["numpy"].experiments
+    assert {r.isa for r in tried.runs} == {""}
+    assert {r.threads for r in tried.runs} == {0}
+    assert {"L1", SMALLEST, GIVEN} <= {r.size for r in tried.runs}
+
+
+@pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)
+def test_scaled_problems_fit_and_can_be_solved(routine):
+    operands = routine.task.random_operands()
+    sizes = Sizes(routine, routine.problem(*operands, device="cpu"))
+    for target in (24 * KIB, 512 * KIB):
+        if (problem := sizes.scaled(target)) is None:
+            assert sizes.bytes <= target
+            continue
+        assert footprint_of(problem) <= 2 * target
+        assert problem is sizes.scaled(target)
+    smallest = sizes.smallest()
+    assert footprint_of(smallest) < 100 * KIB
+    call = smallest.prepare(smallest.best())
+    call.run()
+
+
+def test_settings_are_restored_after_errors():
+    before = _core.isa(), _core.max_threads()
+    with _setting("baseline", 1):
+        assert (_core.isa(), _core.max_threads()) == ("baseline", 1)
+    with pytest.raises(ZeroDivisionError), _setting("baseline", 1):
+        raise ZeroDivisionError
+    assert (_core.isa(), _core.max_threads()) == before
+
+
+def test_experiments_need_a_run():
+    with pytest.raises(ValueError, match="at least one run"):
+        Experiments.from_dict({"runs": []})
+
+
+def test_files_of_earlier_versions_have_no_experiments():
+    record = measured(*CASES["L2"][0], cores=1).to_dict()
+    del record["experiments"]
+    assert Measurement.from_dict(record).experiments is None
+
+
+def test_a_variant_that_cannot_run_is_left_out():
+    """A trial that raises does not end the experiments of its variant."""
+    routine = ado.transpose
+    problem = routine.problem(np.ones((300, 300)), device="cpu")
+    trials = CpuExperiments(routine, problem, "warm", None)
+    assert next(iter(trials._plan("simd", problem.prepare("simd"))))() is not None
