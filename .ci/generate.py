@@ -15,6 +15,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
@@ -192,8 +193,9 @@ def draw_charts() -> None:
         _draw(folder / "break_even.png", paths, lambda: break_even.draw(scans))
     book = sorted(Path(inspect.getfile(pages)).parents[1].glob("*.py"))
     shown = [*gallery.records(), Path(inspect.getfile(gallery)), *book]
-    for name, draw in gallery.pictures().items():
-        _draw(gallery.FOLDER / f"{name}.png", shown, draw, dpi=_GALLERY_DPI)
+    for name in gallery.pictures():
+        chart = gallery.FOLDER / f"{name}.png"
+        _draw(chart, shown, partial(gallery.draw, name), dpi=_GALLERY_DPI)
 
 
 def _draw(

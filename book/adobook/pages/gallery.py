@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import adobook as course
@@ -50,55 +51,55 @@ def text() -> str:
     return fill_template("gallery.md", charts="\n\n".join(parts), listing=listing)
 
 
-def pictures() -> Mapping[str, Callable[[], Figure]]:
+def pictures() -> Mapping[str, Callable[[], Axes | Figure]]:
     """The functions that draw the pictures, by the names of their files."""
     return {
-        "steps": lambda: ado.steps(_load("gaussian_blur-16384")).figure,
-        "bandwidth": lambda: ado.roofline(_load("max_plus-float64"), kind="bandwidth").figure,
-        "roofline": lambda: ado.roofline(_load("gpp-si214")).figure,
-        "instructions": lambda: (
-            ado.roofline(_load("transpose-float32-8192"), kind="instructions").figure
+        "steps": lambda: ado.steps(_load("gaussian_blur-16384")),
+        "bandwidth": lambda: ado.roofline(_load("max_plus-float64"), kind="bandwidth"),
+        "roofline": lambda: ado.roofline(_load("gpp-si214")),
+        "instructions": lambda: ado.roofline(_load("transpose-float32-8192"), kind="instructions"),
+        "machines": lambda: ado.roofline([_load("average_matvec-1024"), _load("max_plus-float64")]),
+        "speed_of_light": lambda: ado.speed_of_light(_load("gaussian_blur-16384")),
+        "warp_states": lambda: ado.warp_states(_load("gpp-si214")),
+        "memory_chart": lambda: ado.memory_chart(_load("transpose-int64-8192")["naive"]),
+        "scan": lambda: ado.plot(_load("break_even/gpp")),
+        "comparison": lambda: ado.plot(
+            ado.compare(
+                _load("max_plus-float64"),
+                _load("course/max_plus-per_multiprocessor"),
+                across_machines=True,
+            )
         ),
-        "machines": lambda: (
-            ado.roofline([_load("average_matvec-1024"), _load("max_plus-float64")]).figure
-        ),
-        "speed_of_light": lambda: ado.speed_of_light(_load("gaussian_blur-16384")).figure,
-        "warp_states": lambda: ado.warp_states(_load("gpp-si214")).figure,
-        "memory_chart": lambda: ado.memory_chart(_load("transpose-int64-8192")["naive"]).figure,
-        "scan": lambda: ado.plot(_load("break_even/gpp")).figure,
-        "comparison": lambda: (
-            ado.plot(
-                ado.compare(
-                    _load("max_plus-float64"),
-                    _load("course/max_plus-per_multiprocessor"),
-                    across_machines=True,
-                )
-            ).figure
-        ),
-        "sectors": lambda: ado.sectors("stride 3").plot().figure,
-        "banks": lambda: ado.bank_conflicts(32 * np.arange(32)).plot().figure,
-        "divergence": lambda: ado.divergence(np.arange(64) % 2).plot().figure,
+        "sectors": lambda: ado.sectors("stride 3").plot(),
+        "banks": lambda: ado.bank_conflicts(32 * np.arange(32)).plot(),
+        "divergence": lambda: ado.divergence(np.arange(64) % 2).plot(),
         "in_flight": _in_flight,
-        "registers": lambda: course.register_chart(_load("max_plus-float64"), {}).figure,
+        "registers": lambda: course.register_chart(_load("max_plus-float64"), {}),
         "latency": lambda: course.draw_latency(8, (3, 10)),
         "windows": lambda: course.draw_windows((32, 4), 3),
         "pipes": _pipes,
-        "strides": lambda: (
-            course.stride_chart(
-                _load("course/strided_copy-strides"), "stride", lambda n: ado.sectors(f"stride {n}")
-            )[0].figure
-        ),
+        "strides": lambda: course.stride_chart(
+            _load("course/strided_copy-strides"), "stride", lambda n: ado.sectors(f"stride {n}")
+        )[0],
     }
+
+
+def draw(name: str) -> Figure:
+    """Draw a picture."""
+    drawn = pictures()[name]()
+    figure = drawn.figure.figure if isinstance(drawn, Axes) else drawn
+    assert isinstance(figure, Figure)
+    return figure
 
 
 def _load(name: str) -> Any:
     return load(DATA / f"{name}.json")
 
 
-def _in_flight() -> Figure:
+def _in_flight() -> Axes:
     sweep = _load("max_plus-float64")
     loops = course.inner_loops(sweep, DATA / "course" / "max_plus-float64", _LOOPS)
-    return course.in_flight_chart({"float64": loops.values()}, sweep.roof).figure
+    return course.in_flight_chart({"float64": loops.values()}, sweep.roof)
 
 
 def _pipes() -> Figure:
