@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
     const int full_end = tile.place_of(sorted.ends[kFullBands]);
     const int end = tile.place_of(sorted.ends[kWeightedBands]);
 
-    const TileOperands<kSplitRows, kF> operands(sorted, pass, tile.across, tile.down, tile.first);
+    TileOperands<kSplitRows, kF> operands(sorted, pass, tile.across, tile.down, tile.first);
     operands.for_chunks(end, [&](const auto& chunk, int place) {
       const bool adds_moments = in_moments && place < full_end && chunk.range.low >= moments_from;
       if (adds_moments) {
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
     const int begin = tile.place_of(sorted.ends[kWeightedBands]);
     const int end = tile.place_of(sorted.ends[kEmptyBands]);
 
-    const TileOperands<kSplitRows, kF> operands(sorted, pass, tile.across, tile.down, tile.first);
+    TileOperands<kSplitRows, kF> operands(sorted, pass, tile.across, tile.down, tile.first);
     operands.for_chunks(end, [&](const auto& chunk, int place) {
       if constexpr (kF == 2) {
         if (range.contains(chunk.range)) {
