@@ -287,7 +287,6 @@ def _columns(canvas: Canvas, groups: Sequence[_Group]) -> Columns:
         sweep = group.series.sweep
         before = sweep.step_pairs()
         for m, row in group.rows.items():
-            style = {"gid": canvas.gid(m)}
             cells: dict[str, tuple[str, Mapping[str, Any]]] = {
                 _TIME: (quantity(m.seconds, "s"), {}),
                 _RATE: (quantity(m.bytes_per_second, "B/s"), {}),
@@ -300,7 +299,7 @@ def _columns(canvas: Canvas, groups: Sequence[_Group]) -> Columns:
             if sweep.roof:
                 cells[_SHARE] = (share_of_limit(m.bytes_per_second / sweep.roof), {})
             for name, (words, own) in cells.items():
-                table[name].append((row, words, {**style, **own}))
+                table[name].append((row, words, {"gid": canvas.gid(m), **own}))
     return fitting(canvas, table, _OPTIONAL)
 
 
