@@ -28,6 +28,11 @@ def main() -> None:
     for variant in ado.transpose:
         if variant.available and not variant.ceiling:
             assert np.array_equal(ado.transpose(numbers, variant=variant.name), numbers.T), variant
+    for routine in ado.routines.values():
+        task = routine.task
+        operands = task.random_operands([70] * len(task.lengths))
+        unit = task.error_unit(*operands) if task.error_unit else None
+        task.check(routine(*operands), task.expected(*operands), unit)
     assert ado.transpose["tiled"].source.text, "the wheel must contain the sources"
 
 

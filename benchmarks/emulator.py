@@ -17,11 +17,13 @@ from adokernels import _core
 from adokernels.process import ALL_CHECKS
 
 REPEATS = 5
-#: Elements of the first operand, roughly.
+#: Lengths of problems; SHAPE, or as many elements in one dimension, for other routines.
 SHAPES = {
     "average_matvec": (200, 16, 128),
     "max_plus": (20000, 64),
     "gpp": (20, 16, 256, 2),
+    "gather": (1 << 18, 1 << 18),
+    "component": (1 << 18, 3),
 }
 SHAPE = (512, 512)
 CHECKS = {"none": (), "race": ("racecheck",), "all": ALL_CHECKS}

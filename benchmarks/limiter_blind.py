@@ -44,7 +44,7 @@ def measure(out: Path, limit: float) -> None:
     start = time.perf_counter()
     with displayed(False) as display:
         machine = measured_machine("cuda:0", display)
-        for name, arguments in problems("cuda", parse):
+        for name, arguments in problems("cuda", lambda given: parse(["bench", *given])):
             ladder, operands, options = problem_of(arguments)
             problem = ladder.problem(*operands, device="cuda:0", **options)
             trials = GpuExperiments(ladder, problem, "cold", display)

@@ -27,8 +27,8 @@ _seed = 0
 #: Variants that compute with shared memory that no thread has written, and ignore the results:
 #: lanes outside of the matrix or of the image execute the same instructions as the others.
 READ_UNWRITTEN = {"single_launch", "lane_per_row", "sliding_window"}
-#: Elements of the operands on the emulator: of a case, and of all cases of a test.
-EMULATED_ELEMENTS, EMULATED_IN_TOTAL = 12_000, 60_000
+#: On the emulator: elements of the operands of a case and of a test, and cases of a test.
+EMULATED_ELEMENTS, EMULATED_IN_TOTAL, EMULATED_CASES = 12_000, 40_000, 12
 
 
 def pytest_addoption(parser):
@@ -109,9 +109,11 @@ def emulator(request):
         yield False
         return
     device, checks = _core.device(), ado.settings.emulator_checks
-    _emulated["left"] = EMULATED_IN_TOTAL
+    _emulated.update(elements=EMULATED_IN_TOTAL, cases=EMULATED_CASES)
     ado.settings.device = "emulator"
-    variant = getattr(request.node, "callspec", None) and request.node.callspec.params.get("variant")
+    variant = getattr(request.node, "callspec", None) and request.node.callspec.params.get(
+        "variant"
+    )
     reads_unwritten = variant is None or variant in READ_UNWRITTEN
     ado.settings.emulator_checks = [*ALL_CHECKS, *(() if reads_unwritten else ["shared_initcheck"])]
     yield True
@@ -119,18 +121,22 @@ def emulator(request):
     ado.settings.device, ado.settings.emulator_checks = device, checks
 
 
-#: Elements that the current test may still process on the emulator; empty if it does not use it.
+#: What the current test may still process on the emulator; empty if it does not use it.
 _emulated = {}
 
 
-def affordable(operands):
-    """Whether a test may process these operands; on the emulator, not large ones, nor many."""
-    size = sum(a.size for a in operands)
+def affordable(work):
+    """Whether a test may process these operands, or this number of elements.
+
+    On the emulator, a test processes few cases, and no large ones.
+    """
     if not _emulated:
         return True
-    if size > min(EMULATED_ELEMENTS, _emulated["left"]):
+    size = work if isinstance(work, int) else sum(a.size for a in work)
+    if not _emulated["cases"] or size > min(EMULATED_ELEMENTS, _emulated["elements"]):
         return False
-    _emulated["left"] -= size
+    _emulated["elements"] -= size
+    _emulated["cases"] -= 1
     return True
 
 
@@ -163,6 +169,11 @@ def variants_of(routine: ado.Routine, *, ceilings: bool = False):
         for v in routine.variants
         if ceilings or not v.ceiling
     ]
+
+
+def on_gpus(parameters):
+    """Parameters of a test that needs a GPU. Without a GPU, it is reported as skipped once."""
+    return parameters[:1] if NO_CUDA else parameters
 
 
 def isa_levels():
@@ -272,7 +283,7 @@ def check(routine, operands, expected, variant=None, **options):
         return True
     how = {"variant": variant, **options}
     if reason := why_not(routine, variant, operands, **options):
-        with pytest.raises(ValueError, match=re.escape(reason)):
+        with pytest.raises((ValueError, ado.Unavailable), match=re.escape(reason)):
             routine(*operands, **how)
         return False
     guard = 64

@@ -1,12 +1,13 @@
 """average_matvec against higher precision: every variant within the bound of its struct."""
 
 import ctypes
+import math
 import platform
 
 import numpy as np
 import pytest
 from choices import h200_choice, plan_on
-from conftest import POISON, variants_of, why_not
+from conftest import POISON, affordable, variants_of, why_not
 
 import adokernels as ado
 from adokernels import _core
@@ -44,7 +45,7 @@ def error_in_bounds(result, operands):
 def run(operands, variant):
     """The result in poisoned memory with guards around it; None if the variant declines."""
     if reason := why_not(ado.average_matvec, variant, operands):
-        with pytest.raises(ValueError, match="average_matvec"):
+        with pytest.raises((ValueError, ado.Unavailable), match="average_matvec"):
             ado.average_matvec(*operands, variant=variant)
         too_long = operands[0].shape[1] > 1024
         assert too_long or "cuBLAS" in reason or variant == "small_sets"
@@ -71,6 +72,8 @@ def check(operands, variant):
 @pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_large(variant, dtype, rng):
     for shape in LARGE:
+        if not affordable(math.prod(shape) + shape[1] ** 2):
+            continue
         operands = problem(rng, shape, dtype)
         out = run(operands, variant)
         if out is not None:
@@ -92,9 +95,10 @@ def test_numbers_of_the_blog_are_exact(variant, rng):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
-def test_a_million_samples(variant, dtype, rng):
+def test_a_million_samples(variant, dtype, rng, emulator):
     """Numbers of one sign with an offset: a plain float32 sum would lose half the digits."""
-    vectors = (rng.random((2, 3, 1_000_003)) + 1000).astype(dtype)
+    samples = 20_003 if emulator else 1_000_003
+    vectors = (rng.random((2, 3, samples)) + 1000).astype(dtype)
     matrix = rng.random((3, 3)).astype(dtype)
     declines = "gemm" in variant or variant == "small_sets"
     assert check((vectors, matrix), variant) is not None or declines
@@ -181,6 +185,8 @@ def test_choice_on_an_h200(shape, float32, float64):
 def test_repeated_calls_return_the_same_bits(variant, dtype, rng):
     """Sums of parts are added in a fixed order."""
     for shape in [(1, 7, 100_003), (3, 1030, 3), (40, 64, 300), (700, 5, 9)]:
+        if not affordable(math.prod(shape) + shape[1] ** 2):
+            continue
         operands = problem(rng, shape, dtype)
         first, second = run(operands, variant), run(operands, variant)
         assert first is None or first.tobytes() == second.tobytes()

@@ -4,6 +4,7 @@ import copy
 import ctypes
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -88,6 +89,14 @@ def test_command_line_needs_a_gpu_for_a_kernel(tmp_path, capsys):
     assert "transpose[mine]: " in capsys.readouterr().err
 
 
+@pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
+def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys):
+    file = tmp_path / "mine.cu"
+    file.write_text("__global__ void mine(const float* a) { wrong }", encoding="utf-8")
+    assert main(["check", str(file), "--routine", "transpose", "--kernel", "mine"]) == 1
+    assert "it does not compile" in capsys.readouterr().out
+
+
 # --- Kernels in source ----------------------------------------------------------------------------
 
 
@@ -137,7 +146,7 @@ def launches(monkeypatch):
     class Module:
         parameters = (8, 8, 8, 4, 4)  # bytes
 
-        def __init__(self, code):
+        def __init__(self, code, device=None):
             self.code = code
 
         def kernel(self, symbol):
@@ -299,7 +308,7 @@ def test_six_samples_give_no_verdict_on_speed(monkeypatch, rng):
     (comparison,) = result.comparisons.values()
     assert comparison.verdict == "unclear"
     assert "is correct" in repr(result)
-    assert "because it requires 11 samples, got 6" in repr(result)
+    assert re.search("requires 11 samples, got 6|only 6 samples", repr(result))  # on a busy machine
 
 
 def test_a_comparison_is_a_sentence():

@@ -60,7 +60,7 @@ def by_hand(shares, waves):
     level = max(shares, key=shares.get)
     if shares[level] >= 0.6:
         return level
-    return "too little work" if waves < 1 else "latency"
+    return "too little work" if waves < 0.9 else "latency"
 
 
 @pytest.mark.parametrize("name", SWEEPS)

@@ -173,7 +173,8 @@ def test_diagnosis_from_counts(sweep):
 
 def test_charts_of_counts(sweep, rng):
     ax = ado.steps(sweep)
-    assert [t.get_text() for t in ax.get_yticklabels()][0].startswith(sweep[0].variant)
+    first, *_ = (t.get_text() for t in ax.get_yticklabels())
+    assert first.startswith(sweep[0].variant)
     assert "fewest sectors" in ax.get_title(loc="left")
     x = rng.random(4096, np.float32)
     counted = ado.sweep(ado.instruction_parallelism, x, device="emulator", progress=False)

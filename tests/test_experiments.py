@@ -109,7 +109,7 @@ CASES = {
         cpu_rules.VECTOR,
     ),
     "scalar code": (
-        (*streams(160e9, 10e9, 10e9, 10e9, 10e9), run("L1", 10e9, isa="avx2")),
+        (*streams(256e9, 16e9, 16e9, 16e9, 16e9), run("L1", 16e9, isa="avx2")),
         Kind.COMPUTE,
         cpu_rules.SCALAR,
     ),
@@ -187,11 +187,27 @@ def test_each_limiter_has_a_next_step():
     assert steps["one thread uses its thread well"] is Step.PARALLELISM
 
 
+def test_a_cache_as_slow_as_dram_is_not_named():
+    runs = streams(75e9, 12e9, l3=12.5e9, l2=110e9, l1=250e9)
+    slow = ONE | {"L3 read": 16e9}
+    assert by_experiment(measured(*runs), SIXTEEN).kind is Kind.L3
+    assert by_experiment(measured(*runs, ceilings=slow), SIXTEEN).kind is Kind.DRAM
+
+
+def test_threads_that_use_part_of_dram_are_not_done():
+    """One thread alone reaches its ceiling; all threads together reach half of theirs."""
+    m = measured(*streams(75e9, 14.9e9, **FAST))
+    found = by_experiment(m, SIXTEEN)
+    assert found.kind is Kind.DRAM
+    assert found.share == pytest.approx(75 / 160)
+    assert advise(m, SIXTEEN)[0].step is not Step.DONE
+
+
 def test_close_times_are_uncertain_and_named_unknown():
     """A rise just at the threshold is named in about half of the resampled sets."""
     runs, *_ = CASES["dependent operations"]
     # Bytes per second at the boundary to scalar code; the fastest of three runs counts.
-    scalar = 0.336 * 5e9 / 0.25
+    scalar = 0.432 * 5e9 / 0.25
     edge = tuple(
         dataclasses.replace(r, seconds=np.full(5, r.bytes / scalar / r.threads)) for r in runs
     )

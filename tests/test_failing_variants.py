@@ -96,7 +96,7 @@ def test_a_failing_peer(calls):
 
 
 def test_a_failing_own_variant_is_wrong():
-    settings = {"seconds": 0.01, "ceilings": False, "progress": False}
+    settings = {"seconds": 0.01, "ceilings": False, "progress": False, "isolated": False}
     call = Failing(10**9)
     variants = ado.transpose.with_variants(call)
     problem = variants.problem(A, variant="own")

@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import on_gpus, run_python
 
 import adokernels as ado
 from adokernels.model.tasks import TASKS, as_tuple
@@ -180,7 +180,7 @@ def calls_of(library, routine, variant):
     return calls
 
 
-@pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
 def test_replays_compute(library, routine, variant):
     """All calls are in one graph, so they use the same scratch memory one after the other."""
     calls = calls_of(library, routine, variant)
@@ -211,7 +211,7 @@ def kinds_of_nodes(graph):
     return kinds
 
 
-@pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
 def test_graphs_allocate_nothing(cupy, routine, variant):
     for call in calls_of(cupy, routine, variant):
         call.renew()

@@ -568,13 +568,15 @@ def test_operands_of_unknown_types_have_no_size():
     )
 
 
-def test_flops_beyond_the_useful_ones_come_first():
-    def step(executed):
+def test_flops_beyond_the_useful_ones_come_first_unless_warps_wait_for_memory():
+    def step(executed, **waits):
         work = {"flops": 1e9, "executed_flops": executed, "executed_instructions": executed / 2}
-        return first(profiled({}, **work)).step
+        return first(profiled(stalls(**waits), **work)).step
 
-    assert step(1e9 + 0.09 * 33e12 * SECONDS) is Step.IN_FLIGHT
-    assert step(1e9 + 0.11 * 33e12 * SECONDS) is Step.OPERATIONS
+    few, many = (1e9 + share * 33e12 * SECONDS for share in (0.09, 0.11))
+    assert step(few, barrier=0.7) is Step.BARRIERS
+    assert step(many, barrier=0.7) is Step.OPERATIONS
+    assert step(many, long_scoreboard=0.6) is Step.IN_FLIGHT
 
 
 def test_the_stage_of_a_pipeline_is_named():

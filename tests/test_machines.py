@@ -75,7 +75,7 @@ def test_all_ladders_are_measured_once_per_machine(tmp_path, monkeypatch, capsys
     def few(device, parse):
         assert device == "cpu"
         shapes = {"transpose": "64x96", "grayscale": "40x50"}
-        return [(n, parse(["bench", n, "--shape", shape])) for n, shape in shapes.items()]
+        return [(n, parse([n, "--shape", shape])) for n, shape in shapes.items()]
 
     monkeypatch.setattr(everything, "problems", few)
     command = ["bench", "--all", "--device", "cpu", "--seconds", "0.01", "--no-limiter"]
@@ -94,7 +94,7 @@ def test_all_ladders_are_measured_once_per_machine(tmp_path, monkeypatch, capsys
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_every_ladder_has_a_problem(device):
-    found = everything.problems(device, parse)
+    found = everything.problems(device, lambda given: parse(["bench", *given]))
     assert {options.routine for _, options in found} == set(ado.routines)
     names = [name for name, _ in found]
     assert len(names) == len(set(names))

@@ -192,7 +192,8 @@ def check_exercise(
         against = [faster_than] if faster_than else None
         found = check(variant, ladder, *args, against=against, progress=False, **options)
     except _core.Unavailable as error:
-        return Text(f"{head} was not checked. It needs a GPU: {_one_line(error)}.")
+        why = _one_line(error).removeprefix(f"{ladder.name}[{name}]: ")
+        return Text(f"{head} was not checked. It needs a GPU: {why}.")
     except CompilationError as error:
         return Text(f"{head} does not compile: {_one_line(error)}")
     except _WrongResultError as error:
@@ -202,6 +203,9 @@ def check_exercise(
     if not found.correct:
         return Text(f"{head} is not correct: {_one_line(found.reason)}")
     compared = " ".join(map(repr, found.comparisons.values()))
+    if found.refused:
+        count = len(found.refused)
+        head += f" refuses {count} of the problems on which it is checked ({found.refused[0]}). It"
     goal = found.comparisons.get(faster_than)
     if goal and goal.verdict is not Verdict.FASTER:
         return Text(f"{head} is correct, but not faster than {faster_than}. {compared}")

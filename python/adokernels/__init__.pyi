@@ -26,6 +26,7 @@ from adokernels.measuring.checking import check as check
 from adokernels.measuring.heatmap import heatmap as heatmap
 from adokernels.measuring.hotspots import hotspots as hotspots
 from adokernels.measuring.machine import machine as machine
+from adokernels.measuring.ncu_import import import_ncu as import_ncu
 from adokernels.measuring.profiling import profile as profile
 from adokernels.measuring.protocol import measure as measure
 from adokernels.measuring.protocol import sweep as sweep

@@ -31,6 +31,7 @@ _DEFINED_IN = {
     "adokernels.measuring.heatmap": "heatmap",
     "adokernels.measuring.hotspots": "hotspots",
     "adokernels.measuring.machine": "machine",
+    "adokernels.measuring.ncu_import": "import_ncu",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
     "adokernels.measuring.scanning": "scan",

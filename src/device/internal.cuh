@@ -36,15 +36,18 @@ inline cudaStream_t raw(const Stream& stream) {
   return static_cast<cudaStream_t>(nameable(stream).handle);
 }
 
-// Resets persisting lines to normal, so that overwriting L2 evicts them, too. Otherwise a function
-// with an access policy window could keep its operands in L2 between cold samples.
+// Resets persisting lines to normal, so that overwriting L2 evicts them, too, and sets the share of
+// L2 for such lines to 0. Otherwise a function with an access policy window could keep its operands
+// in L2 between cold samples.
 inline void reset_persisting_l2() {
-  const cudaError_t status = cudaCtxResetPersistingL2Cache();
-  if (status == cudaErrorNotSupported) {  // the device has no persisting lines
-    cudaGetLastError();
-    return;
+  for (const cudaError_t status : {cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0),
+                                   cudaCtxResetPersistingL2Cache()}) {
+    // Some devices have no persisting lines.
+    if (status == cudaErrorNotSupported || status == cudaErrorUnsupportedLimit)
+      cudaGetLastError();
+    else
+      ADO_CUDA(status);
   }
-  ADO_CUDA(status);
 }
 
 // One object per GPU, created on first use. It is never destroyed, because the driver may already

@@ -9,17 +9,21 @@ from adobook.pages.stored import contexts_of, fill_template, origin
 from adobook.published import image_filters
 from adobook.text import slug, write_rich_table, write_table
 from adokernels.diagnosis.cards import CardEvidence, Example
+from adokernels.diagnosis.evidence import QUEUED
 from adokernels.tables.diagnoses import evidence_table
-from adokernels.text import ratio
+from adokernels.text import quantity, ratio
 
 
 def text(stored: Mapping[str, ado.records.Sweep]) -> str:
     """Return the page in Markdown."""
-    used = {e.stored for card in ado.cards.values() for e in card.examples}
+    examples = [e for card in ado.cards.values() for e in card.examples]
+    used = {name for e in examples for name in (e.stored, e.talk) if name}
     return fill_template(
         "cards.md",
         summary=_summary(stored),
+        talk=_of_the_talk(stored),
         origin=origin(contexts_of(stored[name] for name in used)),
+        queued=quantity(QUEUED, "s"),
         cards="\n\n".join(part for card in ado.cards.values() for part in _card(card, stored)),
     )
 
@@ -30,25 +34,37 @@ def anchor(card: ado.records.Card) -> str:
 
 
 def _summary(stored: Mapping[str, ado.records.Sweep]) -> str:
-    seconds = {p.variant: p.value for p in image_filters.TIMES}
     rows = []
     for card in ado.cards.values():
         names = f"[`{card.key}`](#{anchor(card)})", str(card.validity)
         for example in card.examples:
             evidence = _evidence(card, example, stored)
-            verdict, gain, _ = evidence.comparison
-            words = theirs = ""
-            if example.published:
-                words = ", step of the talk"
-                theirs = ratio(seconds[example.before] / seconds[example.after])
             applied = "yes" if evidence.applied else "no"
-            rows.append(
-                (*names, f"{example}{words}", applied, theirs, f"{ratio(gain)} ({verdict})")
-            )
+            words = f"{example}, step of the talk" if example.published else str(example)
+            rows.append((*names, words, example.stored, applied, _gain(evidence)))
             names = "", ""
-    headers = ["card", "advice on an H200", "step", "indicators hold"]
-    headers += [f"ratio of times, {device}" for device in (image_filters.DEVICE, "H200")]
-    return write_table(headers, rows)
+    headers = ("card", "advice on an H200", "step", "stored ladder", "indicators hold")
+    return write_table((*headers, "ratio of times"), rows)
+
+
+def _of_the_talk(stored: Mapping[str, ado.records.Sweep]) -> str:
+    """The steps of the talk on its own image: the times of both devices are for one problem."""
+    seconds = {p.variant: p.value for p in image_filters.TIMES}
+    examples = [(c, e) for c in ado.cards.values() for e in c.examples if e.talk]
+    rows = {}
+    for card, example in examples:
+        evidence = card.evidence(stored[example.talk], before=example.before, after=example.after)
+        theirs = ratio(seconds[example.before] / seconds[example.after])
+        rows[str(example)] = (theirs, _gain(evidence))
+    (problem,) = {str(m.problem) for _, e in examples for m in stored[e.talk]}
+    headers = ("step", f"{image_filters.DEVICE}, the talk", "NVIDIA H200")
+    table = write_table(headers, [(step, *cells) for step, cells in rows.items()])
+    return f"Ratios of times for {problem}:\n\n{table}"
+
+
+def _gain(evidence: CardEvidence) -> str:
+    verdict, gain, _ = evidence.comparison
+    return f"{ratio(gain)} ({verdict})"
 
 
 def _card(card: ado.records.Card, stored: Mapping[str, ado.records.Sweep]) -> Iterator[str]:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 import adokernels as ado
-from adobook.pages.stored import contexts_of, fill_template, origin
+from adobook.gains import gains, leave_one_out, scored
+from adobook.pages.stored import contexts_of, fill_template, origin, unseen
 from adobook.score import Reason, Row, Score, score
 from adobook.text import write_table
 from adokernels.records.record import to_json
@@ -32,6 +33,8 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
             [(name.strip(), value, other) for (name, value), (_, other) in pairs],
         ),
         origin=origin(contexts_of(sweeps[name] for name in scores)),
+        gains=_gains(sweeps),
+        unseen=_unseen(),
         ladders=_ladders(scores, light),
         reasons=write_table(
             ("reason", "steps"), [(reason, counts[reason]) for reason in Reason if counts[reason]]
@@ -69,18 +72,47 @@ The goals: no violated bound, and {percent(GOAL)} of the steps named correctly.
 Only the count of all steps is compared with the goal. The others are less strict."""
 
 
+def _gains(sweeps: Mapping[str, ado.records.Sweep]) -> str:
+    """The score of the predicted gains: of left-out ladders, and of the ladders of textbooks."""
+    columns = {"stored ladders, each left out": leave_one_out(gains(sweeps.values()))}
+    for name, found in unseen().items():
+        columns[_title(name)] = scored(gains(found.values()))
+    rows = zip(*(found.summary() for found in columns.values()), strict=True)
+    return write_table(
+        ("quantity", *columns), [(row[0][0].strip(), *(value for _, value in row)) for row in rows]
+    )
+
+
+def _unseen() -> str:
+    """The score of the ladders of textbooks, with the present rules."""
+    rows = []
+    for name, sweeps in unseen().items():
+        for ladder, sweep in sweeps.items():
+            rows.append((_title(name), ladder, *_counts(score([sweep]))))
+        rows.append((_title(name), "all", *_counts(score(sweeps.values()))))
+    headers = ("set", "ladder", "steps", "named correctly", "gained, named")
+    return write_table((*headers, "agrees with the gain", "violated bounds"), rows)
+
+
+def _title(folder: str) -> str:
+    return f"set {folder.removeprefix('set')}"
+
+
+def _counts(found: Score) -> tuple[object, ...]:
+    return (
+        *(len(found), _share(len(found.named), len(found))),
+        f"{sum(row.named for row in found.gained)} of {len(found.gained)}",
+        f"{len(found.agreed)} of {len(found)}",
+        len(found.violated),
+    )
+
+
 def _ladders(scores: Mapping[str, Score], light: set[str]) -> str:
     headers = ("ladder", "metrics", "steps", "named correctly", "gained, named")
     return write_table(
         (*headers, "agrees with the gain", "violated bounds"),
         [
-            (
-                *(name, "light" if name in light else "default", len(found)),
-                _share(len(found.named), len(found)),
-                f"{sum(row.named for row in found.gained)} of {len(found.gained)}",
-                f"{len(found.agreed)} of {len(found)}",
-                len(found.violated),
-            )
+            (name, "light" if name in light else "default", *_counts(found))
             for name, found in scores.items()
         ],
     )

@@ -8,7 +8,7 @@ from adobook.pages.stored import fill_template
 from adobook.published import UNITS
 from adobook.text import write_table
 from adokernels.diagnosis.evidence import REACHED
-from adokernels.records.definitions import BALANCED, COLUMNS, LIMITING, TERMS
+from adokernels.records.definitions import BALANCED, COLUMNS, FULL, LIMITING, TERMS
 from adokernels.records.metrics import QUANTITIES, Quantity
 from adokernels.text import percent
 
@@ -21,6 +21,7 @@ def text() -> str:
     return fill_template(
         "glossary.md",
         limiting=percent(LIMITING),
+        full=FULL,
         balanced=f"{100 * BALANCED:.0f}",
         reached=percent(REACHED),
         terms=terms,

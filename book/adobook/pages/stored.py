@@ -21,6 +21,16 @@ def sweeps() -> dict[str, ado.records.Sweep]:
     return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.records.Sweep)}
 
 
+def unseen() -> dict[str, dict[str, ado.records.Sweep]]:
+    """The sweeps of the ladders of textbooks, by set and name (``adobook.unseen``)."""
+    folders = sorted(folder for folder in (DATA / "unseen").iterdir() if folder.is_dir())
+    found = {folder.name: _records(folder) for folder in folders}
+    return {
+        name: {key: r for key, r in records.items() if isinstance(r, ado.records.Sweep)}
+        for name, records in found.items()
+    }
+
+
 def cpu_sweeps() -> dict[str, ado.records.Sweep]:
     """The sweeps of notebooks/data/cpu, by routine."""
     found = _records(DATA / "cpu")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ from adokernels.cli.arguments import (
 )
 from adokernels.cli.output import complain
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
+from adokernels.model.isolated_call import FileFunction
+from adokernels.model.isolation import TIMEOUT
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.measurements import sweep_tables
@@ -82,6 +83,7 @@ def add_commands(commands: Commands) -> None:
     bench.add_argument("--all", action="store_true", help=sentence)
     sentence = "folder for --all; existing records are kept, so that a run can be continued"
     bench.add_argument("--out", type=output_folder, help=sentence)
+    bench.set_defaults(parse=lambda given: bench.parse_args(list(given)))
     bench.add_argument(
         "--no-limiter",
         dest="limiter",
@@ -114,7 +116,7 @@ def add_commands(commands: Commands) -> None:
         _run_check,
         "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
         "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
-        "--shape --dtype --set --seconds --json",
+        "--shape --dtype --set --device --seconds --json",
         seconds=1.0,
     )
     check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
@@ -128,6 +130,8 @@ def add_commands(commands: Commands) -> None:
         "--trusted", action="store_true", help="the source may include files from any folder"
     )
     check.add_argument("--no-timing", action="store_true", help="check the results only")
+    sentence = "seconds that a call may take (%(default)g)"
+    check.add_argument("--timeout", type=float, default=TIMEOUT, help=sentence)
 
     profile = commands.add(
         "profile",
@@ -179,7 +183,8 @@ def add_commands(commands: Commands) -> None:
         "Report the limiter and the next step of each variant of a stored sweep",
         "transpose.json",
     )
-    diagnose.add_argument("measurements", type=Path, help="JSON file of a sweep")
+    words = "JSON file of a sweep, or a report of Nsight Compute: .ncu-rep, .csv"
+    diagnose.add_argument("measurements", type=Path, help=words)
 
     report = commands.add(
         "report",
@@ -235,13 +240,13 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
 
 def _bench_all(options: argparse.Namespace, console: Console) -> int:
     from adokernels.cli.everything import measure_all
-    from adokernels.cli.program import parse
 
     if options.out is None or options.routine is not None:
         raise ValueError("--all needs --out FOLDER and no routine")
     how = {"cache": options.cache, "limiter": options.limiter}
     how["seconds"] = min(options.seconds, _SECONDS_OF_ALL)
-    return INTERRUPTED if measure_all(options.out, options.device, parse, console, **how) else 0
+    interrupted = measure_all(options.out, options.device, options.parse, console, **how)
+    return INTERRUPTED if interrupted else 0
 
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
@@ -256,18 +261,18 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
     name = options.kernel.partition("<")[0]
     if options.file.suffix == ".py":
-        module = runpy.run_path(str(options.file))
-        if name not in module:
-            raise ValueError(f"{options.file} must define {name}")
-        variant = ado.variant(module[name])
+        options.file.read_bytes()  # raises OSError now, not in the process of the function
+        variant = ado.variant(FileFunction(options.file.absolute(), name))
     else:
         names = ("kernel", "block", "tile", "grid", "trusted")
         launch = {part: vars(options)[part] for part in names}
         source = options.file.read_text(encoding="utf-8")
         variant = ado.cuda_variant(name, source=source, file=str(options.file), **launch)
     settings |= {"against": options.against, "timed": not options.no_timing}
+    settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}
+    given = operands if options.shape or options.dtype else ()
     try:
-        result = ado.check(variant, routine, *operands, seconds=options.seconds, **settings)
+        result = ado.check(variant, routine, *given, **settings)
     except ado.CompilationError as error:
         reason = f"it does not compile\n{error.log}"
         result = ado.records.CheckResult(routine.name, name, False, reason)
@@ -305,7 +310,10 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
 
 
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
-    console.print(ado.diagnose(ado.records.Sweep.load(options.measurements)))
+    path = options.measurements
+    reported = path.suffix in (".csv", ".ncu-rep")
+    sweep = ado.import_ncu(path) if reported else ado.records.Sweep.load(path)
+    console.print(ado.diagnose(sweep))
 
 
 def _of_folder(folder: Path, console: Console) -> list[ado.records.Sweep]:

@@ -20,7 +20,7 @@ from adokernels.records.measurement import Cache
 
 #: Seconds after which no further ladder is started.
 _LIMIT = 540
-#: Parser of the arguments of ``adokernels bench``.
+#: Parser of the arguments that follow ``adokernels bench``.
 Parser = Callable[[Sequence[str]], argparse.Namespace]
 
 
@@ -33,7 +33,7 @@ def problems(device: str, parse: Parser) -> list[tuple[str, argparse.Namespace]]
     for routine, task in TASKS.items():
         known = task.benchmark_problems if device != "cpu" else {"default": ""}
         for name, arguments in known.items():
-            options = parse(["bench", routine, *arguments.split(), "--device", device])
+            options = parse([routine, *arguments.split(), "--device", device])
             types = ado.routines[routine].task.operand_types(options.shape, options.dtype)
             size = sum(np.prod(shape, dtype=float) * dtype.itemsize for shape, dtype in types)
             found.append((size, routine if device == "cpu" else f"{routine}-{name}", options))

@@ -18,7 +18,6 @@ from adokernels.diagnosis.evidence import (
     FULL_LINE,
     MARGIN,
     NARROW,
-    QUEUED,
     REACHED,
     WIDEST,
     Facts,
@@ -26,7 +25,7 @@ from adokernels.diagnosis.evidence import (
 )
 from adokernels.diagnosis.experiments import proposals
 from adokernels.diagnosis.limiter import limiter
-from adokernels.records.definitions import BOUND, LANES, LIMITING, NOTABLE, STALL
+from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
@@ -37,6 +36,8 @@ from adokernels.text import number, percent, quantity, ratio
 _LINE = 4
 #: Instructions that are removed with a load: load, address computation, bounds test, conversion.
 _PER_LOAD = 4
+#: The group of stall reasons for global and local memory.
+_MEMORY = "accesses through L1"
 #: The other kernels of a variant are considered from this share of the time.
 _REST = 0.05
 
@@ -83,7 +84,7 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
     sentences: dict[Step, str] = {}
     for step, sentence in _proposals(facts, found):
         sentences.setdefault(step, sentence.replace("{of}", where))
-    return tuple(Advice(step, text, *_bound_of(facts, step)) for step, text in sentences.items())
+    return tuple(Advice(step, text, *bound_of(facts, step)) for step, text in sentences.items())
 
 
 def advise_from_counts(k: KernelFacts, useful_bytes: float) -> tuple[Advice, ...]:
@@ -205,17 +206,19 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
     elif share >= BOUND:
         # At this bandwidth enough bytes are in flight. Only fewer, wider requests can still help.
         yield from _narrow(k, WIDEST)
-    yield from _latency(facts, k)
+    for step, sentence in _latency(facts, k):
+        more = f"; {_unsaturated(k, share)}" if step is Step.IN_FLIGHT else ""
+        yield step, sentence + more
 
 
 def _layout(facts: Facts, k: KernelFacts, share: float) -> Iterator[tuple[Step, str]]:
     """Yield steps for a kernel that reads unneeded parts of its operands, each about once."""
-    latency = k.load_latency
     # The kernel can change the loads in flight; the layout may be given.
-    if share < REACHED and latency is not None and latency < QUEUED and _memory_stalls(k) >= STALL:
-        text = f"issue several independent loads per thread: DRAM at {percent(share)} of the"
-        text += f" measured bandwidth, and a load takes only {quantity(latency, 's')}"
-        yield Step.IN_FLIGHT, f"{text}, so few loads are in flight"
+    if share < REACHED and k.load_latency and not k.queued and k.memory_stalls >= STALL:
+        yield (
+            Step.IN_FLIGHT,
+            f"issue several independent loads per thread: {_unsaturated(k, share)}",
+        )
     limit = ""
     if kept := facts.dram_with_layout:
         limit = f"; with this layout, other steps gain at most {ratio(max(MARGIN / kept, 1.0))}"
@@ -234,8 +237,12 @@ def _partly_used(k: KernelFacts) -> str:
     return f" (a load request accesses {number(sectors)} sectors, ideally {number(ideal)})"
 
 
-def _memory_stalls(k: KernelFacts) -> float:
-    return k.stall("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
+def _unsaturated(k: KernelFacts, share: float) -> str:
+    """Why further loads in flight help a kernel whose busiest unit is DRAM."""
+    text = f"DRAM transfers {percent(share)} of the measured bandwidth"
+    if k.load_latency:
+        text += f", and a load takes only {quantity(k.load_latency, 's')}"
+    return f"{text}, so few loads are in flight"
 
 
 def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
@@ -286,6 +293,10 @@ def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[
     if lanes is not None and lanes < LANES:
         text = f"{number(lanes)} of 32 lanes are active per instruction"
         yield Step.DIVERGENCE, f"reduce warp divergence{{of}}: {text}"
+    # Stalls matter only if schedulers often find no eligible warp.
+    eligible = k.get("eligible_warps")
+    if share < BOUND and k.waits_for_memory and eligible is not None and eligible < 1:
+        yield from _waiting(k, _MEMORY, percent(k.memory_stalls))
     loads = k.ratio("load_requests", "instructions") or 0.0
     times = max(k.loads_per_byte or 0.0, 1.0)
     general = not unit.startswith(("FP64", "tensor"))
@@ -308,13 +319,11 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Yield steps for a latency-bound kernel, ordered by stall reason."""
     l1 = k.profile.busiest("L1")
     yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
-    # Fewer instructions also mean fewer stalls.
-    if facts.excess_arithmetic >= NOTABLE:
-        text = "precompute or replace operations{of}: FLOPs beyond the useful ones would take"
-        share = percent(facts.excess_arithmetic)
-        yield Step.OPERATIONS, f"{text} {share} of the time at the measured peak"
+    # Fewer instructions also mean fewer stalls, but not fewer waits for memory.
+    if facts.excess_arithmetic >= NOTABLE and not k.waits_for_memory:
+        yield _fewer_operations(facts, k)
     groups = {
-        "accesses through L1": _memory_stalls(k),
+        _MEMORY: k.memory_stalls,
         "synchronisation": k.stall("barrier", "membar"),
         # Accesses to shared memory, special functions and registers, and dynamic branches.
         "MIO instructions": k.stall("short_scoreboard", "mio_throttle"),
@@ -325,11 +334,21 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     for name in ordered:
         if groups[name] >= STALL or name == ordered[0]:
             yield from _waiting(k, name, percent(groups[name]))
+    if facts.excess_arithmetic >= NOTABLE:
+        yield _fewer_operations(facts, k)
+
+
+def _fewer_operations(facts: Facts, k: KernelFacts) -> tuple[Step, str]:
+    text = "precompute or replace operations{of}: FLOPs beyond the useful ones would take"
+    text += f" {percent(facts.excess_arithmetic)} of the time at the measured peak"
+    if k.memory_stalls >= STALL:
+        text += f"; warps also wait for {_MEMORY} in {percent(k.memory_stalls)} of their time"
+    return Step.OPERATIONS, text
 
 
 def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, str]]:
     text = f"warps wait for {reason} in {share} of their time"
-    if reason == "accesses through L1":
+    if reason == _MEMORY:
         if (k.loads_per_byte or 0.0) >= EXCESS:
             loaded = f"each byte from DRAM is loaded {k.times_loaded}"
             yield Step.REUSE, f"keep data in registers or shared memory{{of}}: {text}, and {loaded}"
@@ -342,9 +361,11 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
                 Step.OCCUPANCY,
                 f"increase the number of resident warps{{of}}: {text}, and {limit}",
             )
-        yield Step.IN_FLIGHT, f"issue several independent loads per thread{{of}}: {text}"
+        if not k.queued:
+            yield Step.IN_FLIGHT, f"issue several independent loads per thread{{of}}: {text}"
         yield from _narrow(k, WIDEST)
     elif reason == "synchronisation":
+        yield from _fences(k)
         yield Step.BARRIERS, f"use fewer barriers or smaller blocks{{of}}: {text}"
     elif reason == "MIO instructions":
         if (k.shared_of_l1 or 0.0) > NOTABLE:
@@ -356,6 +377,26 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
         yield Step.OPERATIONS, f"precompute, pack or replace operations{{of}}: {text}"
     else:
         yield Step.DIVERGENCE, f"simplify the branches{{of}}: {text}"
+
+
+def _fences(k: KernelFacts) -> Iterator[tuple[Step, str]]:
+    """Yield steps if warps wait at memory fences: for their atomic operations and stores.
+
+    If schedulers issue hardly anything, the accesses themselves take the time, for example atomic
+    operations on few addresses. Otherwise, it is the number of blocks that end with a fence.
+    """
+    fences, issue = k.stall("membar"), k.get("issue_active") or 0.0
+    if fences < max(k.stall("barrier") - BALANCED, NOTABLE):
+        return
+    text = f"warps wait for memory fences in {percent(fences)} of their time"
+    if issue < NOTABLE:
+        yield (
+            Step.REUSE,
+            f"add up in registers or shared memory before atomic operations{{of}}: {text}, and"
+            f" schedulers issue in {percent(issue)} of the cycles",
+        )
+    more = "process more elements per thread and block, so that fewer blocks end with a fence"
+    yield Step.OPERATIONS, f"{more}{{of}}: {text}"
 
 
 def _parallel_instructions(k: KernelFacts) -> Iterator[tuple[Step, str]]:
@@ -388,7 +429,7 @@ _Floor = tuple[float, str, tuple[Provenance, ...]]
 _NEGLIGIBLE = 1e-9
 
 
-def _bound_of(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
+def bound_of(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
     """The largest gain of a step (None without a bound), its reason, and sources of its numbers."""
     floors = [floor for floor in _floors(facts, step) if floor[0] > _NEGLIGIBLE]
     if not floors:

@@ -2,7 +2,8 @@
 
 An indicator compares a counted value of the longest kernel with a threshold. A card applies to a
 variant if all of its indicators hold. `cards.json` contains the seven cards of a GTC 2015 talk on
-image filters, "CUDA Optimization with NVIDIA Nsight Eclipse Edition", checked on an H200. Its
+image filters, "CUDA Optimization with NVIDIA Nsight Eclipse Edition", checked on an H200, and three
+cards of this package for kernels that are compute-bound, of which the talk has none. The talk's
 profiler reported transactions per request, execution dependencies and pipe-busy stalls. The
 indicators are the counters that Nsight Compute reports for the same effects.
 """
@@ -18,6 +19,7 @@ from typing import Any, Literal
 
 from adokernels import _core
 from adokernels.diagnosis import evidence
+from adokernels.diagnosis.evidence import KernelFacts
 from adokernels.records import definitions
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
@@ -25,7 +27,7 @@ from adokernels.records.profile import KernelProfile
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Comparison
 from adokernels.records.sweep import Sweep
-from adokernels.text import StrEnum, number, percent
+from adokernels.text import StrEnum, number, percent, quantity
 
 
 def _shared_headroom(k: KernelProfile) -> float | None:
@@ -34,7 +36,21 @@ def _shared_headroom(k: KernelProfile) -> float | None:
     return allowed / resident if allowed is not None and resident else None
 
 
-#: Quantities that follow from the launch and the compiled kernel, not from counters.
+#: Pipes that compute. The others access memory or control the flow.
+_ARITHMETIC = ("alu", "fma", "fp64", "fp16", "tensor", "xu")
+
+
+def _arithmetic_pipe(k: KernelProfile) -> float | None:
+    known = (k.get(f"pipe_{name}") for name in _ARITHMETIC)
+    return max((share for share in known if share is not None), default=None)
+
+
+def _issue_or_arithmetic(k: KernelProfile) -> float | None:
+    shares = (k.get("issue_active"), _arithmetic_pipe(k))
+    return max((share for share in shares if share is not None), default=None)
+
+
+#: Quantities that no counter reports: of the launch and the compiled kernel, and a maximum.
 RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
     # Blocks of the grid, relative to the blocks that can be resident on the device.
     "waves": lambda k: k.waves if math.isfinite(k.waves) else None,
@@ -42,6 +58,11 @@ RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
     "free_registers": lambda k: k.kernel.registers_unused if k.kernel.resident_warps else None,
     # Blocks that fit according to shared memory alone, relative to the resident blocks.
     "shared_headroom": _shared_headroom,
+    # The largest utilisation of the pipes that compute, in active cycles.
+    "arithmetic_pipe": _arithmetic_pipe,
+    "issue_or_arithmetic": _issue_or_arithmetic,
+    # The mean time of a load, from Little's law.
+    "load_latency": lambda k: KernelFacts(k, None).load_latency,
 }
 
 
@@ -63,7 +84,7 @@ class Indicator:
     title: str  # the compared quantity
     quantities: tuple[str, ...]
     per: tuple[str, ...] = ()
-    unit: Literal["%", ""] = ""  # "%" for a fraction that is shown as a percentage
+    unit: Literal["%", "s", ""] = ""  # "%" for a fraction that is shown as a percentage
     comparison: Literal[">=", "<"]
     threshold: float
     source: str  # the origin of the threshold
@@ -87,6 +108,8 @@ class Indicator:
         """Format a value."""
         if self.unit == "%":
             return percent(value)
+        if self.unit:
+            return quantity(value, self.unit)
         return f"{value:.0f}" if value == int(value) else number(value)
 
     @property
@@ -114,6 +137,7 @@ class Example:
     after: str
     stored: str  # the stored ladder with counters of both (``notebooks/data`` of the repository)
     published: bool = False  # whether the talk makes this step
+    talk: str = ""  # the stored ladder with the talk's own problem, if the talk makes this step
 
     def __str__(self) -> str:
         return f"{self.routine}: {self.before} to {self.after}"
@@ -140,7 +164,8 @@ class Card(ShownAsTables):
     validity, why
         Whether the advice still helps on an H200, and the reason.
     item
-        Its number in the list of the documents (``docs/documents.md``).
+        Its number in the list of the documents (``docs/documents.md``); empty for a card that is
+        not from the talk.
     """
 
     key: str

@@ -39,8 +39,11 @@ _BUSY, _IDLE = 0.5, 0.25
 _ONE = 1.3
 #: Scalar code reaches at least these parts of the additions and of the loads that one thread can
 #: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
-#: additions that take two cycles reaches a quarter, and one operation per cycle a half.
-_SCALAR_ADDS, _SCALAR_LOADS = 0.35, 0.6
+#: additions that take two cycles reaches a quarter, and one operation per cycle a half. Measured
+#: ceilings are up to half below those of the core, because wide vectors lower the clock.
+_SCALAR_ADDS, _SCALAR_LOADS = 0.45, 1.0
+#: Vector code gains this factor from the lowest instruction set to the highest.
+_OVER_LOWEST = 1.5
 #: The rate of vector code exceeds the peak of scalar code by this factor.
 _ABOVE_SCALAR = 1.2
 _VECTOR_BYTES = {"baseline": 16, "avx2": 32, "avx512": 64}
@@ -87,7 +90,7 @@ def decide(t: Times) -> Found | None:
     rise = t.per_work(single) / t.per_work(core)
     found = None
     if rise >= _MATTERS:
-        found = _memory(t, *_last_rise(t, chain), single)
+        found = _memory(t, *_last_rise(t, chain), shared=not serial)
     elif not serial and (shared := _shared(t, single)):
         found = shared
     found = found or _core(t, core)
@@ -144,7 +147,11 @@ def _chain(t: Times, single: Run) -> list[tuple[str, Run]]:
 
 
 def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
-    """The last level at which the time per work rises, or the level with the largest rise."""
+    """The last level at which the time per work rises, or the level with the largest rise.
+
+    A cache that is hardly faster than the memory that holds the operands cannot be told apart from
+    it.
+    """
     rises = [
         (t.per_work(run) / min(t.per_work(nearer) for _, nearer in chain[:place]), level, run)
         for place, (level, run) in enumerate(chain)
@@ -155,17 +162,27 @@ def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
         for place, (rise, level, run) in enumerate(rises)
     ]
     last = [(level, run) for step, level, run in steps if step >= _MATTERS]
-    return last[-1] if last else max(steps, key=lambda step: step[0])[1:]
+    level, run = last[-1] if last else max(steps, key=lambda step: step[0])[1:]
+    home, single = chain[-1]
+    bandwidth, of_home = t.read(level), t.read(home)
+    if bandwidth and of_home and bandwidth < _MATTERS * of_home:
+        return home, single
+    return level, run
 
 
-def _memory(t: Times, level: str, run: Run, single: Run) -> Found:
-    """A memory level, or its latency if it delivers few of the bytes that it can."""
-    share = _of_ceiling(t, level, run, t.read(level))
-    if run is single and t.x.given is not single:  # all threads share the outermost level
-        share = max(share, _of_ceiling(t, level, t.x.given, t.everything(level)))
+def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
+    """A memory level, or its latency if it delivers few of the bytes that it can.
+
+    If several threads share the level, its share is that of all threads.
+    """
+    given = t.x.given
+    share = highest = _of_ceiling(t, level, run, t.read(level))
+    if shared and run.size == GIVEN and run is not given and t.everything(level):
+        share = _of_ceiling(t, level, given, t.everything(level))
+        highest = max(highest, share)
     text = f"{level} delivers {percent(share)} of its measured bandwidth"
     said = (say(text, share, _IDLE),)
-    if 0 < share < _IDLE:
+    if 0 < highest < _IDLE:
         return Found(Kind.LATENCY, f"accesses to {level}", share, said)
     return Found(Kind(level), level, share or None, said if share else ())
 
@@ -216,7 +233,9 @@ def _core(t: Times, core: Run) -> Found:
     rates = _rates(t, core)
     l1, adds, fmas = rates["L1"], rates["adds"], rates["fmas"]
     gain = _gain_of_width(t, core)
-    vector = max(gain or 0.0, 0.0) >= _MATTERS or adds * _lanes(t) >= _ABOVE_SCALAR * 2
+    wide = _gain_of_width(t, core, lowest=True)
+    vector = (gain or 0.0) >= _MATTERS or (wide or 0.0) >= _OVER_LOWEST
+    vector = vector or adds * _lanes(t) >= _ABOVE_SCALAR * 2
     said = []
     if gain is not None:
         text = f"{number(gain)} times as fast as with half the register width"
@@ -254,11 +273,15 @@ def _rates(t: Times, core: Run) -> dict[str, float]:
     }
 
 
-def _gain_of_width(t: Times, core: Run) -> float | None:
-    """How much faster the instruction set is than the next lower one, or None if not tried."""
+def _gain_of_width(t: Times, core: Run, *, lowest: bool = False) -> float | None:
+    """How much faster the instruction set is than the next lower one, or than the lowest one.
+
+    It is None if none was tried.
+    """
     base = next((r for r in _inside(t.x) if r.isa == core.isa), core)
     others = [r for r in t.x.others(base, "isa") if _VECTOR_BYTES.get(r.isa)]
-    below = max(others, key=lambda r: _VECTOR_BYTES[r.isa], default=None)
+    choose = min if lowest else max
+    below = choose(others, key=lambda r: _VECTOR_BYTES[r.isa], default=None)
     return t.per_work(below) / t.per_work(base) if below else None
 
 

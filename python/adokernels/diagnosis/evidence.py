@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from adokernels.records.definitions import LIMITING, STALLS
+from adokernels.records.definitions import BALANCED, LIMITING, STALL, STALLS
 from adokernels.records.forms import number_in
 from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Evidence, Provenance
@@ -204,8 +204,29 @@ class KernelFacts:
         rate, occupancy = self.ratio("load_requests", "seconds"), self.get("occupancy")
         if not rate or occupancy is None:
             return None
-        warps = occupancy * self.profile.kernel.max_warps * self.profile.multiprocessors
+        # The occupancy is a mean over the cycles in which a multiprocessor has work.
+        working = self.profile.multiprocessors * min(self.get("sm_active") or 1.0, 1.0)
+        warps = occupancy * self.profile.kernel.max_warps * working
         return warps * self.stall("long_scoreboard", "lg_throttle") / rate
+
+    @cached_property
+    def queued(self) -> bool:
+        """Whether loads wait in queues of the memory, so that further loads in flight gain nothing.
+
+        The memory then transfers as much as this access pattern allows.
+        """
+        return self.load_latency is not None and self.load_latency >= QUEUED
+
+    @cached_property
+    def memory_stalls(self) -> float:
+        """The share of a warp's time in which it waits for global or local memory."""
+        return self.stall("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
+
+    @cached_property
+    def waits_for_memory(self) -> bool:
+        """Whether warps wait notably longer for memory than for arithmetic."""
+        arithmetic = self.stall("math_pipe_throttle", "wait", "dispatch_stall")
+        return self.memory_stalls >= max(STALL, arithmetic + BALANCED)
 
     @cached_property
     def blocks(self) -> int:
@@ -241,9 +262,22 @@ class Facts:
 
     @cached_property
     def traffic(self) -> float | None:
-        """Counted DRAM bytes per compulsory byte."""
-        counted = self.m.profile.get("dram_bytes") if self.m.profile else None
-        return counted / self.m.bytes if counted and self.m.bytes else None
+        """Counted DRAM bytes per compulsory byte, without lines that earlier work left in L2.
+
+        Cold measurements overwrite the caches. DRAM writes beyond the bytes that the kernels write
+        to L2 are lines of this work, which the kernels' reads displace.
+        """
+        profile = self.m.profile
+        counted = profile.get("dram_bytes") if profile else None
+        if profile is None or not counted or not self.m.bytes:
+            return None
+        names = ("l2_bytes", "load_sectors", "store_sectors", "dram_write_bytes")
+        moved, loads, stores, written = map(profile.get, names)
+        if None not in (moved, loads, stores, written) and self.m.flush == "overwritten":
+            # Copies of the tensor memory accelerator are neither loads nor stores.
+            stored = SECTOR * max(stores or 0.0, (moved or 0.0) / SECTOR - (loads or 0.0))
+            counted -= max((written or 0.0) - stored, 0.0)
+        return counted / self.m.bytes
 
     @cached_property
     def requests_once(self) -> bool:

@@ -2,9 +2,10 @@
 
 With counters, this is the decision tree of Nsight Compute (SOLBottleneck). Each share is the
 utilisation of a unit over the kernel's time, relative to its peak. The limiter is the unit with the
-largest share if it is at least 60 %. Otherwise it is too little work, if the grid has less than one
-wave of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the share
-of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical bandwidth.
+largest share if it is at least 60 %. Otherwise it is too little work, if the grid has fewer than
+0.9 waves of blocks, or else latency. Tables, charts and advice use this result. Evidence adds the
+share of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical
+bandwidth.
 
 Without counters, experiments show the limiter. Without experiments, a limiter is named only if it
 follows from the time and from the counts that the variant declares. The threshold is the same,
@@ -24,7 +25,7 @@ from adokernels.diagnosis.evidence import (
     highest_of_dram,
 )
 from adokernels.diagnosis.experiments import by_experiment
-from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
+from adokernels.records.definitions import BALANCED, BOUND, FULL, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
 from adokernels.records.machine import Machine
@@ -112,13 +113,13 @@ def _below_all(k: KernelFacts, unit: Unit) -> tuple[Kind, Unit | None, list[Evid
     busiest = at(unit.name, unit.share, LIMITING, _COUNTED)
     text = f"no unit above {percent(LIMITING)}; the busiest: {busiest.statement}"
     statements = [Evidence(text, unit.share, LIMITING, _COUNTED)]
-    if k.profile.waves < 1:
+    if k.profile.waves < FULL:
         waves = k.profile.waves
         text = f"{_blocks_on(k.blocks, k.profile.multiprocessors)}, {number(waves)} waves"
         return (
             Kind.PARALLELISM,
             None,
-            [Evidence(text, waves, 1.0, Provenance.COMPILED), *statements],
+            [Evidence(text, waves, FULL, Provenance.COMPILED), *statements],
         )
     if k.busy_while_active and (active := k.get("sm_active")):
         inside, share = k.busy_while_active

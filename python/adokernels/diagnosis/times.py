@@ -9,13 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from adokernels.diagnosis.evidence import ceiling_named, highest_of_dram
-from adokernels.records.experiments import Run
+from adokernels.records.experiments import SMALLEST, Run
 from adokernels.records.limiter import Evidence, Kind, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 
 #: Standard deviations of systematic errors, relative: of the time of a run, and of a ceiling.
 _ERROR_OF_RUN, _ERROR_OF_CEILING = 0.05, 0.1
+#: A call has hardly any work if it has at most this fraction of another one's. Its time is then
+#: subtracted from the other one's, of which at least the second fraction remains.
+_NO_WORK, _LEAST_LEFT = 0.1, 0.2
 #: The memory levels, the farthest last.
 _LEVELS = ("L1", "L2", "L3", "DRAM")
 
@@ -63,8 +66,14 @@ class Times:
         return self._times[id(run)]
 
     def per_work(self, run: Run) -> float:
-        """The time per unit of work."""
-        return self.of(run) / run.work if run.work else math.inf
+        """The time per unit of work, without the time of a call with hardly any work."""
+        return self._working(run) / run.work if run.work else math.inf
+
+    def _working(self, run: Run) -> float:
+        call = next((r for r in self.x.runs if (r.size, r.cache) == (SMALLEST, "warm")), None)
+        if call is None or run.cache == "cold" or call.work > _NO_WORK * run.work:
+            return self.of(run)
+        return max(self.of(run) - self.of(call), _LEAST_LEFT * self.of(run))
 
     def ratio(self, run: Run | None, base: Run | None) -> float | None:
         """The time of a call relative to another run, or None if a run is missing."""

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from numbers import Real
 from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.emulating import all_checks
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
+from adokernels.measuring.sampling import require_finite
 from adokernels.model.checker import Checker
+from adokernels.model.compiler import CompilationError
+from adokernels.model.cuda_variant import CudaVariant
+from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, check_options
+from adokernels.model.sandbox import Missing
+from adokernels.model.values import is_array
 from adokernels.records.checked import CheckResult
-from adokernels.text import require
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.statistics import FEWEST_SAMPLES
+from adokernels.text import quantity, require
+
+#: A time is impossible if it needs more than this multiple of the bandwidth of the memory.
+_MARGIN = 1.2
+#: Sampling may take this multiple of the time limit to take 11 samples.
+_OVERTIME = 4
+#: The largest length of the smallest default problem.
+_SMALLEST = 64
 
 
 def check(
@@ -24,13 +43,17 @@ def check(
     timed: bool = True,
     seconds: float = 1.0,
     ceilings: bool = True,
+    isolated: bool = True,
+    timeout: float = TIMEOUT,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> CheckResult:
     """Check an own variant: its correctness, then its speed relative to a ladder.
 
-    Output arrays are filled with sentinel bytes before each check. The results are compared with
-    the reference on small and odd sizes, on the operands, and after timing with other values.
+    The results are compared with the reference on small and odd sizes, some of which are random,
+    and on the operands. By default, the variant runs in a process of its own. Each of its calls has
+    new operands and an output full of sentinel bytes, and randomly chosen timed calls are
+    verified. ``docs/grading.md`` in the repository describes what this protects from.
 
     Parameters
     ----------
@@ -40,11 +63,8 @@ def check(
     ladder
         The routine that it computes, or an own ladder.
     *args, **options
-        Operands and options. Default: random operands of the routine's default problem; on the
-        emulator, of a small one.
-    device
-        ``"emulator"`` checks a kernel without a GPU, with all checks of the emulator, and does not
-        time it. Default: the variant's device.
+        Operands and options. Default: random operands of the routine's default problem, or of a
+        smaller one if a call takes too long for 11 samples in `seconds`.
     against
         The variants with which its speed is compared. Default: the first variant on the same
         device, and the variant that a call runs.
@@ -54,12 +74,17 @@ def check(
         Upper limit of the sampling time per variant.
     ceilings, progress
         See :func:`adokernels.sweep`.
+    isolated
+        Whether it runs in a process of its own. Otherwise, it is believed, and can end this
+        process.
+    timeout
+        Seconds that a call of an isolated variant may take.
 
     Returns
     -------
     CheckResult
         It is true if the variant is correct, and contains the first failing problem or the
-        comparisons.
+        comparisons. A crash, a timeout and an impossible time are failures, too.
 
     Raises
     ------
@@ -67,40 +92,114 @@ def check(
         If the variant cannot run here or on `device`.
     CompilationError
         If its source does not compile.
+    TypeError
+        If it cannot be sent to another process.
     """
     if not isinstance(ladder, Ladder):
         raise TypeError(f"ladder must be a routine or a ladder, got {type(ladder).__name__}")
     check_options(ladder, args, options, check)
     require((Iterable, type(None)), "names of variants", against=against)
+    require(Real, "a number", timeout=timeout)
+    require_finite(timeout=timeout)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
     emulated = device == "emulator"
-    if reason := ours.why_unavailable_on(device or ours.device):
-        raise _core.Unavailable(f"{ours.label}: {reason}")
-    if not args and ladder.task.core:
-        args = ladder.task.random_operands(ladder.task.sanitizer.shapes[0] if emulated else None)
-    problem = extended.problem(*args, device=device, variant=ours.name, **options)
-    call = problem.prepare(ours.name)
-    if emulated or not timed:
-        checker = Checker(extended, problem)
-        try:
-            with all_checks():
-                checker.before(call)
-                checker.after(call)
-        except ValueError as error:
-            return CheckResult(ladder.name, ours.name, False, str(error))
-        return CheckResult(ladder.name, ours.name, True)
-    if against is None:
+    if why := ours.why_unavailable_on(device or ours.device):
+        # The compiler needs no GPU.
+        if isinstance(ours, CudaVariant) and (args or ladder.task.core):
+            arrays = filter(is_array, args or ladder.task.empty_operands())
+            ours.compiled(next(arrays).dtype.name)
+        raise _core.Unavailable(f"{ours.label}: {why}")
+    names = ladder.name, ours.name
+    with Isolation(timeout) if isolated else nullcontext() as isolation:
+        facts: dict[str, Any] = {"isolated": isolated}
+        used = isolation.ladder(extended) if isolation else extended
+        default = not args and ladder.task.core is not None
         usable = [v for v in ladder if v.device == ours.device and v.available and not v.ceiling]
+        operands: Sequence[Any] = args
+        if default and emulated:
+            operands = ladder.task.random_operands(ladder.task.sanitizer.shapes[0])
+        elif default:
+            operands = _fast_enough(ladder, usable[0].name, seconds, options)
+        problem = used.problem(*operands, device=device, variant=ours.name, **options)
         others = [v.name for v in usable if not problem.why_not(v.name)]
-        best = ladder.choose(*args, device=ours.device, **options).variant if others else None
-        against = dict.fromkeys([*others[:1], *([best] if best else [])])
-    names = [*against, ours.name]
-    common: dict[str, Any] = {"seconds": seconds, "ceilings": ceilings, "progress": progress}
-    common["limiter"] = False
-    timings = sweep(extended, *args, device=ours.device, variants=names, **common, **options)
+        try:
+            call = problem.prepare(ours.name)
+            checker = Checker(used, problem)
+            facts["refused"] = checker.refused(ours.name)
+            if isolated:
+                checker.sizes(call)
+            if emulated or not timed:
+                with all_checks():
+                    checker.before(call)
+                    checker.after(call)
+                return CheckResult(*names, True, **facts)
+        except (Missing, CompilationError):
+            raise
+        except ValueError as error:
+            return CheckResult(*names, False, str(error), **facts)
+        if against is None:
+            best = ladder.choose(*operands, device=ours.device, **options).variant
+            against = dict.fromkeys([*others[:1], *([best] if others else [])])
+        timings = sweep(
+            used,
+            *operands,
+            device=ours.device,
+            variants=[*against, ours.name],
+            seconds=seconds,
+            ceilings=ceilings,
+            limiter=False,
+            isolated=isolation or False,
+            progress=progress,
+            **options,
+        )
     if timings.interrupted:
         raise KeyboardInterrupt
-    if ours.name in timings.skipped:
-        return CheckResult(ladder.name, ours.name, False, timings.skipped[ours.name])
-    return CheckResult(ladder.name, ours.name, True, sweep=timings)
+    wrong = timings.skipped.get(ours.name, "")
+    if not wrong and timings.machine:
+        wrong = _impossible(timings[ours.name], timings.machine)
+    if wrong:
+        return CheckResult(*names, False, wrong, **facts)
+    return CheckResult.of_sweep(timings, ours.name, **facts)
+
+
+def _fast_enough(ladder: Ladder, name: str, seconds: float, options: dict[str, Any]) -> Any:
+    """Operands of the default problem, or of a smaller one of which 11 samples can be taken.
+
+    The size grows until the next one would take too long, because a call can take minutes.
+    """
+    sizes = [tuple(ladder.task.lengths.values())]
+    while max(sizes[-1]) > _SMALLEST:
+        sizes.append(tuple(max(n // 2, min(n, 2)) for n in sizes[-1]))
+    while True:
+        size = sizes.pop()
+        operands = ladder.task.random_operands(size)
+        if not sizes:
+            return operands
+        call = ladder.problem(*operands, variant=name, **options).prepare(name)
+        growth = math.prod(sizes[-1]) / math.prod(size)
+        if growth * call.sample(False, 1)[0] * FEWEST_SAMPLES > _OVERTIME * seconds:
+            return operands
+
+
+def _impossible(found: Measurement, machine: Machine) -> str:
+    """Why the time of a cold measurement is impossible on a machine; empty if it is possible.
+
+    Compulsory bytes that no cache holds come from DRAM, at most at the bandwidth of the data sheet.
+    If it is unknown or a cache holds them, the limit is the fastest measured level. FLOPs do not
+    count, because a variant can need fewer.
+    """
+    levels = machine.of_kind("bandwidth")
+    limit = max((c.measured for c in levels), default=math.inf)
+    stated = max((c.theoretical or 0.0 for c in levels if c.level == "DRAM"), default=0.0)
+    if stated and found.bytes > max(
+        found.context.get("cache_bytes", {}).values(), default=math.inf
+    ):
+        limit = stated
+    least = found.bytes / (_MARGIN * limit)
+    if found.seconds >= least:
+        return ""
+    return (
+        f"its time of {quantity(found.seconds, 's')} is impossible: {quantity(found.bytes, 'B')} "
+        f"take at least {quantity(least, 's')}"
+    )

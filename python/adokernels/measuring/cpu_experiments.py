@@ -25,8 +25,8 @@ _PART = 0.5
 #: Operands in L3 have at most this multiple of the size of L2.
 _BEYOND_L2 = 4
 #: Page sizes are compared for operands and results of this many bytes: smaller arrays can be in
-#: memory that the process already uses, and larger ones would need too much memory.
-_LEAST_PAGED, _MOST_PAGED = 64 << 20, 1 << 30
+#: memory that the process already uses, and larger ones take long to fill.
+_LEAST_PAGED, _MOST_PAGED = 64 << 20, 256 << 20
 #: MADV_HUGEPAGE and MADV_NOHUGEPAGE of Linux.
 _ADVICE = {"huge": 14, "small": 15}
 _ISA_LEVELS = ("baseline", "avx2", "avx512")
@@ -84,7 +84,8 @@ class CpuExperiments:
             yield partial(trial, sizes.fitting(level, used), size=level, **inside)
         for other in lower:
             yield partial(trial, sizes.fitting("L1", used), size="L1", **{**inside, "isa": other})
-        yield lambda: trial(sizes.smallest(), size=SMALLEST)
+        for state in dict.fromkeys(("warm", self._cache)):
+            yield partial(trial, sizes.smallest(), size=SMALLEST, cache=state)
         if not own:
             for fewer in sorted({1, 2, threads // 2} - {0, threads}):
                 yield partial(trial, sizes.problem, threads=fewer)

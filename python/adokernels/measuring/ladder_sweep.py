@@ -15,7 +15,7 @@ from adokernels.measuring.gpu_experiments import GpuExperiments
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
-from adokernels.model.checker import Checker
+from adokernels.model.checker import Checker, reason
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.registry import routines
@@ -89,6 +89,15 @@ def measure_ladder(
             checks.skip_failed(samplers)
         problem.forget()  # the memory may have changed since the first check
         checks.repeat({name: c for name, c in calls.items() if name not in checks.skipped})
+        if metrics:
+            problem.load(problem.values)
+            counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
+            for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
+                label = variants[name].label if name in variants else name
+                with (of_variants | of_peers)[name].warned_of_errors("no counters"):
+                    profile = collect(counted[name], label, metrics, settings.cache, device_id)
+                    if profile.kernels:
+                        profiles[name] = profile
         if experiments:
             kind = CpuExperiments if device == "cpu" else GpuExperiments
             trials = kind(
@@ -100,15 +109,6 @@ def measure_ladder(
                 # A variant that cannot run under the changed conditions has no experiments.
                 with of_variants[name].warned_of_errors("no experiments"):
                     tried[name] = trials.on(name, calls[name], of_variants[name], budget)
-        if metrics:
-            problem.load(problem.values)
-            counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
-            for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
-                label = variants[name].label if name in variants else name
-                with (of_variants | of_peers)[name].warned_of_errors("no counters"):
-                    profile = collect(counted[name], label, metrics, settings.cache, device_id)
-                    if profile.kernels:
-                        profiles[name] = profile
     except KeyboardInterrupt:
         interrupted = True
         if not any(sampler.seconds for sampler in of_variants.values()):
@@ -190,7 +190,7 @@ class _Checks:
         """Skip the variants, peers and stages that raised an exception during timing."""
         for sampler in samplers:
             if sampler.error:
-                self.skipped[sampler.name] = f"{failure(sampler.error)} (during timing)"
+                self.skipped[sampler.name] = f"{reason(sampler.error)} (during timing)"
 
     def prepared(
         self, ladder: Ladder, problem: Problem, runs: Mapping[str, Run]
@@ -199,8 +199,8 @@ class _Checks:
         calls: dict[str, Call] = {}
         for name in self._display.each("checking", runs):
             run = runs[name]
-            if reason := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
-                self.skipped[name] = reason
+            if why := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
+                self.skipped[name] = why
                 continue
             try:
                 call = problem.prepare(run.variant, run.block)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, Literal, overload
 
 from adokernels import _core
@@ -18,6 +19,7 @@ from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import bound_call, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached, require_finite
+from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
 from adokernels.records.counted import CountedSweep
@@ -84,10 +86,7 @@ def measure(
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
     require((str, type(None)), "a str", device=device)
-    if device == "emulator":
-        raise _core.Unavailable(
-            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
-        )
+    require_clock(device)
     if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
@@ -137,7 +136,7 @@ def measure(
 
 
 @overload
-def sweep(  # type: ignore[overload-overlap]
+def sweep(
     routine: Ladder, *args: Any, device: Literal["emulator"], **options: Any
 ) -> CountedSweep: ...
 @overload
@@ -155,6 +154,7 @@ def sweep(
     extra: Iterable[Any] = (),
     ceilings: bool = True,
     counters: bool | str = False,
+    isolated: bool | Isolation = False,
     limiter: bool | None = None,
     progress: bool | ProgressDisplay = True,
     **options: Any,
@@ -168,7 +168,7 @@ def sweep(
     arrays. Operands and results have red zones of 4 KiB on both sides. A variant is checked before
     and after timing, the second time with other values in the same memory. It must write its
     results within the task's bound, and change nothing else. Own variants are also checked on edge
-    cases, and after an exchange of two elements of each operand.
+    cases.
 
     Parameters
     ----------
@@ -200,6 +200,10 @@ def sweep(
     counters
         Whether to read the hardware counters of every variant and peer after timing, or the set of
         metrics to read: ``"default"`` or ``"light"``, see :func:`profile`. CUDA only.
+    isolated
+        Whether own variants run in processes of their own, which cannot crash this process or see
+        expected results. Each of their calls has new operands, and timed calls are verified
+        (docs/grading.md). The limits of :func:`adokernels.check` apply. Counters are not read.
     limiter
         Whether to run the experiments that show limiters without counters. On a CPU: other
         instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
@@ -215,8 +219,9 @@ def sweep(
     Sweep or CountedSweep
         A CountedSweep on the emulator. Variants that decline the problem, are unavailable or
         compute a wrong result are not timed; ``skipped`` gives the reasons, also of variants and
-        peers that raise an exception. The stages of pipelines are also timed, each separately, and ranked as hotspots. After Ctrl-C,
-        the sweep contains the measurements until then, and its attribute ``interrupted`` is true.
+        peers that raise an exception. The stages of pipelines are also timed, each separately, and
+        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
+        attribute ``interrupted`` is true.
 
     Raises
     ------
@@ -247,6 +252,9 @@ def sweep(
     require((bool, type(None)), "a bool", limiter=limiter)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
+    isolation = (Isolation(TIMEOUT) if isolated is True else isolated) or None
+    if isolation:
+        routine, limiter = isolation.ladder(routine), False
     settings = Settings(cache, precision, seconds)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]
@@ -272,6 +280,8 @@ def sweep(
     if problem.device_id == "emulator":
         if peers:
             raise ValueError("peers must be None on the emulator, which runs kernels of variants")
+        if isolated:
+            raise ValueError("isolated must be False on the emulator; ado.check isolates kernels")
         with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):
             chosen_blocks = {name: (blocks or {}).get(name) for name in names}
             return emulated_sweep(routine, problem, chosen_blocks, display)
@@ -284,7 +294,8 @@ def sweep(
     runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
     where = problem.device_id
     title = f"{routine.name} on {where}, {cache}"
-    with displayed(progress) as display, display.measurement(title):
+    own = isolation if isolated is True and isolation else nullcontext()
+    with own, displayed(progress) as display, display.measurement(title):
         result = measure_ladder(
             routine,
             problem,
@@ -304,6 +315,14 @@ def sweep(
             return dataclasses.replace(result, machine=measured_machine(where, display))
         except KeyboardInterrupt:
             return dataclasses.replace(result, interrupted=True)
+
+
+def require_clock(device: str | None) -> None:
+    """Raise Unavailable for the emulator."""
+    if device == "emulator":
+        raise _core.Unavailable(
+            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
+        )
 
 
 def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:

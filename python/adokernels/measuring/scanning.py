@@ -15,7 +15,7 @@ from adokernels import _core
 from adokernels.measuring.ladder_sweep import measure_ladder
 from adokernels.measuring.paying_off import store
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.protocol import sweep
+from adokernels.measuring.protocol import require_clock, sweep
 from adokernels.measuring.sampling import Settings
 from adokernels.model.ladder import check_options
 from adokernels.model.routine import Routine
@@ -108,6 +108,7 @@ def scan(
     require((Iterable, type(None)), "a sequence of lengths per problem", shapes=shapes)
     require((Iterable, type(None)), "names of variants", variants=variants)
     require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
+    require_clock(device)
     if copies:
         device = _gpu_of(device)
         if variants is not None or peers:
@@ -127,7 +128,8 @@ def scan(
         best = routine.choose(*operands, device=device, **options) if names is None else None
         bound = {n: partial(work, *operands) for n, work in (peers or {}).items()}
         own: dict[str, Any] = {"variants": best.variant if best else names, "peers": bound}
-        return sweep(routine, *operands, progress=display, **own, **common)
+        timed: Sweep = sweep(routine, *operands, progress=display, **own, **common)
+        return timed
 
     sweeps: list[Sweep] = []
     offloads: list[Offload] = []

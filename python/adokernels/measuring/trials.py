@@ -29,6 +29,8 @@ _SHORT_SECONDS, _SAMPLES_OF_SHORT = 5e-3, 3
 _REUSED = 0.25
 #: The last round ends after the deadline, which is therefore earlier by this part of the time.
 _RESERVE = 0.15
+#: The part of a sample's time that remains at least if a wait for a processor is subtracted.
+_LEAST_LEFT = 0.1
 #: Lengths that are shorter than the longest one by more than this factor do not change with the
 #: size, and neither do lengths up to _FEW, for example a number of channels.
 _LONG, _FEW = 64, 4
@@ -65,11 +67,11 @@ class Trial:
             before()
         with self.setting():
             start, used = time.perf_counter(), time.process_time()
-            seconds = self.call.sample(self._cold, self.repeats)[0]
+            seconds, _, _, waited = self.call.sample(self._cold, self.repeats)
             self.cost = time.perf_counter() - start
         if not self._cold:
             self.processors.append((time.process_time() - used) / self.cost)
-        return seconds
+        return _without_wait(seconds, waited)
 
     def warm_up(self) -> None:
         """Load code and data, and choose the number of calls per sample."""
@@ -120,7 +122,8 @@ def runs_of(
             trial.repeats = sampler.calls
             trial.cost = sampler.spent / len(sampler.seconds)
             if _FEWEST_ROUNDS * trial.cost > _REUSED * budget:
-                trial.seconds = list(sampler.seconds)
+                waits = sampler.waits or [0.0] * len(sampler.seconds)
+                trial.seconds = list(map(_without_wait, sampler.seconds, waits))
         if trials and planned + _FEWEST_ROUNDS * trial.cost > deadline - time.perf_counter():
             continue
         planned += 0.0 if trial.seconds else _FEWEST_ROUNDS * trial.cost
@@ -132,6 +135,11 @@ def runs_of(
         if done + 1 >= _FEWEST_ROUNDS and time.perf_counter() > deadline:
             break
     return tuple(trial.run for trial in trials)
+
+
+def _without_wait(seconds: float, waited: float) -> float:
+    """The time of a sample without the longest wait of a thread for a processor, if it is known."""
+    return max(seconds - max(waited, 0.0), _LEAST_LEFT * seconds)
 
 
 def footprint_of(problem: Problem) -> float:

@@ -17,15 +17,17 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
+from adokernels.model.isolated_call import ELSEWHERE
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
-from adokernels.model.problem import Values
-from adokernels.model.values import exchanged, is_array, rotated
+from adokernels.model.problem import Values, changed_values
+from adokernels.model.sandbox import Broken
+from adokernels.model.values import is_array, rotated
 from adokernels.text import failure
 
 if TYPE_CHECKING:
@@ -37,7 +39,17 @@ if TYPE_CHECKING:
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
-_ELSEWHERE = "it launches work on a stream other than the timed one"
+
+
+class Memory(Protocol):
+    """Memory of a result on a GPU."""
+
+    @property
+    def memory(self) -> Any:
+        """The array that functions use."""
+
+    shape: tuple[int, ...]
+    nbytes: int
 
 
 class Checker:
@@ -56,31 +68,34 @@ class Checker:
         # in higher precision takes twice the memory.
         copies = 7 if problem.task.exact and not problem.task.spot_check else 3
         require_host_memory(arrays + copies * results, f"checks of {ladder.name}")
-        problem.values.expected  # noqa: B018
 
     def before(self, call: Call) -> Errors | None:
         """Check a variant before timing; return its errors, or None for a ceiling.
 
-        Own variants are also checked on edge cases. The built-in ones have the contract tests.
+        Own variants are first checked on edge cases. The built-in ones have the contract tests.
         """
-        if not call.built_in:
-            for problem in self._edge_cases:
-                if not problem.why_not(call.variant):
-                    self._check(problem, call, problem.values, views=True)
+        if not call.built_in and not call.sizes_are_checked:
+            self.sizes(call)
         return self._check(self._problem, call, self._problem.values)
 
-    def after(self, call: Call) -> Errors | None:
-        """Check a variant after timing, with other values in the memory that was timed.
+    def sizes(self, call: Call) -> None:
+        """Check an own variant on edge cases, before the reference of the large problem runs."""
+        for problem in self._edge_cases:
+            if not problem.why_not(call.variant):
+                self._check(problem, call, problem.values, views=True)
+        call.sizes_are_checked = True
 
-        For own variants, two elements of each operand are exchanged first. This detects a variant
-        that reuses an earlier result after comparing only some values of the operands. The elements
-        differ for each variant, because variants can share the earlier results.
-        """
-        if not call.built_in:
-            self._check(self._problem, call, self._changed(exchanged))
+    def refused(self, variant: str) -> tuple[str, ...]:
+        """The edge cases that a variant refuses, with its reasons."""
+        reasons = ((problem, problem.why_not(variant)) for problem in self._edge_cases)
+        return tuple(f"{problem}: {reason}" for problem, reason in reasons if reason)
+
+    def after(self, call: Call) -> Errors | None:
+        """Check a variant after timing, with other values in the memory that was timed."""
         error = self._check(self._problem, call, self._second)
         if self._is_elsewhere(call):
-            raise ValueError(_ELSEWHERE)
+            raise ValueError(ELSEWHERE)
+        call.conclude()
         return error
 
     def peer(self, returned: Any) -> Errors | None:
@@ -91,26 +106,15 @@ class Checker:
         values = self._problem.values
         if len(values.runs) > 1:
             return None
-        _require_no_view(returned, self._problem.arguments)
-        return values.check(_result_on_host(returned))
+        require_no_view(returned, self._problem.arguments)
+        return values.check(result_on_host(returned))
 
     # --- Values -----------------------------------------------------------------------------------
 
     @cached_property
     def _second(self) -> Values:
         """The values with which variants are checked after timing."""
-        return self._changed(rotated)
-
-    def _changed(self, change: Callable[[Any, np.random.Generator], Any]) -> Values:
-        """A changed copy of the values that are timed."""
-        problem = self._problem
-        operands = []
-        for array, guarded in zip(problem.host_arguments, problem.guarded_operands, strict=True):
-            other = change(array, self._rng) if is_array(array) else array
-            if isinstance(guarded, GuardedArray) and guarded.shares_elements:
-                other = guarded.copy_with_layout(other)
-            operands.append(other)
-        return Values(problem.task, operands, problem.options)
+        return changed_values(self._problem, lambda array: rotated(array, self._rng))
 
     @cached_property
     def _edge_cases(self) -> list[Problem]:
@@ -139,13 +143,12 @@ class Checker:
             except ValueError as error:
                 # If nothing waits for the other stream, results are read before they are computed.
                 if _is_wrong(error) and self._is_elsewhere(call):
-                    raise ValueError(f"wrong result: {_ELSEWHERE}") from error
+                    raise ValueError(f"wrong result: {ELSEWHERE}") from error
                 raise
         except MemoryError:
             raise
         except Exception as error:  # any error of the user's code
-            text = str(error) if _is_wrong(error) else failure(error)
-            raise ValueError(f"{text} ({problem})") from error
+            raise ValueError(f"{reason(error)} ({problem})") from error
 
     def _run(self, call: Call, values: Values, views: bool) -> Errors | None:
         results = [self._result(call, each, views) for each in values.runs]
@@ -154,15 +157,17 @@ class Checker:
     def _result(self, call: Call, values: Values, views: bool) -> Any:
         """Run a variant once; return a copy of its result on the host, or None for a ceiling."""
         problem, ceiling = call.problem, self._ladder[call.variant].ceiling
+        if call.isolated:
+            return call.computed(values, views=views)
         problem.load(values)
         try:
             problem.poison()
             returned, result = call.run(), None
             if not ceiling:
-                result = problem.results() if returned is None else _result_on_host(returned)
+                result = problem.results() if returned is None else result_on_host(returned)
             if returned is not None and not views:
                 arrays = (g.memory for g in problem.guarded_operands if isinstance(g, GuardedArray))
-                _require_no_view(returned, list(arrays))
+                require_no_view(returned, list(arrays))
             problem.require_intact(values, results=ceiling or returned is not None)
         except BaseException:
             problem.forget()
@@ -170,55 +175,44 @@ class Checker:
         return result
 
     def _is_elsewhere(self, call: Call) -> bool:
-        """Whether a function on a GPU computes its results on another stream.
-
-        It is not tested if a check needs several results.
-        """
-        if not call.selects_stream or len(call.problem.values.runs) > 1:
+        """Whether a function on a GPU computes its results on another stream."""
+        if not call.selects_stream:
             return False
         problem = call.problem
-        changed = [rotated(o, self._rng) if is_array(o) else o for o in problem.host_arguments]
-        return runs_on_another_stream(call, Values(problem.task, changed, problem.options))
+        problem.load(changed_values(problem, lambda array: rotated(array, self._rng)))
+        problem.poison()
+        try:
+            return computes_early(call.run, problem.guarded_results)
+        finally:
+            problem.forget()
 
 
-def runs_on_another_stream(call: Call, values: Values) -> bool:
-    """Whether a call writes correct results while the timed stream is blocked.
+def computes_early(run: Callable[[], Any], results: Sequence[Memory]) -> bool:
+    """Whether a function writes its results while the timed stream is blocked.
 
-    If so, the time between two events on the timed stream is not the time of the work. `values`
-    must be new, so that results of earlier calls are wrong. If the function waits for the device,
-    the stream is released after 250 ms, and the function returns False.
+    If so, the time between two events on the timed stream is not the time of the work. The operands
+    must be new, and copied to the device before. If the function waits for the device, the stream
+    is released after 250 ms, and the function returns False.
     """
-    problem = call.problem
-    # The copies to the device are made before the stream is blocked, because they wait for it.
-    problem.load(values)
-    problem.poison()
     _core.synchronize()
-    try:
-        with _core.BlockedStream(0) as blocked:
-            returned = call.run()
-            time.sleep(_WAIT_SECONDS)
-            if returned is None:
-                returned = tuple(result.memory for result in problem.guarded_results)
-            arrays = returned if isinstance(returned, tuple) else (returned,)
-            pointers = _pointers(arrays, problem.guarded_results)
-            if pointers is None:
-                return False
-            found = tuple(
-                np.frombuffer(blocked.copy(pointer, r.nbytes), r.dtype).reshape(r.shape)
-                for pointer, r in zip(pointers, problem.guarded_results, strict=True)
-            )
-            if not blocked.still_blocked:
-                return False
-    finally:
-        problem.forget()
-    try:
-        values.check(found)
-    except ValueError:
-        return False
-    return True
+    with _core.BlockedStream(0) as blocked:
+        returned = run()
+        time.sleep(_WAIT_SECONDS)
+        if returned is None:
+            returned = tuple(result.memory for result in results)
+        pointers = _pointers(returned if isinstance(returned, tuple) else (returned,), results)
+        if pointers is None:
+            return False
+        places = [(pointer, r.nbytes) for pointer, r in zip(pointers, results, strict=True)]
+        early = [blocked.copy(*place) for place in places]
+        if not blocked.still_blocked:
+            return False
+    _core.synchronize()
+    with _core.BlockedStream(0) as blocked:
+        return early == [blocked.copy(*place) for place in places]
 
 
-def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[int] | None:
+def _pointers(arrays: Sequence[Any], results: Sequence[Memory]) -> list[int] | None:
     """The addresses of returned arrays, or None if they do not have the layout of the results."""
     if len(arrays) != len(results):
         return None
@@ -232,7 +226,7 @@ def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[in
     return pointers
 
 
-def _result_on_host(returned: Any) -> Any:
+def result_on_host(returned: Any) -> Any:
     """A copy of results on the host, which can be arrays of any library."""
     several = isinstance(returned, tuple)
     for array in returned if several else (returned,):
@@ -245,11 +239,17 @@ def _copy(array: Any) -> Any:
     return np.array(on_host(array))
 
 
-def _require_no_view(returned: Any, operands: Sequence[Any]) -> None:
+def require_no_view(returned: Any, operands: Sequence[Any]) -> None:
     """Raise ValueError if a result shares memory with an operand: returning a view does no work."""
     for array in returned if isinstance(returned, tuple) else (returned,):
         if any(share_memory(array, operand) for operand in operands):
             raise ValueError("wrong result: it returns a view of an operand, not data")
+
+
+def reason(error: Exception) -> str:
+    """Describe a failed check, or an error of the user's code."""
+    described = _is_wrong(error) or isinstance(error, Broken)
+    return str(error) if described else failure(error)
 
 
 def _is_wrong(error: Exception) -> bool:

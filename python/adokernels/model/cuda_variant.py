@@ -233,27 +233,34 @@ class KernelCall(OwnCall):
         launch = self._emulated_launch()[0] if self._emulated else self._launch
         return [launch.info()]
 
+    def stored_places(self) -> dict[str, Any]:
+        """The launch, for another process: with the number of an array instead of its address."""
+        views = [view for view, array in self._arrays if isinstance(array, GuardedArray)]
+
+        def argument(name: str, value: Any, size: int) -> int | bytes:
+            place = next((i for i, known in enumerate(views) if known is value), None)
+            return packed_argument(name, value, size) if place is None else place
+
+        arguments = [argument(*each) for each in self._arguments]
+        shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
+        return {**shape, "arguments": arguments}
+
     def stored(self) -> SourceLaunch:
         """The launch, for another process: with copies of the operands."""
+        arrays = [array for _, array in self._arrays if isinstance(array, GuardedArray)]
 
-        def argument(view: Any, packed: bytes) -> NDArray[Any] | Result | bytes:
-            array = next((array for known, array in self._arrays if known is view), None)
-            if not isinstance(array, GuardedArray):
-                return packed
+        def argument(place: int | bytes) -> NDArray[Any] | Result | bytes:
+            if isinstance(place, bytes):
+                return place
+            array = arrays[place]
             if array in self.problem.guarded_results:
                 return Result(array.shape, array.dtype.str)
             return array.read().copy()
 
-        assert self.grid is not None
-        assert self.block is not None
-        return SourceLaunch(
-            code=self.compiled.code,
-            symbol=self.compiled.symbol,
-            grid=self.grid,
-            block=self.block,
-            shared_bytes=self._shared_bytes,
-            arguments=tuple(map(argument, self._given, self._packed)),
-        )
+        launch = self.stored_places()
+        arguments = tuple(map(argument, launch.pop("arguments")))
+        code, symbol = self.compiled.code, self.compiled.symbol
+        return SourceLaunch(code=code, symbol=symbol, arguments=arguments, **launch)
 
 
 def packed_argument(name: str, value: Any, size: int) -> bytes:

@@ -76,6 +76,20 @@ class GuardedArray:
         self._raw(copied)[...] = self._raw(values)
         return copied
 
+    @property
+    def block(self) -> NDArray[np.uint8]:
+        """The bytes of an array on the host, with its red zones."""
+        return self._memory()
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """How another process allocates the same array on the host."""
+        assert self._host is not None
+        place = {"bytes": self._size, "address": self._host.ctypes.data}
+        offset = self._first if self.nbytes else 0
+        return {**place, "offset": offset, "shape": self.shape, "strides": self.strides,
+                "dtype": self.dtype}  # fmt: skip
+
     def advise(self, advice: int) -> None:
         """Give the system advice about the pages of host memory that is not yet in use.
 

@@ -95,6 +95,10 @@ class OwnLadder(Ladder):
         """Return the ladder with further variants; this ladder does not change."""
         return extended(self, variants)
 
+    def replace(self, variant: OwnVariant) -> None:
+        """Replace the variant of the same name."""
+        self._variants[variant.name] = variant.of(self)
+
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
         """Set the default block shape and parameter values of a variant."""
         self._variants[name] = self[name].with_default(block, parameters)

@@ -258,11 +258,6 @@ class FunctionCall(OwnCall):
             returned.block_until_ready()
         return returned
 
-    @property
-    def between_samples(self) -> Callable[[], None] | None:
-        """Exchange elements of operands on the CPU, so that earlier results are wrong."""
-        return self.problem.disturb if self.device == "cpu" else None
-
 
 def _has_parameter(function: Callable[..., Any], name: str) -> bool:
     try:

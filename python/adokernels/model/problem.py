@@ -19,7 +19,6 @@ from adokernels.model.values import (
     SAME_VALUES,
     Errors,
     as_tuple,
-    exchange,
     is_array,
     largest_errors,
     narrowed,
@@ -227,7 +226,6 @@ class Problem:
         self.names = self.task.names(len(self.host_arguments))
         self.values = Values(self.task, self.host_arguments, self.options)
         self._result_types = results
-        self._rng = np.random.default_rng()
         self._packed: dict[int, GuardedArray] = {}
         self._loaded: Values | None = None
 
@@ -361,14 +359,6 @@ class Problem:
         """Note that the memory may have changed; the next `load` restores it."""
         self._loaded = None
 
-    def disturb(self) -> None:
-        """Exchange elements of operands on the CPU, so that earlier results are wrong."""
-        self.forget()
-        for guarded in self.guarded_operands:
-            # Only the checks look at red zones: an error here would end the sampling.
-            if isinstance(guarded, GuardedArray):
-                exchange(np.asarray(guarded.memory), self._rng)
-
     def poison(self) -> None:
         """Fill the results with sentinel bytes."""
         on_gpu = self.task.core is not None and self.device == "cuda"
@@ -401,6 +391,20 @@ class Problem:
                     raise ValueError(f"wrong result: it changes the operand {name}")
 
 
+def changed_values(
+    problem: Problem,
+    change: Callable[[Any], Any],
+) -> Values:
+    """A changed copy of the values of a problem, whose elements are shared as in its operands."""
+    operands = []
+    for array, guarded in zip(problem.host_arguments, problem.guarded_operands, strict=True):
+        other = change(array) if is_array(array) else array
+        if isinstance(guarded, GuardedArray) and guarded.shares_elements:
+            other = guarded.copy_with_layout(other)
+        operands.append(other)
+    return Values(problem.task, operands, problem.options)
+
+
 def kernels_on(device: str, infos: Sequence[_core.KernelInfo]) -> tuple[Kernel, ...]:
     """Copy the values of kernels that the core reports for a device."""
     count = int(_core.cuda_properties(device)["multiprocessors"]) if infos else 0
@@ -414,6 +418,10 @@ class Call(ABC):
     built_in = False
     #: Whether it selects the stream of its work itself.
     selects_stream = False
+    #: Whether it runs in a sandbox, with memory of its own.
+    isolated = False
+    #: Whether it was checked on edge cases.
+    sizes_are_checked = False
     #: The launch configuration of a kernel.
     block: Block | None = None
     grid: Block | None = None
@@ -443,6 +451,16 @@ class Call(ABC):
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take one sample: see :data:`adokernels.measuring.sampling.Sample`."""
         return _core.sample(self.timed, self.problem.device_id, cold, repeats, 0)
+
+    def computed(self, values: Values, *, views: bool) -> Any:
+        """The result for these values, checked for changes of other memory, if it is isolated.
+
+        `views` states whether a result may share memory with an operand.
+        """
+        raise NotImplementedError
+
+    def conclude(self) -> None:  # noqa: B027  # most calls have nothing to conclude
+        """Raise ValueError if the samples cannot be believed."""
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernels that it launches; empty if they are unknown before it runs."""

@@ -20,6 +20,7 @@ from adokernels.model.values import (
     is_array,
     random_array,
     scaled_problems,
+    smaller_lengths,
     worst_elements,
 )
 
@@ -274,7 +275,14 @@ class Task:
         """Operands of the sizes and values on which kernels often fail."""
         if self.core:
             dtype = operands[0].dtype if self.dtype else None
-            yield from (self.random_operands(shape, dtype) for shape in self.sanitizer.shapes)
+            shapes: list[Sequence[int]] = list(self.sanitizer.shapes)
+            # Sizes that nobody can know in advance: two small ones, and one below the timed size.
+            ranges = [*zip(*(s for s in shapes if len(s) == len(self.lengths)), strict=True)]
+            shapes += [[int(rng.integers(min(n), max(n) + 1)) for n in ranges] for _ in range(2)]
+            timed = self.lengths_of(operands)
+            if timed.keys() >= self.lengths.keys():
+                shapes.append(smaller_lengths(rng, [timed[name] for name in self.lengths]))
+            yield from (self.random_operands(shape, dtype) for shape in shapes)
         elif self.problems is None:
             yield from scaled_problems(operands, rng)
         else:

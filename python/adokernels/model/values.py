@@ -65,26 +65,53 @@ def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5)
 
 def rotated(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """The elements of an array, rotated by a random distance."""
-    flat = array.reshape(-1)
-    distance = int(rng.integers(1, flat.size)) if flat.size > 1 else 0
-    return np.concatenate([flat[distance:], flat[:distance]]).reshape(array.shape)
+    distance = int(rng.integers(1, array.size)) if array.size > 1 else 0
+    return Renewal(distance, 1.0, 0).of(array)
 
 
-def exchange(array: NDArray[Any], rng: np.random.Generator) -> None:
-    """Exchange two random elements in place, so that results of earlier calls are wrong."""
-    if array.size < 2:
-        return
-    first, second = (
-        np.unravel_index(int(i), array.shape) for i in rng.integers(array.size, size=2)
-    )
-    array[first], array[second] = array[second].copy(), array[first].copy()
+class Renewal(NamedTuple):
+    """A change that gives an array values that it did not have so far; sparsity and order remain.
+
+    Attributes
+    ----------
+    distance
+        The array is rotated by this number of elements.
+    factor
+        Floating-point numbers are multiplied with it.
+    mask
+        These bits of integers are inverted; 0 for integers that can be indices.
+    """
+
+    distance: int
+    factor: float
+    mask: int
+
+    @classmethod
+    def drawn(cls, array: NDArray[Any], rng: np.random.Generator, indices: bool) -> Renewal:
+        """A random change of an array."""
+        distance = int(rng.integers(array.size)) if array.size else 0
+        return cls(distance, rng.uniform(0.98, 1), 0 if indices else int(rng.integers(1, 128)))
+
+    def of(self, array: NDArray[Any]) -> NDArray[Any]:
+        """A changed copy."""
+        flat = array.reshape(-1)
+        other = np.concatenate([flat[self.distance :], flat[: self.distance]])
+        if other.dtype.kind in "fc":
+            real = other.view(f"f{other.itemsize // (1 + (other.dtype.kind == 'c'))}")
+            np.multiply(real, real.dtype.type(self.factor), out=real, where=real == real)
+        elif other.dtype.kind in "iu":
+            other ^= other.dtype.type(self.mask)
+        return other.reshape(array.shape)
 
 
-def exchanged(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """A copy of an array with two elements exchanged."""
-    other = array.copy()
-    exchange(other, rng)
-    return other
+def random_lengths(rng: np.random.Generator, lengths: Sequence[int]) -> list[int]:
+    """Small lengths, which nobody can know in advance."""
+    return [int(n) for n in rng.integers(1, _HOSTILE[-1], len(lengths))]
+
+
+def smaller_lengths(rng: np.random.Generator, lengths: Sequence[int]) -> list[int]:
+    """Lengths below other ones, but of the same order of magnitude."""
+    return [max(int(n * rng.uniform(0.4, 0.95)), 1) for n in lengths]
 
 
 def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
@@ -96,10 +123,14 @@ def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterat
     lengths = sorted({n for o in operands if is_array(o) for n in o.shape if n > 4})
     if not lengths:
         return
-    for i, hostile in enumerate(_HOSTILE):
-        # The lengths differ from each other, so that exchanged rows and columns are detected.
-        new = {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
-        new[lengths[0]] = hostile
+    # The lengths differ from each other, so that exchanged rows and columns are detected.
+    sizes = [
+        {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
+        for i in range(len(_HOSTILE))
+    ]
+    sizes += [dict(zip(lengths, random_lengths(rng, lengths), strict=True)) for _ in range(2)]
+    sizes.append(dict(zip(lengths, smaller_lengths(rng, lengths), strict=True)))
+    for new in sizes:
         yield tuple(
             rng.choice(o.reshape(-1), [new.get(n, n) for n in o.shape]) if is_array(o) else o
             for o in operands

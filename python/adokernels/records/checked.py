@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
+from adokernels.records.forms import Positive
 from adokernels.records.record import StoredRecord
 from adokernels.records.statistics import Comparison
 from adokernels.records.sweep import Sweep
@@ -26,6 +29,15 @@ class CheckResult(StoredRecord):
         The first wrong result or failure, with its problem; empty if all are correct.
     sweep
         The measurements of the variant and of the ladder, or None if it was not timed.
+    seconds
+        Its median time per call, or None if it was not timed.
+    ratio, verdict
+        The result of the last comparison, with the fastest variant of the ladder by default: how
+        many times faster it is, and ``"faster"``, ``"slower"``, ``"same"`` or ``"unclear"``.
+    isolated
+        Whether it ran in a process of its own.
+    refused
+        The sizes and values on which it was not checked, because it refuses them, with its reasons.
     """
 
     KIND = "check"
@@ -35,6 +47,20 @@ class CheckResult(StoredRecord):
     correct: bool
     reason: str = ""
     sweep: Sweep | None = None
+    seconds: Positive | None = None
+    ratio: Positive | None = None
+    verdict: str = ""
+    isolated: bool = False
+    refused: tuple[str, ...] = ()
+
+    @classmethod
+    def of_sweep(cls, sweep: Sweep, variant: str, **facts: Any) -> CheckResult:
+        """The result for a variant that is correct and was timed."""
+        found = cls(sweep.routine, variant, True, sweep=sweep, **facts)
+        last = next(reversed(found.comparisons.values()), None)
+        ratio, verdict = (last.ratio, str(last.verdict)) if last else (None, "")
+        seconds = sweep[variant].seconds
+        return dataclasses.replace(found, seconds=seconds, ratio=ratio, verdict=verdict)
 
     @property
     def comparisons(self) -> dict[str, Comparison]:
@@ -58,6 +84,9 @@ class CheckResult(StoredRecord):
             reason = self.reason.removeprefix("wrong result: ")
             return f"{label} is wrong: {printable(reason, _LONGEST_REASON, lines=True)}"
         lines = [f"{label} is correct."]
+        if self.refused:
+            lines.append(f"It refuses {len(self.refused)} of the problems on which it is checked:")
+            lines += [f"  {printable(each, _LONGEST_NAME)}" for each in self.refused]
         if self.sweep:
             m = self.sweep[self.variant]
             nearest = self.sweep.nearest_limit(m)

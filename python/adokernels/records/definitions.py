@@ -11,8 +11,11 @@ from typing import NamedTuple
 
 # NVIDIA's thresholds (Nsight Compute 2025.3: SOLBottleneck and the other rules).
 #: The unit with the largest share of its peak is the limiter from this share. Below it, the
-#: limiter is latency, or too little work if the grid has less than one wave.
+#: limiter is latency, or too little work if the grid has fewer than FULL waves.
 LIMITING = 0.6
+#: A grid fills the device from this number of waves. NVIDIA's rule has 1, but a grid of 0.97 waves
+#: leaves only 3 % of the places for blocks empty, so that more blocks can hardly help.
+FULL = 0.9
 #: From this share, the unit is so busy that only less work for it makes the kernel faster.
 BOUND = 0.8
 #: Two units whose shares differ by less than this are balanced.
@@ -150,7 +153,7 @@ EMULATED: Mapping[str, str] = {
     **dict.fromkeys(("store_sectors", "store_sectors_per_request"), "within 1 %"),
     **dict.fromkeys(("flops", "flops_fp32", "flops_fp64"), "within 1 %"),
     "fma_share": "of PTX; the machine code may combine more operations",
-    "lanes": "within 7 %",
+    "lanes": "within 11 %",
     **dict.fromkeys(
         [
             f"shared_{access}_{of}"
@@ -169,8 +172,8 @@ def _percent(share: float) -> str:
 
 _LIMITS = (
     f"at least {_percent(LIMITING)} and the largest share: limiter; compute and memory below:"
-    f" latency, or too little work below 1 wave; from {_percent(BOUND)}: high throughput; shares"
-    f" that differ by less than {100 * BALANCED:.0f} points: balanced (SOLBottleneck)"
+    f" latency, or too little work below {FULL} waves; from {_percent(BOUND)}: high throughput;"
+    f" shares that differ by less than {100 * BALANCED:.0f} points: balanced (SOLBottleneck)"
 )
 _OF_SECTORS = "more sectors than the ideal number (UncoalescedGlobalAccess)"
 _LANES_BELOW = f"below {LANES} of 32 (ThreadDivergence)"
@@ -340,7 +343,7 @@ TERMS = (
         "",
         "blocks of the grid, divided by the blocks that can be resident on the device",
         "launch and resources of the kernel",
-        "below 1: small grid (SOLBottleneck)",
+        f"below {FULL}: small grid (SOLBottleneck has 1)",
     ),
     Term(
         "theoretical occupancy",
@@ -393,6 +396,13 @@ TERMS = (
         "hardware counters",
     ),
     Term(
+        "predicted gain",
+        "",
+        "the ratio of times that a step is expected to have, and the interval that contains 80 % of"
+        " the stored steps; half of the removable time, on a logarithmic scale",
+        "share of the time that the step could remove, from counters",
+    ),
+    Term(
         "gains at most",
         "",
         "the largest ratio of times that a proposed step allows",
@@ -437,6 +447,15 @@ COLUMNS: Mapping[str, str] = {
     "DRAM": "share of peak, see the counters",
     "quantity": "a quantity of the counters",
     "total": "the quantity of all kernels together",
+    "compared with the hardware": "how far a count of the emulator is from the hardware's counter",
+    "load requests": "emulated, as the quantity of the counters",
+    "load sectors": "emulated, as the quantity of the counters",
+    "store sectors": "emulated, as the quantity of the counters",
+    "of ideal": "sectors, relative to the ideal number for the same bytes",
+    "shared wavefronts": "emulated passes through the banks of shared memory, loads and stores",
+    "of them conflicts": "bank conflicts, relative to these wavefronts",
+    "FLOPs": "emulated FP64 and FP32 operations",
+    "active lanes": "emulated lanes of a warp that take part in an instruction, mean",
     "change": "the value after, divided by the value before",
     "pipeline": "a variant that consists of several kernels",
     "stage": "kernel of a pipeline",
@@ -450,8 +469,10 @@ COLUMNS: Mapping[str, str] = {
     "step": "two successive variants",
     "proposed": "category of the proposed step",
     "changed": "categories of the changes of the next variant",
-    "at most": "as gains at most",
-    "realised": "ratio of times of the two variants, median of the rounds",
+    "predicted gain, at most": "as predicted gain and gains at most, for the changes that the next"
+    " variant states",
+    "realised gain, 99.9 % interval": "ratio of times of the two variants: the median of the"
+    " rounds, and its interval",
     "bound": "whether the realised gain is within gains at most: held, violated, or not tested",
     "target metric": "the metric that the step should improve, before and after",
     "named": "whether the proposal names a change of the next variant",

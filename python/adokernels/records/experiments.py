@@ -57,7 +57,8 @@ class Run(Fields):
     block
         The block shape of a CUDA variant; empty for a CPU.
     seconds
-        Seconds per call, one number per round. Rounds of all runs are interleaved.
+        Seconds per call, one number per round, without the longest wait of a thread for a
+        processor. Rounds of all runs are interleaved.
     processors
         The mean number of processors that the process used during the samples; 0 if not measured.
     flops, bytes

@@ -160,7 +160,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
             [self.machine.title] if self.machine else list(dict.fromkeys(m.device for m in self))
         )
         parts += [*dict.fromkeys(m.cache for m in self), *(["interrupted"] * self.interrupted)]
-        return ", ".join(parts)
+        return ", ".join(filter(None, parts))
 
     def step_pairs(self) -> dict[Measurement, Measurement]:
         """Pair each variant with the previous one, without ceilings."""

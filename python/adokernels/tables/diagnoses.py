@@ -8,6 +8,7 @@ from rich.table import Table
 
 from adokernels.diagnosis.cards import Card, CardEvidence, Cards, Validity, cards
 from adokernels.diagnosis.diagnosis import Diagnosis, Finding
+from adokernels.diagnosis.prediction import Prediction
 from adokernels.records.limiter import Step
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, percent, quantity, ratio
@@ -23,7 +24,7 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
 
 def _advice_table(diagnosis: Diagnosis) -> Table:
     sentences = ["limiter", "evidence", "next step"]
-    headers = ["variant", *sentences, "gains\nat most"]
+    headers = ["variant", *sentences, "predicted\ngain", "gains\nat most"]
     widths = {1: 16, 2: 44, 3: 38}
     table = new_table(f"Diagnosis: {diagnosis.title}", headers, left=sentences, widths=widths)
     for finding in diagnosis:
@@ -37,6 +38,7 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
             _limiter_cell(finding),
             "; ".join(evidence),
             _next_step(finding),
+            _predicted(finding.predicted),
             bound_cell(advice.bound) if advice else "",
         )
     bases = [
@@ -45,8 +47,23 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
         for finding in diagnosis
         if finding.advice and finding.advice.bound is not None
     ]
-    table.caption = "\n".join(["Bounds:", *bases]) if bases else None
+    notes = ["Bounds:", *bases] if bases else []
+    if any(finding.predicted for finding in diagnosis):
+        notes.insert(0, "Predicted gain: 80 % of the stored steps lie in the interval.")
+    table.caption = "\n".join(notes) or None
     return table
+
+
+def _predicted(prediction: Prediction | None) -> str:
+    """Format a predicted gain and its interval."""
+    if prediction is None:
+        return ""
+    return f"{ratio(prediction.gain)}\n({number(prediction.low)} to {number(prediction.high)})"
+
+
+def _lines(*texts: str) -> str:
+    """Join the texts that are not empty, one per line."""
+    return "\n".join(filter(None, texts))
 
 
 def _limiter_cell(finding: Finding) -> str:
@@ -73,12 +90,12 @@ def _next_step(finding: Finding) -> str:
 
 
 def _outcome_table(diagnosis: Diagnosis) -> Table:
-    numbers = ["at\nmost", "realised", "99.9 % interval"]
+    numbers = ["predicted gain,\nat most", "realised gain,\n99.9 % interval"]
     words = ["bound", "target metric", "named"]
     headers = ["step", "proposed", "changed", *numbers, *words]
     left = ["proposed", "changed", *words]
     title = "Proposed, and what the next variant did"
-    table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 7), 24))
+    table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 6), 24))
     for finding in diagnosis:
         if outcome := finding.outcome:
             advice, metric = finding.advice, outcome.metric
@@ -88,9 +105,8 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 f"{finding.variant} to {outcome.variant}",
                 str(advice.step) if advice else "",
                 listed(outcome.changes),
-                bound_cell(advice.bound) if advice else "",
-                ratio(outcome.ratio),
-                f"{number(low)} to {number(high)}",
+                _lines(_predicted(outcome.predicted), bound_cell(advice.bound) if advice else ""),
+                f"{ratio(outcome.ratio)}\n({number(low)} to {number(high)})",
                 verdict_on(finding),
                 moved,
                 {True: "yes", False: "no", None: ""}[finding.named],

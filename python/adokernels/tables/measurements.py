@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels.records.changes import SweepComparison
-from adokernels.records.definitions import EMULATED, LIMITING
+from adokernels.records.definitions import EMULATED, FULL, LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine
@@ -291,7 +291,7 @@ def counter_table(sweep: Sweep) -> Table:
     basis += (
         f" is the limiter if it is at least {percent(LIMITING)}; otherwise latency, or too little"
     )
-    table.caption = " ".join([*notes, f"{basis} work (less than one wave of blocks)."])
+    table.caption = " ".join([*notes, f"{basis} work (fewer than {FULL} waves of blocks)."])
     return table
 
 

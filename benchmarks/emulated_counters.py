@@ -1,0 +1,107 @@
+"""Compares every CUDA variant on the emulator with the GPU: results and hardware counters.
+
+    python benchmarks/emulated_counters.py tests/data/emulator/counters.json [ROUTINE ...]
+
+A variant runs on two small problems with the same operands on both devices. The JSON contains the
+largest difference of the results and the counters of both. tests/test_emulated_gpu.py compares the
+emulator with these counters, and docs/guide/emulator_agreement.md is generated from them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adokernels as ado
+from adokernels.measuring.context import context
+from adokernels.model.tasks import as_tuple
+from adokernels.records.definitions import EMULATED
+
+#: Lengths of the problems. The counts of other routines do not depend on values.
+SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "grayscale": ((61, 67, 4), (256, 320, 3)),
+    "edge_detect": ((61, 13, 4), (256, 320, 3)),
+    "gaussian_blur": ((61, 13), (256, 320)),
+    "sobel": ((61, 13), (256, 320)),
+    "average_matvec": ((9, 16, 33), (64, 32, 16)),
+    "max_plus": ((33, 700), (8, 8192)),
+    "gpp": ((8, 9, 33, 2), (20, 16, 128, 2)),
+    "gather": ((5000, 3000), (1 << 15, 1 << 15)),
+    "component": ((5001, 3), (1 << 15, 4)),
+    "branch": ((5001,), (1 << 16,)),
+    "strided_copy": ((5001,), (1 << 16,)),
+    "instruction_parallelism": ((5001,), (1 << 16,)),
+}
+SHAPE = ((61, 67), (256, 320))
+
+
+def operands_of(routine: ado.Ladder, lengths: tuple[int, ...], seed: int) -> tuple[Any, ...]:
+    """Operands with random data that depends on the seed only."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for array in routine.task.random_operands(lengths):
+        if routine.name == "gather" and array.dtype.kind == "i":
+            found.append(rng.integers(0, lengths[0], array.shape))
+        elif array.dtype.kind in "ui":
+            found.append(rng.integers(0, 256, array.shape, array.dtype))
+        else:
+            found.append(array)
+    return tuple(found)
+
+
+def difference(results: Any, expected: Any) -> tuple[bool, float]:
+    """Whether all bytes are equal, and the largest difference relative to the largest value."""
+    equal, worst = True, 0.0
+    for a, b in zip(as_tuple(results), as_tuple(expected), strict=True):
+        equal = equal and a.tobytes() == b.tobytes()
+        largest = float(np.abs(b).max(initial=0)) or 1.0
+        apart = np.abs(a.astype(np.result_type(a, np.float64)) - b)
+        worst = max(worst, float(apart.max(initial=0)) / largest)
+    return equal, worst
+
+
+def counters(profile: ado.records.Profile) -> dict[str, float]:
+    values = {key: profile.get(key) for key in EMULATED}
+    return {key: float(value) for key, value in values.items() if value is not None}
+
+
+def compared(routine: ado.Ladder, lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    operands = operands_of(routine, lengths, seed=1)
+    on_gpu = [ado.to_device(a) for a in operands]
+    for variant in (v for v in routine if v.device == "cuda"):
+        row: dict[str, Any] = {"routine": routine.name, "lengths": lengths, "variant": variant.name}
+        try:
+            emulated = variant(*operands, device="emulator")
+            row["emulator"] = counters(ado.profile(variant, *operands, device="emulator"))
+            measured = variant(*on_gpu)
+            results = measured if isinstance(measured, tuple) else (measured,)
+            host = tuple(a.numpy() for a in results)
+            row["equal"], row["difference"] = difference(emulated, host)
+            row["gpu"] = counters(ado.profile(variant, *on_gpu))
+        except (ValueError, ado.Unavailable) as error:
+            row["skipped"] = str(error)
+        yield row
+
+
+def main(path: Path, names: list[str]) -> None:
+    rows: list[dict[str, Any]] = []
+    start = time.perf_counter()
+    for routine in (ado.routines[name] for name in names or ado.routines):
+        for lengths in SHAPES.get(routine.name, SHAPE):
+            try:
+                rows += compared(routine, lengths)
+            except Exception as error:  # the other routines are compared all the same
+                rows.append({"routine": routine.name, "lengths": lengths, "error": repr(error)})
+            print(routine.name, lengths, f"{time.perf_counter() - start:.0f} s", flush=True)
+            document = {"context": context("cuda:0"), "rows": rows}
+            path.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

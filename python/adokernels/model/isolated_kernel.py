@@ -1,0 +1,145 @@
+"""Kernels in CUDA C++ source under a trusted runner: the side of the parent."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels.model.compiler import compile_cuda
+from adokernels.model.isolated_call import IsolatedCall
+from adokernels.model.problem import changed_values
+from adokernels.model.sandbox import Broken
+from adokernels.model.values import is_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from adokernels import _core
+    from adokernels.model.cuda_variant import KernelCall as PlannedCall
+    from adokernels.model.guarded import GuardedArray
+    from adokernels.model.isolated_call import Candidate
+    from adokernels.model.own_variant import OwnVariant
+    from adokernels.model.problem import Problem, Values
+    from adokernels.model.values import Renewal
+
+#: Writes renewed values: Renewal.of() on the device.
+_RENEW = """
+{include}
+using T = {type};
+extern "C" __global__ void renew(const T* from, T* to, long long n, long long distance, T number) {{
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; i < n;
+       i += step) {{
+    const long long source = i + distance < n ? i + distance : i + distance - n;
+    const T value = from[source];
+    to[i] = value == value ? value {operator} number : value;  // NaN does not change
+  }}
+}}
+"""
+_FLOATS = {2: "__half", 4: "float", 8: "double"}
+_INTEGERS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+
+
+class KernelCall(IsolatedCall):
+    """A kernel under the runner, which times launches with events of its own."""
+
+    def __init__(
+        self, variant: OwnVariant, candidate: Candidate, problem: Problem, plan: PlannedCall
+    ) -> None:
+        self._plan = plan  # the launch in this process, which is never run
+        self._base: Values | None = None  # the values from which samples are made
+        super().__init__(variant, candidate, problem)
+        self.block, self.grid = plan.block, plan.grid
+
+    def _begin(self) -> None:
+        """The runner is ready: its times are believed."""
+
+    def kernels(self) -> Sequence[_core.KernelInfo]:
+        """The kernel that it launches."""
+        return self._plan.kernels()
+
+    @cached_property
+    def _units(self) -> list[tuple[np.dtype[Any], bool]]:
+        """The elements that are renewed, of each block, and whether they are multiplied."""
+        found = []
+        operands = len(self._blocks) - len(self._memory.guarded_results)
+        for place, block in enumerate(self._blocks):
+            kind, size = block.dtype.kind, block.dtype.itemsize
+            if place < operands and kind in "fc" and size // (1 + (kind == "c")) in _FLOATS:
+                found.append((np.dtype(f"f{size // (1 + (kind == 'c'))}"), True))
+            else:
+                found.append((np.dtype(f"u{math.gcd(size, 8)}"), False))
+        return found
+
+    def message(self) -> dict[str, Any]:
+        """The launch for the runner, with numbers of blocks instead of addresses."""
+        compiled, renew = self._plan.compiled, []
+        for unit, multiplied in [] if self.problem.device_id == "emulator" else self._units:
+            names = _FLOATS if multiplied else _INTEGERS
+            text = _RENEW.format(
+                include="#include <cuda_fp16.h>" if unit == np.float16 else "",
+                type=names[unit.itemsize],
+                operator="*" if multiplied else "^",
+            )
+            known = compile_cuda(text, "renew")
+            renew.append((known.code, known.symbol))
+        plan = {
+            **self._plan.stored_places(),
+            "kernel": (compiled.code, compiled.symbol),
+            "renew": renew,
+            "units": [unit for unit, _ in self._units],
+        }
+        path = self._candidate.file("plan.pickle")
+        path.write_bytes(pickle.dumps(plan))
+        return super().message() | {"plan": str(path)}
+
+    def conclude(self) -> None:
+        """Verify the last sample."""
+        self._verify()
+
+    def _change(self, renewals: Sequence[Renewal]) -> list[tuple[int, float]]:
+        """The parameters of a renewal of each block; results get their sentinel bytes again."""
+
+        def number(renewal: Renewal, block: GuardedArray, *, multiplied: bool) -> float:
+            return renewal.factor if multiplied else renewal.mask * (block.dtype.kind in "iu")
+
+        changes = [
+            (renewal.distance, number(renewal, block, multiplied=multiplied))
+            for renewal, block, (_, multiplied) in zip(
+                renewals, self._blocks, self._units, strict=False
+            )
+        ]
+        return [*changes, *[(0, 0.0)] * (len(self._blocks) - len(changes))]
+
+    @property
+    def between_samples(self) -> Callable[[], None]:
+        """Verify the last sample."""
+        return self._verify
+
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
+        """Take a sample of launches whose operands are new."""
+        self._verify()
+        arrays = [a for a in self._memory.host_arguments if is_array(a)]
+        drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
+        keep = random.randrange(repeats) if self._is_chosen() else -1
+        self._claims.append(0.0)
+        new = self._base is not self._memory.values
+        if new:
+            self._write(self._memory.values)
+            self._base = self._memory.values
+        how = {"changes": list(map(self._change, drawn)), "cold": cold, "keep": keep, "base": new}
+        answer = self._candidate.ask(verb="sample", problem=self._number, **how)
+        try:
+            numbers = (float(answer["seconds"]), float(answer["hertz"]))
+            rest = (bool(answer["blocked"]), float(answer["waited"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise Broken("the runner sent a malformed answer") from error
+        if keep >= 0:
+            changes = iter(drawn[keep])
+            self._taken = changed_values(self._memory, lambda array: next(changes).of(array))
+        return (*numbers, *rest)

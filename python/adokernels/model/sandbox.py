@@ -1,0 +1,291 @@
+"""A process for untrusted code: it can be stopped, watched and ended, and its memory can be read.
+
+docs/grading.md describes what this protects from. The process is a child of a warden, which adopts
+all processes that the code starts. Messages to the child are pickled; messages of the child are
+untrusted, and are JSON.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adokernels.text import printable, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: The program of the child. The interpreter runs the file: importing it would import the package.
+_PROGRAM = Path(__file__).with_name("candidate.py")
+_LONGEST = 1 << 17  # bytes of a message
+_WATCHED_SECONDS = 0.02
+_STOP_SECONDS = 5.0
+_START_SECONDS = 60.0
+_MOST_PROCESSES = 64
+_MOST_BYTES_PER_COPY = 1 << 30
+THIS_THREAD = "/proc/thread-self"
+_STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
+
+
+class Broken(ValueError):
+    """The code in the child has failed: it raised an error, does not answer, or has ended.
+
+    Only in the first case has the process `answered`. `missing` states that its file does not
+    define the function.
+    """
+
+    def __init__(self, text: str, *, answered: bool = False, missing: bool = False) -> None:
+        super().__init__(text)
+        self.answered, self.missing = answered, missing
+
+
+class Missing(ValueError):
+    """The file of a submission does not define its function."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the code may use: seconds per call, and bytes of resident memory of all processes."""
+
+    seconds: float
+    memory: int
+
+
+class Sandbox:
+    """A child process, ready to receive its function.
+
+    `settings` are sent to the program of the child. Close it after use.
+    """
+
+    def __init__(self, limits: Limits, settings: dict[str, Any]) -> None:
+        self.limits, self._broken = limits, ""
+        self._known: list[int] = []  # the child, and the processes that it has started
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        command = [sys.executable, "-I", str(_PROGRAM), str(other.fileno())]
+        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        try:
+            with other:
+                self._warden = subprocess.Popen(
+                    command, **streams, pass_fds=[other.fileno()], start_new_session=True
+                )
+            self.send(path=sys.path, **settings)
+            self._pid = int(self._receive(_START_SECONDS)["pid"])
+            self._known = [self._pid]
+        except BaseException:
+            self.close()
+            raise
+
+    # --- Messages ---------------------------------------------------------------------------------
+
+    def send(self, **message: Any) -> None:
+        """Send a message; a message of more than 100 KiB raises ValueError."""
+        data = pickle.dumps(message)
+        if len(data) > _LONGEST:
+            raise ValueError(f"options must have at most {_LONGEST} bytes, got {len(data)}")
+        with suppress(OSError):  # receive() finds the reason
+            if self._poll.poll(0) and self._socket.recv(_LONGEST):
+                self._broken = "its process sent a message without being asked"
+                self.close()
+            self._socket.sendall(data)
+
+    def receive(self) -> dict[str, Any]:
+        """The next message of the child, within the limits; otherwise it is ended."""
+        return self._receive(self.limits.seconds)
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        if self._broken:
+            raise Broken(self._broken)
+        try:
+            return self._next(seconds)
+        except Broken as error:
+            if not error.answered:
+                self._broken = str(error)
+                self.close()
+            raise
+
+    def _next(self, seconds: float) -> dict[str, Any]:
+        end = time.monotonic() + seconds
+        while not self._poll.poll(1000 * _WATCHED_SECONDS):
+            self._watch()
+            if time.monotonic() > end:
+                raise Broken(f"it did not return within {quantity(seconds, 's')}")
+        try:
+            data = self._socket.recv(_LONGEST)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            with suppress(subprocess.TimeoutExpired):
+                self._warden.wait(_STOP_SECONDS)
+            raise Broken(self._end())
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            raise Broken("its process sent a malformed message")
+        if "error" in message:
+            text = printable(str(message["error"]), _LONGEST, lines=True)
+            raise Broken(text, answered=True, missing=message.get("missing") is True)
+        return message
+
+    def _end(self) -> str:
+        status = self._warden.poll()
+        if status is None:
+            return "it closed its connection"
+        if status >= 0:
+            return f"it ended its process with exit status {status}"
+        return f"it crashed: its process was ended by {signal.Signals(-status).name}"
+
+    def _watch(self) -> None:
+        """Raise Broken if a limit is exceeded or the child has ended."""
+        if self._warden.poll() is not None:
+            raise Broken(self._end())
+        pids = list(self._descendants())
+        if len(pids) > _MOST_PROCESSES:
+            raise Broken(f"it started more than {_MOST_PROCESSES} processes")
+        resident = sum(map(_resident_bytes, pids))
+        if resident > self.limits.memory:
+            used, most = quantity(resident, "B"), quantity(self.limits.memory, "B")
+            raise Broken(f"it used {used} of memory, more than {most}")
+
+    # --- Processes --------------------------------------------------------------------------------
+
+    def _descendants(self) -> Iterator[int]:
+        """The child and all processes that it has started."""
+        found = [self._warden.pid]
+        for pid in found:
+            with suppress(OSError):
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    text = Path(f"/proc/{pid}/task/{task}/children").read_text("ascii")
+                    found += [int(child) for child in text.split() if int(child) not in found]
+            if len(found) > 4 * _MOST_PROCESSES:
+                break
+        yield from found[1:]
+
+    def _kill(self, pids: list[int], number: int) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def halt(self) -> int:
+        """Stop all processes, and return the clock in nanoseconds at which they had the signal.
+
+        When it returns, the system has stopped all of their threads.
+        """
+        end = time.monotonic() + _STOP_SECONDS
+        self._kill(self._known, signal.SIGSTOP)
+        clock = time.perf_counter_ns()
+        while True:
+            known, self._known = self._known, list(self._descendants())
+            running = [pid for pid in self._known if not _states(pid) <= _STOPPED]
+            if not running and known == self._known:
+                return clock
+            if time.monotonic() > end:
+                raise Broken("its processes cannot be stopped")
+            self._kill(running, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the processes continue."""
+        self._kill(self._known, signal.SIGCONT)
+
+    def scheduled(self) -> dict[str, tuple[int, int]]:
+        """Nanoseconds that each thread of the processes, and ours, has run, and waited to run."""
+        tasks = [f"/proc/{pid}/task/{task}" for pid in self._known for task in _tasks(pid)]
+        found = {}
+        for task in [*tasks, THIS_THREAD]:
+            with suppress(OSError, ValueError):
+                run, waited, *_ = Path(f"{task}/schedstat").read_text("ascii").split()
+                found[task] = int(run), int(waited)
+        return found
+
+    def maps(self, file: Path) -> bool:
+        """Whether a process of the child has mapped this file, or a file with the same content."""
+        facts = file.stat()
+        for pid in self._known:
+            with suppress(OSError):
+                lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines()
+                for path in {line.split(maxsplit=5)[5] for line in lines if line.count("/")}:
+                    with suppress(OSError):
+                        other = os.stat(path)
+                        if os.path.samestat(other, facts) or (
+                            other.st_size == facts.st_size
+                            and Path(path).read_bytes() == file.read_bytes()
+                        ):
+                            return True
+        return False
+
+    def close(self) -> None:
+        """End all processes."""
+        self._socket.close()
+        end = time.monotonic() + _STOP_SECONDS
+        with suppress(AttributeError, OSError, subprocess.TimeoutExpired):
+            while (pids := list(self._descendants())) and time.monotonic() < end:
+                self._kill(pids, signal.SIGSTOP)  # so that they start no further processes
+                self._kill(pids, signal.SIGKILL)
+            self._warden.kill()
+            self._warden.wait(_STOP_SECONDS)
+
+    # --- Memory -----------------------------------------------------------------------------------
+
+    def write(self, address: int, data: NDArray[np.uint8]) -> None:
+        """Copy bytes to the memory of the stopped child."""
+        self._copy("process_vm_writev", address, data)
+
+    def read(self, address: int, into: NDArray[np.uint8]) -> None:
+        """Copy bytes from the memory of the stopped child."""
+        self._copy("process_vm_readv", address, into)
+
+    def _copy(self, function: str, address: int, data: NDArray[np.uint8]) -> None:
+        copy = getattr(ctypes.CDLL(None, use_errno=True), function)
+        copy.restype = ctypes.c_ssize_t
+        pid, at = self._pid, data.ctypes.data
+        for offset in range(0, data.nbytes, _MOST_BYTES_PER_COPY):
+            count = min(data.nbytes - offset, _MOST_BYTES_PER_COPY)
+            local, remote = (
+                (ctypes.c_size_t * 2)(start + offset, count) for start in (at, address)
+            )
+            if copy(pid, local, 1, remote, 1, 0) != count:
+                error = os.strerror(ctypes.get_errno())
+                raise Broken(f"the memory of its process cannot be accessed ({error})")
+
+
+def _tasks(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+
+
+def _states(pid: int) -> set[str]:
+    """The states of the threads of a process, one letter each."""
+    found = set()
+    for task in _tasks(pid):
+        with suppress(OSError, IndexError):
+            text = Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace")
+            found.add(text.rpartition(")")[2].split()[0])
+    return found
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

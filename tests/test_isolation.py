@@ -1,0 +1,314 @@
+"""Isolated variants: what they may do, how failures are reported, and what reaches the caller."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from charting import H200, Lab
+
+import adokernels as ado
+from adokernels.cli.program import main
+from adokernels.measuring.checking import _impossible
+from adokernels.model import isolated_call, sandbox
+from adokernels.model.values import Renewal
+
+#: Sources of `mine`, a part of the reason, and the settings of the check.
+BROKEN = {
+    "exit_7": ("import os\ndef mine(a): os._exit(7)", "ended its process with exit status 7"),
+    "exit_0": ("import os\ndef mine(a): os._exit(0)", "ended its process with exit status 0"),
+    "exit_0_at_import": ("import os; os._exit(0)", "ended its process with exit status 0"),
+    "system_exit": ("def mine(a): raise SystemExit(0)", "it fails with SystemExit: 0"),
+    "system_exit_at_import": ("raise SystemExit(0)", "it fails with SystemExit: 0"),
+    "interrupt": ("def mine(a): raise KeyboardInterrupt", "it fails with KeyboardInterrupt"),
+    "segmentation_fault": ("import ctypes\ndef mine(a): ctypes.string_at(8)", "SIGSEGV"),
+    "abort": ("import os\ndef mine(a): os.abort()", "SIGABRT"),
+    "hang": ("def mine(a):\n    while True: pass", "it did not return within"),
+    "hang_at_import": ("while True: pass", "it did not return within"),
+    "hang_in_text": (
+        "class E(Exception):\n def __str__(self):\n  while True: pass\ndef mine(a): raise E",
+        "it did not return within",
+    ),
+    "stopped": (
+        "import os, signal\ndef mine(a): os.kill(os.getpid(), signal.SIGSTOP)",
+        "it did not return within",
+    ),
+    "memory": ("def mine(a): return bytearray(2 << 30) and a.T.copy()", "of memory, more than"),
+    "memory_in_pieces": (
+        "kept = []\ndef mine(a):\n    while True: kept.append(b'x' * (8 << 20))",
+        "of memory, more than",
+    ),
+    "processes": (
+        "import os, time\ndef mine(a):\n    for _ in range(8): os.fork()\n    time.sleep(60)",
+        "it started more than 64 processes",
+    ),
+    "closed_connection": (
+        "import os\ndef mine(a):\n    os.closerange(0, 256)\n    return a.T.copy()",
+        "ended its process",
+    ),
+    "deep_recursion": ("def mine(a): return mine(a)", "RecursionError"),
+    "long_text": ("def mine(a): raise ValueError('x' * 10**7)", "ValueError: xxx"),
+    "syntax_error": ("def mine(a) return a", "SyntaxError"),
+    "library": ("import adokernels\ndef mine(a): return a", "import of adokernels halted"),
+}  # fmt: skip
+FINE = {
+    "closed_streams": "import os, sys\nsys.stdout.close(); os.close(1); os.close(2)\n",
+    "flooded_streams": "print('x' * 10**6)\n",
+    "no_collection": "import gc\ngc.disable()\n",
+    "threads": "import threading\nthreading.Thread(target=print).start()\n",
+}
+RIGHT = "def mine(a): return a.T.copy()\n"
+
+
+def check_file(folder, source, *arguments):
+    """The exit status and the record of ``adokernels check``."""
+    (folder / "mine.py").write_text(source, encoding="utf-8")
+    command = ["check", str(folder / "mine.py"), "--routine", "transpose", "--kernel", "mine"]
+    command += ["--shape", "30x40", "--json", str(folder / "result.json"), *arguments]
+    status = main(command)
+    path = folder / "result.json"
+    return status, json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def children():
+    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text("ascii")
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_failure_is_a_verdict_with_a_record(name, tmp_path, capsys, monkeypatch):
+    if "memory" in name:
+        monkeypatch.setattr(isolated_call, "_MEMORY", 600 << 20)
+    source, reason = BROKEN[name]
+    seconds = "60" if "memory" in name or name == "processes" else "2"
+    status, record = check_file(tmp_path, source, "--timeout", seconds, "--no-timing")
+    assert status == 1
+    assert (record["kind"], record["correct"], record["isolated"]) == ("check", False, True)
+    assert reason in record["reason"]
+    assert "is wrong" in capsys.readouterr().out
+    assert not children()
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_a_function_does_to_its_process_does_not_matter(name, tmp_path, capsys):
+    status, record = check_file(tmp_path, FINE[name] + RIGHT, "--no-timing")
+    assert (status, record["correct"], record["reason"]) == (0, True, "")
+    assert capsys.readouterr().out.startswith("transpose[mine] is correct.")
+
+
+def test_a_record_has_times_and_the_verdict(tmp_path):
+    status, record = check_file(tmp_path, RIGHT, "--seconds", "0.02")
+    assert status == 0
+    assert record["seconds"] > 0
+    assert record["ratio"] > 0
+    assert record["verdict"] in ("faster", "slower", "same", "unclear")
+    assert not record["sweep"]["skipped"]
+
+
+def test_files_that_do_not_define_the_function_are_wrong_arguments(tmp_path, capsys):
+    status, record = check_file(tmp_path, "def other(a): pass")
+    assert (status, record) == (2, None)
+    assert "mine.py must define mine" in capsys.readouterr().err
+
+
+def test_orphans_end_with_the_check(tmp_path):
+    pid = tmp_path / "pid"
+    source = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork(): os._exit(0)\n"
+        f"    open({str(pid)!r}, 'w').write(str(os.getpid()))\n"
+        "    while True: time.sleep(1)\n"
+        "time.sleep(0.2)\n"
+    )
+    assert check_file(tmp_path, source + RIGHT, "--no-timing")[0] == 0
+    orphan = int(pid.read_text())
+    for _ in range(100):
+        if not Path(f"/proc/{orphan}").exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{orphan} is alive")
+
+
+def test_the_child_ends_with_its_parent(tmp_path):
+    code = (
+        "import os, sys, numpy as np, adokernels as ado\n"
+        "from adokernels.model.isolation import Isolation\n"
+        "def mine(a): return a.T.copy()\n"
+        "with Isolation(60) as isolation:\n"
+        "    ladder = isolation.ladder(ado.transpose.with_variants(mine))\n"
+        "    call = ladder.problem(np.ones((3, 4)), device='cpu').prepare('mine')\n"
+        "    print(call._candidate.sandbox._pid, flush=True)\n"
+        "    os._exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    pid = int(done.stdout)
+    for _ in range(250):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{pid} is alive")
+
+
+def test_closures_are_sent_with_their_values(rng):
+    offset = rng.random(1, dtype=np.float32)
+
+    def mine(a):
+        return np.ascontiguousarray((a + offset).T)
+
+    ladder = ado.ladder("shifted", reference=lambda a: (a + offset).T.copy())
+    assert ado.check(mine, ladder, rng.random((20, 30), dtype=np.float32), timed=False)
+
+
+def test_objects_that_cannot_be_sent_are_rejected(rng):
+    lock = threading.Lock()
+
+    def mine(a):
+        with lock:
+            return a.T.copy()
+
+    with pytest.raises(TypeError, match=r"transpose\[mine\] must be .* use isolated=False"):
+        ado.check(mine, ado.transpose, rng.random((3, 4)), timed=False)
+    assert ado.check(mine, ado.transpose, rng.random((3, 4)), timed=False, isolated=False)
+
+
+def test_the_function_runs_in_another_process(tmp_path, rng):
+    path = tmp_path / "pids"
+
+    def mine(a, out):
+        with path.open("a") as file:
+            file.write(f"{os.getpid()} ")
+        out[...] = a.T
+
+    assert ado.check(mine, ado.transpose, rng.random((3, 4)), timed=False)
+    pids = set(path.read_text().split())
+    assert len(pids) == 1
+    assert str(os.getpid()) not in pids
+
+
+@pytest.mark.parametrize("kind", ["padded", "reversed", "broadcast", "empty", "structured"])
+def test_operands_have_the_layout_of_the_caller(kind, rng):
+    whole = rng.random((64, 96), dtype=np.float32)
+    given = {
+        "padded": whole[:40, 3:50],
+        "reversed": whole[::-1, ::-2],
+        "broadcast": np.broadcast_to(whole[0], (30, 96)),
+        "empty": whole[:0],
+        "structured": np.zeros((5, 6), np.dtype([("x", "i4"), ("y", "i4")])),
+    }[kind]
+    strides = given.strides
+
+    def mine(a):
+        assert a.size < 2 or a.shape[0] in (1, 300) or a.shape != shape or a.strides == strides
+        return np.array(a.T, order="C")
+
+    shape = given.shape
+    assert ado.check(mine, ado.transpose, given, timed=False), kind
+
+
+def test_several_results_and_options(rng):
+    x = rng.random(1000)
+    ladder = ado.ladder("both", reference=lambda x, *, by=2.0: (x * by, x / by))
+
+    def returned(x, *, by=2.0):
+        return x * by, x / by
+
+    def written(x, *, by=2.0, out):
+        np.multiply(x, by, out[0])
+        np.divide(x, by, out[1])
+
+    for variant in (returned, written):
+        assert ado.check(variant, ladder, x, by=3.0, timed=False)
+
+
+def test_refused_problems_are_counted_and_shown(rng):
+    mine = ado.variant(
+        lambda a: a.T.copy(), name="mine", refuses=lambda a: "odd" if len(a) % 2 else None
+    )
+    found = ado.check(mine, ado.transpose, rng.random((4, 6)), timed=False)
+    assert found
+    assert len(found.refused) >= 5
+    assert "It refuses" in repr(found)
+    assert "(a: (31, 33) float64): odd" in repr(found) or "a: (31, 33) float64: odd" in repr(found)
+    assert ado.records.CheckResult.from_dict(found.to_dict()) == found
+
+
+def test_a_wrong_small_result_is_found_before_the_large_reference_runs(rng):
+    sizes = []
+
+    def reference(a):
+        sizes.append(a.size)
+        return a + 1
+
+    def mine(a):
+        return a.copy()
+
+    ladder = ado.ladder("next", reference=reference, signature="(n)->(n)")
+    problem_needs_the_type = 1
+    assert not ado.check(mine, ladder, rng.random(100_000), timed=False)
+    assert sizes.count(100_000) == problem_needs_the_type
+
+
+def test_renewed_values_keep_sparsity_and_types(rng):
+    for kind in ("f2", "f4", "f8", "c8", "c16", "i1", "u2", "i4", "u8", "?", "V3"):
+        array = np.frombuffer(rng.bytes(24 * np.dtype(kind).itemsize), kind).copy()
+        if kind[0] in "fc":
+            array = np.where(rng.random(24) < 0.5, 0, 1).astype(kind)
+        first, second = (Renewal.drawn(array, rng, False).of(array) for _ in range(2))
+        assert (first.shape, first.dtype) == (array.shape, array.dtype)
+        if kind[0] in "fc":
+            assert np.count_nonzero(first) == np.count_nonzero(array)
+        if kind[0] in "fc" and kind != "f2":  # few numbers lie between 0.98 and 1
+            assert not np.array_equal(np.unique(first), np.unique(second))
+
+
+def test_built_in_variants_are_accepted_beside_isolated_ones(rng):
+    quick = {"seconds": 0.01, "cache": "warm", "ceilings": False, "progress": False}
+
+    def mine(a):
+        return a.T.copy()
+
+    found = ado.sweep(ado.transpose, rng.random((50, 60)), extra=[mine], isolated=True, **quick)
+    assert not found.skipped
+    assert {"mine", "simd"} <= {m.variant for m in found}
+
+
+def test_processes_are_stopped_between_calls(rng):
+    from adokernels.model.isolation import Isolation
+
+    def mine(a):
+        import threading
+
+        def spin():
+            while True:
+                pass
+
+        threading.Thread(target=spin, daemon=True).start()
+        return a.T.copy()
+
+    with Isolation(10.0) as isolation:
+        ladder = isolation.ladder(ado.transpose.with_variants(mine))
+        call = ladder.problem(rng.random((3, 4)), device="cpu").prepare("mine")
+        call.run()
+        pid = call._candidate.sandbox._pid
+        assert sandbox._states(pid) <= set("tT")
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("cache_bytes", [50e6, 2e9])
+def test_times_below_the_floor_are_impossible(cache_bytes):
+    """The data sheet limits bytes that no cache holds; otherwise the fastest level does."""
+    fields = {"routine": "copy", "variant": "mine", "device": "cuda", "flops": 0, "bytes": 1e9}
+    fields |= {"executed_flops": 0, "requested_bytes": 1e9}
+    fields["context"] = {"cache_bytes": {"L2": cache_bytes}}
+    of_dram = max(c.theoretical or 0 for c in H200.of_kind("bandwidth") if c.level == "DRAM")
+    fastest = max(c.measured for c in H200.of_kind("bandwidth"))
+    limit = of_dram if cache_bytes < 1e9 else fastest
+    assert 0 < of_dram < fastest
+    assert not _impossible(Lab().measure(1e9 / limit / 1.15, **fields), H200)
+    assert "take at least" in _impossible(Lab().measure(1e9 / limit / 1.25, **fields), H200)

@@ -1,0 +1,285 @@
+"""Reports of Nsight Compute as records: CSV files in all notations, reports, and their errors."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import cli, toolkit
+from adokernels.charts.canvas import plt
+from adokernels.records.limiter import Kind
+
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
+STORED = ado.load(DATA / "transpose-float32-8192.json")
+NAMES = ("naive", "tiled", "padded")
+HEADER = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"]
+HEADER += ["Block Size", "Grid Size", "Device", "CC"]
+#: Scaled units as ncu writes them, with the factor from the unit of the metric.
+SCALED = {"gpu__time_duration.sum": ("us", 1e3), "sm__cycles_elapsed.avg.per_second": ("Ghz", 1e9)}
+SCALED |= {f"dram__bytes{of}.sum": ("Mbyte", 1e6) for of in ("", "_read", "_write")}
+
+
+def launches():
+    """Kernel name, grid, block and metrics of each stored kernel, with its launch statistics."""
+    for name in NAMES:
+        counted = STORED[name].profile.longest
+        kernel, values = counted.kernel, dict(counted.values)
+        values["launch__registers_per_thread"] = kernel.registers
+        values["launch__shared_mem_per_block_static"] = kernel.static_shared_bytes
+        values["device__attribute_multiprocessor_count"] = counted.multiprocessors
+        for limit, blocks in kernel.limits.items():
+            values[f"launch__occupancy_limit_{limit.replace('shared memory', 'shared_mem')}"] = (
+                blocks
+            )
+        yield f"void {kernel.name}(const T1 *, T1 *, (Rows)1)", kernel, values
+
+
+def formatted(value, mark="."):
+    text = f"{value:,.6f}" if value % 1 else f"{value:,.0f}"
+    return text if mark == "." else text.translate(str.maketrans(",.", ".,"))
+
+
+def quoted(cells):
+    return ",".join(f'"{cell}"' for cell in cells)
+
+
+def row_of(i, name, kernel):
+    extents = (f"({', '.join(map(str, (*e, 1, 1)[:3]))})" for e in (kernel.block, kernel.grid))
+    return [i, 77, "python", "127.0.0.1", name, 1, 7, *extents, 0, "9.0"]
+
+
+def raw_page(mark=".", scaled=True):
+    """A raw page: one launch per row, units in the second row, and other output before it."""
+    metrics = sorted({metric for *_, values in launches() for metric in values})
+    units = [SCALED[m][0] if scaled and m in SCALED else "" for m in metrics]
+    factors = [SCALED[m][1] if scaled and m in SCALED else 1 for m in metrics]
+    lines = ["==PROF== Connected to process 77 (/usr/bin/python)", quoted(HEADER + metrics)]
+    lines.append(quoted([""] * len(HEADER) + units))
+    for i, (name, kernel, values) in enumerate(launches()):
+        cells = [
+            formatted(values[m] / f, mark) if m in values else "n/a"
+            for m, f in zip(metrics, factors, strict=True)
+        ]
+        lines.append(quoted(row_of(i, name, kernel) + cells))
+    return "\n".join(lines) + "\n"
+
+
+def metric_rows():
+    """The output of ``ncu --csv --metrics``: one metric per row."""
+    lines = [quoted([*HEADER, "Section Name", "Metric Name", "Metric Unit", "Metric Value"])]
+    for i, (name, kernel, values) in enumerate(launches()):
+        for metric, value in values.items():
+            cells = ["Command line profiler metrics", metric, "", formatted(value)]
+            lines.append(quoted(row_of(i, name, kernel) + cells))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def report(tmp_path):
+    def write(text, name="mine.csv", encoding="utf-8"):
+        (tmp_path / name).write_text(text, encoding=encoding)
+        return tmp_path / name
+
+    return write
+
+
+def require_the_stored_kernels(sweep):
+    """The imported kernels must have the counters, the resources and the limiters of the record."""
+    assert sweep.routine == "mine"
+    for name, m in zip(NAMES, sweep, strict=True):
+        counted, found = STORED[name].profile.longest, m.profile.longest
+        assert m.variant == counted.kernel.name
+        assert m.seconds == pytest.approx(counted["seconds"], rel=1e-5)
+        assert found.quantities == pytest.approx(counted.quantities, rel=1e-4, abs=1e-5)
+        for what in ("grid", "block", "registers", "limits", "resident_warps", "max_warps"):
+            assert getattr(found.kernel, what) == getattr(counted.kernel, what), what
+        assert found.waves == counted.waves
+        assert (m.limiter.kind, m.limiter.unit) == (
+            STORED[name].limiter.kind,
+            STORED[name].limiter.unit,
+        )
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_raw_page_in_both_notations(report, mark, encoding):
+    require_the_stored_kernels(ado.import_ncu(report(raw_page(mark), encoding=encoding)))
+
+
+def test_base_units_and_one_metric_per_row(report):
+    require_the_stored_kernels(ado.import_ncu(report(raw_page(scaled=False))))
+    require_the_stored_kernels(ado.import_ncu(report(metric_rows())))
+
+
+def test_the_records_work_in_diagnoses_charts_comparisons_and_files(report, tmp_path):
+    sweep = ado.import_ncu(report(raw_page()))
+    found = ado.diagnose(sweep)
+    assert [f.advice.step for f in found] == [
+        f.advice.step for f in ado.diagnose(STORED) if f.variant in NAMES
+    ]
+    assert found[0].cards == ado.diagnose(STORED)["naive"].cards
+    assert found[0].outcome.ratio == pytest.approx(sweep[0].seconds / sweep[1].seconds)
+    for chart in (ado.speed_of_light, ado.warp_states):
+        plt.close(chart(sweep).figure)
+    plt.close(ado.memory_chart(sweep[0], sweep[1]).figure)
+    assert "times of the profiler" in repr(sweep)
+    profile = sweep[1].profile.compare(sweep[0].profile)
+    assert {key for key, *_ in profile} >= {"seconds", "store_sectors_per_request"}
+    sweep.save(tmp_path / "mine.json")
+    assert ado.load(tmp_path / "mine.json")[2].limiter == sweep[2].limiter
+
+
+def test_a_report_of_an_h100():
+    """Three kernels that Nsight Compute 2025.3 has profiled with all sections."""
+    sweep = ado.import_ncu(DATA.parent.parent / "tests" / "data" / "ncu" / "transpose.csv")
+    names = [f"transpose_{name}<unsigned int>" for name in NAMES]
+    assert [m.variant for m in sweep] == names
+    assert [m.limiter.kind for m in sweep] == [Kind.L2, Kind.LATENCY, Kind.LATENCY]
+    assert sweep.title == "transpose, cuda, cold"
+    assert sweep[0].machine_title == "NVIDIA H100 80GB HBM3"
+    steps = [f.advice.step for f in ado.diagnose(sweep)]
+    assert steps == [f.advice.step for f in ado.diagnose(STORED) if f.variant in NAMES]
+    naive, tiled, _ = (m.profile.longest for m in sweep)
+    size = 2048 * 2048 * 4
+    assert naive["l1_bytes"] == pytest.approx(9 * size, rel=1e-3)
+    assert naive["ideal_store_sectors"] == pytest.approx(size / 32, rel=2e-3)
+    assert naive["store_sectors_per_request"] == pytest.approx(32, rel=2e-3)
+    assert tiled["conflict_share"] > 0.9
+    assert tiled.waves == 4096 / (2 * 132)
+    assert [tiled["seconds"], tiled["clock"]] == pytest.approx([33.28e-6, 1.957717e9])
+
+
+def test_the_command_diagnoses_a_report(report, capsys):
+    assert cli.main(["diagnose", str(report(raw_page()))]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"transpose_{name}" in shown for name in ("tiled", "padded"))
+    assert "conflicts" in shown
+
+
+def test_launches_of_one_kernel_are_samples(report):
+    text = raw_page()
+    *_, padded = text.splitlines()
+    again = text + "".join(padded.replace('"2"', f'"{i}"', 1) + "\n" for i in range(3, 15))
+    sweep = ado.import_ncu(report(again))
+    assert [len(m.samples) for m in sweep] == [1, 1, 13]
+    *_, grid = [f"({', '.join(map(str, (*k.grid, 1, 1)[:3]))})" for _, k, _ in launches()]
+    other_grid = text + padded.replace(grid, "(7, 1, 1)").replace('"2"', '"3"', 1)
+    *_, third, fourth = ado.import_ncu(report(other_grid))
+    assert fourth.grid == (7,)
+    assert fourth.variant == f"{third.variant} #2"
+
+
+def test_metrics_of_the_sections_are_converted(report):
+    """Nsight Compute's sections have bytes per sector, and operations per cycle."""
+    name, kernel, values = next(launches())
+    sectors = values["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"]
+    for metric in [m for m in values if "sass" in m]:
+        del values[metric]
+    values["smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"] = 4.0
+    values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"] = 2.5
+    values["smsp__cycles_elapsed.max"] = 1000.0
+    del values["dram__bytes.sum"]
+    lines = [quoted([*HEADER, *values]), quoted([*row_of(0, name, kernel), *values.values()])]
+    counted = ado.import_ncu(report("\n".join(lines))).measurements[0].profile.longest
+    assert counted["sm__sass_data_bytes_mem_global_op_st.sum"] == 4 * sectors
+    assert counted["ideal_store_sectors"] == pytest.approx(4 * sectors / 32)
+    assert counted["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 2500
+    assert counted["dram_bytes"] == counted["dram_read_bytes"] + counted["dram_write_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must be a CSV file of ncu"),
+        ("a,b\n1,2\n", r"header that begins with \"ID\""),
+        (quoted([*HEADER, "x__y.sum"]), "must contain profiled kernels, got none"),
+        (
+            quoted([*HEADER, "Section Name", "Metric Name", "Metric Unit", "Metric Value"])
+            + "\n"
+            + quoted([*row_of(0, "k", SimpleNamespace(grid=(1,), block=(1,))), "S", "Duration"])
+            + ',"us","1.5"',
+            "got a details page with 'Duration'",
+        ),
+        (raw_page().replace("gpu__time_duration.sum", "other__name.sum"), "gpu__time_duration.sum"),
+        (raw_page().replace("launch__occupancy", "launch__other"), "--section LaunchStats"),
+        (raw_page() + raw_page(",").splitlines()[-1], "must have one decimal mark"),
+    ],
+)
+def test_errors(report, text, message):
+    with pytest.raises(ValueError, match=message):
+        ado.import_ncu(report(text))
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ado.import_ncu(tmp_path / "missing.ncu-rep")
+
+
+def test_a_report_needs_nsight_compute(report, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ncu_report", None)
+    monkeypatch.setattr(toolkit, "folders", lambda: [])
+    with pytest.raises(ado.Unavailable, match="neither the Python module ncu_report nor"):
+        ado.import_ncu(report("x", "mine.ncu-rep"))
+
+
+def test_a_report_is_read_with_the_program(report, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ncu_report", None)
+    monkeypatch.setattr(toolkit, "folders", lambda: [str(tmp_path)])
+    page = report(raw_page(scaled=False), "page")
+    program = tmp_path / "ncu"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncat {page}\n')
+    program.chmod(0o755)
+    mine = report("binary", "mine.ncu-rep")
+    require_the_stored_kernels(ado.import_ncu(mine))
+    arguments = (tmp_path / "arguments").read_text().split()
+    assert arguments == f"--import {mine} --csv --page raw".split()
+    program.write_text("#!/bin/sh\necho '==ERROR== Failed to load report file.'; exit 1\n")
+    with pytest.raises(ValueError, match="must be a report of ncu, got ==ERROR== Failed to load"):
+        ado.import_ncu(mine)
+
+
+def test_a_report_is_read_with_the_module(report, monkeypatch):
+    """The module's objects, with values in base units."""
+
+    def metric(value):
+        text = value if isinstance(value, str) else None
+        number = None if text else float(value)
+        unit = "ns" if text is None else ""
+        return SimpleNamespace(as_double=lambda: number, as_string=lambda: text, unit=lambda: unit)
+
+    def action(name, kernel, values):
+        values = values | {"device__attribute_display_name": "NVIDIA H200"}
+        values |= {f"launch__grid_dim_{a}": n for a, n in zip("xyz", kernel.grid, strict=False)}
+        values |= {f"launch__block_dim_{a}": n for a, n in zip("xyz", kernel.block, strict=False)}
+        return SimpleNamespace(
+            name=lambda: name.removeprefix("void ").partition("(")[0],
+            metric_names=lambda: list(values),
+            metric_by_name=lambda wanted: metric(values[wanted]),
+        )
+
+    actions = [action(*launch) for launch in launches()]
+    found = SimpleNamespace(num_actions=lambda: 3, action_by_idx=lambda i: actions[i])
+    loaded = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: found)
+    module = SimpleNamespace(load_report=lambda path: loaded)
+    monkeypatch.setitem(sys.modules, "ncu_report", module)
+    sweep = ado.import_ncu(report("binary", "mine.ncu-rep"))
+    require_the_stored_kernels(sweep)
+    assert sweep[0].machine_title == "NVIDIA H200"
+    assert sweep[0].limiter.kind is Kind.L2
+
+
+def test_random_tables_do_not_end_with_another_error(report, rng):
+    """Damaged files raise ValueError or are read."""
+    text = raw_page()
+    for _ in range(60):
+        cut = bytearray(text.encode())
+        for place in rng.integers(0, len(cut), 20):
+            cut[place] = rng.integers(32, 127)
+        damaged = cut[: rng.integers(1, len(cut))].decode("utf-8", "replace")
+        try:
+            assert np.isfinite([m.seconds for m in ado.import_ncu(report(damaged))]).all()
+        except ValueError:
+            continue

@@ -1,0 +1,86 @@
+"""The ladders of textbooks: their results on the emulator, and their stored scores."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adobook import unseen
+from adobook.gains import gains, scored
+from adobook.pages import stored
+from adobook.score import score
+from adokernels import toolkit
+from adokernels.diagnosis.evidence import Facts
+from adokernels.records.limiter import Step
+
+FOLDER = Path(__file__).parent.parent / "notebooks" / "kernels" / "unseen"
+LADDERS = [(path.parent.name, path.stem) for path in sorted(FOLDER.glob("set*/*.py"))]
+
+
+@cache
+def modules(folder):
+    return unseen.modules(FOLDER / folder)
+
+
+@cache
+def sweeps(folder):
+    return stored.unseen()[folder]
+
+
+@pytest.mark.parametrize(("folder", "name"), LADDERS)
+def test_a_ladder_states_its_steps_and_what_they_change(folder, name):
+    first, *later = modules(folder)[name].ladder.variants
+    assert first.steps is None
+    assert all(v.steps for v in later)
+    assert all(v.changes.endswith(".") for v in (first, *later))
+    assert len(later) >= 4
+
+
+@pytest.mark.skipif(not toolkit.program("nvcc"), reason="needs nvcc")
+@pytest.mark.parametrize(("folder", "name"), LADDERS)
+def test_all_variants_are_correct_on_the_emulator(folder, name, rng):
+    assert list(unseen.check(modules(folder)[name], int(rng.integers(1 << 30)))) == []
+
+
+@pytest.mark.skipif(not toolkit.program("nvcc"), reason="needs nvcc")
+def test_a_wrong_variant_is_found():
+    module = modules("set1")["reduction"]
+    wrong = module.SOURCE.replace("__shfl_down_sync(kAll, value, distance)", "value")
+    assert wrong != module.SOURCE
+    emulated = unseen.ptx_of(wrong)
+    operands = module.operands(np.random.default_rng(1), small=True)
+    (result,) = unseen.emulate(emulated, module.ladder["shuffle"], operands)
+    assert result != module.reference(*operands)
+    (result,) = unseen.emulate(emulated, module.ladder["sequential"], operands)
+    assert result == module.reference(*operands)
+
+
+def test_no_bound_of_the_stored_sweeps_is_violated():
+    for folder in stored.unseen():
+        assert score(sweeps(folder).values()).violated == []
+        gained = scored(gains(sweeps(folder).values()))
+        assert gained.inside >= 0.6 * len(gained.pairs)
+    # The rules were tuned on the first set, and not on the second one.
+    assert score(sweeps("set1").values()).hit_rate >= 0.7
+
+
+def test_memory_fences_ask_for_fewer_atomic_operations_or_fewer_blocks():
+    d = ado.diagnose(sweeps("set1")["histogram"])
+    assert d["global_atomics"].advice.step is Step.REUSE
+    assert "before atomic operations" in d["global_atomics"].advice.sentence
+    assert d["private"].advice.step is Step.OPERATIONS
+    assert "fewer blocks end with a fence" in d["private"].advice.sentence
+
+
+def test_dram_writes_of_earlier_work_are_not_traffic_of_the_kernel():
+    """A sum stores hardly anything, but its reads displace the lines that the flush wrote."""
+    sweep = sweeps("set1")["reduction"]
+    m = sweep["many_per_thread"]
+    assert m.profile["dram_bytes"] > 1.25 * m.bytes
+    assert Facts(m, sweep.machine).traffic == pytest.approx(1, abs=0.02)
+    assert ado.diagnose(sweep)["many_per_thread"].advice.step is Step.IN_FLIGHT
+    scan = sweeps("set1")["row_scan"]["naive"]
+    traffic = scan.profile["dram_bytes"] / scan.bytes  # it stores as much as it loads
+    assert Facts(scan, None).traffic == pytest.approx(traffic, rel=0.02)
