@@ -87,6 +87,20 @@ def hotspots_document():
     }
 
 
+def heatmap_document():
+    loads = {"requests": 4, "transfers": 32, "ideal": 16}
+    entry = {"kernel": "k<float>", "path": "cuda/a.cuh", "line": 3, "text": "x = y;"}
+    entry |= {"address": 16, "instruction": "LDG.E R2", "instructions": 4, "lanes": 128}
+    entry |= {"loads": loads, "shared_stores": loads}
+    return {
+        **{"schema": 2, "kind": "heatmap", "routine": "transpose", "variant": "naive"},
+        **{"problem": "a: (8, 8) float32", "block": [32, 8], "source": "GPU", "code": "SASS"},
+        "entries": [entry, entry | {"path": "", "line": 0}],
+        "excerpts": [{"path": "cuda/a.cuh", "line": 2, "text": "{\n\tx = y;\n}"}],
+        "context": {"time": "now"},
+    }
+
+
 def tuning_document():
     """Two settings of a variant: one was measured, and one fails."""
     sweep = sweep_document()
@@ -113,6 +127,7 @@ def documents():
         "machine": {"schema": 2, "kind": "machine", **sweep["machine"]},
         "profile": {"schema": 2, "kind": "profile", **profile},
         "hotspots": hotspots_document(),
+        "heatmap": heatmap_document(),
         "check": {
             **{"schema": 2, "kind": "check", "routine": sweep["routine"], "correct": True},
             **{"variant": sweep["measurements"][-1]["variant"], "reason": ""},
@@ -187,7 +202,7 @@ def is_limited(name, value):
 def renamed(value):
     """Copy a document, and replace every name with the hostile name."""
     fixed = ("kind", "cache", "device", "level", "operation", "proposed", "alternatives")
-    fixed += ("operands",)
+    fixed += ("operands", "code")
     if isinstance(value, dict):
         changed = {
             name: item if name in fixed or is_limited(name, item) else renamed(item)

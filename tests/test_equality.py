@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adokernels as ado
+from adokernels.records.heatmap import LineCounts
 from adokernels.records.hotspots import LineSamples
 from adokernels.records.inputs import Inputs
 from adokernels.records.loading import KINDS
@@ -20,6 +21,7 @@ from adokernels.records.statistics import Verdict
 SWEEP = with_peers(make_transpose(counters=True))
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 LINE = LineSamples(kernel="k", path="a.cu", line=2, text="x", reasons={"wait": 1}, not_issued=0)
+COUNTED = LineCounts(kernel="k", path="a.cu", line=2, text="x", instructions=2, lanes=64)
 KERNEL = ado.records.KernelSass(
     name="k", block=(32,), registers=8, register_limit=64, most_registers=None, listing=""
 )
@@ -32,6 +34,15 @@ MAKERS = {
     "profile": lambda: make_transpose(counters=True)["naive"].profile,
     "hotspots": lambda: ado.records.Hotspots(
         routine="r", variant="v", problem="p", block=None, entries=(LINE,), context={"a": math.inf}
+    ),
+    "heatmap": lambda: ado.records.Heatmap(
+        routine="r",
+        variant="v",
+        problem="p",
+        block=None,
+        source="GPU",
+        code="SASS",
+        entries=(COUNTED,),
     ),
     "check": lambda: ado.records.CheckResult("transpose", "naive", True, sweep=make_transpose()),
     "scan": lambda: ado.records.Scan(

@@ -69,12 +69,66 @@ def test_the_reference_of_hoisting_is_its_formula(rng):
     assert np.allclose(pole_sum(pole, strength, volume, x, weight), terms.sum(axis=1), rtol=1e-14)
 
 
-@each_exercise
-def test_exercises_are_not_checked_without_a_gpu(name, monkeypatch):
+@pytest.fixture
+def without_gpu(monkeypatch):
     monkeypatch.setattr(CudaVariant, "why_unavailable", "there is none")
-    found = str(course.check_exercise(variant_of(name, exercise(name).starter), exercise(name)))
-    ladder = exercise(name).ladder.name
-    assert found == f"**{ladder}[mine]** was not checked. It needs a GPU: there is none."
+
+
+def graded(name, source):
+    report = str(course.check_exercise(variant_of(name, source), exercise(name)))
+    head = f"**{exercise(name).ladder.name}[mine]** "
+    assert report.startswith(head)
+    return report.removeprefix(head)
+
+
+def test_exercises_are_not_checked_without_gpu_and_compiler(without_gpu, monkeypatch):
+    monkeypatch.setattr("adobook.exercises.why_no_compiler", lambda: "there is no compiler")
+    found = graded("prefetch", exercise("prefetch").starter)
+    words = (
+        "was not checked. It needs a GPU: there is none; for the emulator, there is no compiler."
+    )
+    assert found == words
+
+
+@needs_compiler
+@each_exercise
+def test_without_a_gpu_the_emulator_grades_exercises(name, without_gpu):
+    best = (
+        "is **correct** on the emulator; no count is worse than the solution's. Times need a GPU."
+    )
+    assert graded(name, exercise(name).solution) == best
+    starter = graded(name, exercise(name).starter)
+    if exercise(name).starter_is == "wrong":
+        assert starter.startswith("is not correct: ")
+    else:
+        assert starter.startswith("is **correct** on the emulator; ")
+        assert "the solution has" in starter
+
+
+@needs_compiler
+def test_the_emulator_names_the_count_that_is_worse(without_gpu):
+    naive = """template <class T>
+    __global__ void transpose(const T* in, T* out, int rows, int cols) {
+      for (int y = 32 * blockIdx.y + threadIdx.y; y < min(rows, 32 * int(blockIdx.y + 1)); y += 8) {
+        int x = 32 * blockIdx.x + threadIdx.x;
+        if (x < cols) out[x * rows + y] = in[y * cols + x];
+      }
+    }"""
+    found = graded("tiled_transpose", naive)
+    words = "is **correct** on the emulator; 32 sectors per store request, the solution has 4."
+    assert found == f"{words} Times need a GPU."
+    outside = naive.replace("if (x < cols)", "if (x <= cols)")
+    assert "out of bounds" in graded("tiled_transpose", outside)
+    assert graded("tiled_transpose", naive[:-1]).startswith("does not compile: ")
+
+
+@needs_compiler
+def test_lines_of_exercises_are_counted(without_gpu):
+    given = exercise("coalesced_blur")
+    found = course.line_counts(variant_of(given.name, given.starter), given)
+    assert found.total("stores").per_request == 32
+    broken = course.line_counts(variant_of(given.name, "__global__ void blur("), given)
+    assert str(broken).startswith("**mine** was not counted: kernel.cu does not compile")
 
 
 @each_exercise

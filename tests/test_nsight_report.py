@@ -109,7 +109,7 @@ def test_without_a_gpu(ncu, tmp_path, monkeypatch):
 
 
 def test_the_path_is_checked_before_the_run(ncu, tmp_path, monkeypatch):
-    monkeypatch.setattr(nsight_report, "_run", lambda *arguments: pytest.fail("ncu was run"))
+    monkeypatch.setattr(nsight_report, "run_ncu", lambda *arguments: pytest.fail("ncu was run"))
     ncu("exit 0")
     variant = ado.transpose["naive"]
     folder = tmp_path / "folder.ncu-rep"
@@ -158,7 +158,7 @@ def test_the_second_run_is_profiled(tmp_path, monkeypatch):
 
     monkeypatch.setattr(stored_call, "_profiler", events.append)
     monkeypatch.setattr(_core, "synchronize", lambda: events.append("wait"))
-    stored_call.run_profiled(Recorded())
+    stored_call.run_profiled(Recorded().run)
     assert events == ["run", "wait", "cuProfilerStart", "run", "wait", "cuProfilerStop"]
 
 

@@ -67,7 +67,8 @@ def test_the_chart_has_a_line_per_variant(scan, kind, size):
 def test_time_and_bandwidth_are_in_one_figure_by_default(scan):
     upper = scan.plot()
     axes = upper.figure.axes
-    assert [ax.get_ylabel().split(" [")[0] for ax in axes] == ["Bandwidth", "Time per call"]
+    labels = [ax.get_ylabel() for ax in axes]
+    assert [label.split(" [")[0] for label in labels] == ["Bandwidth", "Time per call, logarithmic"]
     assert axes[0] is upper
     upper.figure.canvas.draw()
     for ax in axes:

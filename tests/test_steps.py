@@ -20,7 +20,7 @@ from adokernels.charts.picture import picture
 from adokernels.charts.roofline import roofline
 from adokernels.charts.steps import steps
 from adokernels.records.changes import compare
-from adokernels.text import number, quantity
+from adokernels.text import number, quantity, ratio
 
 SWEEPS = {
     "transpose": make_transpose,
@@ -124,8 +124,9 @@ def test_each_verdict_has_its_own_look_in_every_chart():
         looks["steps"].add((line.get_color(), line.get_linestyle()))
 
         ax = roofline(sweep, kind="bandwidth", ax=new_figure(SIZES[1]).add_subplot())
-        arrow = [x for x in ax.texts if getattr(x, "arrow_patch", None)][-1].arrow_patch
-        looks["bandwidth"].add((arrow.get_edgecolor(), arrow.get_linestyle()))
+        shown = (verdict, ratio(1.0)[0])  # a ratio begins with the sign of a product
+        steps = [t for t in ax.texts if t.get_text().startswith(shown)]
+        looks["bandwidth"].add((steps[-1].get_color(), steps[-1].get_fontstyle()))
         words = [text.get_text() for text in ax.texts]
         assert (verdict in words) == (verdict in ("same", "unclear"))
 

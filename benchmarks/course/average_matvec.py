@@ -4,9 +4,7 @@ The controls are the first four variants with plain sums, as CUDA C++ source. Th
 them in its cell with the tag "ladder". The problem is the same as in the series: 1024 sets of 1024
 vectors of length 1024, filled with ones and twos, for which sums are exact in any order.
 
-The checks of custom variants copy the operands several times, which takes minutes for 4 GiB. The
-controls therefore run as peers of the built-in variants, in the same rounds, and their results are
-checked.
+The controls run as peers of the built-in variants, in the same rounds; their results are checked.
 
 It needs the extra ``kernels``, and about 40 seconds on an H200.
 
@@ -23,11 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from own_kernels import definitions
-from recording import Recorder, run
+from recording import Recorder, launched, run
 
 import adokernels as ado
-from adokernels import _core
-from adokernels.model.cuda_variant import CudaVariant, packed_argument
+from adokernels.model.cuda_variant import CudaVariant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,29 +49,14 @@ def ones_and_twos(shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 def work_of(
-    variant: CudaVariant, vectors: ado.DeviceArray, matrix: ado.DeviceArray
+    control: CudaVariant, vectors: ado.DeviceArray, matrix: ado.DeviceArray
 ) -> Callable[[], ado.DeviceArray]:
     """A function that launches a control and returns its result."""
     sets, length, samples = vectors.shape
     out = ado.to_device(np.full((length, sets), np.nan, np.float32))
-    compiled = variant.compiled("float32")
-    kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
-    given = {"vectors": vectors, "matrix": matrix, "out": out}
-    given |= {"sets": sets, "length": length, "samples": samples}
-    arguments = [
-        packed_argument(name, value, size)
-        for (name, value), size in zip(given.items(), kernel.parameters, strict=True)
-    ]
-    assert callable(variant.grid)
-    grid = variant.grid(vectors, matrix)
-    launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)
-
-    def work() -> ado.DeviceArray:
-        launch.run(0)
-        return out
-
-    work.__name__ = variant.name
-    return work
+    assert callable(control.grid)
+    grid = control.grid(vectors, matrix)
+    return launched(control, grid, (vectors, matrix), out, (sets, length, samples))
 
 
 def record(recorder: Recorder) -> None:

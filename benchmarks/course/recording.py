@@ -10,6 +10,38 @@ from pathlib import Path
 from typing import Any
 
 import adokernels as ado
+from adokernels import _core
+from adokernels.model.cuda_variant import CudaVariant, packed_argument
+
+
+def launched(
+    variant: CudaVariant,
+    grid: int,
+    operands: Sequence[ado.DeviceArray],
+    out: ado.DeviceArray,
+    lengths: Sequence[int],
+) -> Callable[[], ado.DeviceArray]:
+    """A function that launches a kernel in CUDA C++ source on these arrays and returns `out`.
+
+    The checks of custom variants copy the operands several times, which takes minutes for several
+    GiB. Such a function runs as a peer of the built-in variants, in the same rounds, and its result
+    is checked.
+    """
+    compiled = variant.compiled(operands[0].dtype.name)
+    kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
+    given = [*operands, out, *lengths]
+    arguments = [
+        packed_argument(f"argument {i + 1}", value, size)
+        for i, (value, size) in enumerate(zip(given, kernel.parameters, strict=True))
+    ]
+    launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)
+
+    def work() -> ado.DeviceArray:
+        launch.run(0)
+        return out
+
+    work.__name__ = variant.name
+    return work
 
 
 class Recorder:

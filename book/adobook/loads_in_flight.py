@@ -24,7 +24,7 @@ from adokernels.text import number, quantity, ratio
 
 #: Terms per iteration of the unrolled inner loops, as in cuda/max_plus/one_block.cuh.
 UNROLLED_TERMS = 8
-_COLOURS, _MARKERS = ("#0072B2", "#D55E00"), ("o", "s")
+_COLOURS, _MARKERS = ("#0072B2", "#D55E00", "#009E73"), ("o", "s", "^")
 _UNUSED = "#F0E442"
 #: Lines of constant latency in the chart, in seconds.
 _LATENCIES = (250e-9, 500e-9, 1e-6, 2e-6)
@@ -165,7 +165,7 @@ def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Ax
         [
             *legend,
             entry("one latency", color=FADED, ls=":"),
-            entry("the read alone", color=MEMORY, ls="--"),
+            entry(f"the read alone, {quantity(roof, 'B/s')}", color=MEMORY, ls="--"),
         ]
     )
     spread = [f.bytes_in_flight / f.measurement.bytes_per_second for f in every]

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from adobook.published import written
 from adobook.text import Text, table
+from adokernels import _core
+from adokernels.measuring.profiling import profile
+from adokernels.model.registry import routines
 from adokernels.patterns.banks import BankConflicts
-from adokernels.patterns.sectors import Sectors
+from adokernels.patterns.sectors import Sectors, sectors
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
+from adokernels.records.profile import Profile
 from adokernels.text import number, quantity
 
 #: Changes below this number of percent are written as a bound instead of digits.
 _SMALL = 0.005
 #: Largest relative difference that counts as equal: rounding errors of a model.
 _ROUNDING = 1e-12
+#: Warps that repeat a pattern on the emulator. The distance of their first elements is a multiple
+#: of 64 elements, which are 256 bytes, so that all have the same alignment.
+_WARPS, _APART = 64, 64
 
 
 def modelled(
@@ -69,17 +79,58 @@ def model_beside_counters(
     header = ["", "quantity", "model", "counter", "difference", "time", "useful rate"]
     lines: list[list[object]] = []
     for name, m, predicted in rows:
-        if m.profile is None:
-            raise ValueError(f"measurement must have counters, got none for {name!r}")
+        counters = _profile(m, name)
         unit, amount = ("FLOP/s", m.flops) if m.flops else ("B/s", m.bytes)
         first: list[object] = [name]
         last: list[object] = [quantity(m.seconds, "s"), quantity(amount / m.seconds, unit)]
         for key, expected in predicted.items():
-            found, q = m.profile[key], BY_KEY[key]
+            found, q = counters[key], BY_KEY[key]
             cells = [q.title, written(expected, q.unit), written(found, q.unit)]
             lines.append([*first, *cells, difference(expected, found), *last])
             first, last = [None], [None, None]
     return table(header, lines)
+
+
+def _profile(m: Measurement, name: str) -> Profile:
+    if m.profile is None:
+        raise ValueError(f"measurement must have counters, got none for {name!r}")
+    return m.profile
+
+
+def gathered(patterns: Mapping[str, Any], stored: Mapping[str, Measurement]) -> Text:
+    """Show the sectors that a warp of ``gather`` loads: of the index, and of 4-byte elements.
+
+    They are modelled and counted on the emulator, for patterns that all warps repeat, and counted
+    by the hardware for the patterns that were measured.
+    """
+    rows, why = [], ""
+    for name, pattern in patterns.items():
+        model = sectors("aligned", 4).sectors_per_request + sectors(pattern).sectors_per_request
+        counted = None
+        try:
+            counted = _emulated(pattern)
+        except _core.Unavailable as error:
+            why = f"The emulator is not available: {error}"
+        measured = None
+        if m := stored.get(name):
+            counters = _profile(m, name)
+            measured = (
+                2 * counters["load_sectors"] / counters["load_requests"]
+            )  # two loads per warp
+        rows.append((name, *(None if v is None else number(v) for v in (model, counted, measured))))
+    device = next((m.machine_title for m in stored.values()), "hardware")
+    shown = table(["", "model", "emulator, on this machine", f"counter, {device}"], rows)
+    return Text(f"{shown}\n\n{why}".rstrip())
+
+
+def _emulated(pattern: Any) -> float:
+    """The sectors per warp that the emulator counts for a pattern."""
+    offsets = np.ravel(sectors(pattern).accesses.offsets)
+    apart = -(-int(offsets.max() + 1) // _APART) * _APART
+    index = np.ravel(offsets + apart * np.arange(_WARPS)[:, None]).astype(np.int32)
+    x = np.zeros(int(index.max()) + 1, np.float32)
+    counted = profile(routines["gather"]["naive"], x, index, device="emulator")
+    return counted["load_sectors"] / _WARPS
 
 
 def difference(expected: float, found: float) -> str:

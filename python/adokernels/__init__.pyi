@@ -23,6 +23,7 @@ from adokernels.charts.warp_states import warp_states as warp_states
 from adokernels.diagnosis.cards import cards as cards
 from adokernels.diagnosis.diagnosis import diagnose as diagnose
 from adokernels.measuring.checking import check as check
+from adokernels.measuring.heatmap import heatmap as heatmap
 from adokernels.measuring.hotspots import hotspots as hotspots
 from adokernels.measuring.machine import machine as machine
 from adokernels.measuring.ncu_import import import_ncu as import_ncu

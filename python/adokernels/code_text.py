@@ -17,7 +17,7 @@ from adokernels.process import is_terminal
 from adokernels.text import escaped, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 #: A block of code. The colours of the page apply, light or dark.
 PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
@@ -25,6 +25,8 @@ PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-siz
 _LONGEST_LINE = 2000
 #: Maximum number of characters of the title of a listing.
 _LONGEST_TITLE = 500
+#: Minimum width of a column of marks, and the space between two.
+_LEAST_WIDTH, _GAP = 7, "  "
 _HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
 #: Colours of medium luminance: a contrast of at least 4 on white and on dark grey.
 _COLOURS = {
@@ -107,21 +109,52 @@ class Mark:
         return "bold red" if self.heat > 0.5 else "yellow" if self.heat > 0.1 else "dim"
 
 
+def _html_cell(mark: Mark | None, width: int) -> str:
+    """A mark as HTML, with its colour and tooltip; spaces without a mark."""
+    if mark is None:
+        return f'<span style="background:none">{"":>{width}}</span>'
+    colour, hint = _HEAT.format(0.75 * mark.heat), escaped(mark.hint)
+    text = escaped(f"{mark.text:>{width}}")
+    return f'<span style="background:{colour}" title="{hint}">{text}</span>'
+
+
 @dataclass(frozen=True)
 class Listing:
-    """Numbered lines of code with marks on some lines; shown like a table."""
+    """Numbered lines of code with columns of marks on some lines; shown like a table.
+
+    Without `headers`, there is one column.
+    """
 
     title: str
     code: str
     first: int
-    marks: Mapping[int, Mark]
+    marks: Mapping[int, Sequence[Mark]]
+    headers: Sequence[str] = ("",)
+
+    @property
+    def _widths(self) -> list[int]:
+        """Characters of each column."""
+        columns = zip(*self.marks.values(), strict=True)
+        longest = [max(len(mark.text) for mark in column) for column in columns]
+        longest = longest or [0] * len(self.headers)
+        return [
+            max(_LEAST_WIDTH, len(header), most)
+            for header, most in zip(self.headers, longest, strict=True)
+        ]
 
     def _lines(self) -> Iterator[Text]:
+        widths = self._widths
         yield Text()
         yield Text(printable(self.title, _LONGEST_TITLE), style="bold")
+        if any(self.headers):
+            yield Text(_GAP.join(map(str.rjust, self.headers, widths)), style="dim")
         for number, code in enumerate(text_lines(self.code), self.first):
-            mark = self.marks.get(number, Mark("", 0, ""))
-            yield Text.assemble((f"{mark.text:>7}", mark.style), (f" {number:4} ", "dim"), code)
+            marks = self.marks.get(number, [Mark("", 0, "")] * len(widths))
+            cells = [
+                (f"{mark.text:>{n}}", mark.style) for mark, n in zip(marks, widths, strict=True)
+            ]
+            parts = [part for cell in cells for part in (cell, (_GAP, ""))][:-1]
+            yield Text.assemble(*parts, (f" {number:4} ", "dim"), code)
 
     def __rich__(self) -> Group:
         return Group(*self._lines())
@@ -132,14 +165,15 @@ class Listing:
 
     def to_html(self) -> str:
         """The listing as HTML, with the colours of the page."""
-        rows = []
+        rows, widths = [], self._widths
+        if any(self.headers):
+            header = escaped(_GAP.join(map(str.rjust, self.headers, widths)))
+            rows.append(f'<span style="opacity:0.65">{header}</span>')
         for number, code in enumerate(html_lines(self.code), self.first):
-            mark = self.marks.get(number)
-            colour = _HEAT.format(0.75 * mark.heat) if mark else "none"
-            hint = f' title="{escaped(mark.hint)}"' if mark else ""
-            text = escaped(f"{mark.text if mark else '':>7}")
+            marks = self.marks.get(number, [None] * len(widths))
+            cells = [_html_cell(mark, n) for mark, n in zip(marks, widths, strict=True)]
             rows.append(
-                f'<span style="background:{colour}"{hint}>{text}</span>'
+                f"{_GAP.join(cells)}"
                 f'<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
             )
         title, body = escaped(self.title), "\n".join(rows)

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages import cards, diagnosis, documents, glossary, limiters, results, shapes, still
+from adobook.pages import (
+    cards,
+    diagnosis,
+    documents,
+    gallery,
+    glossary,
+    limiters,
+    results,
+    shapes,
+    still,
+)
 from adobook.pages.stored import ROOT, cpu_sweeps, gpu_sweeps, scans, sweeps
 from adobook.text import write_table
 
@@ -23,6 +33,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "diagnosis.json", diagnosis.record(stored)
     yield docs / "cards.md", cards.text(stored)
     yield docs / "glossary.md", glossary.text()
+    yield docs / "gallery.md", gallery.text()
     yield docs / "documents.md", documents.text(stored)
     yield docs / "results" / "still.md", still.text(gpu_sweeps())
     for name, text in results.pages(stored, scans(), cpu_sweeps()).items():

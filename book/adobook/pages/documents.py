@@ -22,8 +22,6 @@ from adobook.pages.targets import link
 from adobook.published import Published, read_toml
 from adobook.text import slug, write_table
 
-#: Largest number of published figures that are listed per item.
-MOST = 8
 #: Between parts of a cell.
 _BREAK = "<br>"
 _WITHOUT_FIGURES = (
@@ -42,6 +40,8 @@ class Row:
     note: str = ""
     with_items: Sequence[str] = ()
     cannot: str = ""
+    partly: str = ""
+    chart: bool = False
     stored: str = ""
 
 
@@ -107,6 +107,8 @@ class Document:
         for row in self.rows:
             if not row.where and not row.cannot:
                 yield f"{row.item}: row must have a target or a reason"
+            if row.partly and row.cannot:
+                yield f"{row.item}: row must be partly shown or not shown, got both"
             checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
             checks.append(partial(self.figures, row))
             for check in checks:
@@ -118,14 +120,14 @@ class Document:
     def cells(self, row: Row) -> tuple[str, ...]:
         """The cells of a row of the table."""
         device, published = device_of(self.known), self.published(row)
-        shown = [of_document(p, device) for p in published[:MOST]]
+        shown = [of_document(p, device) for p in published]
         shown += published_gains(row.here, self.known)
-        more = f"{_BREAK}..." if len(published) > MOST else ""
         where = sorted(row.where, key=lambda target: not target[0].isdigit())  # sections first
         reason = f"Not shown: {row.cannot}" if row.cannot else ""
+        reason += f"Partly shown: {row.partly}" if row.partly else ""
         here = filter(None, (listed(self.figures(row)), reason, row.note))
         links = _BREAK.join(map(link, where))
-        return row.item, row.text, links, listed(shown) + more, _BREAK.join(here)
+        return row.item, row.text, links, listed(shown), _BREAK.join(here)
 
     def section(self) -> str:
         """The section of the document."""
@@ -157,13 +159,16 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     stored = {**sweeps, **course_records()}
     found = documents(stored)
     check(found)
-    reasons = [f"{row.item} ({row.cannot})" for d in found for row in d.rows if row.cannot]
-    missing = f"Not shown: {'; '.join(reasons)}." if reasons else "No item is missing."
+    rows = [row for document in found for row in document.rows]
+    missing = [f"{row.item} ({row.cannot})" for row in rows if row.cannot]
+    partly = [f"{row.item} ({row.partly})" for row in rows if row.partly]
+    sentences = [f"Not shown: {'; '.join(missing)}." if missing else "No item is missing."]
+    sentences += [f"Partly shown: {'; '.join(partly)}."] if partly else []
     return fill_template(
         "documents.md",
         count=sum(document.count for document in found),
         summary=_summary(found),
-        missing=f"{missing} {_WITHOUT_FIGURES}",
+        missing=" ".join([*sentences, _WITHOUT_FIGURES]),
         origin=origin(contexts_of(stored.values())),
         documents="\n\n".join(document.section() for document in found),
     )
@@ -178,14 +183,17 @@ def check(found: Iterable[Document]) -> None:
 def _summary(found: Iterable[Document]) -> str:
     lines: list[tuple[object, ...]] = []
     for document in found:
-        shown = [not row.cannot for row in document.rows]
+        shown = [not row.cannot and not row.partly for row in document.rows]
+        partly = [bool(row.partly) for row in document.rows]
         published = [bool(document.published(row)) for row in document.rows]
         figures = [bool(document.figures(row)) for row in document.rows]
         title = f"[{document.heading}](#{slug(document.heading)})"
-        lines.append((title, len(document.rows), sum(shown), sum(published), sum(figures)))
+        counts = (shown, partly, published, figures)
+        lines.append((title, len(document.rows), *map(sum, counts)))
     totals = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]
     lines.append(("**all**", *(f"**{total}**" for total in totals)))
-    headers = ("document", "items", "shown", "with published figures", "with our figures")
+    figures_of = ("with published figures", "with our figures")
+    headers = ("document", "items", "shown", "partly", *figures_of)
     return write_table(headers, lines)
 
 

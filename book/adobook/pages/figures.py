@@ -22,7 +22,7 @@ from adobook.pages.stored import DATA, Record
 from adobook.published import UNITS, Published, written
 from adokernels.records.loops import Loop
 from adokernels.records.metrics import BY_KEY
-from adokernels.text import percent, quantity, ratio
+from adokernels.text import number, percent, quantity, ratio
 
 #: The ratio of the times of two variants: ``"naive > tiled"``.
 GAIN = re.compile(r"(.+) > (.+)")
@@ -175,6 +175,8 @@ def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
         record = stored[place]
         if isinstance(record, ado.records.Hotspots):
             return Figure("", _of_samples(record, name), place)
+        if isinstance(record, ado.records.Heatmap):
+            return Figure("", _of_lines(record, name), place)
         if isinstance(record, ado.records.Profile):
             return Figure("", _counted(record, name), place)
         return _without_record(record, name) or _of_ladder(record, name)._replace(place=place)
@@ -266,6 +268,18 @@ def _of_samples(hot: ado.records.Hotspots, name: str) -> str:
             for line in hot.lines[:_LINES]
         )
     return f"in {name.replace('_', ' ')} {percent(hot.reasons[name] / hot.samples)} of samples"
+
+
+def _of_lines(heat: ado.records.Heatmap, kind: str) -> str:
+    """The accesses of a kind, for example ``loads``, of each line that has some."""
+    found = [(line, of) for line in heat.lines if (of := line.accesses().get(kind))]
+    if not found:
+        raise KeyError(kind)
+    return "; ".join(
+        f"{kind.replace('_', ' ')} at {Path(line.path).name}:{line.line}: {of.transfers:,}"
+        f" (ideal {of.ideal:,}; {number(of.per_request)} per request)"
+        for line, of in found
+    )
 
 
 def _of_variant(sweep: ado.records.Sweep, m: ado.records.Measurement, key: str) -> str:

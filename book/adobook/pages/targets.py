@@ -8,8 +8,10 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import adobook as course
@@ -17,11 +19,14 @@ import adokernels as ado
 from adobook.pages.stored import ROOT
 from adokernels import cli
 
+#: A section of a notebook: ``"03: Verification"``.
+_SECTION = r"(\d\d): (.+)"
+
 
 def link(target: str) -> str:
     """Return the Markdown of a target. ValueError: it does not exist."""
     kinds = (
-        (r"(\d\d): (.+)", _section),
+        (_SECTION, _section),
         (r"(\w+)\[(\w+)\]", _variant),
         (r"card (\w+)", _card),
         (r"(ado|course)\.([\w.]+)", _name),
@@ -35,20 +40,58 @@ def link(target: str) -> str:
     raise ValueError(f"target must be {kinds_of_target}, got {target!r}")
 
 
+@dataclass
+class Section:
+    """A section of a notebook with its subsections: its text, with outputs, and its charts."""
+
+    text: str = ""
+    charts: int = 0
+
+
 @cache
-def headings() -> Mapping[str, tuple[Path, tuple[str, ...]]]:
-    """The notebooks by number: path, and the headings of their Markdown cells."""
-    found = {}
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
-        titles = re.findall(r"^#+ (.+?)\s*$", "\n".join(texts), re.M)
-        found[path.name[:2]] = (path, tuple(titles))
+def headings() -> Mapping[str, tuple[Path, Mapping[str, Section]]]:
+    """The notebooks by number: path, and the sections by heading, in order."""
+    paths = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    return {path.name[:2]: (path, _sections(path)) for path in paths}
+
+
+def _sections(path: Path) -> dict[str, Section]:
+    found: dict[str, Section] = {}
+    around: list[tuple[int, Section]] = []  # the open sections, with their levels
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            for _, section in around:
+                section.text += "\n".join([source, *map(_text_of, cell["outputs"])])
+                section.charts += sum(map(_is_chart, cell["outputs"]))
+            continue
+        for line in source.splitlines():
+            if match := re.match(r"(#+) (.+?)\s*$", line):
+                level = len(match[1])
+                section = found.setdefault(match[2], Section())
+                around = [(n, s) for n, s in around if n < level] + [(level, section)]
+            for _, section in around:
+                section.text += f"{line}\n"
     return found
 
 
+def _text_of(output: Mapping[str, Any]) -> str:
+    data = output.get("data", {})
+    return "".join(data.get("text/markdown", data.get("text/plain", output.get("text", ""))))
+
+
+def _is_chart(output: Mapping[str, Any]) -> bool:
+    return bool({"image/png", "image/svg+xml"} & set(output.get("data", {})))
+
+
+def section(target: str) -> Section | None:
+    """The section of a notebook that a target names; None for other targets."""
+    match = re.fullmatch(_SECTION, target)
+    return headings()[match[1]][1][match[2]] if match else None
+
+
 def _section(target: str, number: str, heading: str) -> str:
-    path, titles = headings().get(number, (None, ()))
+    path, titles = headings().get(number, (None, {}))
     if path is None or heading not in titles:
         raise ValueError(f"no notebook section {target!r}")
     anchor = quote(heading.replace(" ", "-"))

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry, log_ticks
+from adokernels.charts.series import title_of
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
 from adokernels.text import number, prefix, quantity, require
@@ -98,7 +99,7 @@ def accuracy(
     corner = canvas.ax.transAxes + canvas.shift(4, 4)
     canvas.label(words, places, color=FADED, transform=corner, va="bottom")
     if annotate:
-        canvas.title(_finding(best, known, unit), sweep.title)
+        canvas.title(_finding(best, known, unit), title_of(sweep))
     return canvas.ax
 
 

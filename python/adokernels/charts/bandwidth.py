@@ -1,4 +1,4 @@
-"""The chart of memory-bound ladders: one bar per variant, with the bandwidth ceilings."""
+"""The chart of memory-bound ladders: a bar per variant with the ceilings, and columns beside it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from adokernels.charts.canvas import Canvas, entry, largest_first, level_entries, level_style
+from adokernels.charts.columns import (
+    Columns,
+    draw_columns,
+    fitting,
+    new_columns,
+    share_of_plot,
+)
 from adokernels.charts.labels import Point
 from adokernels.charts.series import Host, Series, hosts_of
-from adokernels.charts.verdicts import line_of, text_of
+from adokernels.charts.verdicts import text_of
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
@@ -22,12 +29,16 @@ from adokernels.text import NO_LIMIT, percent, quantity, ratio, share_of_limit
 _VARIANT: dict[str, Any] = {"facecolor": "#56B4E9", "edgecolor": "none"}
 _CEILING: dict[str, Any] = {"facecolor": "0.85", "edgecolor": "0.7", "hatch": "////", "lw": 0.5}
 _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0.8}
-_STEP_COLUMN = 0.89  # position of the steps as a fraction of the width
-_NAME, _BAR = -0.27, 0.2  # vertical position of a row's name and bar
-_FONT = 0.39  # largest font relative to the height of a row
+#: Columns at the right. A narrow chart omits the optional ones, in their order.
+_TIME, _RATE, _STEP, _SHARE = "time", "bandwidth", "step", "of roof"
+_OPTIONAL = (_TIME, _STEP)
+_BAR = 0.62  # height of a bar, relative to its row
+_FONT = 0.8  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to the markers of a roofline
-#: Height of a group's heading, in lines of its header.
-_HEADING = 1.3
+#: Heights of a row, and of title, axis and legend together, in inches.
+_ROW, _REST = 0.24, 2.4
+#: Height of a group's heading and of the names of the columns, in lines of its header.
+_HEADING, _NAMES = 1.3, 1.0
 #: Ratio of the roofs of two machines above which the axis is logarithmic.
 _WIDEST_SPAN = 20
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
@@ -45,6 +56,7 @@ class _Group:
     ceilings: Sequence[_Line]  # their lines continue through the next groups of the same machine
     top: float  # the position above the header
     first: float  # the position of the first row
+    names: float  # the upper end of the line with the names of the columns
 
     @property
     def rows(self) -> dict[Measurement, float]:
@@ -52,26 +64,32 @@ class _Group:
         return {m: self.first + i for i, m in enumerate(self.series.everything)}
 
 
+def size_of(series: Sequence[Series]) -> tuple[float, float]:
+    """Width and height in inches of the chart: its rows always have the same height."""
+    rows = sum(len(s.everything) for s in series) + 2 * (len(series) - 1)
+    return 10.0, _REST + _ROW * rows
+
+
 def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement]) -> str:
-    """Draw a row per variant, then per peer, and the steps at the right; return the finding."""
+    """Draw a row per variant, then per peer, with columns at the right; return the finding."""
+    everything = [m for s in series for m in s.everything]
+    canvas.row_names([m.shown_as for m in everything])
+    canvas.settle()
     axis = _axis_of(series)
     canvas.legend_below(_key(canvas, series, axis))
-    groups = _frame(canvas, series, axis)
+    groups = _groups(canvas, series, axis)
+    columns = _columns(canvas, groups) if canvas.annotate else {}
+    _frame(canvas, groups, axis, share_of_plot(canvas, columns))
     ends = {g.series.host: max(g.rows.values()) + 0.5 for g in groups}
     places: list[tuple[Measurement, Point]] = []
     for group in groups:
         _draw_header(canvas, group, ends[group.series.host])
-        sweep = group.series.sweep
+        peers = group.series.sweep.peers
         for m, row in group.rows.items():
-            style = _PEER if m in sweep.peers else _CEILING if m.ceiling else _VARIANT
-            _bar(canvas, m, row + _BAR, axis, style)
-        _steps(canvas, group)
-        for m, row in group.rows.items():
-            _name(canvas, m, row + _NAME, axis)
-            if sweep.roof:
-                _share(canvas, m, row + _BAR, sweep.roof, axis)
-        ours = [(m, row) for m, row in group.rows.items() if m in wrong]
-        places += [(m, (m.bytes_per_second, row + _BAR)) for m, row in ours]
+            style = _PEER if m in peers else _CEILING if m.ceiling else _VARIANT
+            _bar(canvas, m, row, axis, style)
+        places += [(m, (m.bytes_per_second, row)) for m, row in group.rows.items() if m in wrong]
+    draw_columns(canvas, columns)
     canvas.badge(places)
     return "; ".join(map(_finding, series))
 
@@ -104,10 +122,8 @@ class _Axis:
     reach: float
     of_host: Mapping[Host | None, float]  # the range of the ceilings of a machine
 
-    @property
-    def right(self) -> float:
-        """The limit of the axis beyond the column of the steps."""
-        plot = _STEP_COLUMN - 0.04
+    def right(self, plot: float) -> float:
+        """The limit of the axis if its range has a fraction `plot` of the width."""
         if self.low:
             return float(self.low * (self.reach / self.low) ** (1 / plot))
         return self.reach / plot
@@ -148,10 +164,11 @@ def _draw_header(canvas: Canvas, group: _Group, end: float) -> None:
     """Write the subject of a sweep, and draw the ceilings from their labels to the last row."""
     series, lines = group.series, group.ceilings
     header = group.first - 0.5 - group.top
-    own = header * len(lines) / (len(lines) + (_HEADING if series.name else 0) or 1)
+    own = header * len(lines) / _header_lines(lines, series)
     for depth, (value, name, style) in enumerate(lines):
-        # The leftmost line has the lowest label, so that no line crosses another's label.
-        y = group.first - 0.5 - own * (depth + 0.7) / len(lines)
+        # The leftmost line has the lowest label, so that no line crosses another's label. The names
+        # of the columns are below them.
+        y = group.names - own * (depth + 0.9) / len(lines)
         canvas.line([value, value], [end, y], **style)
         place = {"position": (value, y), "transform": canvas.ax.transData + canvas.shift(-2)}
         font = {"fontsize": canvas.font - 0.5, "color": style["color"]}
@@ -195,34 +212,49 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
     return key
 
 
-def _frame(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group]:
-    """Set up the axes; return the groups of rows below their headers."""
-    ax = canvas.ax
+def _header_lines(lines: Sequence[_Line], series: Series) -> float:
+    """Lines of text of a header: the labels of the ceilings, the heading, names of the columns."""
+    return len(lines) + (_HEADING if series.name else 0) + _NAMES
+
+
+def _groups(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group]:
+    """The groups of rows below their headers, from top to bottom; the first row is at 0."""
     found: list[tuple[Series, list[_Line], float]] = []
     for s in series:
         labelled = any(s.host is other.host for other, *_ in found)
         ceilings = _ceilings(s.host, axis) if s.host and not labelled else []
-        lines = len(ceilings) + (_HEADING if s.name else 0)
-        found.append((s, ceilings, 1.45 * canvas.font * (lines + 0.5) if canvas.annotate else 0.0))
+        lines = _header_lines(ceilings, s) + 0.5
+        found.append((s, ceilings, 1.45 * canvas.font * lines if canvas.annotate else 0.0))
     rows = sum(len(s.everything) for s in series)
     headers = sum(points for *_, points in found)
     shrunk = min(1.0, canvas.height / 2 / headers) if headers else 1.0
     unit = (canvas.height - shrunk * headers) / rows  # points per row
     groups: list[_Group] = []
-    y = -shrunk * found[0][2] / unit  # the first row is at 0
+    y = -shrunk * found[0][2] / unit
     for s, ceilings, points in found:
         header = shrunk * points / unit
-        groups.append(_Group(s, ceilings, top=y - 0.5, first=y + header))
+        names = y + header - 0.5 - header * _NAMES / (_header_lines(ceilings, s) + 0.5)
+        groups.append(_Group(s, ceilings, top=y - 0.5, first=y + header, names=names))
         y += header + len(s.everything)
+    return groups
+
+
+def _frame(canvas: Canvas, groups: Sequence[_Group], axis: _Axis, plot: float) -> None:
+    """Set up the axes: the bars in the left part `plot`, rows with their names."""
+    ax = canvas.ax
+    rows = [(m.shown_as, row) for group in groups for m, row in group.rows.items()]
+    canvas.row_names([name for name, _ in rows], [row for _, row in rows])
+    ax.tick_params(axis="y", length=0)
     ax.set_xscale("log" if axis.low else "linear")
-    ax.set(xlim=(axis.low, axis.right), ylim=(y - 0.5, groups[0].top), yticks=[])
+    ax.set(xlim=(axis.low, axis.right(plot)), ylim=(rows[-1][1] + 0.5, groups[0].top))
     if not axis.low:
-        ax.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+        ticks = MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, axis.reach)
+        ax.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= axis.reach]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e9:g}"))
     scale = ", logarithmic" if axis.low else ""
-    canvas.frame(f"Effective bandwidth [GB/s] (compulsory bytes / time{scale})")
-    return groups
+    canvas.frame(f"Effective bandwidth [GB/s] (compulsory bytes / time{scale})", x=plot / 2)
+    canvas.ax.spines["bottom"].set_bounds(axis.low, axis.reach)
 
 
 def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str, Any]) -> None:
@@ -232,7 +264,7 @@ def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str,
         face, edge = style["facecolor"], canvas.ink
         canvas.mark(rate, y, gid=canvas.gid(m), marker="o", mfc=face, mec=edge, mew=0.5, ms=9)
     else:
-        canvas.ax.barh([y], [rate], height=0.42, zorder=1, gid=canvas.gid(m), **style)
+        canvas.ax.barh([y], [rate], height=_BAR, zorder=1, gid=canvas.gid(m), **style)
     canvas.error_bar(rate, y, ends=(m.bytes / t for t in reversed(m.interval)))
     for level, moved in largest_first(m.counted_bytes):
         if moved / m.seconds < axis.reach:
@@ -241,50 +273,34 @@ def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str,
         marker = ">" if requested > axis.reach else "D"
         end = min(requested, axis.reach)
         canvas.mark(end, y, marker=marker, gid=canvas.gid(m), **canvas.hollow)
+    if _requests_more(m) and requested > axis.reach:
+        words = f"requests {quantity(requested, 'B/s')}"
+        place = {"position": (end, y), "transform": canvas.ax.transData + canvas.shift(-8)}
+        canvas.label(words, [place], ha="right", va="center", rows=_FONT, gid=canvas.gid(m))
 
 
-def _name(canvas: Canvas, m: Measurement, y: float, axis: _Axis) -> None:
-    words = f"{m.shown_as}: {quantity(m.seconds, 's')}, {quantity(m.bytes_per_second, 'B/s')}"
-    requested = m.requested_bytes / m.seconds
-    if requested > axis.reach and _requests_more(m):
-        words += f", requests {quantity(requested, 'B/s')}"
-    place = {"position": (0, y), "transform": canvas.ax.get_yaxis_transform() + canvas.shift(3)}
-    canvas.label(words, [place], va="center", rows=_FONT, gid=canvas.gid(m))
-
-
-def _share(canvas: Canvas, m: Measurement, y: float, roof: float, axis: _Axis) -> None:
-    """Label the end of the bar with its share of the roof, without covering markers."""
-    ink, label_box = (canvas.ink, canvas.label_box) if m.ceiling else ("black", None)
-    inside: dict[str, Any] = {"ha": "right", "color": ink, "bbox": label_box}
-    beyond = {"ha": "left", "color": canvas.ink, "bbox": canvas.label_box}
-    marks = sorted(moved / m.seconds for moved in (m.requested_bytes, *m.counted_bytes.values()))
-    high, low = (m.bytes / t for t in m.interval)
-    spots = [(high, 9 if axis.low else 5, beyond)]
-    spots += [] if axis.low else [(low, -5, inside), (low, -15, inside)]
-    spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]
-    data = canvas.ax.transData
-    places = [{"x": x, "transform": data + canvas.shift(dx), **style} for x, dx, style in spots]
-    words = share_of_limit(m.bytes_per_second / roof)
-    canvas.label(words, places, y=y, va="center", rows=_FONT, gid=canvas.gid(m))
-
-
-def _steps(canvas: Canvas, group: _Group) -> None:
-    """Draw the speed-up of each step at the right; a verdict replaces a ratio within the noise."""
-    if not canvas.annotate:
-        return
-    column = canvas.ax.get_yaxis_transform()
-    rows = {m: row + _BAR for m, row in group.rows.items()}
-    for m, before in group.series.sweep.step_pairs().items():
-        verdict, gain, _ = m.compare(before)
-        clear = verdict in (Verdict.FASTER, Verdict.SLOWER)
-        start, end = (_STEP_COLUMN, rows[before]), (_STEP_COLUMN, rows[m])
-        arrow = {"arrowstyle": "-|>", "lw": 0.8, "shrinkA": 2, "shrinkB": 2}
-        arrow |= line_of(verdict, canvas.ink)
-        canvas.ax.annotate("", end, start, column, column, arrow, in_layout=False)
-        words, weight = (ratio(gain), "bold") if clear else (verdict.value, "normal")
-        style = {"va": "center", "fontweight": weight, **text_of(verdict, canvas.ink)}
-        middle = (_STEP_COLUMN, (rows[m] + rows[before]) / 2)
-        canvas.label(words, position=middle, transform=column + canvas.shift(4), **style)
+def _columns(canvas: Canvas, groups: Sequence[_Group]) -> Columns:
+    """Time, bandwidth, ratio of times of the step, and share of the roof of each row."""
+    headings = [group.names + (group.first - 0.5 - group.names) / 2 for group in groups]
+    table = new_columns((_TIME, _RATE, _STEP, _SHARE), headings)
+    for group in groups:
+        sweep = group.series.sweep
+        before = sweep.step_pairs()
+        for m, row in group.rows.items():
+            cells: dict[str, tuple[str, Mapping[str, Any]]] = {
+                _TIME: (quantity(m.seconds, "s"), {}),
+                _RATE: (quantity(m.bytes_per_second, "B/s"), {}),
+            }
+            if m in before:
+                verdict, gain, _ = m.compare(before[m])
+                clear = verdict in (Verdict.FASTER, Verdict.SLOWER)
+                words = ratio(gain) if clear else verdict.value
+                cells[_STEP] = (words, text_of(verdict, canvas.ink))
+            if sweep.roof:
+                cells[_SHARE] = (share_of_limit(m.bytes_per_second / sweep.roof), {})
+            for name, (words, own) in cells.items():
+                table[name].append((row, words, {"gid": canvas.gid(m), **own}))
+    return fitting(canvas, table, _OPTIONAL)
 
 
 def _requests_more(m: Measurement) -> bool:

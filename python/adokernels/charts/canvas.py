@@ -284,10 +284,11 @@ class Canvas:
         style["bbox"] = {"facecolor": _ALARM, "edgecolor": "none", "boxstyle": "round"}
         self.label(f"{names}\nabove the roof: {reason}", places, always=True, **style)
 
-    def row_names(self, names: Sequence[str]) -> None:
-        """Label each row on the vertical axis with its name; rows are numbered from 0."""
+    def row_names(self, names: Sequence[str], rows: Iterable[float] = ()) -> None:
+        """Label each row on the vertical axis with its name; by default, numbered from 0."""
         shown = [printable(name, _LONGEST_NAME) for name in names]
-        self.ax.set_yticks(range(len(names)), shown, fontsize=self.font, **LITERAL)
+        positions = [*rows] or range(len(names))
+        self.ax.set_yticks(positions, shown, fontsize=self.font, **LITERAL)
 
     def shift(self, x: float, y: float = 0.0) -> ScaledTranslation:
         """An offset in points."""

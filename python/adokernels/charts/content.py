@@ -77,11 +77,13 @@ def draw_content(
             published.label(canvas)
         key = track_entries(series, tracks, content.points) + content.notes(canvas)
         key += [entry(f"off scale: {wall.words}") for wall in hidden]
-        key += published.key(canvas) if published else []
+        key += published.key(canvas, tracks) if published else []
         key += _roof_entries(canvas, content, [r for labelled in visible for r in labelled])
         canvas.legend_below(key)
     _shade(canvas, content)
-    return _finding(content, series) if tracks else "Ceilings"
+    if tracks:
+        return _finding(content, series)
+    return published.finding if published and published.points else "Ceilings"
 
 
 def _set_limits(canvas: Canvas, content: Content) -> None:

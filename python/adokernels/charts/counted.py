@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from adokernels.charts.canvas import Canvas
+from adokernels.charts.series import problem_of
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
@@ -75,7 +76,7 @@ def draw_rows(
 
 def subject(measurements: Sequence[Measurement]) -> str:
     """Describe the measurements: routine, problem, device, cold or warm caches."""
-    parts = [f"{m.routine}, {m.problem}" for m in measurements]
+    parts = [f"{m.routine}, {problem_of(m)}" for m in measurements]
     parts += [str(m.context.get("device_name", m.device)) for m in measurements]
     parts += [f"counters {m.profile.cache}" for m in measurements if m.profile]
     if any(len(m.profile) > 1 for m in measurements if m.profile):

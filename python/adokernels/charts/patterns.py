@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -31,6 +32,8 @@ _LANES, _MEMORY = (0.82, 1.0), (0.0, 0.2)
 _NEXT, _APART = (0.02, 0.004), (0.35, 0.012)
 #: Elements below this width in points have edges of their own colour, so that they are visible.
 _LEAST_WIDTH = 3.0
+#: Smallest font of the numbers of lanes, in points.
+_LEAST_FONT = 6.0
 #: Up to this number of cache lines, the address of each is shown.
 _MOST_ADDRESSES = 8
 #: Maximum number of wavefronts in the legend. If there are more, it has the first and the last.
@@ -158,12 +161,15 @@ def draw_banks(
     scale = 0.15 + 0.85 * np.arange(count) / max(count - 1, 1)
     colours = list(map(to_hex, mpl.colormaps[_WAVEFRONTS](scale)))
     unit = 0.75 * canvas.height / (len(rows) + 2)
+    each = math.ceil(_LEAST_FONT / unit)  # in low rows, only some lanes have numbers
     for (row, bank), lanes in cells.items():
         y, colour = rows.index(row), colours[served[row, bank]]
         style: dict[str, Any] = {"fc": colour, "ec": canvas.paper, "lw": 0.7, "zorder": 2}
         canvas.ax.add_patch(Rectangle((bank - 0.5, y - 0.5), 1, 1, **style))
-        font = min((0.9 if len(lanes) == 1 else 0.68) * canvas.font, unit)
-        canvas.write(_numbers(lanes), bank, y, color=ink_on(colour), fontsize=font)
+        font = min((0.9 if len(lanes) == 1 else 0.68) * canvas.font, each * unit)
+        if y % each == 0:
+            style = {"color": ink_on(colour), "fontsize": font, "zorder": 3}
+            canvas.write(_numbers(lanes), bank, y, **style)
     for bank, needed in enumerate(words.max(axis=0)):
         style = {"color": LOST, "fontweight": "bold"} if needed > 1 else {"color": FADED}
         canvas.write(str(needed) if needed else "-", bank, len(rows) + 0.3, **style)

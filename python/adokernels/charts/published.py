@@ -13,7 +13,7 @@ from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas, entry, largest_first, level_style
 from adokernels.charts.labels import Point
 from adokernels.charts.roofs import Roof, bandwidth_roofs
-from adokernels.charts.tracks import Layer
+from adokernels.charts.tracks import Layer, Track
 from adokernels.records.machine import Machine
 from adokernels.text import quantity
 
@@ -121,10 +121,25 @@ class PublishedLayer:
                 words = f"{point.label}, {quantity(y, 'FLOP/s')}"
                 canvas.callout(words, (max(xs.values()), y), (8, 14, 22, 32, 45))
 
-    def key(self, canvas: Canvas) -> list[Artist]:
-        """Make the legend entries."""
+    @property
+    def finding(self) -> str:
+        """The first and the last point, as the title of a chart that has no other points."""
+        ends = [p for p in self.points if p in (self.points[0], self.points[-1])]
+        rates = [p.flops_per_second for p in ends]
+        words = [f": {quantity(rate, 'FLOP/s')}" if rate else "" for rate in rates]
+        return "; ".join(p.label + rate for p, rate in zip(ends, words, strict=True))
+
+    def key(self, canvas: Canvas, tracks: Sequence[Track]) -> list[Artist]:
+        """Make the legend entries: one per memory level if the chart has no other points."""
         hollow = {"mfc": canvas.paper, "mec": canvas.ink, "marker": "D"}
-        entries: list[Artist] = [entry(f"published, {self.name}", **hollow)]
+        own = () if tracks else self.points
+        levels = largest_first({k: x for p in own for k, x in p.intensities.items()})
+        entries: list[Artist] = [
+            entry(f"{level} bytes, published", **{**hollow, "mec": level_style(level)[0]})
+            for level, _ in levels
+        ]
+        if not entries:
+            entries.append(entry(f"published, {self.name}", **hollow))
         if self.roofs:
             entries.append(entry(f"ceilings of {self.name}", color=canvas.ink, **_LINE))
         if any(p.flops_per_second is None or not p.intensities for p in self.points):

@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args
 from matplotlib.axes import Axes
 
 from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
+from adokernels.charts.bandwidth import size_of as bandwidth_size
 from adokernels.charts.canvas import Canvas
 from adokernels.charts.content import draw_content
-from adokernels.charts.counted import size_of
 from adokernels.charts.emulated import counted_roofline
 from adokernels.charts.flops import OPTIONAL, flops
 from adokernels.charts.instructions import instructions
@@ -74,6 +74,8 @@ def roofline(
     limit of the fastest variant's mix of FMAs and other instructions, if they are counted.
 
     ``"bandwidth"``: compulsory bytes / time, one bar per variant, with the bandwidth ceilings.
+    Columns at the right have the time, the bandwidth, the ratio of times of the step and the share
+    of the roof.
 
     ``"instructions"``: warp instructions per second versus warp instructions per 32-byte sector at
     each memory level, for kernels without FLOPs (Ding & Williams 2019). Hollow triangles show only
@@ -147,9 +149,8 @@ def roofline(
     kind = _checked_kind(kind, series)
     hosts = hosts_of(series)
     shown = _known_levels(levels, hosts)
-    rows = sum(len(s.everything) for s in series) + 2 * len(series)
-    grown = size_of(rows)[1] if kind == "bandwidth" and len(series) > 1 else 0.0
-    canvas = Canvas(ax, annotate=annotate, size=(10.0, max(6.0, grown)))
+    size = bandwidth_size(series) if kind == "bandwidth" else (10.0, 6.0)
+    canvas = Canvas(ax, annotate=annotate, size=size)
     canvas.identify([s.everything for s in series])
     wrong = [m for s in series for m in s.everything if s.host and above_roof(m, s.host.machine)]
     layers = ""

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from adokernels.charts.canvas import FADED, Canvas, entry, log_ticks
 from adokernels.charts.verdicts import beside_peers
@@ -182,15 +182,16 @@ def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
     ax = canvas.ax
     values = [_value(m, kind) for name in scan.names for m in scan.of(name)]
     values += [m.seconds for o in scan.offloads for m in (o.cpu, o.gpu)]
-    factor, unit = prefix(max(values), "B/s" if kind == "bandwidth" else "s")
     if kind == "bandwidth":
+        factor, unit = prefix(max(values), "B/s")
         ax.set_ylim(0, 1.12 * max(values))
         name = f"Bandwidth [{unit}], compulsory bytes / time"
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{float(f'{y / factor:.3g}'):g}"))
     else:
         ax.yaxis.set_major_locator(FixedLocator(log_ticks(0.9 * min(values), 1.1 * max(values))))
         ax.yaxis.set_minor_locator(NullLocator())
-        name = f"Time per call [{unit}], logarithmic"
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{float(f'{y / factor:.3g}'):g}"))
+        name = "Time per call, logarithmic"
+        ax.yaxis.set_major_formatter(EngFormatter("s", sep=" "))  # 1 µs to 1 s on one axis
     ax.xaxis.set_major_locator(LogLocator(base=4))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: binary_size(x)))

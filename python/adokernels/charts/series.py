@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from adokernels.model.registry import routines
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
@@ -22,6 +23,8 @@ _COMMON = re.compile(
 )
 #: Maximum number of variants that are all shown in colour.
 _FEW = 3
+#: Maximum number of operands that a title lists.
+_MOST_OPERANDS = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,12 +70,38 @@ class Series:
     @property
     def subject(self) -> str:
         """Routine, problem, and cold or warm caches; empty for a machine alone."""
-        return ", ".join(dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep))
+        parts = (f"{m.routine}, {problem_of(m)}, {m.cache}" for m in self.sweep)
+        return ", ".join(dict.fromkeys(parts))
 
     @property
     def details(self) -> str:
         """The subject without the routine."""
         return self.subject.partition(", ")[2]
+
+
+def problem_of(m: Measurement) -> str:
+    """The operands and options for a title; many operands by the name or lengths of the problem.
+
+    The benchmark problems of a task have names: ``"si214: 800x1385x11075x2"``.
+    """
+    operands = m.problem.operands
+    if len(operands) <= _MOST_OPERANDS:
+        return str(m.problem)
+    lengths = {length for operand in operands for length in operand.shape}
+    ladder = routines.get(m.routine)
+    for name, options in ladder.task.benchmark_problems.items() if ladder else ():
+        shape = options.removeprefix("--shape ").partition(" ")[0]
+        if lengths == set(map(int, shape.split("x"))):
+            return f"{name}: {shape}"
+    return f"{operands[0]} and {len(operands) - 1} other operands"
+
+
+def title_of(sweep: Sweep) -> str:
+    """What was measured, as ``sweep.title``, with a short description of the problem."""
+    title = sweep.title
+    for m in sweep:
+        title = title.replace(str(m.problem), problem_of(m))
+    return title
 
 
 def make_series(

@@ -134,11 +134,16 @@ def _name_units(canvas: Canvas, row: int, height: float, sides: _Sides, old: _Si
     for side, y in places:
         unit, share = sides[side]
         words = f"{percent(share)} {unit}"
-        # Width of the text as a share. The text is between the bar and the tick if it fits.
-        width = (0.62 * font * len(words) + 6) * canvas.ax.get_xlim()[1] / canvas.width
+        # Width of the text as a share. If the tick of the previous variant is where the text would
+        # be, the text is inside the bar, so that it does not seem to belong to the tick.
+        width = (0.55 * font * len(words) + 6) * canvas.ax.get_xlim()[1] / canvas.width
         tick = old[side][1] if side in old else 0.0
-        start = max(share, tick) if tick < share + width else share
+        covered = share < tick < share + width
+        inside = covered and share > width
+        start = tick if covered and not inside else share
         box = {**canvas.label_box, "alpha": 0.8, "boxstyle": "square,pad=0"}
         style: dict[str, Any] = {"va": "center", "fontsize": font, "bbox": box, "zorder": 4}
-        style["transform"] = canvas.ax.transData + canvas.shift(3)
+        style["transform"] = canvas.ax.transData + canvas.shift(-3 if inside else 3)
+        if inside:
+            style |= {"ha": "right", "color": "white", "bbox": None, "fontweight": "bold"}
         canvas.label(words, position=(start, y), **style)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from adokernels.charts.canvas import LITERAL, Canvas, entry, log_ticks
+from adokernels.charts.canvas import Canvas, entry, log_ticks
+from adokernels.charts.columns import (
+    Columns,
+    draw_columns,
+    fitting,
+    new_columns,
+    share_of_plot,
+)
 from adokernels.charts.emulated import counted_steps
+from adokernels.charts.series import title_of
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
 from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Measurement
@@ -21,17 +29,11 @@ from adokernels.text import number, percent, prefix, quantity, ratio, require, s
 
 _VARIANT, _PEER = "#0072B2", "#E69F00"
 _DOT: dict[str, Any] = {"marker": "o", "color": _VARIANT}
-#: The cells of each column of the table, from left to right: row, text and style.
-_Table = dict[str, list[tuple[int, str, Mapping[str, Any]]]]
 #: Columns of the table: time, ratio of times of the step, its verdict. The last column is the
 #: share of the limit that is nearest for the fastest variant: "of roof" or "of FMA peak".
 _TIME, _STEP, _VERDICT = "time", "step", "step is"
 #: Columns that a narrow chart omits, in this order: the lines also show the steps.
 _OMITTED = (_VERDICT, _STEP)
-#: Widest table, as a fraction of the width of the axes.
-_WIDEST = 0.5
-#: Width of a character and of the space between columns, relative to the size of the font.
-_CHARACTER, _GAP = 0.6, 1.6
 #: Height of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 1.7
 #: Space on either side of the dots, as a factor of the time.
@@ -81,7 +83,8 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
     canvas.row_names([f"{m.shown_as} (ceiling)" if m.ceiling else m.shown_as for m in rows])
     canvas.settle()
     table = _table(canvas, sweep, rows) if annotate else {}
-    _frame(canvas, [m.seconds for m in rows] + ([limit] if limit else []), len(rows), table)
+    ends = [end for m in rows for end in m.interval]
+    _frame(canvas, ends + ([limit] if limit else []), len(rows), table)
     if limit:
         canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=_VARIANT)
     before = sweep.step_pairs()
@@ -91,13 +94,13 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
             canvas.line([before[m].seconds, m.seconds], [row, row], lw=1.4, **style)
         canvas.error_bar(m.seconds, row, ends=m.interval)
         canvas.mark(m.seconds, row, gid=canvas.gid(m), **_dot(canvas, sweep, m))
-    _draw_table(canvas, table)
+    draw_columns(canvas, table)
     if limit:
         sides = [{"ha": ha} for ha in ("center", "left", "right")]
         style = {"position": (limit, -1), "va": "center", "color": _VARIANT}
         canvas.label(f"roof, {quantity(limit, 's')}", sides, **style)
     canvas.legend_below(_key(canvas, sweep, table))
-    canvas.title(_finding(sweep), sweep.title)
+    canvas.title(_finding(sweep), title_of(sweep))
     return canvas.ax
 
 
@@ -109,11 +112,11 @@ def _time_of_roof(sweep: Sweep) -> float | None:
     return sweep.variants[0].bytes / sweep.roof
 
 
-def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: _Table) -> None:
+def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: Columns) -> None:
     """Set up a logarithmic time axis in the left part of the axes."""
     ax = canvas.ax
     low, high = min(times) / _MARGIN, max(times) * _MARGIN
-    plot = 1 - canvas.font * sum(_widths(table)) / canvas.width
+    plot = share_of_plot(canvas, table)
     ax.set_xscale("log")
     ax.set_xlim(low, low * (high / low) ** (1 / plot))
     ax.set_ylim(rows - 0.5, -1.5 if canvas.annotate else -0.5)
@@ -137,11 +140,10 @@ def _dot(canvas: Canvas, sweep: Sweep, m: Measurement) -> dict[str, Any]:
     return {"marker": "s", "color": _PEER} if m in sweep.peers else _DOT
 
 
-def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
+def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> Columns:
     """Make the table, without the columns that have no cells or for which there is no space."""
     last = f"of {sweep.limit}"
-    columns = (_TIME, _STEP, _VERDICT, last)
-    table: _Table = {name: [(-1, name, {"fontweight": "bold"})] for name in columns}
+    table = new_columns((_TIME, _STEP, _VERDICT, last), [-1])
     before = sweep.step_pairs()
     for row, m in enumerate(rows):
         fastest = not m.ceiling and m in sweep.variants and m is sweep.fastest
@@ -156,30 +158,10 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
             cells[last] = (share_of_limit(share), bold)
         for name, (words, style) in cells.items():
             table[name].append((row, words, {"gid": canvas.gid(m), **style}))
-    table = {name: cells for name, cells in table.items() if len(cells) > 1}
-    for name in _OMITTED:
-        if canvas.font * sum(_widths(table)) > _WIDEST * canvas.width:
-            table.pop(name, None)
-    return table
+    return fitting(canvas, table, _OMITTED)
 
 
-def _widths(table: _Table) -> list[float]:
-    longest = [max(len(words) for _, words, _ in cells) for cells in table.values()]
-    return [_CHARACTER * characters + _GAP for characters in longest]
-
-
-def _draw_table(canvas: Canvas, table: _Table) -> None:
-    """Draw the cells; the last column ends at the right edge of the axes."""
-    widths = _widths(table)
-    for column, cells in enumerate(table.values()):
-        shift = canvas.shift(-canvas.font * sum(widths[column + 1 :]))
-        style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": canvas.font}
-        style |= {"color": canvas.ink, "transform": canvas.ax.get_yaxis_transform() + shift}
-        for row, words, own in cells:
-            canvas.ax.text(1.0, row, words, **{**style, **LITERAL, **own})
-
-
-def _key(canvas: Canvas, sweep: Sweep, table: _Table) -> list[Line2D]:
+def _key(canvas: Canvas, sweep: Sweep, table: Columns) -> list[Line2D]:
     """Make the legend; the table explains the lines of the steps if it has their verdicts."""
     key = [entry("variant", **_DOT)]
     if any(m.ceiling for m in sweep):

@@ -20,7 +20,7 @@ from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import definitions_of, shipped_path, sources_folder
 from adokernels.model.source_launch import SourceLaunch
-from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
+from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 
 #: Number of lines that are shown above and below a line outside of any definition.
 _CONTEXT = 3
@@ -190,8 +190,8 @@ class Sources:
         lines = (self._text_of(path) or "").splitlines()
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
-    def excerpts_of(self, entries: Iterable[LineSamples]) -> list[Excerpt]:
-        """The definitions that contain sampled lines, or else the lines around them."""
+    def excerpts_of(self, entries: Iterable[OfLine]) -> list[Excerpt]:
+        """The definitions that contain these lines, or else the lines around them."""
         found: dict[Excerpt, None] = {}
         for entry in entries:
             if not self._is_shown(entry.path) or any(entry in e for e in found):

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +53,29 @@ def write_nsight_report(
     _check_path(target)
     if variant.device != "cuda":
         raise ValueError(f"variant must be a CUDA variant, got {variant.label}")
-    ncu = toolkit.program("ncu")
-    if not ncu:
-        raise _core.Unavailable(f"no report can be written: ncu is missing; remedy: {_INSTALL}")
-    if reason := variant.why_unavailable:
+    if reason := why_no_ncu() or variant.why_unavailable:
         raise _core.Unavailable(f"no report can be written: {reason}")
     call = StoredCall.of(variant, args, options, block)
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / f"report{SUFFIX}"
-        call.save(Path(folder))
-        child = [sys.executable, "-m", CHILD, "profile", folder]
-        _run([ncu, *_options(report, cache), *child], report)
-        replace_file(target, report.read_bytes())
+        sections = ["--set", "full", "--import-source", "yes"]
+        sections += ["--source-folders", str(sources_folder() / "cuda")]
+        replace_file(target, recorded(call.save, Path(folder), sections, cache).read_bytes())
+
+
+def why_no_ncu() -> str:
+    """Reason why ncu cannot be run, and the remedy; empty if it is installed."""
+    return "" if toolkit.program("ncu") else f"ncu is missing; remedy: {_INSTALL}"
+
+
+def recorded(
+    save: Callable[[Path], None], folder: Path, sections: Sequence[str], cache: Cache = "cold"
+) -> Path:
+    """The report of the call that `save` writes to a folder, with these options of ncu."""
+    report = folder / f"report{SUFFIX}"
+    save(folder)
+    child = [sys.executable, "-m", CHILD, "profile", str(folder)]
+    run_ncu([*sections, *_options(report, cache), *child], report)
+    return report
 
 
 def _check_path(path: Path) -> None:
@@ -81,8 +92,6 @@ def _check_path(path: Path) -> None:
 def _options(report: Path, cache: Cache) -> list[str]:
     control = {"cold": "all", "warm": "none"}[cache]
     return [
-        *("--set", "full"),
-        *("--import-source", "yes", "--source-folders", str(sources_folder() / "cuda")),
         *("--clock-control", "none", "--cache-control", control),
         *("--target-processes", "all"),
         *("--profile-from-start", "off"),  # the process starts and stops the profiler
@@ -90,9 +99,13 @@ def _options(report: Path, cache: Cache) -> list[str]:
     ]
 
 
-def _run(command: Sequence[str], report: Path) -> None:
-    """Run ncu; raise the reason if it writes no report."""
+def run_ncu(arguments: Sequence[str], report: Path) -> str:
+    """Run ncu and return its output; Unavailable with the reason if it fails.
+
+    The report must exist afterwards.
+    """
     variables = environment()
+    command = [toolkit.program("ncu") or "ncu", *arguments]
     try:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -107,3 +120,4 @@ def _run(command: Sequence[str], report: Path) -> None:
         errors = [line for line in lines if "error" in line.lower()]
         end = f"status {done.returncode}: {' '.join((errors or lines)[-_LAST:])}"
         raise _core.Unavailable(f"no report can be written: ncu ended with {end}")
+    return done.stdout

@@ -2,7 +2,7 @@
 
 The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall` or
 the `SourceLaunch` of the folder for ``ado.hotspots``, and writes ``samples.json``. ``profile
-FOLDER`` runs a `StoredCall` for ncu.
+FOLDER`` runs one of them for ncu.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +109,22 @@ def _samples(folder: Path, seconds: float) -> dict[str, Any]:
     }
 
 
-def run_profiled(call: Call) -> None:
-    """Run a call twice: to load and prepare the kernels, then with the profiler."""
-    call.run()
+def profiled(folder: Path) -> None:
+    """Run the call or the launch of the folder for a profiler."""
+    if (folder / _CALL).exists():
+        run_profiled(prepared_call(folder).run)
+        return
+    launch, arrays = SourceLaunch.load(folder).prepare()
+    run_profiled(partial(launch.run, 0))
+    del arrays  # they are used until here
+
+
+def run_profiled(run: Callable[[], object]) -> None:
+    """Run twice: to load and prepare the kernels, then with the profiler."""
+    run()
     _core.synchronize()
     _profiler("cuProfilerStart")
-    call.run()
+    run()
     _core.synchronize()
     _profiler("cuProfilerStop")
 
@@ -130,4 +141,4 @@ if __name__ == "__main__":
     if verb == "sample":
         sample(folder, float(sys.argv[3]))
     else:
-        run_profiled(prepared_call(folder))
+        profiled(folder)

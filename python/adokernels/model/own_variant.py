@@ -19,6 +19,8 @@ from adokernels.records.limiter import Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from typing_extensions import Self
+
     from adokernels.records.kernels import Resources
     from adokernels.records.sass import Sass
 
@@ -103,7 +105,7 @@ class OwnVariant(Variant):
         """Return the variant with this block shape and these parameter values as defaults."""
         raise ValueError(f"{self.label} does not support block or parameters")
 
-    def of(self, owner: Ladder) -> OwnVariant:
+    def of(self, owner: Ladder) -> Self:
         """Return the same variant as a member of a ladder."""
         return dataclasses.replace(self, owner=owner)
 

@@ -16,6 +16,7 @@ from adokernels.records.checked import CheckResult as CheckResult
 from adokernels.records.counted import CountedSweep as CountedSweep
 from adokernels.records.counted import CountedVariant as CountedVariant
 from adokernels.records.experiments import Experiments as Experiments
+from adokernels.records.heatmap import Heatmap as Heatmap
 from adokernels.records.hotspots import Hotspots as Hotspots
 from adokernels.records.inputs import Inputs as Inputs
 from adokernels.records.kernels import Kernel as Kernel

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from adokernels.records.forms import Context, Count, Grid, Length, Size
 from adokernels.records.record import Entries, Fields, StoredRecord
@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _NOT_ISSUED = "_not_issued"
+
+
+class OfLine(Protocol):
+    """An entry of a source line."""
+
+    @property
+    def path(self) -> str:
+        """The name of the file."""
+
+    @property
+    def line(self) -> int:
+        """The number of the line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +94,9 @@ class Excerpt(Fields):
     line: Count
     text: str
 
-    def __contains__(self, hot: LineSamples) -> bool:
+    def __contains__(self, found: OfLine) -> bool:
         end = self.line + self.text.count("\n")
-        return hot.path == self.path and self.line <= hot.line <= end
+        return found.path == self.path and self.line <= found.line <= end
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

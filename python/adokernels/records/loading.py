@@ -13,6 +13,7 @@ from adokernels.names import find
 from adokernels.records.checked import CheckResult
 from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import InvalidField, shortened
+from adokernels.records.heatmap import Heatmap
 from adokernels.records.hotspots import Hotspots
 from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Machine
@@ -31,6 +32,7 @@ Record = (
     | CountedSweep
     | Profile
     | Hotspots
+    | Heatmap
     | CheckResult
     | Scan
     | Sass

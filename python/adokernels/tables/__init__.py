@@ -19,6 +19,7 @@ _BUILDERS = {
     "Diagnosis": ("diagnoses", "diagnosis_tables"),
     "CountedSweep": ("counted", "counted_table"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
+    "Heatmap": ("heatmap", "heatmap_blocks"),
     "Ladder": ("ladders", "ladder_table"),
     "Machine": ("measurements", "machine_table"),
     "Profile": ("measurements", "profile_table"),

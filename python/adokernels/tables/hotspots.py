@@ -36,7 +36,7 @@ def _listings(hotspots: Hotspots) -> Iterator[Listing]:
             marks = {}
             for hot in lines:
                 reasons = _reasons_of(hot, len(hot.reasons))
-                marks[hot.line] = Mark(percent(hot.share), hot.share / hottest, reasons)
+                marks[hot.line] = [Mark(percent(hot.share), hot.share / hottest, reasons)]
             yield Listing(f"{excerpt.path}:{excerpt.line}", excerpt.text, excerpt.line, marks)
 
 

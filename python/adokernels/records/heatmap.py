@@ -1,0 +1,191 @@
+"""Records of counts per source line: executed instructions, and accesses to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from adokernels.records.forms import Context, Count, Grid
+from adokernels.records.hotspots import Excerpt
+from adokernels.records.record import Entries, Fields, StoredRecord
+from adokernels.records.shown import ShownAsTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from typing_extensions import Self
+
+#: Kinds of accesses: the names of the fields of :class:`LineCounts`, and their titles.
+ACCESSES: Mapping[str, str] = {
+    "loads": "loads",
+    "stores": "stores",
+    "shared_loads": "shared loads",
+    "shared_stores": "shared stores",
+}
+#: Lanes of a warp.
+WARP = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accesses(Fields):
+    """Accesses of one kind.
+
+    Attributes
+    ----------
+    requests
+        Instructions of warps.
+    transfers
+        Sectors of 32 bytes of global memory, or wavefronts of shared memory.
+    ideal
+        Transfers that the same bytes need at least.
+    """
+
+    requests: Count = 0
+    transfers: Count = 0
+    ideal: Count = 0
+
+    def __add__(self, other: Accesses) -> Accesses:
+        pairs = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return Accesses(**pairs)
+
+    @property
+    def per_request(self) -> float:
+        """Transfers per request; 0 without requests."""
+        return self.transfers / self.requests if self.requests else 0.0
+
+    @property
+    def ideal_per_request(self) -> float:
+        """Ideal transfers per request; 0 without requests."""
+        return self.ideal / self.requests if self.requests else 0.0
+
+    @property
+    def excess(self) -> float:
+        """Share of the transfers that exceeds the ideal."""
+        return max(0.0, 1 - self.ideal / self.transfers) if self.transfers else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineCounts(Fields):
+    """The counts of a source line, or of one machine instruction of it.
+
+    Attributes
+    ----------
+    kernel
+        The kernel's name; empty for the sum of all kernels.
+    path, line, text
+        The position in the source, and the code of the line. Without line information, the path is
+        empty and the line 0.
+    address, instruction
+        The address in the kernel and the text of the machine instruction; 0 and empty if the counts
+        are of the whole line.
+    instructions
+        Executed instructions of warps.
+    lanes
+        Active lanes of all executed instructions, predicated lanes excluded.
+    loads, stores, shared_loads, shared_stores
+        Accesses to global memory, local memory included, and to shared memory.
+    """
+
+    kernel: str
+    path: str
+    line: Count
+    text: str
+    address: Count = 0
+    instruction: str = ""
+    instructions: Count
+    lanes: Count
+    loads: Accesses = field(default_factory=Accesses)
+    stores: Accesses = field(default_factory=Accesses)
+    shared_loads: Accesses = field(default_factory=Accesses)
+    shared_stores: Accesses = field(default_factory=Accesses)
+
+    @property
+    def mean_lanes(self) -> float:
+        """Active lanes per executed instruction, of 32."""
+        return self.lanes / self.instructions if self.instructions else 0.0
+
+    def accesses(self) -> dict[str, Accesses]:
+        """The accesses of each kind that the line has, by the names of the fields."""
+        found = {name: getattr(self, name) for name in ACCESSES}
+        return {name: of_kind for name, of_kind in found.items() if of_kind.requests}
+
+    @classmethod
+    def summed(cls, entries: Iterable[LineCounts]) -> Self:
+        """The sum of the counts of one line."""
+        first, *others = entries
+        counts = {
+            "instructions": first.instructions + sum(e.instructions for e in others),
+            "lanes": first.lanes + sum(e.lanes for e in others),
+            **{
+                name: sum((getattr(e, name) for e in others), getattr(first, name))
+                for name in ACCESSES
+            },
+        }
+        return cls(kernel="", path=first.path, line=first.line, text=first.text, **counts)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Heatmap(StoredRecord, ShownAsTables, Entries[LineCounts]):
+    """Counts of a variant per source line; a sequence of lines in the order of the source.
+
+    Attributes
+    ----------
+    routine, variant, problem, block
+        What was counted, as in :class:`Hotspots`.
+    source
+        What counted: ``"emulator"``, or the name of the GPU.
+    code
+        What the instructions are: ``"PTX"`` on the emulator, ``"SASS"`` on a GPU.
+    entries
+        The counts per line and kernel; on a GPU, per machine instruction.
+    excerpts
+        The code around the lines.
+    context
+        Machine, software and settings.
+    """
+
+    KIND = "heatmap"
+    _ENTRIES = ("lines",)
+
+    routine: str
+    variant: str
+    problem: str
+    block: Grid | None
+    source: str
+    code: Literal["PTX", "SASS"]
+    entries: tuple[LineCounts, ...]
+    excerpts: tuple[Excerpt, ...] = ()
+    context: Context = field(default_factory=dict)
+
+    @cached_property
+    def lines(self) -> tuple[LineCounts, ...]:
+        """The counts per source line, in the order of files and lines."""
+        found: dict[tuple[str, int], list[LineCounts]] = {}
+        for entry in self.entries:
+            if entry.path:
+                found.setdefault((entry.path, entry.line), []).append(entry)
+        return tuple(LineCounts.summed(found[place]) for place in sorted(found))
+
+    @property
+    def instructions(self) -> int:
+        """Executed instructions of warps of all entries."""
+        return sum(entry.instructions for entry in self.entries)
+
+    def total(self, kind: str) -> Accesses:
+        """The accesses of a kind of all entries, for example ``"loads"``."""
+        return sum((getattr(entry, kind) for entry in self.entries), Accesses())
+
+    def line_of(self, code: str) -> LineCounts:
+        """The line with the most executed instructions that contains some code.
+
+        Raises
+        ------
+        KeyError
+            If no counted line contains it.
+        """
+        found = [line for line in self.lines if code in line.text]
+        if not found:
+            raise KeyError(f"no counted line contains {code!r}")
+        return max(found, key=lambda line: line.instructions)

@@ -1,0 +1,245 @@
+"""Heat maps: counts per source line from ncu's source page and from the emulator, and tables."""
+
+import numpy as np
+import pytest
+from test_emulator import device_array, launch
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.measuring import heatmap as measured
+from adokernels.measuring.hotspots import Sources
+from adokernels.model.compiler import why_no_compiler
+from adokernels.records.heatmap import Accesses
+from adokernels.records.sass import KernelSass
+from adokernels.tables import tables_of
+from adokernels.tables.rendering import to_html
+
+needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
+CODE = """\
+__global__ void copy(const float* a, float* out) {
+  const int i = 8 * threadIdx.x;
+  out[threadIdx.x] = a[i];
+}
+"""
+SOURCES = Sources(texts={"copy.cu": CODE})
+COLUMNS = (
+    *("Address", "Source", "Instructions Executed", "# Samples", "Instructions Executed"),
+    *("Predicated-On Thread Instructions Executed", "L1 Wavefronts Shared"),
+    *("L1 Wavefronts Shared Ideal", "L2 Theoretical Sectors Global"),
+    "L2 Theoretical Sectors Global Ideal",
+)
+ROWS = (
+    ("0x7f00", "      S2R R0, SR_TID.X ", 4, 1, 4, 128, 0, 0, 0, 0),
+    ("0x7f10", "@!P0  LDG.E R2, desc[UR4][R2.64] ", 4, 1, 4, 96, 0, 0, 128, 16),
+    ("0x7f20", "      LDS R5, [R4] ", 4, 1, 4, 128, 8, 4, 0, 0),
+    ("0x7f30", "      STG.E desc[UR4][R4.64], R2 ", 4, 1, 4, 128, 0, 0, 16, 16),
+    ("0x7f40", "      NOP ", 0, 0, 0, 0, 0, 0, 0, 0),
+)
+LISTING = """\
+// copy.cu:2
+        /*0000*/  S2R R0, SR_TID.X ;
+// copy.cu:3
+        /*0010*/  @!P0 LDG.E R2, desc[UR4][R2.64] ;
+        /*0020*/  LDS R5, [R4] ;
+        /*0030*/  STG.E desc[UR4][R4.64], R2 ;
+        /*0040*/  NOP ;
+"""
+#: Loads with a stride of 8 elements.
+OWN = """\
+template <class T>
+__global__ void copy(const T* a, T* out, int rows, int cols) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int n = rows * cols;
+  if (i < n) out[i] = a[8 * i % n];
+}
+"""
+#: The same kernel in PTX, with line information.
+PTX = """
+.version 9.0
+.target sm_90
+.address_size 64
+.file 1 "/tmp/copy.cu"
+.visible .entry copy(.param .u64 a, .param .u64 out)
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %d<5>;
+  .reg .f32 %f<2>;
+  .loc 1 2 3
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 3;
+  .loc 1 3 3
+  ld.param.u64 %d1, [a];
+  mul.wide.u32 %d2, %r2, 4;
+  add.s64 %d2, %d1, %d2;
+  ld.global.f32 %f1, [%d2];
+  ld.param.u64 %d3, [out];
+  mul.wide.u32 %d4, %r1, 4;
+  add.s64 %d4, %d3, %d4;
+  st.global.f32 [%d4], %f1;
+  .loc 1 4 1
+  ret;
+}
+"""
+
+
+def page(*launches):
+    """The output of ncu: a header and rows per launch, after a message."""
+    lines = ["==PROF== Disconnected"]
+    for rows in launches:
+        lines += [
+            '"Kernel Name","void copy<(int)1>(const float *)",',
+            ",".join(map(quoted, COLUMNS)),
+        ]
+        lines += [",".join(map(quoted, row)) for row in rows]
+    return "\n".join(lines)
+
+
+def quoted(value):
+    return f'"{value:,}"' if isinstance(value, int) else f'"{value}"'
+
+
+def kernel(listing=LISTING):
+    return KernelSass(
+        name="copy", block=(32,), registers=8, register_limit=255, most_registers=None,
+        listing=listing,
+    )  # fmt: skip
+
+
+def of_hardware():
+    (counted,) = measured.source_page(page(ROWS))
+    lines = measured.counted_by_hardware(counted, [kernel(""), kernel()], SOURCES)
+    return measured.heatmap_of(lines, SOURCES, **labels("GPU", "SASS"))
+
+
+def labels(source, code):
+    names = {"routine": "r", "variant": "copy", "problem": "a: (256,) float32", "block": (32,)}
+    return names | {"source": source, "code": code}
+
+
+def test_the_source_page_of_each_launch_is_read():
+    first, second = measured.source_page(page(ROWS, [*ROWS[:1], ("0x1", "LDG.E R2", *["-"] * 8)]))
+    assert [counted.opcode for counted in first] == ["S2R", "LDG.E", "LDS", "STG.E", "NOP"]
+    assert first[1].counts["L2 Theoretical Sectors Global"] == 128
+    assert second[1].counts["L2 Theoretical Sectors Global"] == 0
+    assert measured.source_page("==ERROR== nothing") == []
+    assert len(measured.source_page(page(ROWS, ROWS, ROWS[1:]))) == 2  # a launch printed twice
+
+
+def test_counts_of_the_hardware_belong_to_lines():
+    found = of_hardware()
+    assert [(line.line, line.instructions) for line in found] == [(2, 4), (3, 12)]
+    load, store = found.lines[1].loads, found.lines[1].stores
+    assert (load.per_request, load.ideal_per_request, store.per_request) == (32, 4, 4)
+    assert load.excess == 0.875
+    assert found.lines[1].shared_loads == Accesses(requests=4, transfers=8, ideal=4)
+    assert found.lines[1].mean_lanes == pytest.approx((96 + 128 + 128) / 12)
+    assert found.line_of("a[i]") is found.lines[1]
+    with pytest.raises(KeyError, match="no counted line"):
+        found.line_of("nothing")
+    assert [entry.address for entry in found.entries] == [0, 16, 32, 48]  # without the padding
+
+
+def test_other_machine_code_is_rejected():
+    (counted,) = measured.source_page(page(ROWS[:3]))
+    with pytest.raises(ValueError, match="profile must be of these kernels, got 3"):
+        list(measured.counted_by_hardware(counted, [kernel()], SOURCES))
+
+
+def test_the_emulator_counts_the_same_sectors():
+    module = _core.EmulatedModule(PTX)
+    a = device_array(256, "f4", np.arange(256))
+    out = device_array(32, "f4")
+    counts = launch(module, "copy", (1,), (32,), a, out, outputs=(out,))["counts"]
+    assert np.array_equal(out, a[::8])
+    found = measured.heatmap_of(
+        measured.emulated_counts(counts, "copy", SOURCES), SOURCES, **labels("emulator", "PTX")
+    )
+    line = found.line_of("a[i]")
+    assert (line.loads.per_request, line.loads.ideal_per_request) == (32, 4)
+    assert (line.stores.per_request, line.stores.excess) == (4, 0)
+    assert found.instructions == counts["instructions"] == sum(x.instructions for x in found)
+    assert found.total("loads").transfers == counts["global_loads"]["sectors"] == 32
+
+
+@pytest.mark.parametrize("make", [of_hardware])
+def test_the_tables_name_the_source_and_mark_the_lines(make):
+    heat = make()
+    totals, listing, instructions = tables_of(heat)
+    assert "counted by GPU" in totals.title
+    assert "16 SASS instructions" in totals.caption
+    text = listing.to_text()
+    header, *lines = text.splitlines()[2:]
+    titles = header.split()
+    assert titles == ["SASS", "executed", "lanes", "sectors/request", "wavefronts/request"]
+    assert lines[1].split()[:3] == ["25", "%", "32"]
+    assert "L 32 (ideal 4), S 4" in lines[2]
+    assert "2 (ideal 1)" in lines[2]
+    assert "75 %" in lines[2]
+    assert "rgba" in to_html(listing)
+    assert "LDG.E R2" in str(heat)
+    assert [str(c.header) for c in instructions.columns][:2] == ["address", "instruction"]
+
+
+def test_without_a_gpu_or_ncu_the_reason_is_raised(no_cuda_or_ncu):
+    with pytest.raises(ado.Unavailable, match="lines cannot be counted: "):
+        ado.heatmap(ado.transpose["naive"], np.zeros((8, 8), np.float32))
+
+
+@pytest.fixture
+def no_cuda_or_ncu(monkeypatch):
+    monkeypatch.setattr(measured, "why_no_ncu", lambda: "ncu is missing")
+
+
+@pytest.mark.parametrize(
+    ("variant", "error"), [("naive", TypeError), (ado.transpose["blocked"], ValueError)]
+)
+def test_wrong_variants(variant, error):
+    with pytest.raises(error, match="variant must be"):
+        ado.heatmap(variant)
+
+
+@pytest.mark.gpu
+def test_a_heat_map_of_a_gpu():
+    try:
+        found = ado.heatmap(ado.transpose["naive"], np.zeros((256, 256), np.float32))
+    except ado.Unavailable as error:
+        pytest.skip(str(error))
+    assert found.total("stores").per_request == 32
+    assert found.total("loads").per_request == 4
+
+
+@needs_compiler
+def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
+    ladder = ado.ladder("copies", reference=lambda a: a.copy())
+    strided = ado.cuda_variant("copy", source=OWN, kernel="copy<{T}>", block=32)
+    a = rng.random((8, 64))
+    found = ado.heatmap(ladder.with_variants(strided)["copy"], a)
+    assert (found.source, found.code, found.problem) == ("emulator", "PTX", "a: (8, 64) float64")
+    line = found.line_of("out[i]")
+    assert (line.path, line.line, line.mean_lanes) == ("kernel.cu", 5, 32)
+    assert line.loads == Accesses(requests=16, transfers=16 * 32, ideal=16 * 8)
+    assert line.stores == Accesses(requests=16, transfers=16 * 8, ideal=16 * 8)
+    outside = ado.cuda_variant(
+        "outside", source=OWN.replace("8 * i % n", "9 * i"), kernel="copy<{T}>", block=32
+    )
+    with pytest.raises(ado.KernelError, match="out of bounds"):
+        ado.heatmap(ladder.with_variants(outside)["outside"], a, device="emulator")
+
+
+def test_the_emulator_counts_lines_of_built_in_variants():
+    naive, tiled = (
+        ado.heatmap(ado.transpose[name], np.zeros((64, 64), np.float32), device="emulator")
+        for name in ("naive", "tiled")
+    )
+    assert naive.line_of("out(col, row)").stores.per_request == 32
+    assert naive.line_of("out(col, row)").loads.per_request == 4
+    assert tiled.total("stores").per_request == 4
+    assert tiled.total("shared_loads").per_request == 32  # bank conflicts
+    text = str(naive)
+    assert "transpose[naive]" in text
+    assert "emulator" in text
+
+
+def test_unknown_devices_are_errors():
+    with pytest.raises(ValueError, match="device must be 'cuda' or 'emulator', got 'cpu'"):
+        ado.heatmap(ado.transpose["naive"], np.zeros((8, 8), np.float32), device="cpu")
