@@ -8,6 +8,7 @@ from pathlib import Path
 
 import adokernels as ado
 from adobook.pages import (
+    agreement,
     cards,
     diagnosis,
     documents,
@@ -27,6 +28,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     stored, docs = sweeps(), ROOT / "docs"
     yield _filled(ROOT / "README.md", results=results.best_results(stored))
     yield _filled(docs / "guide" / "ladders.md", ladders=_ladders())
+    yield _filled(docs / "guide" / "emulator.md", agreement=agreement.tables())
     yield docs / "shapes.md", shapes.text(ROOT / "benchmarks" / "results")
     yield docs / "limiters.md", limiters.text(ROOT / "benchmarks" / "results")
     yield docs / "diagnosis.md", diagnosis.text(stored)

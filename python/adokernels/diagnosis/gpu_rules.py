@@ -28,7 +28,7 @@ from adokernels.text import number, percent
 
 #: Share of a measured ceiling from which a unit is the limiter. With counters, it is 60 % of the
 #: theoretical maximum, of which measured ceilings reach about nine tenths.
-_LIMITING = 0.65
+_NEAR_CEILING = 0.65
 #: Factors of the time with half of the multiprocessors: from the first factor on, the limiter is
 #: within them; below the second factor, they share it.
 _WITHIN, _SHARED = 1.6, 1.35
@@ -41,7 +41,7 @@ _BEYOND_L2 = 1.5
 #: A problem of half the size takes at least this fraction of the time if there is too little work.
 _CONSTANT = 0.85
 #: A rate counts as the busiest of the multiprocessors' units from this share.
-_NOTABLE = 0.35
+_BUSY = 0.35
 #: A kernel cannot hide latency below this occupancy; a lower one often cannot be tried.
 _LOW_OCCUPANCY = 0.2
 
@@ -49,17 +49,17 @@ _LOW_OCCUPANCY = 0.2
 def decide(t: Times) -> Found | None:
     """Apply the rules to one set of times; None if the runs do not suffice."""
     rates = _rates(t)
-    said = [say(f"{text}: {percent(share)}", share, _LIMITING) for _, share, text in rates]
+    said = [say(f"{text}: {percent(share)}", share, _NEAR_CEILING) for _, share, text in rates]
     best = rates[0] if rates else (Kind.UNKNOWN, 0.0, "")
     waves = _waves(t)
     halved = t.ratio(t.x.find(t.x.given, size=HALF), t.x.given)
-    if best[1] < _LIMITING and (waves or 1.0) < 1 and (halved is None or halved > 0.6):
+    if best[1] < _NEAR_CEILING and (waves or 1.0) < 1 and (halved is None or halved > 0.6):
         text = f"{number(waves or 0.0)} waves of blocks"
         return Found(Kind.PARALLELISM, "", None, (say(text, waves or 0.0, 1.0), *said))
-    if best[1] < _LIMITING and halved is not None and halved >= _CONSTANT:
+    if best[1] < _NEAR_CEILING and halved is not None and halved >= _CONSTANT:
         text = f"half of the operands take {percent(halved)} of the time"
         return Found(Kind.PARALLELISM, "", None, (say(text, halved, _CONSTANT), *said))
-    if best[1] >= _LIMITING:
+    if best[1] >= _NEAR_CEILING:
         return Found(best[0], "", best[1], tuple(said))
     processors, occupancy = _processors(t), _occupancy(t)
     beyond = _beyond_l2(t)
@@ -71,7 +71,7 @@ def decide(t: Times) -> Found | None:
         waiting = True
     if processors is not None and processors < _SHARED:
         in_dram = (
-            best[0] is Kind.DRAM and best[1] >= _NOTABLE if beyond is None else beyond >= _BEYOND_L2
+            best[0] is Kind.DRAM and best[1] >= _BUSY if beyond is None else beyond >= _BEYOND_L2
         )
         return Found(Kind.DRAM if in_dram else Kind.L2, "", None, tuple(said))
     if waiting:
@@ -80,7 +80,7 @@ def decide(t: Times) -> Found | None:
         return Found(Kind.DRAM, "", None, tuple(said))
     if processors is None and (beyond or 1.0) >= _BEYOND_L2:
         return Found(Kind.DRAM, "", None, tuple(said))
-    inside = [rate for rate in rates if rate[0] is not Kind.DRAM and rate[1] >= _NOTABLE]
+    inside = [rate for rate in rates if rate[0] is not Kind.DRAM and rate[1] >= _BUSY]
     kind = inside[0][0] if inside else Kind.COMPUTE
     return Found(kind, "" if inside else "instructions", None, tuple(said))
 
