@@ -25,8 +25,8 @@ def tables() -> str:
     return "\n\n".join(
         (
             f"{stored['context']['device_name']}, {len(rows)} rows of variants and problems."
-            f" Results are equal bit for bit in {equal} rows. The largest difference of a variant that"
-            f" computes a result is {worst:.1g}, relative to the largest element.",
+            f" Results are equal bit for bit in {equal} rows. The largest difference of a variant"
+            f" that computes a result is {worst:.1g}, relative to the largest element.",
             write_table(("quantity", "rows", "equal", "within 1 %", "range"), _quantities(rows)),
             "Rows in which a request or a load sector differs by more than 1 %:",
             write_table(("variant", "lengths", "quantity", "GPU", "emulator", "cause"), _far(rows)),
