@@ -44,6 +44,19 @@ MAKERS = {
         code="SASS",
         entries=(COUNTED,),
     ),
+    "counts": lambda: ado.records.CountedSweep(
+        routine="transpose",
+        problem=make_transpose()["naive"].problem,
+        variants=(
+            ado.records.CountedVariant(
+                variant="naive",
+                ceiling=False,
+                flops=0.0,
+                bytes=8.0,
+                profile=make_transpose(counters=True)["naive"].profile,
+            ),
+        ),
+    ),
     "check": lambda: ado.records.CheckResult("transpose", "naive", True, sweep=make_transpose()),
     "scan": lambda: ado.records.Scan(
         routine="transpose", sweeps=(make_transpose(), make_transpose())
