@@ -270,7 +270,9 @@ def test_wrong_arguments_are_rejected():
         compile_cuda("", "k", options="-DX")
     with pytest.raises(ValueError, match="kernel must be the name"):
         compile_cuda("", " ")
-    with pytest.raises(ValueError, match="arch must have the form 'sm_90' or 'sm_90a', got '90'"):
+    with pytest.raises(
+        ValueError, match="arch must have the form 'sm_90', 'sm_90a' or 'compute_90', got '90'"
+    ):
         compile_cuda("", "k", arch="90")
 
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import adokernels as ado
 from adokernels.names import RECORDS
 from adokernels.records.loading import KINDS, load
 
+CPU = Path(__file__).parent.parent / "notebooks" / "data" / "cpu" / "transpose.json"
 COPIES = {
     "pickle": lambda record: pickle.loads(pickle.dumps(record)),
     "copy": copy.copy,
@@ -40,6 +42,7 @@ def records(tmp_path_factory):
             sweep[-1].resources,
         ),
         *(sweep[-1].problem, sweep[-1].kernels[0], sweep.machine.ceilings[0]),
+        *(stored["counts"][0], next(m.experiments for m in load(CPU) if m.experiments)),
         *(compared, compared[0], compared[0].comparison, compared[0].comparison.verdict),
         *(ado.records.Setting((32, 8), {"TILE": 32}), stored["profile"].kernels[0]),
         *(stored["sass"][0], make_offloads().break_even, make_offloads().offloads[0]),

@@ -12,7 +12,7 @@ LAYERS = {
     "src/routines": ("core",),
     "src/cpu": ("core", "routines", "cpu"),
     "cuda": ("core", "routines", "common", "image", "strided"),
-    "src/device": ("core", "common"),
+    "src/device": ("core", "common", "emulator"),
     "src/emulator": ("core",),
     "src/runtime": ("core", "routines", "device"),
     "src/bindings": ("core", "device", "emulator", "runtime"),

@@ -116,7 +116,7 @@ def test_one_variant_raises_value_error(fails_at):
 def test_a_callable_raises_its_own_error():
     error = KeyError("own")
     with pytest.raises(KeyError) as caught:
-        ado.measure(Failing(20, error), seconds=0.01)
+        ado.measure(Failing(3, error), seconds=0.01)
     assert caught.value is error
 
 

@@ -163,8 +163,10 @@ def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
         for place, (rise, level, run) in enumerate(rises)
     ]
     last = [(level, run) for step, level, run in steps if step >= _MATTERS]
-    level, run = last[-1] if last else max(steps, key=lambda step: step[0])[1:]
     home, single = chain[-1]
+    if not steps:  # problems of other sizes were not measured
+        return home, single
+    level, run = last[-1] if last else max(steps, key=lambda step: step[0])[1:]
     bandwidth, of_home = t.read(level), t.read(home)
     if bandwidth and of_home and bandwidth < _MATTERS * of_home:
         return home, single

@@ -177,6 +177,8 @@ class Sizes:
         return self.ladder.problem(*operands, device=self.problem.device_id, **options)
 
     def _scaled(self, target: float) -> Problem | None:
+        if not self.bytes:
+            return None
         task, host = self.ladder.task, self.problem.host_arguments
         if task.problems is not None:
             cases = list(map(self._problem, task.edge_cases(host, np.random.default_rng(0))))

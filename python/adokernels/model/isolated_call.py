@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: The median claim may be lower than the parent's clock permits by this time, and by this share.
-_SLACK, _SLACK_SHARE = 100e-6, 0.01
+_SLACK, _SLACK_SHARE = 250e-6, 0.01
 #: The quantile of the intervals of verified calls that bounds the claims. Other work can make
 #: intervals longer, but not shorter.
 _SHORTEST = 0.1

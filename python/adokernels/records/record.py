@@ -36,7 +36,27 @@ Entry = TypeVar("Entry")
 
 
 class Fields:
-    """Base class of dataclasses that are stored as JSON objects with the same fields."""
+    """Base class of dataclasses that are stored as JSON objects with the same fields.
+
+    Subclasses with arrays are dataclasses with ``eq=False``: they compare the JSON values.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all stored fields have equal JSON values; NaN is equal to NaN."""
+        if type(self) is not type(other):
+            return NotImplemented
+        kind: Any = type(self)
+        return self is other or all(
+            _encoded(getattr(self, name)) == _encoded(getattr(other, name))
+            for name in stored_fields(kind)
+        )
+
+    def __hash__(self) -> int:
+        """A hash of the text fields: other equal values can have different hashes, or none."""
+        kind: Any = type(self)
+        values = (getattr(self, name) for name in stored_fields(kind))
+        texts = (_encoded(value) for value in values if isinstance(value, str | PurePath))
+        return hash((kind, *map(str.__str__, texts)))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the record to JSON types."""
@@ -71,23 +91,6 @@ class StoredRecord(Fields):
 
     #: The kind of a file with this record.
     KIND: ClassVar[str]
-
-    def __eq__(self, other: object) -> bool:
-        """Whether all stored fields have equal JSON values; NaN is equal to NaN."""
-        if type(self) is not type(other):
-            return NotImplemented
-        kind: Any = type(self)
-        return self is other or all(
-            _encoded(getattr(self, name)) == _encoded(getattr(other, name))
-            for name in stored_fields(kind)
-        )
-
-    def __hash__(self) -> int:
-        """A hash of the text fields: other equal values can have different hashes, or none."""
-        kind: Any = type(self)
-        values = (getattr(self, name) for name in stored_fields(kind))
-        texts = (_encoded(value) for value in values if isinstance(value, str | PurePath))
-        return hash((kind, *map(str.__str__, texts)))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
