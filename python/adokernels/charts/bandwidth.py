@@ -37,8 +37,8 @@ _FONT = 0.8  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to the markers of a roofline
 #: Heights of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 2.4
-#: Height of a group's heading and of the names of the columns, in lines of its header.
-_HEADING, _NAMES = 1.3, 1.0
+#: Heights of the margin of a header, its heading and the names of the columns, in lines.
+_MARGIN, _HEADING, _NAMES = 0.5, 1.3, 1.0
 #: Ratio of the roofs of two machines above which the axis is logarithmic.
 _WIDEST_SPAN = 20
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
@@ -213,8 +213,8 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
 
 
 def _header_lines(lines: Sequence[_Line], series: Series) -> float:
-    """Lines of text of a header: the labels of the ceilings, the heading, names of the columns."""
-    return len(lines) + (_HEADING if series.name else 0) + _NAMES
+    """Lines of text of a header: a margin, its heading, labels of ceilings, names of columns."""
+    return _MARGIN + (_HEADING if series.name else 0) + len(lines) + _NAMES
 
 
 def _groups(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group]:
@@ -223,7 +223,7 @@ def _groups(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Grou
     for s in series:
         labelled = any(s.host is other.host for other, *_ in found)
         ceilings = _ceilings(s.host, axis) if s.host and not labelled else []
-        lines = _header_lines(ceilings, s) + 0.5
+        lines = _header_lines(ceilings, s)
         found.append((s, ceilings, 1.45 * canvas.font * lines if canvas.annotate else 0.0))
     rows = sum(len(s.everything) for s in series)
     headers = sum(points for *_, points in found)
@@ -233,7 +233,7 @@ def _groups(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Grou
     y = -shrunk * found[0][2] / unit
     for s, ceilings, points in found:
         header = shrunk * points / unit
-        names = y + header - 0.5 - header * _NAMES / (_header_lines(ceilings, s) + 0.5)
+        names = y + header - 0.5 - header * _NAMES / _header_lines(ceilings, s)
         groups.append(_Group(s, ceilings, top=y - 0.5, first=y + header, names=names))
         y += header + len(s.everything)
     return groups

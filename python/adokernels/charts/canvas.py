@@ -277,6 +277,7 @@ class Canvas:
         reason = "no result to check" if unchecked else "wrong counter or ceiling"
         for _, (x, y) in suspects:
             self.ax.plot([x], [y], marker="o", ms=13, mfc="none", mec=_ALARM, mew=1.5, zorder=6)
+            self.labels.points.append((x, y))
         heights = (0.92, 0.8, 0.65, 0.5, 0.35, 0.2, 0.08)
         places = [{"position": (x, y)} for y in heights for x in (0.3, 0.5, 0.7)]
         style: dict[str, Any] = {"ha": "center", "va": "center", "transform": self.ax.transAxes}

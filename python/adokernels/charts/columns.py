@@ -49,7 +49,8 @@ def draw_columns(canvas: Canvas, columns: Columns) -> None:
         style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": canvas.font}
         style |= {"color": canvas.ink, "transform": canvas.ax.get_yaxis_transform() + shift}
         for y, words, own in cells:
-            canvas.ax.text(1.0, y, words, **{**style, **LITERAL, **own})
+            text = canvas.ax.text(1.0, y, words, **{**style, **LITERAL, **own})
+            canvas.labels.add(text, [{}])  # labels that are added later avoid it
 
 
 def _widths(columns: Columns) -> list[float]:
