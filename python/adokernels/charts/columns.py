@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from adokernels.charts.canvas import LITERAL, Canvas
+from adokernels.text import printable
 
 #: A cell: its vertical position, its text and its style.
 Cell = tuple[float, str, Mapping[str, Any]]
@@ -13,6 +14,8 @@ Cell = tuple[float, str, Mapping[str, Any]]
 Columns = dict[str, list[Cell]]
 #: Widest columns together, as a fraction of the width of the axes.
 _WIDEST = 0.5
+#: Maximum number of characters of a cell.
+_LONGEST_CELL = 24
 #: Width of a character and of the space between columns, relative to the size of the font.
 _CHARACTER, _GAP = 0.6, 1.6
 _BOLD: dict[str, Any] = {"fontweight": "bold"}
@@ -26,7 +29,7 @@ def new_columns(names: Iterable[str], headings: Sequence[float]) -> Columns:
 def fitting(canvas: Canvas, columns: Columns, optional: Iterable[str]) -> Columns:
     """The columns with cells below their names, without `optional` ones if space is missing."""
     found = {
-        name: cells
+        name: [(y, printable(words, _LONGEST_CELL), own) for y, words, own in cells]
         for name, cells in columns.items()
         if any(words != name for _, words, _ in cells)
     }
