@@ -50,7 +50,7 @@ _SIDES = (("right", -2), ("left", 2))
 #: otherwise interpret ``$`` in a name as mathematics.
 LITERAL: Mapping[str, Any] = {"parse_math": False}
 #: Maximum number of characters of a row name, of a label, and of a title or note.
-_LONGEST_NAME, _LONGEST_LABEL, _LONGEST_NOTE = 40, 200, 600
+_LONGEST_NAME, _LONGEST_LABEL, _LONGEST_NOTE = 34, 200, 450
 #: Mean width of a character relative to the size of the font, in regular and in bold type.
 CHARACTER, _BOLD_CHARACTER = 0.56, 0.62
 
