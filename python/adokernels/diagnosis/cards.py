@@ -3,7 +3,7 @@
 An indicator compares a counted value of the longest kernel with a threshold. A card applies to a
 variant if all of its indicators hold. `cards.json` contains the seven cards of a GTC 2015 talk on
 image filters, "CUDA Optimization with NVIDIA Nsight Eclipse Edition", checked on an H200, and three
-cards of this package for kernels that are compute-bound, of which the talk has none. The talk's
+cards of this package for compute-bound kernels, which the talk does not cover. The talk's
 profiler reported transactions per request, execution dependencies and pipe-busy stalls. The
 indicators are the counters that Nsight Compute reports for the same effects.
 """

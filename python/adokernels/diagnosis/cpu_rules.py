@@ -176,7 +176,7 @@ def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
 def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
     """The bandwidth of a memory level, or its latency if it delivers little of its bandwidth.
 
-    If several threads share the level, its share is that of all threads.
+    If several threads share the level, the share counts the bytes of all threads.
     """
     given = t.x.given
     share = highest = _of_ceiling(t, level, run, t.read(level))

@@ -27,7 +27,7 @@ from adokernels.records.metrics import mix_limit
 from adokernels.text import number, percent
 
 #: Share of a measured ceiling from which a unit is the limiter. With counters, it is 60 % of the
-#: theoretical maximum, of which measured ceilings reach about nine tenths.
+#: theoretical maximum. Measured ceilings reach about nine tenths of this maximum.
 _NEAR_CEILING = 0.65
 #: Factors of the time with half of the multiprocessors: from the first factor on, the limiter is
 #: within them; below the second factor, they share it.

@@ -141,7 +141,7 @@ def _bank_conflicts(_: Facts, k: KernelFacts) -> float:
 
 
 def _parallelism(_: Facts, k: KernelFacts) -> float:
-    """Idle multiprocessors; or else half of the idle issue slots, of which nothing is certain."""
+    """The share of idle multiprocessors; if all are busy, half of the idle issue slots, a guess."""
     if k.blocks < k.profile.multiprocessors:
         return 1 - k.blocks / k.profile.multiprocessors
     missing = max(1 - k.profile.waves, 0.0)

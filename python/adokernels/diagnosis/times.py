@@ -17,7 +17,7 @@ from adokernels.records.measurement import Measurement
 #: Standard deviations of systematic errors, relative: of the time of a run, and of a ceiling.
 _ERROR_OF_RUN, _ERROR_OF_CEILING = 0.05, 0.1
 #: A call has hardly any work if its work is at most this fraction of another call's work. Its time
-#: is then subtracted from the other call's time, of which at least the second fraction remains.
+#: is then subtracted from the other call's time. At least the second fraction of that time remains.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
 #: The memory levels, the farthest last.
 _LEVELS = ("L1", "L2", "L3", "DRAM")

@@ -50,7 +50,7 @@ def check(
 ) -> CheckResult:
     """Check an own variant: its correctness, then its speed relative to a ladder.
 
-    The results are compared with the reference on small and odd sizes, some of which are random,
+    The results are compared with the reference on small, odd and random sizes,
     and on the operands. By default, the variant runs in a process of its own. Each of its calls has
     new operands and an output full of sentinel bytes, and randomly chosen timed calls are
     verified. ``docs/grading.md`` in the repository describes the protocol and its limits.
@@ -164,7 +164,7 @@ def check(
 
 
 def _fast_enough(ladder: Ladder, name: str, seconds: float, options: dict[str, Any]) -> Any:
-    """Operands of the default problem, or of a smaller one of which 11 samples can be taken.
+    """Operands of the default problem, or of a smaller one that allows 11 samples.
 
     The size grows until the next one would take too long, because a call can take minutes.
     """

@@ -23,7 +23,7 @@ __device__ void clear(unsigned* counts, int size) {
   __syncthreads();
 }
 
-// Adds the counts of a block, of which there may be several copies, to the total.
+// Adds the counts of a block to the total. A block may have several copies of its counts.
 __device__ void commit(const unsigned* counts, int copies) {
   __syncthreads();
   for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x) {

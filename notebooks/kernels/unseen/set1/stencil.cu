@@ -32,7 +32,7 @@ __global__ void stencil_cubes(const float* a, float* out, int depth, int height,
         blockIdx.y * blockDim.y + threadIdx.y, blockIdx.x * blockDim.x + threadIdx.x);
 }
 
-// The tile has a halo on all sides; all threads load, and those of the inside compute.
+// The tile has a halo on all sides. All threads load; the threads inside the halo compute.
 constexpr int kTile = 8;
 __global__ void stencil_tile(const float* a, float* out, int depth, int height, int width) {
   const Grid g{depth, height, width};
