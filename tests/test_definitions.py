@@ -89,9 +89,10 @@ def test_table_chart_diagnosis_and_report_name_one_limiter(name):
         assert finding.limiter == sweep[finding.variant].limiter
 
 
-#: Largest difference of a share from NVIDIA's: the passes of the profiler differ. Only five kernels
-#: that L2 limits, of spmv and stencil, differ by more than 0.002, with an unknown cause.
-APART = 6e-3
+#: Largest difference of a share from NVIDIA's. Five kernels of two ladders, which L2 limits, differ
+#: more than all others; the cause is not known.
+APART = 2e-3
+FARTHER = dict.fromkeys(("unseen/set1/stencil.json", "unseen/set2/spmv.json"), 6e-3)
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -104,7 +105,7 @@ def test_the_longer_bar_of_the_chart_is_the_limiter(name):
         kernel = m.profile.longest
         widths = compute.get_width(), memory.get_width()
         expected = kernel["compute_sol"], kernel["memory_sol"]
-        assert widths == pytest.approx(expected, abs=APART)
+        assert widths == pytest.approx(expected, abs=FARTHER.get(name, APART))
         if max(widths) >= definitions.LIMITING:
             assert (m.limiter.kind is Kind.COMPUTE) == (widths[0] > widths[1]), m.variant
         else:
@@ -141,8 +142,8 @@ def test_the_units_are_the_breakdown_of_nvidias_speed_of_light():
             ]
             if shares:
                 apart = abs(max(shares) - kernel[f"{side}_sol"])
-                assert apart <= APART
-                far += apart > 2e-3
+                assert apart <= max(FARTHER.values())
+                far += apart > APART
                 checked += 1
     assert checked > 800
     assert far <= 5
