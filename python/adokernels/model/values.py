@@ -128,8 +128,11 @@ def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterat
         {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
         for i in range(len(_HOSTILE))
     ]
-    sizes += [dict(zip(lengths, random_lengths(rng, lengths), strict=True)) for _ in range(2)]
-    sizes.append(dict(zip(lengths, smaller_lengths(rng, lengths), strict=True)))
+    for draw in (random_lengths, random_lengths, smaller_lengths):
+        drawn = draw(rng, lengths)
+        while len(set(drawn)) < len(drawn):
+            drawn = draw(rng, lengths)
+        sizes.append(dict(zip(lengths, drawn, strict=True)))
     for new in sizes:
         yield tuple(
             rng.choice(o.reshape(-1), [new.get(n, n) for n in o.shape]) if is_array(o) else o
