@@ -38,7 +38,6 @@ _STOP_SECONDS = 5.0
 _START_SECONDS = 60.0
 _MOST_PROCESSES = 64
 _MOST_BYTES_PER_COPY = 1 << 30
-THIS_THREAD = "/proc/thread-self"
 _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 
 
@@ -63,7 +62,7 @@ class Limits:
     """What the code may use: seconds per call, and bytes of resident memory of all processes."""
 
     seconds: float
-    memory: int
+    memory: float
 
 
 class Sandbox:
@@ -205,15 +204,19 @@ class Sandbox:
         """Let the processes continue."""
         self._kill(self._known, signal.SIGCONT)
 
-    def scheduled(self) -> dict[str, tuple[int, int]]:
-        """Nanoseconds that each thread of the processes, and ours, has run, and waited to run."""
-        tasks = [f"/proc/{pid}/task/{task}" for pid in self._known for task in _tasks(pid)]
-        found = {}
-        for task in [*tasks, THIS_THREAD]:
-            with suppress(OSError, ValueError):
-                run, waited, *_ = Path(f"{task}/schedstat").read_text("ascii").split()
-                found[task] = int(run), int(waited)
-        return found
+    def scheduled(self) -> tuple[int, int, int]:
+        """Nanoseconds that the first thread has run and waited to run, and that others have run."""
+        first, others = (0, 0), 0
+        for pid in self._known:
+            for task in _tasks(pid):
+                with suppress(OSError, ValueError):
+                    text = Path(f"/proc/{pid}/task/{task}/schedstat").read_text("ascii")
+                    run, waited, *_ = map(int, text.split())
+                    if task == str(self._pid):
+                        first = run, waited
+                    else:
+                        others += run
+        return *first, others
 
     def maps(self, file: Path) -> bool:
         """Whether a process of the child has mapped this file, or a file with the same content."""
