@@ -27,8 +27,8 @@ _LONGEST = 1 << 17  # bytes of a message
 _LONGEST_TEXT = 10_000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PAGE = 4096
-#: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: freed arrays stay in the process, as in a long-running one,
-#: so that later calls have no page faults.
+#: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: freed arrays stay in the process, as in one that has run
+#: for a long time, so that later calls have no page faults.
 _MALLOC = {-3: 32 << 20, -1: (1 << 31) - 1}
 
 
@@ -155,7 +155,7 @@ class FunctionOnHost:
             self._numpy.may_share_memory(array, block) for block in self.blocks
         )
 
-    def _timed(self, repeats: int, **_: Any) -> float:
+    def _timed(self, repeats: int, **how: Any) -> float:  # of the GPU
         """Call the function; return the seconds until its results are packed, per call."""
         start = time.perf_counter_ns()
         for _ in range(repeats):
@@ -167,7 +167,7 @@ class FunctionOnHost:
     def _touch(self) -> None:
         """Bring the memory of a call into the caches of this core."""
         for block in self._used:
-            block |= 0
+            self._numpy.bitwise_or(block, 0, out=block)
         for size in self._sizes:
             self._numpy.empty(size, self._numpy.uint8).fill(0)
 

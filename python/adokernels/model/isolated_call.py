@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from adokernels.model.isolation import Candidate, IsolatedVariant
 
 #: Claims may be lower than the parent's clock permits by this time, and by this share.
-_SLACK, _SLACK_SHARE = 25e-6, 0.01
+_SLACK, _SLACK_SHARE = 40e-6, 0.01
 #: The quantile of claims and intervals that is compared. Other work can make intervals longer, but
 #: not shorter.
 _SHORTEST = 0.1
 #: Claims that are too low are refused after further calls, which may have shorter intervals.
 _ROUNDS, _CALLS = 4, 12
-#: Before a warm call, the process reads its memory if it is smaller than this number of bytes, and
-#: thus fits into the cache of a core. Otherwise, the writes of the parent leave it in a shared cache.
+#: Before a warm call, the process touches memory of less than this number of bytes, which brings it
+#: into the caches of its core. The writes of the parent leave other memory in a shared cache.
 _TOUCHED = 16 << 20
 #: Every sample is verified if that takes less time than this. Otherwise, the first ten are verified
 #: with the larger probability, which then falls to the smaller one.
@@ -101,25 +101,18 @@ class Remote:
 
     def call(self, **how: int) -> Reply:
         """Let the process call the function; it is then stopped."""
-        sandbox = self._candidate.sandbox
-        sandbox.send(verb="call", problem=self._number, **how)
-        before = sandbox.scheduled()
-        start = time.perf_counter_ns()
-        sandbox.resume()
-        try:
-            answer = sandbox.receive()
-        finally:
-            end = sandbox.halt()
-        run, waited, others = np.subtract(sandbox.scheduled(), before) / 1e9
+        message = {"verb": "call", "problem": self._number, **how}
+        answer, times = self._candidate.sandbox.ask(**message)
         try:
             claim, results = float(answer["claim"]), answer["results"]
         except MALFORMED as error:
             raise Broken("its process sent a malformed answer") from error
         if not 0 <= claim < self._candidate.timeout:
             raise Broken("its process claims an impossible time")
+        interval, run, others, waited = (1e-9 * each for each in times)
         # If other threads ran, they may have caused the waits.
         waited = min(waited, max(claim - run, 0.0)) if others < _SLACK else 0.0
-        return Reply(claim, 1e-9 * (end - start), waited, results)
+        return Reply(claim, interval, waited, results)
 
 
 class IsolatedCall(OwnCall):
@@ -245,15 +238,14 @@ class IsolatedCall(OwnCall):
         task = self._memory.task
         return Renewal.drawn(array, self._rng, task.core is None or task.adjusted is not None)
 
-    def _prepare(self) -> Values:
+    def _prepare(self) -> None:
         """Verify the last sample, and write operands that no call had so far."""
         values = changed_values(self._memory, lambda array: self._renewal(array).of(array))
         self._write(values, warm=not self._cold)
         self._prepared = values
-        return values
 
     @property
-    def between_samples(self) -> Callable[[], object]:
+    def between_samples(self) -> Callable[[], None]:
         """Prepare the next sample."""
         return self._prepare
 
@@ -261,8 +253,9 @@ class IsolatedCall(OwnCall):
         """Take a sample: one cold call on new operands, or warm calls on the same new operands."""
         self._cold = cold
         counts = self._prepared is not None  # calls that warm up do not count
-        values = self._prepared or self._prepare()
-        reply = self._called(repeats)
+        if not counts:
+            self._prepare()
+        values, reply = self._prepared, self._called(repeats)
         self._taken = values if self._is_chosen() else None
         if counts:
             self._claims.append(reply.claim)
@@ -311,7 +304,9 @@ class IsolatedCall(OwnCall):
 
     def _call_once(self) -> None:
         """Verify a call on new operands, which bounds the claims."""
-        values = self._prepare()
+        self._prepare()
+        values = self._prepared
+        assert values
         self._called()
         self._check(values)
         self._bound()

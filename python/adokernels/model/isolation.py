@@ -107,7 +107,6 @@ class Candidate:
         kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
         on_device = kind if problem.device == "cuda" else ""
         self._sandbox = Sandbox(Limits(self.timeout, memory), {"on_device": on_device})
-        self._sandbox.halt()
         if isinstance(self._variant, FunctionVariant):
             self._load(self._variant)
 
@@ -126,12 +125,7 @@ class Candidate:
 
     def ask(self, **message: Any) -> dict[str, Any]:
         """Send a message to the stopped process, and return its answer; it is then stopped."""
-        self.sandbox.send(**message)
-        self.sandbox.resume()
-        try:
-            return self.sandbox.receive()
-        finally:
-            self.sandbox.halt()
+        return self.sandbox.ask(**message)[0]
 
 
 class Isolation:
@@ -154,9 +148,9 @@ class Isolation:
         found = extended(ladder, ())
         for variant in ladder:
             if isinstance(variant, OwnVariant) and not isinstance(variant, IsolatedVariant):
-                copied = {f.name: getattr(variant, f.name) for f in fields(OwnVariant)}
-                own = {"original": variant, "isolation": self, "candidate": self.open(variant)}
-                found.replace(IsolatedVariant(**copied, **own))
+                own: dict[str, Any] = {f.name: getattr(variant, f.name) for f in fields(OwnVariant)}
+                own |= {"original": variant, "isolation": self, "candidate": self.open(variant)}
+                found.replace(IsolatedVariant(**own))
         return found
 
     def open(self, variant: OwnVariant | None) -> Candidate:

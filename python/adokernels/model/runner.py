@@ -31,6 +31,10 @@ _THREADS, _MOST_BLOCKS = 256, 1 << 16
 _EMPTY_LAUNCHES = 64
 
 
+def _layouts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in (*message["operands"], *message["results"]) if isinstance(each, dict)]
+
+
 class _HostBlock:
     """The memory of an array with red zones on the host."""
 
@@ -100,13 +104,9 @@ class _Block(_HostBlock):
 class _Kernel:
     """The memory of one problem, and the plan of the parent for the launch of a kernel."""
 
-    Block: type[_HostBlock]
-
-    def __init__(self, _: object, message: Mapping[str, Any]) -> None:
-        layouts = [*message["operands"], *message["results"]]
-        self._blocks = [self.Block(layout) for layout in layouts if isinstance(layout, dict)]
+    def __init__(self, message: Mapping[str, Any], blocks: Sequence[_HostBlock]) -> None:
         #: The host memory that the parent reads and writes.
-        self.blocks = [block.host for block in self._blocks]
+        self.blocks = [block.host for block in blocks]
         with Path(message["plan"]).open("rb") as file:
             self._plan = pickle.load(file)  # of the parent
 
@@ -125,12 +125,10 @@ class _Kernel:
 class KernelOnDevice(_Kernel):
     """A kernel on a GPU."""
 
-    Block: type[_Block] = _Block
-    _blocks: list[_Block]
-
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
         _core.set_device(message["device"])
-        super().__init__(_, message)
+        self._blocks = [_Block(layout) for layout in _layouts(message)]
+        super().__init__(message, self._blocks)
         kernel, *renew = (
             _core.CudaModule(code).kernel(symbol)
             for code, symbol in (self._plan["kernel"], *self._plan["renew"])
@@ -141,9 +139,9 @@ class KernelOnDevice(_Kernel):
         self._overhead = self._measured_overhead(renew[0])
 
     def _measured_overhead(self, kernel: _core.CudaKernel) -> float:
-        """The seconds by which a single launch is longer than one of many, for a kernel without work.
+        """The seconds by which one launch is longer than one of many, for a kernel without work.
 
-        Events have a resolution of half a microsecond, so that it is the mean of many samples.
+        It is a mean of many samples, because events have a resolution of half a microsecond.
         """
         unit = self._plan["units"][0]
         arguments = [bytes(8)] * 4 + [unit.type(0).tobytes()]
@@ -151,7 +149,9 @@ class KernelOnDevice(_Kernel):
 
         def mean(samples: int, launches: int) -> float:
             how = ("cuda", False, launches, 0)
-            return float(np.mean([_core.sample(lambda: empty.run(0), *how)[0] for _ in range(samples)]))
+            return float(
+                np.mean([_core.sample(lambda: empty.run(0), *how)[0] for _ in range(samples)])
+            )
 
         mean(1, 1)
         single, many = mean(_EMPTY_LAUNCHES, 1), mean(4, _EMPTY_LAUNCHES)
@@ -181,17 +181,18 @@ class KernelOnDevice(_Kernel):
     ) -> dict[str, Any]:
         """Time a launch per element of `changes`; `keep` is the one that can be fetched.
 
-        `base` states whether the memory on the host has new base values. A warm launch finds its operands and results in L2, if they fit.
+        `base` states whether the memory on the host has new base values. A warm launch finds its
+        operands and results in L2, if they fit.
         """
         if base:
             for block in self._blocks:
                 block.upload(as_base=True)
         samples, self._fetched = [], False
         for place, change in enumerate(changes):
-            for (block, *how), numbers in zip(self._renewed, change, strict=True):
-                block.renewal(*how, *numbers).run(0)
-            for block, *how in [] if cold else self._renewed:
-                block.touch(*how).run(0)
+            for (block, kernel, unit), numbers in zip(self._renewed, change, strict=True):
+                block.renewal(kernel, unit, *numbers).run(0)
+            for block, kernel, unit in [] if cold else self._renewed:
+                block.touch(kernel, unit).run(0)
             samples.append(_core.sample(self._run, "cuda", cold, 1, 0))
             if place == keep < len(changes) - 1:
                 self.fetch()
@@ -208,11 +209,10 @@ class KernelOnDevice(_Kernel):
 class KernelOnEmulator(_Kernel):
     """A kernel with all checks of the emulator."""
 
-    Block = _HostBlock
-
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
         settings.emulator_checks = ALL_CHECKS
-        super().__init__(_, message)
+        self._blocks = [_HostBlock(layout) for layout in _layouts(message)]
+        super().__init__(message, self._blocks)
         code, symbol = self._plan["kernel"]
         self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
 
@@ -256,7 +256,7 @@ class FunctionOnDevice(FunctionOnHost):
             block.upload()
         _core.synchronize()
 
-    def _timed(self, repeats: int, *, cold: bool = False) -> float:
+    def _timed(self, repeats: int, *, cold: bool = False, **_: Any) -> float:
         """Call the function on the blocks of the host; its time is between two events."""
         self._returned = self._kept = None
         self._upload()
