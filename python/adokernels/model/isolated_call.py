@@ -33,6 +33,8 @@ _SLACK, _SLACK_SHARE = 40e-6, 0.01
 #: The quantile of claims and intervals that is compared. Other work can make intervals longer, but
 #: not shorter.
 _SHORTEST = 0.1
+#: Intervals of calls that warm up are at most longer than a call by this time.
+_MOST_OVERHEAD = 2e-3
 #: Claims that are too low are refused after further calls, which may have shorter intervals.
 _ROUNDS, _CALLS = 4, 12
 #: Before a warm call, the process touches memory of less than this number of bytes, which brings it
@@ -259,7 +261,9 @@ class IsolatedCall(OwnCall):
         self._taken = values if self._is_chosen() else None
         if counts:
             self._claims.append(reply.claim)
-        return reply.claim, 0.0, True, reply.waited
+            return reply.claim, 0.0, True, reply.waited
+        # It determines the number of calls per sample, which must not last for minutes.
+        return max(reply.claim, reply.interval - _MOST_OVERHEAD), 0.0, True, reply.waited
 
     def _called(self, repeats: int = 1) -> Reply:
         """Let the process call the function on the prepared operands."""
