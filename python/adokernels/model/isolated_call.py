@@ -35,8 +35,9 @@ _SLACK, _SLACK_SHARE = 40e-6, 0.01
 _SHORTEST = 0.1
 #: Intervals of calls that warm up are at most longer than a call by this time.
 _MOST_OVERHEAD = 2e-3
-#: Claims that are too low are refused after further calls, which may have shorter intervals.
-_ROUNDS, _CALLS = 4, 12
+#: Claims below this share of the least time are refused, after further calls, which may have shorter
+#: intervals. Other claims are raised to the least time.
+_LIE, _ROUNDS, _CALLS = 0.5, 4, 12
 #: Before a warm call, the process touches memory of less than this number of bytes, which brings it
 #: into the caches of its core. The writes of the parent leave other memory in a shared cache.
 _TOUCHED = 16 << 20
@@ -258,10 +259,10 @@ class IsolatedCall(OwnCall):
         if not counts:
             self._prepare()
         values, reply = self._prepared, self._called(repeats)
-        self._taken = values if self._is_chosen() else None
+        self._taken = values if self._is_chosen() or not counts else None
         if counts:
             self._claims.append(reply.claim)
-            return reply.claim, 0.0, True, reply.waited
+            return max(reply.claim, self._least()), 0.0, True, reply.waited
         # It determines the number of calls per sample, which must not last for minutes.
         return max(reply.claim, reply.interval - _MOST_OVERHEAD), 0.0, True, reply.waited
 
@@ -296,7 +297,7 @@ class IsolatedCall(OwnCall):
         start = time.perf_counter()
         self._check(values)
         if self._cold:
-            self._bound()
+            self._compare()
         else:  # its interval contains several calls on the same operands
             self._call_once()
         self._verify_seconds = time.perf_counter() - start
@@ -313,36 +314,36 @@ class IsolatedCall(OwnCall):
         assert values
         self._called()
         self._check(values)
-        self._bound()
+        self._compare()
 
-    def _bound(self) -> None:
+    def _compare(self) -> None:
         """Note the interval around a verified call, and around a call that does nothing."""
         self._twin.ask("ready", warm=not self._cold)
         self._twin.write(self._blocks)
         idle = self._timed(self._twin)
         self._intervals.append((self._interval, idle.interval - idle.claim))
 
-    def _objection(self) -> str:
-        """Why the claims are too low; empty if they are not."""
-        if not (self._claims and self._intervals):
-            return ""
-        claim = float(np.quantile(self._claims, _SHORTEST))
+    def _least(self) -> float:
+        """The shortest time of a call that the parent's clock permits."""
+        if not self._intervals:
+            return 0.0
         (interval, idle), (_, usual) = np.quantile(self._intervals, [_SHORTEST, 0.5], axis=0)
-        if claim >= (1 - _SLACK_SHARE) * (interval - idle) - _SLACK - (usual - idle):
-            return ""
-        least = quantity(float(interval - idle), "s")
-        return f"it claims {quantity(claim, 's')}, but its process needed at least {least}"
+        return float((1 - _SLACK_SHARE) * (interval - idle) - _SLACK - (usual - idle))
+
+    def _is_lie(self) -> bool:
+        low = np.quantile(self._claims, _SHORTEST) if self._claims else np.inf
+        return bool(low < _LIE * self._least())
 
     def conclude(self) -> None:
-        """Verify the last sample, and refuse claims that are too low."""
+        """Verify the last sample, and refuse claims that are far too low."""
         self._verify()
         for _ in range(_ROUNDS):
-            if not self._objection():
-                break
-            for _ in range(_CALLS):
+            for _ in range(_CALLS if self._is_lie() else 0):
                 self._call_once()
-        if why := self._objection():
-            raise ValueError(why)
+        if self._is_lie():
+            claim = quantity(float(np.quantile(self._claims, _SHORTEST)), "s")
+            least = quantity(self._least(), "s")
+            raise ValueError(f"it claims {claim}, but its process needed at least {least}")
         if self.device == "cuda":
             self._prepare()
             if self._remote.ask("elsewhere").get("elsewhere"):

@@ -94,7 +94,7 @@ class KernelCall(IsolatedCall):
         path.write_bytes(pickle.dumps(plan))
         return message | {"plan": str(path)}
 
-    def _bound(self) -> None:
+    def _compare(self) -> None:
         """Do nothing: the times of the runner are trusted."""
 
     def conclude(self) -> None:
