@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import inspect
 import json
+import mmap
 import os
 import pickle
 import resource
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _LONGEST = 1 << 17  # bytes of a message
 _LONGEST_TEXT = 10_000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_PAGE = 4096
+_PAGE, _HUGE = 4096, 4 << 20
 #: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: freed arrays stay in the process, as in one that has run
 #: for a long time, so that later calls have no page faults.
 _MALLOC = {-3: 32 << 20, -1: (1 << 31) - 1}
@@ -114,7 +115,10 @@ class FunctionOnHost:
 
     def _array(self, layout: dict[str, Any]) -> Any:
         """An array of the library in a new block, at the parent's address modulo a page's size."""
-        memory = self._numpy.empty(layout["bytes"] + _PAGE, self._numpy.uint8)
+        pages = mmap.mmap(-1, layout["bytes"] + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if layout["bytes"] >= _HUGE:  # as NumPy does
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        memory = self._numpy.frombuffer(pages, self._numpy.uint8)
         start = (layout["address"] - memory.ctypes.data) % _PAGE
         self.blocks.append(memory[start : start + layout["bytes"]])
         shape, dtype, offset, strides = (layout[n] for n in ("shape", "dtype", "offset", "strides"))

@@ -35,8 +35,8 @@ _SLACK, _SLACK_SHARE = 40e-6, 0.01
 _SHORTEST = 0.1
 #: Intervals of calls that warm up are at most longer than a call by this time.
 _MOST_OVERHEAD = 2e-3
-#: Claims below this share of the least time are refused, after further calls, which may have shorter
-#: intervals. Other claims are raised to the least time.
+#: Claims below this share of the least time are refused, after further calls: other work may have
+#: made all intervals longer. Other claims are raised to the least time.
 _LIE, _ROUNDS, _CALLS = 0.5, 4, 12
 #: Before a warm call, the process touches memory of less than this number of bytes, which brings it
 #: into the caches of its core. The writes of the parent leave other memory in a shared cache.
@@ -134,7 +134,7 @@ class IsolatedCall(OwnCall):
         #: The memory of the parent, which is copied to and from the process.
         self._memory = Problem(*of)
         self._rng = np.random.default_rng()
-        self._cold = True
+        self._cold, self._warm = True, False
         self._described: Any = None  # the returned arrays
         self._prepared: Values | None = None  # for the next sample
         self._taken: Values | None = None  # of the last sample, if it is to be verified
@@ -244,7 +244,7 @@ class IsolatedCall(OwnCall):
     def _prepare(self) -> None:
         """Verify the last sample, and write operands that no call had so far."""
         values = changed_values(self._memory, lambda array: self._renewal(array).of(array))
-        self._write(values, warm=not self._cold)
+        self._write(values, warm=self._warm)
         self._prepared = values
 
     @property
@@ -253,8 +253,15 @@ class IsolatedCall(OwnCall):
         return self._prepare
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
-        """Take a sample: one cold call on new operands, or warm calls on the same new operands."""
-        self._cold = cold
+        """Take a sample: one call, or several warm calls, on new operands.
+
+        Without isolation, a single call in a sample finds what other variants leave in the caches.
+        Only several calls are thus preceded by another one, and by touching their memory.
+        """
+        self._cold, warm = cold, repeats > 1
+        if warm != self._warm:
+            self._warm = warm
+            self._intervals.clear()
         counts = self._prepared is not None  # calls that warm up do not count
         if not counts:
             self._prepare()
@@ -280,7 +287,7 @@ class IsolatedCall(OwnCall):
         if self._cold:
             _core.sample(lambda: None, "cpu", True, 1, 0)  # overwrites the caches
         size = sum(block.block.size for block in self._blocks)
-        return remote.call(repeats=repeats, touch=not self._cold and size < _TOUCHED)
+        return remote.call(repeats=repeats, touch=self._warm and size < _TOUCHED)
 
     def _is_chosen(self) -> bool:
         """Whether to verify a sample."""
@@ -296,10 +303,10 @@ class IsolatedCall(OwnCall):
             return
         start = time.perf_counter()
         self._check(values)
-        if self._cold:
-            self._compare()
-        else:  # its interval contains several calls on the same operands
+        if self._warm:  # the interval contains several calls on the same operands
             self._call_once()
+        else:
+            self._compare()
         self._verify_seconds = time.perf_counter() - start
 
     def _check(self, values: Values) -> None:
@@ -318,7 +325,7 @@ class IsolatedCall(OwnCall):
 
     def _compare(self) -> None:
         """Note the interval around a verified call, and around a call that does nothing."""
-        self._twin.ask("ready", warm=not self._cold)
+        self._twin.ask("ready", warm=self._warm)
         self._twin.write(self._blocks)
         idle = self._timed(self._twin)
         self._intervals.append((self._interval, idle.interval - idle.claim))
