@@ -242,6 +242,10 @@ class FunctionOnDevice(FunctionOnHost):
         self.blocks.append(block.host)
         return as_library(block.memory, self._library)
 
+    def _pack(self) -> None:
+        if self._function:
+            super()._pack()
+
     def _on_host(self, array: Any) -> Any:
         return np.asarray(result_on_host(array), order="C")
 
