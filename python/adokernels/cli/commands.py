@@ -336,5 +336,5 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         sweeps += _of_folder(path, console) if path.is_dir() else [ado.records.Sweep.load(path)]
     for table in machine_tables(s for s in sweeps if s.variants):
         show(console, [table])
-    ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
+    ado.write_report(options.out, sweeps=sweeps)
     console.print(f"wrote {options.out}")

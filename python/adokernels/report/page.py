@@ -64,8 +64,8 @@ _DIGITS = 4
 def write_report(
     path: str | Path,
     *,
-    title: str,
     sweeps: Sequence[Sweep],
+    title: str = "adokernels: measurements",
     pictures: Iterable[Picture] = (),
     context: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -79,10 +79,10 @@ def write_report(
     ----------
     path
         The file to write.
-    title
-        The heading.
     sweeps
         The sweeps, one per section.
+    title
+        The heading.
     pictures
         Pictures to show first: captions with PNG images, as bytes or paths.
     context
