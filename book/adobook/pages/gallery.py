@@ -22,8 +22,6 @@ _CHARTS = read_toml(Path(__file__).with_suffix(".toml"))
 #: The variants of max_plus whose machine code is stored.
 _LOOPS = ("one_block", "vector_load_both", "one_block_bounded", "two_blocks", "whole_device")
 _PIPES = ("alu", "fma", "lsu", "tex", "xu", "uniform")
-#: Lines of the listing that the page shows.
-_LISTED = 24
 
 
 def records() -> list[Path]:
@@ -46,9 +44,7 @@ def text() -> str:
             f"**In five seconds.** {chart['read']}",
             f"![{chart['title']}](gallery/{name}.png)",
         ]
-    lines = str(_load("course/transpose-heatmap-naive")).strip().splitlines()[:_LISTED]
-    listing = "\n".join(line.rstrip() for line in lines)
-    return fill_template("gallery.md", charts="\n\n".join(parts), listing=listing)
+    return fill_template("gallery.md", charts="\n\n".join(parts))
 
 
 def pictures() -> Mapping[str, Callable[[], Axes | Figure]]:
