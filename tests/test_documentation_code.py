@@ -57,10 +57,15 @@ STORED = {
     "scan": ("copies", "break_even/transpose"),
 }
 #: Pages whose calls are for a GPU unless they name a device.
-EMULATED = ("HACKING.md", "docs/guide/arrays.md", "docs/guide/emulator.md", "docs/guide/why_slow.md")
+EMULATED = (
+    "HACKING.md",
+    "docs/guide/arrays.md",
+    "docs/guide/emulator.md",
+    "docs/guide/why_slow.md",
+)
 #: Programs that the shell blocks use, and why the tests do not run their commands.
 PROGRAMS = {
-    "git": "the address is the reader's",
+    **dict.fromkeys(("git", "cd"), "the address is the reader's"),
     "podman": "images need minutes and a network",
     "cmake": ".ci/run builds the examples",
     "build/example/ladder": ".ci/run builds the examples",
@@ -215,6 +220,7 @@ def test_python_blocks_run(page, reader, monkeypatch):
 
 
 def run_session(text, names):
+    """Run examples with their results."""
     test = doctest.DocTestParser().get_doctest(text, names, "README.md", "README.md", 0)
     assert len(test.examples) >= 4
     assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
@@ -244,7 +250,9 @@ def test_code_in_prose_uses_existing_names(page):
         else:
             assert wrong_calls(code) == []
             chains = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-            names = [text for node in chains if re.match(r"ado\.[\w.]+$", text := ast.unparse(node))]
+            names = [
+                text for node in chains if re.match(r"ado\.[\w.]+$", text := ast.unparse(node))
+            ]
         for name in names:
             eval(name, {"ado": ado})
 

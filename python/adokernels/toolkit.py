@@ -21,7 +21,9 @@ def installation(extra: str) -> str:
     """
     end = re.compile(rf"""; *extra *== *["']{extra}["']$""")
     lines = importlib.metadata.requires("adokernels") or ()
-    return " ".join(["pip install", *(f"'{end.sub('', line)}'" for line in lines if end.search(line))])
+    return " ".join(
+        ["pip install", *(f"'{end.sub('', line)}'" for line in lines if end.search(line))]
+    )
 
 
 def program(name: str) -> str:

@@ -19,14 +19,13 @@ from adobook.published import read_toml
 #: The folder of the pictures.
 FOLDER = ROOT / "docs" / "gallery"
 _CHARTS = read_toml(Path(__file__).with_suffix(".toml"))
-#: Lines of the listing that the page shows.
-_LISTED = 24
 
 
 def records() -> list[Path]:
     """The files of the records that the pictures show."""
     calls = "\n".join(chart["call"] for chart in _CHARTS.values())
-    return [DATA / name for name in sorted(set(re.findall(r'ado\.load\("(.*?)"\)', calls)))]
+    loops = sorted((DATA / "course").glob("max_plus-float64-*-sass.json"))
+    return [DATA / n for n in sorted(set(re.findall(r'ado\.load\("(.*?)"\)', calls)))] + loops
 
 
 def text() -> str:
@@ -38,9 +37,7 @@ def text() -> str:
             f"**In five seconds.** {chart['read']}",
             f"![{chart['title']}](gallery/{name}.png)",
         ]
-    lines = str(ado.load(DATA / "course" / "transpose-heatmap-naive.json")).strip().splitlines()[:_LISTED]
-    listing = "\n".join(line.rstrip() for line in lines)
-    return fill_template("gallery.md", charts="\n\n".join(parts), listing=listing)
+    return fill_template("gallery.md", charts="\n\n".join(parts))
 
 
 def pictures() -> list[str]:
