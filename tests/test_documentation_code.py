@@ -57,20 +57,14 @@ STORED = {
     "scan": ("copies", "break_even/transpose"),
 }
 #: Pages whose calls are for a GPU unless they name a device.
-EMULATED = (
-    "HACKING.md",
-    "docs/guide/arrays.md",
-    "docs/guide/emulator.md",
-    "docs/guide/why_slow.md",
-)
-#: Programs that the shell blocks use, and why the tests do not run their commands.
+EMULATED = {"HACKING.md", *(f"docs/guide/{name}.md" for name in ("arrays", "emulator", "why_slow"))}
+#: Programs whose commands are not examined, and why. Commands of pip, make, Python, mpirun and
+#: adokernels must name existing extras, targets, files and options.
 PROGRAMS = {
     **dict.fromkeys(("git", "cd"), "the address is the reader's"),
     "podman": "images need minutes and a network",
     "cmake": ".ci/run builds the examples",
     "build/example/ladder": ".ci/run builds the examples",
-    "mpirun": "tests/test_distributed_launched.py runs the example",
-    "torchrun": "tests/test_distributed_launched.py runs torchrun",
     **dict.fromkeys(("ncu", "ncu-ui", "nsys", "compute-sanitizer", "cuda-gdb"), "needs a GPU"),
     **dict.fromkeys(("module", "srun", "source"), "exists on HPC systems"),
     **dict.fromkeys(("cc", "cp"), "needs the files of an earlier command"),
@@ -148,8 +142,8 @@ def wrong_calls(code):
             (signature.bind_partial if elided else signature.bind)(*arguments, **options)
         except (TypeError, AttributeError, KeyError):
             wrong.append(name)
-        except ValueError as error:
-            assert "no signature" in str(error)  # a compiled function
+        except ValueError:  # a compiled function has no signature
+            continue
     return wrong
 
 
