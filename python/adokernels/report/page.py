@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -98,6 +99,7 @@ def write_report(
     OSError
         If a picture cannot be read or the file cannot be written; an existing file is unchanged.
     """
+    require((str, os.PathLike), "a path", path=path)
     require(str, "a str", title=title)
     require(Iterable, "a sequence of sweeps", sweeps=sweeps)
     for sweep in sweeps:
