@@ -53,8 +53,8 @@ def _arrays(count: int) -> Callable[[np.random.Generator, int], tuple[Any, ...]]
     return lambda rng, length: tuple(rng.random(length) / 2 for _ in range(count))
 
 
-def _words(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
-    return (rng.integers(0, 1 << 32, length, np.uint32),)
+def _integers(dtype: Any) -> Callable[[np.random.Generator, int], tuple[Any, ...]]:
+    return lambda rng, length: (rng.integers(0, np.iinfo(dtype).max, length, dtype, endpoint=True),)
 
 
 def _ring(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
@@ -63,13 +63,6 @@ def _ring(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
     following = np.empty(length, np.int64)
     following[order] = np.roll(order, -1)
     return (following,)
-
-
-def _crc_table(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, table >> 1 ^ np.uint32(0xEDB88320), table >> 1)
-    return rng.integers(0, 256, length, np.uint8), table
 
 
 def _recurrence(b: Any, c: Any, length: int, passes: int) -> Any:
@@ -113,7 +106,7 @@ def _continued_fraction(b: Any, length: int, passes: int) -> Any:
 
 
 _TRIAD = Kernel(lambda b, c, length, passes: b + 3.0 * c, _arrays(2), 24, 24, 2)
-_ROUNDS = Kernel(_rounds, _words, 8, 8, tolerance=None)
+_ROUNDS = Kernel(_rounds, _integers(np.uint32), 8, 8, tolerance=None)
 KERNELS = {
     "recurrence": Kernel(_recurrence, _arrays(2), 24, 24, 2),
     "ordered_sum": Kernel(lambda b, length, passes: np.array([b.sum()]), _arrays(1), 8, 8, 1),
@@ -129,8 +122,8 @@ KERNELS = {
     "rounds": _ROUNDS,
     "scalar_rounds": _ROUNDS,
     "checksum": Kernel(
-        lambda b, table, length, passes: np.array([zlib.crc32(b.tobytes())], np.uint32),
-        _crc_table,
+        lambda b, length, passes: np.array([zlib.crc32(b.tobytes())], np.uint32),
+        _integers(np.uint8),
         *(1, 5),
         tolerance=None,
     ),

@@ -2,6 +2,7 @@
 // with -O3 -march=native, measures the kernels, and compares the limiters that experiments find.
 // Each kernel repeats its passes over the same operands, so that their size selects the memory
 // level. The compiler must not merge the passes.
+#include <array>
 #include <cstdint>
 
 #define ADO_TRUTH extern "C" __attribute__((noinline, visibility("default"))) void
@@ -109,8 +110,16 @@ extern "C" ADO_SCALAR void scalar_rounds(std::uint32_t* __restrict out,
                                          std::int64_t passes){ADO_ROUNDS}
 
 // A dependent chain through a table in L1: the checksum CRC-32, byte by byte.
-ADO_TRUTH checksum(std::uint32_t* out, const std::uint8_t* b, const std::uint32_t* table,
-                   std::int64_t n, std::int64_t passes) {
+ADO_TRUTH checksum(std::uint32_t* out, const std::uint8_t* b, std::int64_t n, std::int64_t passes) {
+  static constexpr auto table = [] {
+    std::array<std::uint32_t, 256> entries{};
+    for (std::uint32_t k = 0; k < 256; ++k) {
+      std::uint32_t value = k;
+      for (int bit = 0; bit < 8; ++bit) value = (value & 1 ? 0xEDB88320U : 0U) ^ (value >> 1);
+      entries[k] = value;
+    }
+    return entries;
+  }();
   for (std::int64_t pass = 0; pass < passes; ++pass, keep_passes()) {
     std::uint32_t state = ~0U;
     for (std::int64_t i = 0; i < n; ++i) state = table[(state ^ b[i]) & 255] ^ (state >> 8);
