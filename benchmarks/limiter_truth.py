@@ -91,11 +91,10 @@ def _rounds(b: Any, length: int, passes: int) -> Any:
 
 
 def _chase(following: Any, length: int, passes: int) -> Any:
-    place, cycle = 0, []
-    for _ in range(min(passes, length)):
-        place = int(following[place])
-        cycle.append(place)
-    return np.array([cycle[(passes - 1) % length]])
+    successors, place = following.tolist(), 0
+    for _ in range(passes):
+        place = successors[place]
+    return np.array([place])
 
 
 def _continued_fraction(b: Any, length: int, passes: int) -> Any:
