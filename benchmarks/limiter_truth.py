@@ -42,7 +42,8 @@ class Kernel:
     reference: Callable[..., Any]
     #: The operands of a number of elements.
     operands: Callable[[np.random.Generator, int], tuple[Any, ...]]
-    #: Bytes of operands and result, bytes that it requests, and FLOPs: per element and pass.
+    #: Per element and pass: bytes of operands and result, bytes that it requests, and FLOPs, or
+    #: integer operations of kernels without FLOPs.
     bytes: float
     requested: float
     flops: float = 0.0
@@ -105,7 +106,7 @@ def _continued_fraction(b: Any, length: int, passes: int) -> Any:
 
 
 _TRIAD = Kernel(lambda b, c, length, passes: b + 3.0 * c, _arrays(2), 24, 24, 2)
-_ROUNDS = Kernel(_rounds, _integers(np.uint32), 8, 8, tolerance=None)
+_ROUNDS = Kernel(_rounds, _integers(np.uint32), 8, 8, 24, tolerance=None)
 KERNELS = {
     "recurrence": Kernel(_recurrence, _arrays(2), 24, 24, 2),
     "ordered_sum": Kernel(lambda b, length, passes: np.array([b.sum()]), _arrays(1), 8, 8, 1),
@@ -123,7 +124,7 @@ KERNELS = {
     "checksum": Kernel(
         lambda b, length, passes: np.array([zlib.crc32(b.tobytes())], np.uint32),
         _integers(np.uint8),
-        *(1, 5),
+        *(1, 5, 4),
         tolerance=None,
     ),
     "continued_fraction": Kernel(_continued_fraction, _arrays(1), 8, 8, 2),
@@ -205,7 +206,7 @@ def truths() -> list[Truth]:
         Truth("loads from L3", "total", Kind.L3, "", half_l3, 5),
         Truth("stores to DRAM", "fill", Kind.DRAM, "", 96 << 20, 1, "cold"),
         Truth(
-            *("one thread, integers", "rounds", work, rules.ONE_THREAD, 4 << 20, 20),
+            *("one thread, integers", "rounds", work, rules.ONE_THREAD, half_l2, 100),
             all_processors=True,
         ),
     ]
