@@ -5,6 +5,7 @@
 // paths that remain to be executed.
 #include <bit>
 
+#include "core/poll.hpp"
 #include "emulator/state.hpp"
 
 namespace ado::emulator {
@@ -73,6 +74,14 @@ bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, s
   return true;
 }
 
+// Throws Interrupted if the call must end. Called at least once per loop of a kernel.
+void poll_sometimes(Worker& worker) {
+  constexpr std::int64_t kInstructions = 1 << 16;  // take 1 to 10 ms
+  if (worker.executed < worker.next_poll) return;
+  worker.next_poll = worker.executed + kInstructions;
+  poll();
+}
+
 }  // namespace
 
 bool run_warp(Worker& worker, Warp& warp) {
@@ -80,6 +89,7 @@ bool run_warp(Worker& worker, Warp& warp) {
   const Inst* const code = p.code.data();
   const LaneFunctions& functions = worker.launch.functions;
   warp.yielded = false;
+  poll_sometimes(worker);
   for (;;) {
     const Block& block = p.blocks[warp.block];
     if (!warp.resumes) {
@@ -225,6 +235,7 @@ bool run_warp(Worker& worker, Warp& warp) {
     if (!enter(warp, next)) return end_warp(worker, warp);
     if (block.backward) {
       if (worker.launch.failed.load(std::memory_order_relaxed)) return false;
+      poll_sometimes(worker);
       const std::int64_t limit = worker.launch.options.max_block_transitions;
       if (limit != 0 && warp.transitions > limit)
         return report(worker, warp, block.end > block.begin ? p.line_of_code[block.end - 1] : 0,

@@ -188,6 +188,7 @@ struct Worker {
   std::int64_t branches = 0, divergent = 0, barriers = 0, atomics = 0, copies = 0, executed = 0;
   AccessCounts bulk_loads, bulk_stores;
   std::int64_t changes = 0;  // stores and other progress
+  std::int64_t next_poll = 0;
   alignas(64) std::uint8_t scratch[8 * kLanes];
 };
 
@@ -240,7 +241,8 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, std:
 void complete_cluster_barrier(Cluster& cluster);
 void run_worker(LaunchState& launch);
 
-// interpreter.cpp: runs until the warp waits, yields or ends; false after an error.
+// interpreter.cpp: runs until the warp waits, yields or ends; false after an error. Throws
+// Interrupted (interrupt.hpp).
 bool run_warp(Worker& worker, Warp& warp);
 
 }  // namespace ado::emulator
