@@ -4,6 +4,7 @@
 // immediate post-dominator, where the remaining lanes continue together. The stack holds the
 // paths that remain to be executed.
 #include <bit>
+#include <utility>
 
 #include "core/poll.hpp"
 #include "emulator/state.hpp"
@@ -123,7 +124,7 @@ bool run_warp(Worker& worker, Warp& warp) {
       if (inst->guard != kNone) {
         const std::uint32_t predicate = warp.predicate(inst->guard);
         active &= inst->guard_negated ? ~predicate : predicate;
-        if (active == 0) continue;
+        if (active == 0 && (warp.branched == 0 || inst->op != Op::kBranch)) continue;
       }
       const int position = static_cast<int>(inst - code);
       switch (inst->op) {
@@ -139,7 +140,15 @@ bool run_warp(Worker& worker, Warp& warp) {
         case Op::kBranch: {
           ++worker.branches;
           const int target = static_cast<int>(inst->aux);
-          if (active == mask) {
+          if (block.joins_next && active != mask) {
+            warp.branched |= active;
+            warp.mask = mask & ~active;
+            break;
+          }
+          const std::uint32_t all = mask | warp.branched;
+          active |= std::exchange(warp.branched, 0);
+          warp.mask = all;
+          if (active == all) {
             next = target;
             break;
           }
@@ -148,8 +157,8 @@ bool run_warp(Worker& worker, Warp& warp) {
           // Pushes the code after the join, then the lanes that do not branch. The lanes that
           // branch are executed first.
           if (warp.reconverges != join || join < 0)
-            warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : mask});
-          if (next != join) warp.stack.push_back({join, next, mask & ~active});
+            warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : all});
+          if (next != join) warp.stack.push_back({join, next, all & ~active});
           warp.mask = active;
           warp.reconverges = join;
           next = target;

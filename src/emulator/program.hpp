@@ -249,6 +249,9 @@ struct Block {
   int begin = 0, end = 0;
   int reconverges = -1;   // block; -1: only at the exit
   bool backward = false;  // may branch to an earlier block
+  // The next block is reached only from here, and only computes another condition for a branch to
+  // the same target. The compiler makes one branch of both (`a || b`).
+  bool joins_next = false;
   int instructions = 0;
   std::vector<LineCost> costs;
 };
