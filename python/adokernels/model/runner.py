@@ -213,6 +213,7 @@ class KernelOnEmulator(_Kernel):
         settings.emulator_checks = ALL_CHECKS
         self._blocks = [_HostBlock(layout) for layout in _layouts(message)]
         super().__init__(message, self._blocks)
+        settings.emulated_gpu = self._plan["emulated_gpu"]
         code, symbol = self._plan["kernel"]
         self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
 
