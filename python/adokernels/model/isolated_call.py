@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from adokernels.model.isolation import Candidate, IsolatedVariant
+    from adokernels.model.isolated_process import Candidate
+    from adokernels.model.own_variant import OwnVariant
 
 #: Claims may be lower than the parent's clock permits by this time, and by this share.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
@@ -123,9 +124,11 @@ class IsolatedCall(OwnCall):
 
     isolated = True
 
-    def __init__(self, variant: IsolatedVariant, problem: Problem) -> None:
+    def __init__(
+        self, variant: OwnVariant, problem: Problem, candidate: Candidate, twin: Candidate | None
+    ) -> None:
         super().__init__(variant, problem)
-        self._candidate, self._isolation = variant.candidate, variant.isolation
+        self._candidate, self._idle = candidate, twin
         arguments, hosts = problem.arguments, problem.host_arguments
         if problem.device != "cpu" or self._candidate.library != "numpy":
             # Kernels and these libraries receive packed arrays.
@@ -178,8 +181,10 @@ class IsolatedCall(OwnCall):
     @cached_property
     def _twin(self) -> Remote:
         """The same problem in a process that never has a candidate: its calls do nothing."""
-        twin = self._isolation.twin(self._candidate, self.problem)
-        return Remote(twin, **self._message)
+        assert self._idle
+        self._idle.start(self.problem)
+        self._idle.writes_out = self._candidate.writes_out
+        return Remote(self._idle, **self._message)
 
     def _write(self, values: Values, *, warm: bool = False) -> None:
         """Write operands and poisoned results for a call to the stopped process."""
