@@ -36,9 +36,9 @@ _SLACK, _SLACK_SHARE = 40e-6, 0.01
 _SHORTEST = 0.1
 #: Intervals of calls that warm up are at most longer than a call by this time.
 _MOST_OVERHEAD = 2e-3
-#: Claims below this share of the least time are refused, after further calls: other work may have
-#: made all intervals longer. Other claims are raised to the least time.
-_LIE, _ROUNDS, _CALLS = 0.5, 4, 12
+#: Claims below this share of the least time, minus a constant, are refused, after further calls:
+#: other work may have made all intervals longer. Other claims are raised to the least time.
+_LIE, _LIE_SECONDS, _ROUNDS, _CALLS = 0.5, 300e-6, 4, 12
 #: Before a warm call, the process touches memory of less than this number of bytes, which brings it
 #: into the caches of its core. The writes of the parent leave other memory in a shared cache.
 _TOUCHED = 16 << 20
@@ -66,9 +66,9 @@ def _layouts(operands: Sequence[Any]) -> list[Any]:
 class Reply(NamedTuple):
     """A call in a process: times in seconds, and how the process describes its results.
 
-    `claim` is the time that the process states, and `interval` the time between two readings of the
-    parent's clock around the call. `waited` is the time within the claim for which the process
-    waited for a processor because of other work.
+    `claim` is the time that the process states. `interval` is the time between two readings of the
+    parent's clock around the call, without the time for which the process waited for a processor
+    because of other work. `waited` is the part of this time that is within the claim.
     """
 
     claim: float
@@ -114,9 +114,11 @@ class Remote:
         if not 0 <= claim < self._candidate.timeout:
             raise Broken("its process claims an impossible time")
         interval, run, others, waited = (1e-9 * each for each in times)
-        # If other threads ran, they may have caused the waits.
-        waited = min(waited, max(claim - run, 0.0)) if others < _SLACK else 0.0
-        return Reply(claim, interval, waited, results)
+        if others > _SLACK:  # its own threads can have caused the waits
+            return Reply(claim, interval, 0.0, results)
+        # The waits include those after the interval, until the process is stopped.
+        interval = max(interval - waited, run)
+        return Reply(claim, interval, min(waited, max(claim - run, 0.0)), results)
 
 
 class IsolatedCall(OwnCall):
@@ -339,12 +341,12 @@ class IsolatedCall(OwnCall):
         """The shortest time of a call that the parent's clock permits."""
         if not self._intervals:
             return 0.0
-        (interval, idle), (_, usual) = np.quantile(self._intervals, [_SHORTEST, 0.5], axis=0)
-        return float((1 - _SLACK_SHARE) * (interval - idle) - _SLACK - (usual - idle))
+        interval, idle = np.quantile(self._intervals, _SHORTEST, axis=0)
+        return float((1 - _SLACK_SHARE) * (interval - idle) - _SLACK)
 
     def _is_lie(self) -> bool:
         low = np.quantile(self._claims, _SHORTEST) if self._claims else np.inf
-        return bool(low < _LIE * self._least())
+        return bool(low < _LIE * self._least() - _LIE_SECONDS)
 
     def conclude(self) -> None:
         """Verify the last sample, and refuse claims that are far too low."""
