@@ -20,6 +20,7 @@ from adobook.iteration import Factors as Factors
 from adobook.iteration import folded as folded
 from adobook.iteration import proposal as proposal
 from adobook.iteration import time_factors as time_factors
+from adobook.loads_in_flight import FixedLoads as FixedLoads
 from adobook.loads_in_flight import InnerLoop as InnerLoop
 from adobook.loads_in_flight import in_flight_chart as in_flight_chart
 from adobook.loads_in_flight import inner_loop_table as inner_loop_table
