@@ -100,18 +100,6 @@ def test_the_chart_has_a_point_per_variant_at_its_bandwidth(loops, ladders):
     assert wanted <= drawn
 
 
-def test_the_chart_of_registers_shows_threads_and_bytes_in_flight(ladders):
-    ax = course.register_chart(ladders["float64"], {"one_block": 8, "two_blocks": 64})
-    words = [text.get_text() for text in ax.texts]
-    assert "1024 threads, 8 KiB in flight" in words
-    assert "512 threads, 32 KiB in flight" in words  # each block has its own multiprocessor
-    rows = [m.kernels[0] for m in ladders["float64"].variants]
-    assert [bar.get_width() for bar in ax.patches[::2]] == [k.registers for k in rows]
-    assert [bar.get_width() for bar in ax.patches[1::2]] == [
-        k.most_registers - k.registers for k in rows
-    ]
-
-
 def test_fixed_loads_give_the_latency_under_load():
     record = ado.load(DATA / "course" / "max_plus-in_flight.json")
     multiprocessors = record["1 x 256"].context["cuda"]["multiprocessors"]

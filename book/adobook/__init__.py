@@ -4,7 +4,6 @@ from adobook.charts import draw_tile_transpose as draw_tile_transpose
 from adobook.charts import speedups_of_devices as speedups_of_devices
 from adobook.charts import stride_chart as stride_chart
 from adobook.charts import timeline as timeline
-from adobook.charts import times_of_application as times_of_application
 from adobook.charts import utilisation_plane as utilisation_plane
 from adobook.exercises import EXERCISES as EXERCISES
 from adobook.exercises import check_exercise as check_exercise
@@ -22,7 +21,6 @@ from adobook.loads_in_flight import FixedLoads as FixedLoads
 from adobook.loads_in_flight import in_flight_chart as in_flight_chart
 from adobook.loads_in_flight import inner_loop_table as inner_loop_table
 from adobook.loads_in_flight import inner_loops as inner_loops
-from adobook.loads_in_flight import register_chart as register_chart
 from adobook.models import gathered as gathered
 from adobook.models import model_beside_counters as model_beside_counters
 from adobook.models import modelled as modelled

@@ -27,7 +27,6 @@ from adokernels.text import number, quantity, ratio
 #: Terms per iteration of the unrolled inner loops, as in cuda/max_plus/one_block.cuh.
 UNROLLED_TERMS = 8
 _COLOURS, _MARKERS = ("#0072B2", "#D55E00", "#009E73"), ("o", "s", "^")
-_UNUSED = "#F0E442"
 #: Lines of constant latency in the chart, in seconds.
 _LATENCIES = (250e-9, 500e-9, 1e-6, 2e-6)
 #: An axis from this ratio of its ends on has labels at powers of 10 only.
@@ -213,42 +212,4 @@ def in_flight_chart(
         f"{quantity(max(spread), 's')} for all variants",
         title,
     )
-    return ax
-
-
-def register_chart(sweep: Sweep, in_flight: Mapping[str, float]) -> Axes:
-    """Draw the registers per thread of each variant, and the registers left unused.
-
-    The text next to a bar gives the resident threads per multiprocessor and their bytes in flight.
-    `in_flight` contains the bytes in flight per thread, by variant, where they are known.
-    """
-    rows = sweep.variants
-    canvas = new_canvas(1.5 + 0.24 * len(rows))
-    ax = canvas.ax
-    longest, unused = 1, 0
-    for row, m in enumerate(rows):
-        kernel = m.kernels[0]
-        most = kernel.most_registers or kernel.registers
-        ax.barh(row, kernel.registers, height=0.7, color=_COLOURS[0])
-        ax.barh(row, most - kernel.registers, left=kernel.registers, height=0.7, color=_UNUSED)
-        threads = resident_threads(m, multiprocessors=1)
-        words = f"{threads} threads"
-        if m.variant in in_flight:
-            words += f", {in_flight[m.variant] * threads / 1024:.3g} KiB in flight"
-        ax.text(most + 1, row, words, va="center", fontsize=canvas.font, color=canvas.ink)
-        longest, unused = max(longest, most), unused + (most > kernel.registers)
-    ax.set_xlim(0, longest * 1.5)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    canvas.row_names([m.variant for m in rows])
-    label_axis(ax.xaxis, "Registers per thread", font=canvas.font)
-    ax.tick_params(axis="y", labelsize=canvas.font)
-    canvas.legend_below(
-        [
-            entry("used", marker="s", color=_COLOURS[0]),
-            entry(
-                "left unused: available without fewer resident blocks", marker="s", color=_UNUSED
-            ),
-        ]
-    )
-    canvas.title(f"{unused} of {len(rows)} variants leave registers unused", sweep.title)
     return ax

@@ -70,7 +70,6 @@ def pictures() -> Mapping[str, Callable[[], Axes | Figure]]:
         "banks": lambda: ado.bank_conflicts(32 * np.arange(32)).plot(),
         "divergence": lambda: ado.divergence(np.arange(64) % 2).plot(),
         "in_flight": _in_flight,
-        "registers": lambda: course.register_chart(_load("max_plus-float64"), {}),
         "latency": lambda: course.draw_latency(8, (3, 10)),
         "windows": lambda: course.draw_windows((32, 4), 3),
         "pipes": _pipes,
