@@ -192,7 +192,8 @@ def draw_charts() -> None:
         paths.append(Path(inspect.getfile(break_even)))
         _draw(folder / "break_even.png", paths, lambda: break_even.draw(scans))
     drawing = (gallery, charts, loads_in_flight, pictures)
-    shown = [*gallery.records(), *(Path(inspect.getfile(module)) for module in drawing)]
+    code = [Path(inspect.getfile(module)) for module in drawing]
+    shown = [*gallery.records(), code[0].with_suffix(".toml"), *code]
     for name in gallery.pictures():
         chart = gallery.FOLDER / f"{name}.png"
         _draw(chart, shown, partial(gallery.draw, name), dpi=_GALLERY_DPI)

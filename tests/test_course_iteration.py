@@ -145,6 +145,7 @@ def test_the_gallery_has_every_chart_of_the_package():
     charts = ("steps", "roofline", "speed_of_light", "warp_states", "memory_chart", "plot")
     assert [name for name in charts if f"ado.{name}(" not in text] == []
     assert all((gallery.FOLDER / f"{name}.png").is_file() for name in gallery.pictures())
+    assert len(gallery.records()) > 8
     assert all(path.is_file() for path in gallery.records())
 
 

@@ -40,7 +40,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "gallery" / "heatmap.svg", heatmaps.svg()
     yield docs / "documents.md", documents.text(stored)
     yield docs / "results" / "still.md", still.text(gpu_sweeps())
-    for name, text in results.pages(stored, scans(), cpu_sweeps()).items():
+    for name, text in results.pages(gpu_sweeps(), scans(), cpu_sweeps()).items():
         yield docs / "results" / name, text
 
 
