@@ -228,6 +228,8 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
         return _bench_all(options, console)
     if options.routine is None:
         raise ValueError("bench needs a routine, or --all with --out FOLDER")
+    if options.out is not None:
+        raise ValueError("--out must be used with --all; --json FILE stores one ladder")
     routine, operands, settings = problem_of(options)
     how = {"counters": options.counters or False, "limiter": options.limiter}
     sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
