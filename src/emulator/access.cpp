@@ -65,8 +65,8 @@ int most_words_of_a_bank(const std::int64_t* offsets, std::int64_t base, std::ui
 
 // The number of wavefronts of an access. Lanes of up to 4 bytes are served together, and otherwise
 // groups of 16 lanes of 8 bytes or 8 lanes of 16 bytes one after another. Two neighbouring groups
-// of a load are served together if every lane has the address of its neighbour, or of the lane after
-// next (found with counters of an H100, tests/data/emulator/counters.json).
+// of a load are served together if every lane has the address of its neighbour, or of the lane
+// after next (found with counters of an H100, tests/data/emulator/counters.json).
 int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask, int bytes,
                      bool store) {
   const auto paired = [&](std::uint32_t lanes, int distance) {
