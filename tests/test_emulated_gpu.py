@@ -90,10 +90,13 @@ def test_unaligned_arrays(checks, routine, name):
         for of_operands, of_results in ((1, 0), (0, 1), (1, 1)):
             given = placed(operands, of_operands)
             outs = tuple(placed(map(np.zeros_like, right), of_results))
+            declined = ""
             try:
                 routine(*given, variant=name, out=outs if len(outs) > 1 else outs[0])
             except ValueError as error:
-                assert str(error).startswith(f"{routine.name}[{name}]: ")
+                declined = str(error)
+            if declined:
+                assert declined.startswith(f"{routine.name}[{name}]: ")
                 continue
             for out, expected in zip(outs, right, strict=True):
                 np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5, atol=1e-4)
