@@ -111,6 +111,6 @@ def _far(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[object, ...]]:
             name = f"`{row['routine']}[{row['variant']}]`"
             found.setdefault((key, _cause(row, key)), {}).setdefault(name, []).append(relative)
     for (key, cause), variants in found.items():
-        relative = [each for several in variants.values() for each in several]
+        all_of_cause = [each for several in variants.values() for each in several]
         names = ", ".join(variants) if len(variants) <= _NAMED else f"{len(variants)} variants"
-        yield _TITLES[key], names, len(relative), _range(relative), cause
+        yield _TITLES[key], names, len(all_of_cause), _range(all_of_cause), cause
