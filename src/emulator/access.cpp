@@ -317,7 +317,10 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
       return false;
     if (a.strong) ++warp.strong, warp.polled = 0;
   }
+  // Other workers may access this memory. x86-64 orders its loads and stores, 64-bit Arm does not.
+  if (a.strong && a.store) std::atomic_thread_fence(std::memory_order_release);
   transfer(warp, a, site, reinterpret_cast<std::uint8_t*>(base), mask);
+  if (a.strong && !a.store) std::atomic_thread_fence(std::memory_order_acquire);
   return true;
 }
 

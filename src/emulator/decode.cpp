@@ -675,7 +675,7 @@ class Decoder {
     access.space = space_of(w);
     access.store = store;
     access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") ||
-                    contains(w, "mmio");
+                    contains(w, "release") || contains(w, "mmio");
     const Operand& place = s.operands[store ? 0 : 1];
     const Operand& data = s.operands[store ? 1 : 0];
     const std::string_view type = w.back();

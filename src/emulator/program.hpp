@@ -148,7 +148,7 @@ struct MatrixProduct {
 // One load, store or atomic instruction.
 struct Access {
   Space space = Space::kGeneric;
-  bool store = false, atomic = false, strong = false;  // strong: volatile, relaxed or acquire
+  bool store = false, atomic = false, strong = false;  // strong as in PTX
   bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
   std::uint8_t element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
