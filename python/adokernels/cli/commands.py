@@ -136,9 +136,9 @@ def add_commands(commands: Commands) -> None:
     profile = commands.add(
         "profile",
         _run_profile,
-        "Read the hardware counters of one CUDA variant",
+        "Read the hardware counters of one CUDA variant, or count it on the emulator",
         "transpose tiled --shape 8192x8192",
-        f"{_PROBLEM} --shape --json",
+        f"{_PROBLEM} --shape --device --json",
         cache="cold",
     )
     sentence = "name of the variant; default: the one that a call uses"
@@ -290,7 +290,8 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
         console.print(f"wrote {options.ncu}; open it with ncu-ui")
         return
     what = routine[options.variant] if options.variant else routine
-    profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
+    settings |= {"metrics": options.metrics, "cache": options.cache, "device": options.device}
+    profile = ado.profile(what, *operands, **settings)
     save_and_show(profile, options, console)
 
 
@@ -336,5 +337,5 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         sweeps += _of_folder(path, console) if path.is_dir() else [ado.records.Sweep.load(path)]
     for table in machine_tables(s for s in sweeps if s.variants):
         show(console, [table])
-    ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
+    ado.write_report(options.out, sweeps=sweeps)
     console.print(f"wrote {options.out}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -64,8 +65,8 @@ _DIGITS = 4
 def write_report(
     path: str | Path,
     *,
-    title: str,
     sweeps: Sequence[Sweep],
+    title: str = "adokernels: measurements",
     pictures: Iterable[Picture] = (),
     context: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -79,10 +80,10 @@ def write_report(
     ----------
     path
         The file to write.
-    title
-        The heading.
     sweeps
         The sweeps, one per section.
+    title
+        The heading.
     pictures
         Pictures to show first: captions with PNG images, as bytes or paths.
     context
@@ -98,6 +99,7 @@ def write_report(
     OSError
         If a picture cannot be read or the file cannot be written; an existing file is unchanged.
     """
+    require((str, os.PathLike), "a path", path=path)
     require(str, "a str", title=title)
     require(Iterable, "a sequence of sweeps", sweeps=sweeps)
     for sweep in sweeps:
