@@ -66,7 +66,7 @@ def compared(
     with Isolation(60.0) as isolation:
         both = isolation.ladder(ladder.with_variants(make("isolated"))).with_variants(make("here"))
         names = ["here", "isolated"]
-        how: dict[str, Any] = {"seconds": seconds, "ceilings": False, "progress": False}
+        how: dict[str, Any] = {"seconds": 2 * seconds, "ceilings": False, "progress": False}
         found = ado.sweep(both, operand, variants=names, device=device, cache=cache, **how)
     if found.skipped:
         return {"skipped": found.skipped}

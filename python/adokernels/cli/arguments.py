@@ -131,7 +131,7 @@ _COMMON: dict[str, dict[str, Any]] = {
     "--cache": {"choices": ("cold", "warm"), "help": "default: %(default)s"},
     "--device": {"metavar": "{cpu,cuda,cuda:N,emulator}"},
     "--variants": {"type": names, "help": "comma-separated names"},
-    "--seconds": {"type": float, "help": "maximum time per variant (%(default)g)"},
+    "--seconds": {"type": float, "help": "time for the whole command (%(default)g)"},
     "--json": {"type": output_file(), "help": "output file for the result"},
     "--plot": {
         "type": output_file(*_CHARTS),

@@ -37,8 +37,8 @@ from adokernels.text import percent
 
 #: Common arguments of the commands that run one routine on random operands.
 _PROBLEM = "routine --dtype --set --cache"
-#: Maximum seconds per variant, so that all ladders take at most ten minutes.
-_SECONDS_OF_ALL = 0.4
+#: Maximum seconds per ladder, so that all ladders take at most ten minutes.
+_SECONDS_OF_ALL = 8.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -70,7 +70,7 @@ def add_commands(commands: Commands) -> None:
         "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
         "[routine] --dtype --set --cache --shape --device --variants --seconds --json --plot",
         cache="cold",
-        seconds=3.0,
+        seconds=10.0,
     )
     bench.add_argument(
         "--counters",
@@ -99,7 +99,7 @@ def add_commands(commands: Commands) -> None:
         "transpose --shapes 512x512 2048x2048 8192x8192 --plot scan.png",
         f"{_PROBLEM} --device --variants --seconds --json --plot",
         cache="warm",
-        seconds=0.5,
+        seconds=15.0,
     )
     scan.add_argument(
         "--shapes",
@@ -117,7 +117,7 @@ def add_commands(commands: Commands) -> None:
         "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
         "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
         "--shape --dtype --set --device --seconds --json",
-        seconds=1.0,
+        seconds=3.0,
     )
     check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
     check.add_argument("--routine", required=True, help="the routine that it computes")

@@ -72,8 +72,8 @@ def measure(
         Stop when half the 95 % interval of the median is below this fraction of the median; default
         0.5 % on CUDA and 1 % on the CPU.
     seconds
-        Upper limit of the sampling time. It is exceeded up to fourfold to take the 11 samples that
-        a 95 % interval requires, and without limit to take 5 samples.
+        The time for the call. It is exceeded up to fourfold to take the 11 samples that a 95 %
+        interval requires, and without limit to take 5 samples.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def sweep(
     blocks: dict[str, Block] | None = None,
     cache: Cache = "cold",
     precision: float | None = None,
-    seconds: float = 3.0,
+    seconds: float = 10.0,
     peers: Mapping[str, Callable[[], object]] | None = None,
     extra: Iterable[Any] = (),
     ceilings: bool = True,
@@ -184,10 +184,14 @@ def sweep(
         Names of the variants to measure. Default: all variants of the device.
     blocks
         Block shapes by variant. Default: the first of each variant's ``blocks``.
-    cache, precision, seconds
-        As for :func:`measure`; `seconds` is per variant. The checks of a variant run it twice,
-        compare both results, and copy the operands twice. The expected results are computed twice
-        per sweep, once more per own variant, and once per edge case.
+    cache, precision
+        As for :func:`measure`.
+    seconds
+        The time for the whole call: the checks, then the timing of all variants, peers and stages,
+        which have equal shares, then the experiments, for which half of the time is reserved. A
+        variant exceeds its share up to fourfold to take the 11 samples that an interval requires,
+        and without limit to take 5. A quarter of the time is left for timing, however long the
+        checks take. Counters, and ceilings that are not stored yet, take further time.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
         same rounds, on the legacy default stream on CUDA. An array that they return is checked.
@@ -207,9 +211,8 @@ def sweep(
     limiter
         Whether to run the experiments that show limiters without counters. On a CPU: other
         instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
-        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. They take
-        at most as long as the timing, plus the measurement of one thread's ceilings, which are
-        stored. During the experiments, ``ado.settings.isa`` and ``ado.settings.threads`` change.
+        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. The
+        ceilings of one thread are also measured, unless they are stored. During the experiments, ``ado.settings.isa`` and ``ado.settings.threads`` change.
         Default: on a CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
@@ -236,12 +239,15 @@ def sweep(
 
     Notes
     -----
-    Besides the caller's arrays, the device holds the operands and the results once. The host holds
+    The checks of a variant run it twice, compare both results, and copy the operands twice. The
+    expected results are computed twice per sweep, once more per own variant, and once per edge
+    case. Besides the caller's arrays, the device holds the operands and the results once. The host holds
     the operands once more with the other values, two expected results and one result to compare.
     If the operands are on a GPU, the host also holds a copy of them. During its check, an own
     variant needs a third set of operands and expected results. A kernel in source also needs packed
     copies of operands that are not packed.
     """
+    settings = Settings(cache, precision, seconds)
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
     check_options(routine, args, options, sweep)
@@ -255,7 +261,6 @@ def sweep(
     isolation = (Isolation(TIMEOUT) if isolated is True else isolated) or None
     if isolation:
         routine, limiter = isolation.ladder(routine), False
-    settings = Settings(cache, precision, seconds)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]
     if names is not None and not names:
