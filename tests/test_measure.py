@@ -279,6 +279,7 @@ def test_caches_are_in_the_same_state_for_variants_stages_and_peers(cache, monke
         return sample(*arguments)
 
     monkeypatch.setattr(_core, "sample", recorded)
+    monkeypatch.setattr(Sampler, "warm_up", lambda sampler, **_: None)  # never evicts them
     image = np.zeros((30, 40, 3), np.uint8)
     peers = {"peer": lambda: None}
     sweep = ado.sweep(

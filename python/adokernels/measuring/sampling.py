@@ -68,7 +68,9 @@ class Sampler:
     name: str = ""
     before: Callable[[], None] | None = None  # called before each sample, and not timed
     calls: int = 1  # per sample
+    run: Callable[[int], Sample] | None = None  # like `take`, but never evicts the caches
     single: bool = False  # whether each call needs `before`, so that a sample is one call
+    optional: bool = False  # whether one sample is enough if the time is short
     seconds: list[float] = field(default_factory=list)  # per call, of each sample
     clocks: list[float] = field(default_factory=list)  # SM clock in Hz of each sample
     waits: list[float] = field(default_factory=list)  # for a processor, in seconds per call
@@ -84,7 +86,8 @@ class Sampler:
     @classmethod
     def of_call(cls, call: Call, *, cold: bool, name: str = "") -> Sampler:
         """Time a prepared variant."""
-        return cls(partial(call.sample, cold), call.device, name, call.between_samples)
+        take, run = (partial(call.sample, evicted) for evicted in (cold, False))
+        return cls(take, call.device, name, call.between_samples, run=run)
 
     @classmethod
     def of_function(
@@ -98,10 +101,11 @@ class Sampler:
     ) -> Sampler:
         """Time a function; on CUDA, the work that it launches on `stream`."""
 
-        def take(repeats: int) -> Sample:
-            return _core.sample(work, device, cold, repeats, stream)
+        def take(evicted: bool, repeats: int) -> Sample:
+            return _core.sample(work, device, evicted, repeats, stream)
 
-        return cls(take, _core.device_kind(device), name)
+        run = partial(take, False)
+        return cls(partial(take, cold), _core.device_kind(device), name, run=run)
 
     @contextmanager
     def stopped_by_errors(self) -> Iterator[None]:
@@ -133,7 +137,7 @@ class Sampler:
         while spent <= 10 * limit and (runs < 3 or spent < limit):
             if self.before:
                 self.before()
-            seconds = min(seconds, self.take(1)[0])
+            seconds = min(seconds, (self.run or self.take)(1)[0])
             runs, spent = runs + 1, time.perf_counter() - start
         if warm and not self.single:
             wanted = math.ceil(_WARM_SAMPLE_SECONDS[self.device] / max(seconds, 1e-9))
@@ -161,7 +165,8 @@ class Sampler:
             self.waits.append(waited)
         self.blocked &= blocked
         count = len(self.seconds)
-        late = self.spent > budget and self._are_enough(overtime=self.spent > _OVERTIME * budget)
+        overtime = self.optional or self.spent > _OVERTIME * budget
+        late = self.spent > budget and self._are_enough(overtime=overtime)
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
@@ -181,7 +186,7 @@ class Sampler:
         """Whether there are enough samples to stop when the time is used up."""
         count = len(self.seconds)
         if overtime:
-            return count >= _MIN_SAMPLES_IF_SLOW
+            return count >= (1 if self.optional else _MIN_SAMPLES_IF_SLOW)
         # A round of two variants is undisturbed only if both samples are. If few samples are
         # undisturbed, there will be no verdict, and more samples do not help.
         undisturbed = 1 - self.series.waited

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from adokernels.names import find
+from adokernels.records.changes import SweepComparison
 from adokernels.records.checked import CheckResult
 from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import InvalidField, shortened
@@ -36,6 +37,7 @@ Record = (
     | CheckResult
     | Scan
     | Sass
+    | SweepComparison
     | Tuning
 )
 #: The class of each kind of stored record.

@@ -15,7 +15,7 @@ from adokernels.records.definitions import EMULATED, FULL, LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
+from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import Profile, ProfileComparison
 from adokernels.records.scan import Scan, link_seconds
@@ -178,13 +178,14 @@ def pair_of_errors(first: Measurement, second: Measurement) -> str:
 
 
 def _shapes(m: Measurement) -> str:
-    return "; ".join(" x ".join(map(str, o.shape)) for o in m.problem.operands)
+    return "; ".join(" x ".join(map(str, o.shape)) for o in m.problem.operands if o.shape)
 
 
 def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict."""
     labels = changes.labels
-    headers = ["variant", *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
+    kind = "function" if changes[0].after.routine == FUNCTION else "variant"
+    headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
     errors = [pair_of_errors(change.before, change.after) for change in changes]
     table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
     for change, error in zip(changes, errors, strict=True):
