@@ -88,6 +88,7 @@ _USED_FROM_BELOW = {
     "pays_off": "adokernels.measuring.paying_off",
     "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",
+    "to_markdown": "adokernels.tables.rendering",
     "to_text": "adokernels.tables.rendering",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.storage import replace_file
+from adokernels.text import failure
 
 #: A wrong result, a slower variant, or not enough memory.
 WRONG = 1
@@ -133,6 +135,7 @@ _COMMON: dict[str, dict[str, Any]] = {
     "--variants": {"type": names, "help": "comma-separated names"},
     "--seconds": {"type": float, "help": "time for the whole command (%(default)g)"},
     "--json": {"type": output_file(), "help": "output file for the result"},
+    "--markdown": {"type": output_file(".md"), "metavar": "FILE.md", "help": "output file"},
     "--plot": {
         "type": output_file(*_CHARTS),
         "metavar": "FILE",
@@ -183,6 +186,26 @@ def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, A
     return dict(options.set)
 
 
+def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """Functions that evaluate Python expressions after statements, by their texts.
+
+    Each one is evaluated once; an error of the user's code is a ValueError with the text.
+    """
+    names: dict[str, Any] = {"np": np, "ado": ado}
+    found: dict[str, Callable[[], Any]] = {}
+    for text, mode in [(text, "exec") for text in setup] + [(text, "eval") for text in texts]:
+        code = text if mode == "exec" else f"lambda: ({text}\n)"
+        try:
+            function = eval(compile(code, "<expression>", mode), names)
+            if mode == "eval":
+                function()
+                again = 2 + sum(name.startswith(f"{text} (") for name in found)
+                found[f"{text} ({again})" if text in found else text] = function
+        except Exception as error:
+            raise ValueError(f"{text!r}: {failure(error)}") from error
+    return found
+
+
 def problem_of(
     options: argparse.Namespace,
 ) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
@@ -207,6 +230,9 @@ def save_and_show(
     try:
         if path := given.get("json"):
             record.save(path)
+            written.append(path)
+        if path := given.get("markdown"):
+            replace_file(path, record.to_markdown().encode())
             written.append(path)
         if path := given.get("plot"):
             from adokernels.charts.files import closing, save  # loads matplotlib

@@ -208,7 +208,8 @@ def _difference_of_arrays(got: Any, want: Any, task: Task) -> str:
     try:
         task.check(found, expected)
     except ValueError as error:
-        return f"is wrong: {str(error).removeprefix('wrong result: ')}"
+        words = str(error).removeprefix("wrong result: ")
+        return f"is wrong: {words}" if found.shape else f"is {found}, not {expected}"
     return ""
 
 
@@ -244,10 +245,10 @@ def require_same_results(functions: Sequence[Function], task: Task) -> list[Any]
 
 
 def _computed(function: Function, returned: Any) -> Any:
-    """What a function computes: its result, or a copy of the operands that it changes."""
+    """What a function computes: its result, or the operands that it changes; arrays are copied."""
     if returned is None and function.setup:
         return tuple(map(_kept, function.args))
-    return returned
+    return _kept(returned) if library_of(returned) else returned
 
 
 def _kept(value: Any) -> Any:

@@ -40,6 +40,8 @@ Record = (
     | SweepComparison
     | Tuning
 )
+#: The records that a report shows.
+Reported = Sweep | Scan | SweepComparison
 #: The class of each kind of stored record.
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: The class names of the records that higher packages define, by kind.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,8 @@ FEW_SAMPLES = (
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
+#: Width of the name of a compared sweep or function; longer names are folded.
+_LABEL = 24
 #: Width of the column with limiters, in characters; longer names are folded.
 _LIMITER = 10
 
@@ -183,7 +186,7 @@ def _shapes(m: Measurement) -> str:
 
 def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict."""
-    labels = changes.labels
+    labels = ["\n".join(textwrap.wrap(label, _LABEL)) for label in changes.labels]
     kind = "function" if changes[0].after.routine == FUNCTION else "variant"
     headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
     errors = [pair_of_errors(change.before, change.after) for change in changes]
@@ -203,7 +206,7 @@ def changes_table(changes: SweepComparison) -> Table:
         )
     notes = [
         f"only {label}: {', '.join(names)}"
-        for label, names in zip(labels, (changes.only_before, changes.only_after), strict=True)
+        for label, names in zip(changes.labels, (changes.only_before, changes.only_after), strict=True)
         if names
     ]
     if any(change.comparison.confidence is None for change in changes):

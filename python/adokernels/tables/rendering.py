@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import html
 import io
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,6 +138,27 @@ def to_html(table: Table | Listing) -> str:
         f'<div class="adokernels" style="overflow-x:auto"><table>\n{title}'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n{note}</div>"
     )
+
+
+def to_markdown(table: Table | Listing) -> str:
+    """Render a table, or a listing as a block of code, in GitHub's Markdown."""
+    if not isinstance(table, Table):
+        return f"```\n{table.to_text()}\n```\n"
+
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    rows = zip(*(map(_markdown_cell, c.cells) for c in table.columns), strict=True)
+    rule = ("--:" if c.justify == "right" else ":--" for c in table.columns)
+    title, notes = (_plain(text or "").splitlines() for text in (table.title, table.caption))
+    parts = [*(f"**{_markdown_cell(part)}**" for part in title), ""]
+    parts += [line(_markdown_cell(c.header) for c in table.columns), line(rule), *map(line, rows)]
+    return "\n".join([*parts, "", *(f"{_markdown_cell(note)}  " for note in notes), ""])
+
+
+def _markdown_cell(content: RenderableType) -> str:
+    escaped = re.sub(r"([\\`*_{}\[\]<>|~])", r"\\\1", _plain(content))
+    return escaped.replace("\n", " ")
 
 
 def _html_cell(cell: RenderableType) -> str:
