@@ -19,8 +19,14 @@ from adokernels.text import escaped, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+#: The font of code: pages of nbconvert have none for it.
+MONOSPACE = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 #: A block of code. The colours of the page apply, light or dark.
-PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
+PRE = (
+    "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit;"
+    "white-space:pre;"
+    + MONOSPACE
+)
 #: Maximum number of characters of a line.
 _LONGEST_LINE = 2000
 #: Maximum number of characters of the title of a listing.

@@ -54,11 +54,11 @@ _DROPPED = ("metadata", "style")
 
 #: Columns with the attributes of their cells.
 _COLUMNS = {
-    **dict.fromkeys(("routine", "fastest"), ""),
+    "routine": "",
+    "fastest": ' class="sentence"',
     **dict.fromkeys(("time", "speed-up", "of roof", "of FMA peak"), ' style="text-align:right"'),
     "largest error": ' style="text-align:right"',
-    **dict.fromkeys(("limiter", "device"), ""),
-    "problem": ' class="sentence"',
+    **dict.fromkeys(("limiter", "device", "problem"), ' class="sentence"'),
 }
 _CHANGES = "what it changes"
 #: Significant digits of the bounds of an interval, which are often close to each other.

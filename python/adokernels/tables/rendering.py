@@ -103,7 +103,8 @@ def to_text(table: Table | Listing, width: int = _WIDTH) -> str:
     """
     if not isinstance(table, Table):
         return table.to_text()
-    console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
+    how: dict[str, Any] = {"color_system": None, "force_terminal": False, "legacy_windows": False}
+    console = Console(file=io.StringIO(), width=width, force_jupyter=False, **how)
     console.width = max(width, width_of(table, console))
     body = copy.copy(table)  # rich would wrap title and caption to the width of the table
     body.title = body.caption = None
@@ -118,10 +119,10 @@ def to_html(table: Table | Listing) -> str:
         return table.to_html()
     aligned = []
     for place, c in enumerate(table.columns):
-        # Sentences are wrapped; the page wraps no other cells.
-        wrapped = ";white-space:normal;min-width:12em" if place and not c.no_wrap else ""
+        # Sentences are wrapped; pages of Jupyter would also wrap numbers and their units.
+        wrapped = "normal;min-width:12em" if place and not c.no_wrap else "nowrap"
         align = "right" if c.justify == "right" else "left"
-        aligned.append((f' style="text-align:{align}{wrapped}"', c))
+        aligned.append((f' style="text-align:{align};white-space:{wrapped}"', c))
     head = "".join(f"<th{style}>{_lines(c.header)}</th>" for style, c in aligned)
     body = ""
     for row, cells in zip(
