@@ -111,11 +111,14 @@ def with_local_version(wheel: Path, local: str, folder: Path) -> Path:
     content = next(folder.iterdir())
     info = next(content.glob("*.dist-info"))
     metadata = info / "METADATA"
-    text, count = re.subn(r"(?m)^Version: .*$", rf"\g<0>+{local}", metadata.read_text(), count=1)
-    if not count:
+    text = metadata.read_text()
+    found = re.search(r"(?m)^Version: (.*)$", text)
+    if not found:
         sys.exit(f"{wheel.name} must contain a version")
-    metadata.write_text(text)
-    info.rename(info.with_name(f"{info.name.removesuffix('.dist-info')}+{local}.dist-info"))
+    version = found[1]
+    extended = f"{version}{'.' if '+' in version else '+'}{local}"
+    metadata.write_text(text.replace(f"Version: {version}\n", f"Version: {extended}\n", 1))
+    info.rename(info.with_name(f"adokernels-{extended}.dist-info"))
     run([BIN / "wheel", "pack", "-d", folder, content])
     return next(folder.glob("*.whl"))
 

@@ -246,3 +246,14 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
 print("matplotlib" in sys.modules)
 """
     assert run_python(code, arguments) == "False"
+
+
+def test_a_call_does_not_load_libraries_that_show_results():
+    code = """
+import sys
+import numpy as np
+import adokernels as ado
+ado.transpose(np.zeros((2, 3)))
+print({"rich", "pygments", "matplotlib", "concurrent"} & {*sys.modules})
+"""
+    assert run_python(code) == "set()"

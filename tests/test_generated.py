@@ -154,8 +154,29 @@ def test_the_extra_of_the_notebooks_names_the_book_and_the_makefile_installs_it(
     assert f'notebook = ["{name}", ' in product
     assert name not in known
     assert "--editable book" in (ROOT / "Makefile").read_text(encoding="utf-8")
-    versions = [re.search(r'^version = "(.+)"$', text, re.M)[1] for text in (book, product)]
-    assert versions[0] == versions[1]
+
+
+def test_all_files_name_the_same_version():
+    lines = {
+        "pyproject.toml": r'^number = "(.+)"$',
+        "book/pyproject.toml": r'^version = "(.+)"$',
+        "CMakeLists.txt": r"^project\(adokernels VERSION (\S+) ",
+        "CITATION.cff": r"^version: (.+)$",
+    }
+    found = [
+        re.search(line, (ROOT / name).read_text(encoding="utf-8"), re.M)[1]
+        for name, line in lines.items()
+    ]
+    assert found[0] == found[1]
+    assert {number.removesuffix(".dev0") for number in found} == {found[2]}
+
+
+def test_the_installed_version_belongs_to_this_tree():
+    number = re.search(r'^number = "(.+)"$', (ROOT / "pyproject.toml").read_text("utf-8"), re.M)[1]
+    assert ado.__version__.partition("+")[0] == number
+    assert ".dev" not in number or re.fullmatch(
+        r"(g[0-9a-f]+(\.dirty)?)?", ado.__version__.partition("+")[2]
+    )
 
 
 def test_public_names_exist():

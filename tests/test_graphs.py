@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import time
 
 import numpy as np
 import pytest
@@ -320,6 +321,23 @@ def test_counters_of_single_launch(library):
                 other.call(variant="single_launch")
     problem.check()
     other.check()
+
+
+def test_memory_that_busy_streams_have_freed(library):
+    """The scratch memory of a graph depends neither on the captured stream nor on another one."""
+    problem, other = (Recorded(library, ado.edge_detect, (1000, 1000)) for _ in range(2))
+    library.captured(lambda: other.call(variant="pipeline_naive"))  # the graph is deleted at once
+    gc.collect()
+    time.sleep(0.1)  # CUDA destroys the graph's memory in another thread
+    captured = getattr(library, "capture_stream", None) or library.stream()
+    for stream in (captured, library.stream()):
+        with library.using(stream):
+            library.sleep()
+            other.call(variant="pipeline_naive")  # frees its scratch memory behind the kernel
+    graph = library.captured(lambda: problem.call(variant="pipeline_naive"))
+    problem.renew()
+    library.replay(graph, library.stream())
+    problem.check()
 
 
 def test_memory_of_deleted_graphs_is_freed(cupy):

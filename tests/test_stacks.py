@@ -1,6 +1,7 @@
 """Calls from threads with small stacks, which Python and other programs can create."""
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -63,8 +64,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("name", ado.routines)
-def test_small_stack(name):
+def run(name, **options):
     done = subprocess.run(
         [sys.executable, "-c", CODE, name, str(SMALL_STACK)],
         env={**os.environ, "ADOKERNELS_DEVICE": "cpu"},
@@ -72,5 +72,18 @@ def test_small_stack(name):
         text=True,
         check=False,
         timeout=120,
+        **options,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize("name", ado.routines)
+def test_small_stack(name):
+    run(name)
+
+
+@pytest.mark.parametrize("kib", [384, 900])
+def test_small_stack_of_the_main_thread(kib):
+    """Less than a kernel may need, and twice this minus what Python has used."""
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    run("gpp", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (kib << 10, hard)))

@@ -1,17 +1,15 @@
-"""C++ and CUDA code with highlighted syntax, line by line: in a terminal and as HTML."""
+"""C++ and CUDA code with highlighted syntax, line by line: in a terminal and as HTML.
+
+rich and Pygments are imported when code is shown: a first call must not wait for them.
+"""
 
 from __future__ import annotations
 
 import html
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
-
-from pygments.lexers import CudaLexer
-from pygments.token import Comment, Keyword, Name, Number, String
-from rich.console import Console, Group
-from rich.syntax import Syntax
-from rich.text import Text
 
 from adokernels.process import is_terminal
 from adokernels.text import escaped, printable
@@ -19,13 +17,16 @@ from adokernels.text import escaped, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pygments.token import _TokenType
+    from rich.console import Group
+    from rich.text import Text
+
 #: The font of code: pages of nbconvert have none for it.
 MONOSPACE = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 #: A block of code. The colours of the page apply, light or dark.
 PRE = (
     "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit;"
-    "white-space:pre;"
-    + MONOSPACE
+    f"white-space:pre;{MONOSPACE}"
 )
 #: Maximum number of characters of a line.
 _LONGEST_LINE = 2000
@@ -34,28 +35,36 @@ _LONGEST_TITLE = 500
 #: Minimum width of a column of marks, and the space between two.
 _LEAST_WIDTH, _GAP = 7, "  "
 _HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
-#: Colours of medium luminance: a contrast of at least 4 on white and on dark grey.
-_COLOURS = {
-    Comment: "#75777b;font-style:italic",
-    Comment.Preproc: "#a0682c",
-    Keyword: "#3b78d8",
-    Keyword.Type: "#168479",
-    Name.Builtin: "#168479",
-    Name.Function: "#9a63c4",
-    Number: "#b7592d",
-    String: "#3c8543",
-}
+
+
+@cache
+def _colours() -> dict[_TokenType, str]:
+    """Colours of medium luminance: a contrast of at least 4 on white and on dark grey."""
+    from pygments.token import Comment, Keyword, Name, Number, String
+
+    return {
+        Comment: "#75777b;font-style:italic",
+        Comment.Preproc: "#a0682c",
+        Keyword: "#3b78d8",
+        Keyword.Type: "#168479",
+        Name.Builtin: "#168479",
+        Name.Function: "#9a63c4",
+        Number: "#b7592d",
+        String: "#3c8543",
+    }
 
 
 def html_lines(code: str) -> list[str]:
     """Highlight code as HTML, one string per line."""
-    lines = [""]
+    from pygments.lexers import CudaLexer
+
+    colours, lines = _colours(), [""]
     for token, text in CudaLexer(stripnl=False, ensurenl=False).get_tokens(_clean(code)):
         kind = token
-        while kind is not None and kind not in _COLOURS:
+        while kind is not None and kind not in colours:
             kind = kind.parent
         first, *others = html.escape(text).split("\n")
-        style = f'<span style="color:{_COLOURS[kind]}">' if kind is not None else ""
+        style = f'<span style="color:{colours[kind]}">' if kind is not None else ""
         lines[-1] += f"{style}{first}</span>" if style and first else first
         lines += [f"{style}{part}</span>" if style and part else part for part in others]
     return lines
@@ -69,6 +78,8 @@ def _clean(code: str) -> str:
 
 def text_lines(code: str) -> list[Text]:
     """Highlight code for a terminal, one text per line."""
+    from rich.syntax import Syntax
+
     text = Syntax("", "cuda", theme="ansi_dark", background_color="default").highlight(_clean(code))
     lines = text.split("\n", allow_blank=True)
     return list(lines)[: len(code.split("\n"))]
@@ -89,11 +100,15 @@ class ShownAsCode:
         return self.text
 
     def __rich__(self) -> Text:
+        from rich.text import Text
+
         return Text("\n").join(self._lines())
 
     def __repr__(self) -> str:
         if not is_terminal(sys.stdout):
             return str(self)
+        from rich.console import Console
+
         console = Console()
         with console.capture() as capture:
             for line in self._lines():
@@ -149,6 +164,8 @@ class Listing:
         ]
 
     def _lines(self) -> Iterator[Text]:
+        from rich.text import Text
+
         widths = self._widths
         yield Text()
         yield Text(printable(self.title, _LONGEST_TITLE), style="bold")
@@ -163,6 +180,8 @@ class Listing:
             yield Text.assemble(*parts, (f" {number:4} ", "dim"), code)
 
     def __rich__(self) -> Group:
+        from rich.console import Group
+
         return Group(*self._lines())
 
     def to_text(self) -> str:

@@ -2,6 +2,10 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -9,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "core/interrupt.hpp"
 
@@ -36,16 +41,35 @@ struct Range {
   std::uintptr_t begin = 0, size = UINTPTR_MAX;
 };
 
+// The lowest address of the main thread's stack and its bytes; 0 bytes if this thread is another
+// one. pthread_getattr_np() would read the list of all memory mappings, which makes the first call
+// of a process 0.3 ms longer.
+std::pair<std::uintptr_t, std::size_t> main_stack() {
+  // The kernel maps nothing else in this distance below the stack.
+  constexpr rlim_t kGap = 128 << 20;
+  const std::uintptr_t program = getauxval(AT_EXECFN);  // a string at the upper end of the stack
+  rlimit limit;
+  if (syscall(SYS_gettid) != getpid() || program == 0 || getrlimit(RLIMIT_STACK, &limit) != 0 ||
+      limit.rlim_cur > kGap)
+    return {};
+  const std::uintptr_t page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t end = (program / page + 1) * page;
+  return {end - limit.rlim_cur, limit.rlim_cur};
+}
+
 Range range_of_this_thread() {
-  pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
-  void* lowest = nullptr;
-  std::size_t bytes = 0;
-  const bool known = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
-  pthread_attr_destroy(&attributes);
-  if (!known) return {};
+  auto [lowest, bytes] = main_stack();
+  if (bytes == 0) {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
+    void* address = nullptr;
+    const bool known = pthread_attr_getstack(&attributes, &address, &bytes) == 0;
+    pthread_attr_destroy(&attributes);
+    if (!known) return {};
+    lowest = reinterpret_cast<std::uintptr_t>(address);
+  }
   const std::uintptr_t needed = bytes < kNeededBytes ? bytes : kNeededBytes;
-  return {reinterpret_cast<std::uintptr_t>(lowest) + needed, bytes - needed};
+  return {lowest + needed, bytes - needed};
 }
 
 bool stack_is_large() {

@@ -7,6 +7,12 @@
 // and each replay allocates and frees.
 //
 // As in a memory pool, work that is captured later on the same stream reuses returned memory.
+//
+// The memory comes from a pool of its own, for two reasons. In the default pool, an allocation may
+// reuse memory that another stream has freed but may still use, which makes the allocation depend
+// on that stream. And the default pool releases unused memory when a stream is synchronized, which
+// can wait for all streams. A stream that is being captured allows neither: the capture would
+// become invalid. The pool keeps its memory for later graphs until cuda::synchronize().
 #include <algorithm>
 #include <atomic>
 
@@ -65,13 +71,34 @@ Capture::Branch& branch_of(cudaStream_t stream) {
   return found != last.branches.end() ? *found : last.branches.emplace_back(stream);
 }
 
+// The pool of a device, and the only stream that allocates from it and frees.
+struct Pool {
+  explicit Pool(int device) : own_stream(device) {
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {.type = cudaMemLocationTypeDevice, .id = device};
+    ADO_CUDA(cudaMemPoolCreate(&pool, &properties));
+    std::uint64_t kept = UINT64_MAX;
+    ADO_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
+  }
+  OwnStream own_stream;
+  cudaMemPool_t pool = nullptr;
+};
+
+std::atomic<bool> pools_exist{false};
+
+Pool& pool_of_device() {
+  static PerDevice<Pool> pools;
+  pools_exist = true;
+  return pools.current([] { return Pool(current_device()); });
+}
+
 // Allocates memory that is 0 and belongs to the graph of the last capture.
 GraphMemory allocate(std::size_t bytes) {
-  static PerDevice<OwnStream> streams;
   const RelaxedCapture relaxed;
-  const int device = current_device();
-  const Stream& stream = streams.current([&] { return OwnStream(device); }).stream();
-  auto entry = std::make_unique<Unneeded>(std::make_unique<Buffer>(bytes, stream));
+  const Pool& pool = pool_of_device();
+  const Stream& stream = pool.own_stream.stream();
+  auto entry = std::make_unique<Unneeded>(std::make_unique<Buffer>(bytes, stream, pool.pool));
   std::byte* const data = entry->buffer->data();
   ADO_CUDA(cudaMemsetAsync(data, 0, bytes, raw(stream)));
   synchronize(stream);
@@ -121,6 +148,14 @@ void free_later_memory() {
     const std::unique_ptr<Unneeded> freed(entry);
     entry = entry->next;
   }
+}
+
+void release_graph_memory() {
+  free_later_memory();
+  if (!pools_exist) return;
+  const Pool& pool = pool_of_device();
+  synchronize(pool.own_stream.stream());
+  ADO_CUDA(cudaMemPoolTrimTo(pool.pool, 0));
 }
 
 }  // namespace ado::cuda

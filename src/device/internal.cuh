@@ -81,6 +81,8 @@ void return_to_graph(cudaStream_t stream, const GraphMemory& memory);
 // Frees a buffer in a later call of free_later_memory().
 void free_later(std::unique_ptr<Buffer> buffer);
 void free_later_memory();
+// Releases the memory of the device's graphs that no longer exist. No stream may be captured.
+void release_graph_memory();
 
 // A kernel that blocks a stream until the host releases it. blocked_stream.cu implements it.
 class StreamBlock {

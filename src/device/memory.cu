@@ -25,7 +25,8 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
 
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes, const Stream& stream) : bytes_(bytes), stream_(stream) {
+Buffer::Buffer(std::size_t bytes, const Stream& stream, void* pool)
+    : bytes_(bytes), stream_(stream) {
   if (bytes == 0) return;
   const DeviceScope scope(stream.device);
   free_later_memory();
@@ -35,7 +36,10 @@ Buffer::Buffer(std::size_t bytes, const Stream& stream) : bytes_(bytes), stream_
     return;
   }
   void* data = nullptr;
-  const cudaError_t status = cudaMallocAsync(&data, bytes, raw(stream));
+  const cudaError_t status =
+      pool != nullptr
+          ? cudaMallocFromPoolAsync(&data, bytes, static_cast<cudaMemPool_t>(pool), raw(stream))
+          : cudaMallocAsync(&data, bytes, raw(stream));
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
@@ -157,6 +161,7 @@ void fill(std::byte* device, unsigned char value, std::size_t bytes) {
 void synchronize() {
   require();
   ADO_CUDA(cudaDeviceSynchronize());
+  release_graph_memory();
 }
 
 }  // namespace ado::cuda

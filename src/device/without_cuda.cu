@@ -40,7 +40,7 @@ void Event::block(const Stream&) const {}
 bool Event::done() const { return true; }
 void wait_for(const Stream&, const Stream&) { unavailable(); }
 
-Buffer::Buffer(std::size_t, const Stream&) { unavailable(); }
+Buffer::Buffer(std::size_t, const Stream&, void*) { unavailable(); }
 Buffer::~Buffer() = default;
 void Buffer::before_use(const Stream&, bool) {}
 void Buffer::after_use(const Stream&, bool) {}

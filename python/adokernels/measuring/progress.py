@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 #: Seconds between updates of the display: by a thread, and between samples.
 _INTERVAL = 0.25
-_BAR_WIDTH, _JUPYTER_WIDTH = 20, 110  # characters
+_BAR_WIDTH, _JUPYTER_WIDTH = 20, 96  # characters
 _LONGEST = 200  # characters of a title or of the name of a variant
 
 

@@ -20,12 +20,12 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.text import Text
-
 from adokernels.code_text import PRE, ShownAsCode, html_lines, text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.text import Text
 
 _PACKAGE = Path(__file__).parents[1]
 _FADED = "opacity:0.65"
@@ -140,6 +140,8 @@ class Source(ShownAsCode):
         return tuple(part for part in self.parts if part.kind == "kernel")
 
     def _lines(self) -> Iterator[Text]:
+        from rich.text import Text
+
         for i, part in enumerate(self.parts):
             if i:
                 yield Text()
@@ -219,6 +221,8 @@ class Diff(ShownAsCode):
             yield f"@@ {text} @@" if mark == "@" else f"{mark}{text}"
 
     def _lines(self) -> Iterator[Text]:
+        from rich.text import Text
+
         styles = {"+": "green", "-": "red", "@": "cyan", " ": ""}
         heads = {"---": "bold red", "+++": "bold green"}
         for line in self._plain():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -261,6 +260,8 @@ def _sums(real: Any, of: Callable[..., Any], *operands: Any, **options: float) -
                 sums[0, f] = of(-occ[bands][filled, None] * ssx[filled] * m[filled]).sum()
                 sums[1, f] = of(sch * m / 2).sum()
         return sums
+
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
 
     with ThreadPoolExecutor() as pool:
         zero = np.zeros((2, wx.shape[1]), terms.complex)

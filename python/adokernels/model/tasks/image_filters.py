@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -63,6 +62,8 @@ def by_bands(
     def band(padded: NDArray[Any], target: NDArray[np.uint8], top: int) -> None:
         source = padded[:, top : min(top + height, rows) + 2 * reach].astype(np.int32)
         target[:, top : top + height] = work(source)
+
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
 
     with ThreadPoolExecutor() as pool:
         for first in range(0, len(batch), together):
