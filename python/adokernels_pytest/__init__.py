@@ -31,7 +31,7 @@ def ado_compare() -> Callable[..., SweepComparison]:
         from adokernels.measuring.functions import ResultsDiffer
 
         try:
-            found = ado.compare(before, after, *args, **{"progress": False, **how})
+            found: SweepComparison = ado.compare(before, after, *args, **{"progress": False, **how})
         except ResultsDiffer as error:
             pytest.fail(str(error), pytrace=False)
         if fail_if_slower is not None:

@@ -34,9 +34,8 @@ from adokernels.model.isolation import TIMEOUT
 from adokernels.records.loading import Reported
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.record import save_plain
-from adokernels.tables import tables_of
 from adokernels.tables.machines import machine_tables, refusal
-from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.measurements import changes_table, sweep_tables
 from adokernels.tables.rendering import show
 from adokernels.text import percent
 
@@ -343,7 +342,7 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
         except ResultsDiffer as error:
             complain(error)
             return WRONG
-    save_and_show(changes, options, console, lambda: show(console, tables_of(changes)))
+    save_and_show(changes, options, console, lambda: show(console, [changes_table(changes)]))
     if options.fail_if_slower is None:
         return 0
     slower = changes.slower(options.fail_if_slower)

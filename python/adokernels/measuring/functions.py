@@ -183,8 +183,10 @@ def _shown(value: Any) -> str:
 
 def _is_like_array(value: Any) -> bool:
     """Whether a value is an array of any library, a frame, or a number."""
-    return bool(library_of(value)) or isinstance(value, complex | float | int) or (
-        hasattr(value, "__array__") and not isinstance(value, type)
+    return (
+        bool(library_of(value))
+        or isinstance(value, complex | float | int)
+        or (hasattr(value, "__array__") and not isinstance(value, type))
     )
 
 
@@ -276,7 +278,7 @@ def measure_functions(
     functions: Sequence[Function],
     settings: Settings,
     display: ProgressDisplay,
-    title: str,
+    title: str = "",
     *,
     device: str | None = None,
     stream: Any = None,
@@ -302,8 +304,9 @@ def measure_functions(
     del results  # they may be large
     samplers = []
     for function in functions:
-        how = {"cold": settings.cold, "stream": handle, "name": function.name}
-        sampler = Sampler.of_function(function.run, where, **how)
+        sampler = Sampler.of_function(
+            function.run, where, cold=settings.cold, stream=handle, name=function.name
+        )
         if function.setup:
             sampler.before, sampler.single = function.prepare, True
         samplers.append(sampler)

@@ -120,11 +120,17 @@ def measure(
     require_function(what, block)
     if label is not None and not isinstance(label, str):
         raise TypeError(f"label must be a str, got {type(label).__name__}")
-    function = Function(label or name_of(what), what, args, options, setup)
-    work = {"flops": float(flops or 0), "bytes": float(bytes or 0)}
-    where = {"device": device, "stream": stream}
     with displayed(False) as silent:
-        return measure_functions([function], settings, silent, "", **where, **work)[0]
+        measured = measure_functions(
+            [Function(label or name_of(what), what, args, options, setup)],
+            settings,
+            silent,
+            device=device,
+            stream=stream,
+            flops=float(flops or 0),
+            bytes=float(bytes or 0),
+        )
+    return measured[0]
 
 
 @overload
@@ -204,7 +210,8 @@ def sweep(
         Whether to run the experiments that show limiters without counters. On a CPU: other
         instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
         GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. The
-        ceilings of one thread are also measured, unless they are stored. During the experiments, ``ado.settings.isa`` and ``ado.settings.threads`` change.
+        ceilings of one thread are also measured, unless they are stored. During the experiments,
+        ``ado.settings.isa`` and ``ado.settings.threads`` change.
         Default: on a CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
@@ -233,9 +240,161 @@ def sweep(
     -----
     The checks of a variant run it twice, compare both results, and copy the operands twice. The
     expected results are computed twice per sweep, once more per own variant, and once per edge
-    case. Besides the caller's arrays, the device holds the operands and the results once. The host holds
-    the operands once more with the other values, two expected results and one result to compare.
-    If the operands are on a GPU, the host also holds a copy of them. During its check, an own
+    case. Besides the caller's arrays, the device holds the operands and the results once. The host
+    holds the operands once more with the other values, two expected results and one result to
+    compare. If the operands are on a GPU, the host also holds a copy of them. During its check, an
+    own variant needs a third set of operands and expected results. A kernel in source also needs
+    packed copies of operands that are not packed.
+    """
+    settings = Settings(cache, precision, seconds)
+    require_finite(flops=flops, bytes=bytes)
+    require((str, type(None)), "a str", device=device)
+    require_clock(device)
+    if isinstance(what, Ladder | Variant):
+        if any(given is not None for given in (flops, bytes, stream, label, setup)):
+            raise TypeError(
+                "flops=, bytes=, label=, stream= and setup= are for callables, not for variants"
+            )
+        ladder, named = (what, None) if isinstance(what, Ladder) else (what.ladder, what)
+        check_options(ladder, args, options, measure)
+        if named and named.why_unavailable:
+            raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
+        variant = named.name if named else None
+        problem = ladder.problem(*args, device=device, variant=variant, **options)
+        name = variant or problem.best()
+        with displayed(False) as silent:
+            result = measure_ladder(ladder, problem, {name: Run(name, block)}, settings, silent)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        for skipped, reason in result.skipped.items():
+            raise ValueError(f"{ladder.name}[{skipped}]: {reason}")
+        return result.measurements[0]
+    require_function(what, block)
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"label must be a str, got {type(label).__name__}")
+    with displayed(False) as silent:
+        measured = measure_functions(
+            [Function(label or name_of(what), what, args, options, setup)],
+            settings,
+            silent,
+            device=device,
+            stream=stream,
+            flops=float(flops or 0),
+            bytes=float(bytes or 0),
+        )
+    return measured[0]
+
+
+@overload
+def sweep(
+    routine: Ladder, *args: Any, device: Literal["emulator"], **options: Any
+) -> CountedSweep: ...
+@overload
+def sweep(routine: Ladder, *args: Any, device: str | None = None, **options: Any) -> Sweep: ...
+def sweep(
+    routine: Ladder,
+    *args: Any,
+    device: str | None = None,
+    variants: str | Iterable[str] | None = None,
+    blocks: dict[str, Block] | None = None,
+    cache: Cache = "cold",
+    precision: float | None = None,
+    seconds: float = 10.0,
+    peers: Mapping[str, Callable[[], object]] | None = None,
+    extra: Iterable[Any] = (),
+    ceilings: bool = True,
+    counters: bool | str = False,
+    isolated: bool | Isolation = False,
+    limiter: bool | None = None,
+    progress: bool | ProgressDisplay = True,
+    **options: Any,
+) -> Sweep | CountedSweep:
+    """Check every variant of a ladder on one problem, then time them interleaved.
+
+    In each round, every variant is sampled once, in random order. Slow drift of the machine then
+    affects all variants equally, and ratios are computed per round.
+
+    All variants run on the same copies of the operands, which have the layout of the caller's
+    arrays. Operands and results have red zones of 4 KiB on both sides. A variant is checked before
+    and after timing, the second time with other values in the same memory. It must write its
+    results within the task's bound, and change nothing else. Own variants are also checked on edge
+    cases.
+
+    Parameters
+    ----------
+    routine
+        For example ``ado.transpose``, or an own ladder (:func:`adokernels.ladder`).
+    *args, **options
+        The operands and options of a call.
+    device : str, optional
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"emulator"``. Default: the device of the operands,
+        else the device of the own variants if they agree, else the default device. On the emulator,
+        variants are checked and counted, not timed.
+    variants
+        Names of the variants to measure. Default: all variants of the device.
+    blocks
+        Block shapes by variant. Default: the first of each variant's ``blocks``.
+    cache, precision
+        As for :func:`measure`.
+    seconds
+        The time for the whole call: the checks, then the timing of all variants, peers and stages,
+        which have equal shares, then the experiments, for which half of the time is reserved. A
+        variant exceeds its share up to fourfold to take the 11 samples that an interval requires,
+        and without limit to take 5. A quarter of the time is left for timing, however long the
+        checks take. Counters, and ceilings that are not stored yet, take further time.
+    peers
+        Functions without arguments that compute the same result, by name. They are timed in the
+        same rounds, on the legacy default stream on CUDA. An array that they return is checked.
+        Other peers have the flag ``"unchecked"``.
+    extra
+        Own variants, which are checked and timed with the ladder; see
+        :meth:`Routine.with_variants`.
+    ceilings
+        Whether to include the machine's ceilings, which are measured or looked up.
+    counters
+        Whether to read the hardware counters of every variant and peer after timing, or the set of
+        metrics to read: ``"default"`` or ``"light"``, see :func:`profile`. CUDA only.
+    isolated
+        Whether own variants run in processes of their own, which cannot crash this process or see
+        expected results. Each of their calls has new operands, and timed calls are verified
+        (docs/grading.md). The limits of :func:`adokernels.check` apply. Counters are not read.
+    limiter
+        Whether to run the experiments that show limiters without counters. On a CPU: other
+        instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
+        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. The
+        ceilings of one thread are also measured, unless they are stored. During the experiments,
+        ``ado.settings.isa`` and ``ado.settings.threads`` change.
+        Default: on a CPU, and on a GPU whose counters cannot be read.
+    progress
+        Whether to show a progress bar on a terminal or in Jupyter.
+
+    Returns
+    -------
+    Sweep or CountedSweep
+        A CountedSweep on the emulator. Variants that decline the problem, are unavailable or
+        compute a wrong result are not timed; ``skipped`` gives the reasons, also of variants and
+        peers that raise an exception. The stages of pipelines are also timed, each separately, and
+        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
+        attribute ``interrupted`` is true.
+
+    Raises
+    ------
+    CudaError
+        If the GPU fails while a variant runs.
+    KeyboardInterrupt
+        If Ctrl-C is pressed before the first sample of a variant, or a second time.
+    MemoryError
+        If there is too little memory. The message contains the bytes wanted and free.
+    Unavailable
+        If `counters` is set and the counters cannot be read here.
+
+    Notes
+    -----
+    The checks of a variant run it twice, compare both results, and copy the operands twice. The
+    expected results are computed twice per sweep, once more per own variant, and once per edge
+    case. Besides the caller's arrays, the device holds the operands and the results once. The host
+    holds the operands once more with the other values, two expected results and one result to
+    compare. If the operands are on a GPU, the host also holds a copy of them. During its check, an own
     variant needs a third set of operands and expected results. A kernel in source also needs packed
     copies of operands that are not packed.
     """

@@ -161,7 +161,6 @@ def scan(
                 functions,
                 Settings(cache, precision, share),
                 display,
-                functions[0].name,
                 device=device,
                 task=task,
             )

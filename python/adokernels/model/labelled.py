@@ -86,7 +86,8 @@ def _words(shape: str) -> list[str]:
 def _axes_of(value: Any) -> list[Axis]:
     if hasattr(value, "dims"):
         coords = value.coords
-        return [(dim, coords[dim] if dim in coords else None) for dim in value.dims]
+        # The method `get` would return numbers for axes without labels.
+        return [(dim, coords[dim] if dim in set(coords) else None) for dim in value.dims]
     return [(None, labels) for labels in value.axes]
 
 

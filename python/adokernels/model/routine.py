@@ -12,6 +12,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code import launched_kernels, sass_of_module
+from adokernels.model.labelled import call_with_labels
 from adokernels.model.ladder import (
     Ladder,
     Variant,
@@ -19,7 +20,6 @@ from adokernels.model.ladder import (
     has_dask_array,
     refuse_dask_arrays,
 )
-from adokernels.model.labelled import call_with_labels
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.source import Source, shipped_path, source_of

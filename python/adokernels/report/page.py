@@ -140,16 +140,19 @@ _METHOD = (
 
 def _section(record: Reported, anchor: str, numbers: Iterator[int]) -> str:
     name, subject = _names(record)
-    first, *others = tables_of(record)
-    of_sweep = isinstance(record, Sweep)
-    words = _alternative(record) if of_sweep else f"Chart of {record.title}."
+    first, *others = (table for table in tables_of(record) if isinstance(table, Table))
+    if isinstance(record, Sweep):
+        style, draw, words = "variants", picture, _alternative(record)
+        details = [*_details_of_sweep(record, numbers)]
+    else:
+        style, draw, words, details = "", plot, f"Chart of {record.title}.", []
     parts = (
         f'<section id="{anchor}">\n<h2>{escaped(name)}</h2>',
         f'<p class="subject">{escaped(subject)}</p>' if subject else "",
-        _table(first, "variants" if of_sweep else "", record.title),
-        _chart(picture if of_sweep else plot, record, words, numbers) if len(record) else "",
+        _table(first, style, record.title),
+        _chart(draw, record, words, numbers) if len(record) else "",
         *map(_titled, others),
-        *(_details_of_sweep(record, numbers) if of_sweep else ()),
+        *details,
         "</section>",
     )
     return "\n".join(filter(None, parts))
@@ -344,21 +347,25 @@ def _variants_table(sweep: Sweep) -> Table:
     return table
 
 
-def _summary(sweep: Reported) -> dict[str, str]:
+def _summary(record: Reported) -> dict[str, str]:
     """The cells of a record by column; unknown cells are empty."""
-    if isinstance(sweep, Scan | SweepComparison):
-        name, subject = _names(sweep)
-        known = {"routine": name, "problem": subject}
-        if isinstance(sweep, Scan):
-            return dict.fromkeys(_COLUMNS, "") | known | {"fastest": sweep.finding}
-        best = max(sweep, key=lambda change: change.comparison.ratio)
-        return dict.fromkeys(_COLUMNS, "") | known | {
-            "fastest": f"{best.variant}: {best.comparison.verdict}",
-            "time": quantity(best.after.seconds, "s"),
-            "speed-up": ratio(best.after.speedup_over(best.before)),
-        }
+    name, subject = _names(record)
+    row = dict.fromkeys(_COLUMNS, "") | {"routine": name, "problem": subject}
+    if isinstance(record, Sweep):
+        return row | _summary_of_sweep(record)
+    if isinstance(record, Scan):
+        return row | {"fastest": record.finding}
+    best = max(record, key=lambda change: change.comparison.ratio)
+    return row | {
+        "fastest": f"{best.variant}: {best.comparison.verdict}",
+        "time": quantity(best.after.seconds, "s"),
+        "speed-up": ratio(best.after.speedup_over(best.before)),
+    }
+
+
+def _summary_of_sweep(sweep: Sweep) -> dict[str, str]:
     device = sweep.machine.title if sweep.machine else ""
-    row = dict.fromkeys(_COLUMNS, "") | {
+    row = {
         "routine": f"{sweep.routine} (interrupted)" if sweep.interrupted else sweep.routine,
         "fastest": "no variant measured",
         "device": device or ", ".join(dict.fromkeys(m.machine_title or m.device for m in sweep)),

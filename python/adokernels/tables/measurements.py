@@ -206,7 +206,9 @@ def changes_table(changes: SweepComparison) -> Table:
         )
     notes = [
         f"only {label}: {', '.join(names)}"
-        for label, names in zip(changes.labels, (changes.only_before, changes.only_after), strict=True)
+        for label, names in zip(
+            changes.labels, (changes.only_before, changes.only_after), strict=True
+        )
         if names
     ]
     if any(change.comparison.confidence is None for change in changes):
