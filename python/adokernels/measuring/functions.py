@@ -78,6 +78,8 @@ class Function:
         returned = self.run()
         lazy = isinstance(returned, Iterator) or inspect.isawaitable(returned)
         # xarray: `data` is the Dask array.
+        if inspect.iscoroutine(returned):
+            returned.close()  # otherwise, Python warns that it was never awaited
         if lazy or has_dask_array((returned, getattr(returned, "data", None))):
             raise TypeError(
                 f"{self.name} must do its work before it returns, got a {type(returned).__name__}, "

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from adokernels.charts.files import closing, to_svg
-from adokernels.charts.picture import picture, plot
+from adokernels.charts.picture import plot
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
@@ -142,15 +142,15 @@ def _section(record: Reported, anchor: str, numbers: Iterator[int]) -> str:
     name, subject = _names(record)
     first, *others = (table for table in tables_of(record) if isinstance(table, Table))
     if isinstance(record, Sweep):
-        style, draw, words = "variants", picture, _alternative(record)
+        style, words = "variants", _alternative(record)
         details = [*_details_of_sweep(record, numbers)]
     else:
-        style, draw, words, details = "", plot, f"Chart of {record.title}.", []
+        style, words, details = "", f"Chart of {record.title}.", []
     parts = (
         f'<section id="{anchor}">\n<h2>{escaped(name)}</h2>',
         f'<p class="subject">{escaped(subject)}</p>' if subject else "",
         _table(first, style, record.title),
-        _chart(draw, record, words, numbers) if len(record) else "",
+        _chart(plot, record, words, numbers) if len(record) else "",
         *map(_titled, others),
         *details,
         "</section>",
