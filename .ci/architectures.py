@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +24,8 @@ from adokernels.machine_code import kernels_in
 from adokernels.model.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Cubins and messages of ptxas, which later runs use until a file in cuda/ or src/ changes.
+BUILD = ROOT / "build" / "architectures"
 #: KiB of shared memory per block, by compute capability times ten.
 SHARED = {75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
 REGISTERS = 64 << 10  # per block
@@ -58,19 +59,21 @@ def nvcc() -> str:
     return found or sys.exit("nvcc must be on the PATH, or be installed by `make dev`")
 
 
-def compiled(compiler: str, source: Path, compute: int) -> list[Compiled]:
-    """Compile a file for one architecture, and return its kernels."""
+def compiled(compiler: str, source: Path, compute: int, newest: float) -> list[Compiled]:
+    """Compile a file for one architecture, unless it is up to date, and return its kernels."""
     options = ["-O3", "-std=c++20", "-cubin", "-Xptxas=-v", f"-arch=sm_{compute}"]
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
-        command = [compiler, *options, "-Isrc", "-Icuda", source, "-o", cubin.name]
+    cubin = BUILD / f"{source.stem}.sm_{compute}.cubin"
+    log = cubin.with_suffix(".txt")
+    if not log.exists() or log.stat().st_mtime < newest:
+        command = [compiler, *options, "-Isrc", "-Icuda", source, "-o", cubin]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{source} for sm_{compute}:\n{done.stderr}")
-        spills = {name: int(a) + int(b) for name, a, b in SPILLS.findall(done.stderr)}
-        code = Path(cubin.name).read_bytes()
+        log.write_text(done.stderr)
+    spills = {name: int(a) + int(b) for name, a, b in SPILLS.findall(log.read_text())}
     return [
         Compiled(str(source), k.symbol, compute, k.registers, spills[k.symbol], k.most_threads)
-        for k in kernels_in(code)
+        for k in kernels_in(cubin.read_bytes())
     ]
 
 
@@ -133,15 +136,16 @@ def main() -> None:
     parser.add_argument("--source", nargs="+", type=Path, help="default: all files in cuda/")
     arguments = parser.parse_args()
     sources = arguments.source or [p.relative_to(ROOT) for p in ROOT.glob("cuda/*/*.cu")]
-    jobs = list(itertools.product([nvcc()], sorted(sources), arguments.arch))
+    newest = max(p.stat().st_mtime for f in ("cuda", "src") for p in (ROOT / f).rglob("*.?*"))
+    jobs = list(itertools.product([nvcc()], sorted(sources), arguments.arch, [newest]))
+    BUILD.mkdir(parents=True, exist_ok=True)
     kernels: list[Compiled] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for done, found in enumerate(pool.map(compiled, *zip(*jobs, strict=True)), 1):
             print(f"\r[{done}/{len(jobs)}]", end="", file=sys.stderr, flush=True)
             kernels += found
     print(file=sys.stderr)
-    path = ROOT / "build" / "architectures.txt"
-    path.parent.mkdir(exist_ok=True)
+    path = BUILD.with_suffix(".txt")
     path.write_text("\n".join(table(kernels)) + "\n")
     wrong = []
     for compute in arguments.arch:

@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,30 +32,134 @@ from adokernels.records.limiter import Kind
 
 SOURCE = Path(__file__).resolve().parent.parent / "tests" / "data" / "limiter_truth.cpp"
 FLAGS = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
-#: The number of multiplications and additions per element of each polynomial.
-_DEGREES = {"scalar_polynomial": 7, "polynomial": 31}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A C++ function. Its arguments are the result, the operands, the length, and the passes."""
+
+    #: What it computes, in NumPy.
+    reference: Callable[..., Any]
+    #: The operands of a number of elements.
+    operands: Callable[[np.random.Generator, int], tuple[Any, ...]]
+    #: Per element and pass: bytes of operands and result, bytes that it requests, and FLOPs, or
+    #: integer operations of kernels without FLOPs.
+    bytes: float
+    requested: float
+    flops: float = 0.0
+    tolerance: float | None = 1e-9
+
+
+def _arrays(count: int) -> Callable[[np.random.Generator, int], tuple[Any, ...]]:
+    return lambda rng, length: tuple(rng.random(length) / 2 for _ in range(count))
+
+
+def _integers(dtype: Any) -> Callable[[np.random.Generator, int], tuple[Any, ...]]:
+    return lambda rng, length: (rng.integers(0, np.iinfo(dtype).max, length, dtype, endpoint=True),)
+
+
+def _ring(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
+    """A random cycle of all elements: the index of each successor."""
+    order = np.concatenate([[0], 1 + rng.permutation(length - 1)])
+    following = np.empty(length, np.int64)
+    following[order] = np.roll(order, -1)
+    return (following,)
+
+
+def _recurrence(b: Any, c: Any, length: int, passes: int) -> Any:
+    pairs = zip(b.tolist(), c.tolist(), strict=True)
+    steps = itertools.accumulate(pairs, lambda value, pair: value * pair[0] + pair[1], initial=0.0)
+    return np.array(list(steps)[1:])
+
+
+def _horner(degree: int) -> Callable[..., Any]:
+    def polynomial(b: Any, length: int, passes: int) -> Any:
+        value = np.full_like(b, 0.5)
+        for k in range(1, degree + 1):
+            value = value * b + 1.0 / k
+        return value
+
+    return polynomial
+
+
+def _rounds(b: Any, length: int, passes: int) -> Any:
+    value = b.copy()
+    for _ in range(4):
+        value ^= value << np.uint32(13)
+        value ^= value >> np.uint32(17)
+        value ^= value << np.uint32(5)
+    return value
+
+
+def _chase(following: Any, length: int, passes: int) -> Any:
+    successors, place = following.tolist(), 0
+    for _ in range(passes):
+        place = successors[place]
+    return np.array([place])
+
+
+def _continued_fraction(b: Any, length: int, passes: int) -> Any:
+    value = 0.0
+    for element in b.tolist():
+        value = element / (1.0 + value)
+    return np.array([value])
+
+
+_TRIAD = Kernel(lambda b, c, length, passes: b + 3.0 * c, _arrays(2), 24, 24, 2)
+_ROUNDS = Kernel(_rounds, _integers(np.uint32), 8, 8, 24, tolerance=None)
+KERNELS = {
+    "recurrence": Kernel(_recurrence, _arrays(2), 24, 24, 2),
+    "ordered_sum": Kernel(lambda b, length, passes: np.array([b.sum()]), _arrays(1), 8, 8, 1),
+    "scalar_triad": _TRIAD,
+    "triad": _TRIAD,
+    "scalar_polynomial": Kernel(_horner(7), _arrays(1), 16, 16, 14),
+    "polynomial": Kernel(_horner(31), _arrays(1), 16, 16, 62),
+    # One access per pass.
+    "chase": Kernel(_chase, _ring, 8, 0, tolerance=None),
+    "quotients": Kernel(
+        lambda b, c, length, passes: b / (1.0 + c) + c / (1.0 + b), _arrays(2), 24, 24, 5
+    ),
+    "rounds": _ROUNDS,
+    "scalar_rounds": _ROUNDS,
+    "checksum": Kernel(
+        lambda b, length, passes: np.array([zlib.crc32(b.tobytes())], np.uint32),
+        _integers(np.uint8),
+        *(1, 5, 4),
+        tolerance=None,
+    ),
+    "continued_fraction": Kernel(_continued_fraction, _arrays(1), 8, 8, 2),
+    "histogram": Kernel(
+        lambda bins, b, length, passes: np.array([b.sum()]),
+        lambda rng, length: (np.zeros(length, np.int64), *_arrays(1)(rng, length)),
+        *(16, 32, 1),
+    ),
+    "fill": Kernel(
+        lambda value, length, passes: np.full(length, value),
+        lambda rng, length: (float(rng.random()),),
+        *(8, 8),
+    ),
+    "total": Kernel(lambda b, length, passes: np.array([b.sum()]), _arrays(1), 8, 8, 1),
+}
 
 
 @dataclass(frozen=True)
 class Truth:
-    """A kernel with its operands, and the limiter that its construction implies."""
+    """A kernel with the size of its problem, and the limiter that its construction implies."""
 
     name: str
     kernel: str
     kind: Kind
     unit: str
     #: Bytes of the operands and the result, from which their length follows.
-    bytes: int
+    bytes: float
     passes: int
     cache: str = "warm"
     all_processors: bool = False
-    flops: float = 0.0  # per element and pass
-    operands: int = 1
 
     @property
     def length(self) -> int:
-        """Elements of each operand and of a result of the same length."""
-        return max(self.bytes // (8 * (self.operands + 1)), 1)
+        """Elements of the operands."""
+        return max(int(self.bytes / KERNELS[self.kernel].bytes), 1)
 
     def agrees(self, found: Any) -> bool:
         """Whether a limiter is the one of the construction."""
@@ -66,43 +171,44 @@ def truths() -> list[Truth]:
     from adokernels import _core
 
     size = {f"L{number}": bytes for number, bytes, _ in _core.caches()}
-    stream: dict[str, Any] = {"kernel": "triad", "unit": "", "flops": 2, "operands": 2}
-    small = size["L1"] // 2
+    small, half_l2 = size["L1"] // 2, size["L2"] // 2
+    half_l3 = min(8 * size["L2"], size.get("L3", 0) // 2)
+    latency, compute, work = Kind.LATENCY, Kind.COMPUTE, Kind.PARALLELISM
+    chain, scalar, vector = rules.CHAIN, rules.SCALAR, rules.VECTOR
     return [
+        Truth("recurrence", "recurrence", latency, chain, small, 200),
+        Truth("ordered sum", "ordered_sum", latency, chain, small, 200),
+        Truth("scalar triad", "scalar_triad", compute, scalar, small, 400),
+        Truth("scalar polynomial", "scalar_polynomial", compute, scalar, small, 200),
+        Truth("polynomial", "polynomial", compute, vector, small, 400),
+        Truth("stream of L1", "triad", Kind.L1, "", small, 4000),
+        Truth("stream of L2", "triad", Kind.L2, "", half_l2, 100),
+        Truth("stream of L3", "triad", Kind.L3, "", half_l3, 5),
+        Truth("stream of DRAM", "triad", Kind.DRAM, "", 96 << 20, 1, "cold"),
+        Truth("pointer chase", "chase", latency, "accesses to", 64 << 20, 200_000, "cold"),
         Truth(
-            "recurrence", "recurrence", Kind.LATENCY, rules.CHAIN, small, 200, flops=2, operands=2
-        ),
-        Truth("ordered sum", "ordered_sum", Kind.LATENCY, rules.CHAIN, small, 200, flops=1),
-        Truth(
-            *("scalar triad", "scalar_triad", Kind.COMPUTE, rules.SCALAR, small, 400),
-            **{"flops": 2, "operands": 2},
-        ),
-        Truth(
-            *("scalar polynomial", "scalar_polynomial", Kind.COMPUTE, rules.SCALAR, small, 200),
-            flops=14,
-        ),
-        Truth("polynomial", "polynomial", Kind.COMPUTE, rules.VECTOR, small, 400, flops=62),
-        Truth("stream of L1", kind=Kind.L1, bytes=small, passes=4000, **stream),
-        Truth("stream of L2", kind=Kind.L2, bytes=size["L2"] // 2, passes=100, **stream),
-        Truth(
-            "stream of L3",
-            kind=Kind.L3,
-            bytes=min(8 * size["L2"], size.get("L3", 0) // 2),
-            passes=5,
-            **stream,
-        ),
-        Truth("stream of DRAM", kind=Kind.DRAM, bytes=96 << 20, passes=1, cache="cold", **stream),
-        Truth("pointer chase", "chase", Kind.LATENCY, "accesses to", 64 << 20, 200_000, "cold"),
-        Truth(
-            *("one thread, arithmetic", "polynomial", Kind.PARALLELISM, rules.ONE_THREAD),
-            **{"bytes": 4 << 20, "passes": 4, "all_processors": True, "flops": 62},
+            *("one thread, arithmetic", "polynomial", work, rules.ONE_THREAD, 4 << 20, 4),
+            all_processors=True,
         ),
         Truth(
-            *("one thread, L2", "triad", Kind.PARALLELISM, rules.ONE_THREAD),
-            **{"bytes": size["L2"] // 2, "passes": 100, "all_processors": True},
-            **{"flops": 2, "operands": 2},
+            *("one thread, L2", "triad", work, rules.ONE_THREAD, half_l2, 100),
+            all_processors=True,
         ),
-        Truth("tiny calls", "triad", Kind.PARALLELISM, rules.CALL, 24 * 16, 1, flops=2, operands=2),
+        Truth("tiny calls", "triad", work, rules.CALL, 24 * 16, 1),
+        # Written before the author read the rules.
+        Truth("divisions", "quotients", compute, vector, small, 400),
+        Truth("integer rounds", "rounds", compute, vector, small, 1000),
+        Truth("scalar integer rounds", "scalar_rounds", compute, scalar, small, 200),
+        Truth("checksum", "checksum", latency, chain, small, 50),
+        Truth("continued fraction", "continued_fraction", latency, chain, small, 100),
+        Truth("histogram of one bin", "histogram", latency, chain, small, 200),
+        Truth("list in L2", "chase", latency, "accesses to L2", half_l2, 1_000_000),
+        Truth("loads from L3", "total", Kind.L3, "", half_l3, 5),
+        Truth("stores to DRAM", "fill", Kind.DRAM, "", 96 << 20, 1, "cold"),
+        Truth(
+            *("one thread, integers", "rounds", work, rules.ONE_THREAD, half_l2, 100),
+            all_processors=True,
+        ),
     ]
 
 
@@ -113,75 +219,40 @@ def compiled(folder: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def _reference(kernel: str) -> Callable[..., Any]:
-    """What a kernel computes, in NumPy."""
-
-    def recurrence(b: Any, c: Any, passes: int) -> Any:
-        pairs = zip(b.tolist(), c.tolist(), strict=True)
-        steps = itertools.accumulate(
-            pairs, lambda value, pair: value * pair[0] + pair[1], initial=0.0
-        )
-        return np.array(list(steps)[1:])
-
-    def horner(b: Any, degree: int) -> Any:
-        value = np.full_like(b, 0.5)
-        for k in range(1, degree + 1):
-            value = value * b + 1.0 / k
-        return value
-
-    def chase(following: Any, passes: int) -> Any:
-        place, cycle = 0, []
-        for _ in range(min(passes, len(following))):
-            place = int(following[place])
-            cycle.append(place)
-        return np.array([cycle[(passes - 1) % len(following)]])
-
-    return {
-        "recurrence": recurrence,
-        "ordered_sum": lambda b, passes: np.array([b.sum()]),
-        "scalar_triad": lambda b, c, passes: b + 3.0 * c,
-        "triad": lambda b, c, passes: b + 3.0 * c,
-        "scalar_polynomial": lambda b, passes: horner(b, _DEGREES["scalar_polynomial"]),
-        "polynomial": lambda b, passes: horner(b, _DEGREES["polynomial"]),
-        "chase": chase,
-    }[kernel]
-
-
-def _ring(length: int, rng: np.random.Generator) -> Any:
-    """A random cycle of all elements: the index of each successor."""
-    order = np.concatenate([[0], 1 + rng.permutation(length - 1)])
-    following = np.empty(length, np.int64)
-    following[order] = np.roll(order, -1)
-    return following
-
-
 def ladder_of(truth: Truth, library: ctypes.CDLL) -> Any:
     """An own ladder with the kernel as its variant."""
-    function = getattr(library, truth.kernel)
+    kernel, function = KERNELS[truth.kernel], getattr(library, truth.kernel)
 
     def run(*arguments: Any, out: Any) -> None:
-        *arrays, passes = arguments
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (out, *arrays)]
-        counts = [passes] if truth.kernel == "chase" else [len(arrays[0]), passes]
-        function(*pointers, *map(ctypes.c_int64, counts))
+        *operands, length, passes = arguments
+        function(
+            ctypes.c_void_p(out.ctypes.data),
+            *(
+                ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_double(a)
+                for a in operands
+            ),
+            ctypes.c_int64(length),
+            ctypes.c_int64(passes),
+        )
 
-    def work(per_element: float) -> Callable[..., float]:
-        return lambda *arguments: per_element * len(arguments[0]) * arguments[-1]
+    def requested(*arguments: Any) -> float:
+        *_, length, passes = arguments
+        return (kernel.requested * length or 8.0) * passes
 
-    chase = truth.kernel == "chase"
-    per_element = 8.0 * (truth.operands + (truth.kernel != "ordered_sum"))
-    requested = (lambda following, passes: 8.0 * passes) if chase else work(per_element)
+    def flops(*arguments: Any) -> float:
+        *_, length, passes = arguments
+        return kernel.flops * length * passes
 
-    def rings(rng: np.random.Generator) -> Iterator[Sequence[Any]]:
-        for length in (5, 67, 1500, 1 << 16, 1 << 20):
-            yield _ring(length, rng), truth.passes
+    def problems(rng: np.random.Generator) -> Iterator[Sequence[Any]]:
+        for length in (1, 5, 67, 1500, 1 << 16):
+            yield *kernel.operands(rng, length), length, truth.passes
 
     ladder = ado.ladder(
         truth.name,
-        reference=_reference(truth.kernel),
-        flops=work(truth.flops),
-        tolerance=None if chase else 1e-9,
-        problems=rings if chase else None,
+        reference=kernel.reference,
+        flops=flops,
+        tolerance=kernel.tolerance,
+        problems=problems,
     )
     ladder.add(ado.variant(run, name=truth.name, bytes=requested, changes="Known by construction."))
     return ladder
@@ -189,10 +260,8 @@ def ladder_of(truth: Truth, library: ctypes.CDLL) -> Any:
 
 def operands_of(truth: Truth) -> tuple[Any, ...]:
     """The operands of the measurement."""
-    rng = np.random.default_rng(1)
-    if truth.kernel == "chase":
-        return _ring(truth.length * 2, rng), truth.passes
-    return *(rng.random(truth.length) / 2 for _ in range(truth.operands)), truth.passes
+    operands = KERNELS[truth.kernel].operands(np.random.default_rng(1), truth.length)
+    return *operands, truth.length, truth.passes
 
 
 def measure(out: Path, repeat: int, seconds: float, library: Path | None) -> None:

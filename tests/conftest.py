@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 
 import hypothesis.core
 import numpy as np
@@ -211,10 +212,22 @@ def own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("ADOKERNELS_CACHE", str(folder))
 
 
+#: Maximum number of bytes of an array that measures a ceiling of the CPU.
+_CEILING_BYTES = 8 << 20
+
+
 @pytest.fixture
 def small_ceilings(monkeypatch):
-    """Ceilings of the CPU are measured with smaller arrays, as with a small last-level cache."""
-    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda _: 1 << 20)
+    """Ceilings of the CPU are measured with small arrays and few samples."""
+    cases = machine._cases
+    monkeypatch.setattr(
+        machine,
+        "_cases",
+        lambda device: (
+            replace(case, bytes=min(case.bytes, _CEILING_BYTES)) if device == "cpu" else case
+            for case in cases(device)
+        ),
+    )
     monkeypatch.setattr(machine, "_SAMPLES", 3)
 
 

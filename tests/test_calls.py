@@ -181,7 +181,7 @@ ERRORS = {
     "rank": "ValueError: transpose: a must have shape (rows, cols), got (3,)",
     "dimensions": "ValueError: transpose: a has 12 dimensions, more than 8",
     "element size": "TypeError: transpose: a must have any type with elements of 1, 2, 4, 8 or",
-    "objects": "TypeError: transpose: a holds references to Python objects (object)",
+    "objects": "TypeError: transpose: a must hold numbers or bytes, got references to Python",
     "type": "TypeError: grayscale: rgba must have elements of type uint8, got float64 (8 bytes)",
     "channels": "ValueError: grayscale: rgba must have shape (..., rows, cols, 3|4), got (4, 4, 5)",
     "byte order": "TypeError: max_plus: big must have float32 or float64, got >f8 (8 bytes)",

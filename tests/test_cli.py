@@ -82,6 +82,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
             "must be rows x cols, got 3 x 4 x 5",
         ),
         (["bench", "max_plus", "--shape", "64x-1"], "must not be negative, got -1"),
+        (["bench", "max_plus", "--shape", "-64x1"], "must not be negative, got -64"),
         (["bench", "transpose", "--dtype", "S3", "--shape", "3x4"], "1, 2, 4, 8 or 16 bytes"),
         (["bench", "transpose", "--set", "seconds=3"], "transpose takes no options"),
         (["bench", "gaussian_blur", "--set", "border=a", "--set", "border=b"], "each option once"),
@@ -104,6 +105,7 @@ def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
     [
         ["tuor"],
         ["bench", "transpose", "--shape", "axb"],
+        ["bench", "transpose", "--shape", "99999999999999999999x2"],
         ["bench", "transpose", "--set", "border"],
         ["bench", "transpose", "--plot", "chart.xyz"],
         ["bench", "transpose", "--dtype", "f4,("],

@@ -11,6 +11,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.model import compiler
 from adokernels.model.compiler import compile_cuda, kernels_in, program_options, why_no_compiler
+from adokernels.toolkit import installation
 
 NO_COMPILER = why_no_compiler()
 needs_compiler = pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
@@ -245,7 +246,7 @@ def test_the_error_for_an_unknown_kernel_lists_the_kernels_found(kernel, reason)
 @pytest.mark.parametrize(
     ("source", "hint"),
     [
-        ("#include <nix.h>\n__global__ void k() {}", "pip install 'adokernels[kernels]'"),
+        ("#include <nix.h>\n__global__ void k() {}", installation("kernels")),
         ("int main() {}", "#ifndef __CUDACC_RTC__"),
     ],
 )
@@ -362,8 +363,8 @@ def test_settings_unknown_to_nvrtc_are_value_errors(how):
 
 def test_without_cuda_core_the_error_contains_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.core", None)
-    assert "pip install 'adokernels[kernels]'" in why_no_compiler()
-    with pytest.raises(ado.Unavailable, match=r"pip install 'adokernels\[kernels\]'"):
+    assert installation("kernels") in why_no_compiler()
+    with pytest.raises(ado.Unavailable, match="pip install 'cuda-core>="):
         compile_cuda("__global__ void without_cuda_core() {}", "without_cuda_core")
 
 

@@ -3,13 +3,15 @@
 import math
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
 import adobook as course
 import adokernels as ado
-from adobook.pages import gallery
+from adobook.pages import gallery, heatmaps
 from adobook.text import Text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -124,11 +126,26 @@ def test_pipes_show_counted_shares():
     plt.close(figure)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("variant", heatmaps.VARIANTS)
+def test_the_picture_of_the_heat_maps_shows_what_the_emulator_counts(variant):
+    stored = heatmaps.emulated(variant)
+    a = np.zeros((128, 128), np.float32)
+    counted = ado.heatmap(ado.transpose[variant], a, device="emulator")
+    assert counted.problem == stored.problem
+    found, expected = ([(x.text, x.accesses()) for x in h.lines] for h in (counted, stored))
+    assert found == expected  # compilers can differ in the other instructions
+    titles = [e.text for e in ElementTree.fromstring(heatmaps.svg()) if e.get("class") == "h"]
+    stores = f"stores: {counted.total('stores').per_request:.0f} sectors per request (ideal 4)"
+    assert sum(f"[{variant}] on the emulator. {stores}" in title for title in titles) == 1
+
+
 def test_the_gallery_has_every_chart_of_the_package():
     text = gallery.text()
     charts = ("steps", "roofline", "speed_of_light", "warp_states", "memory_chart", "plot")
     assert [name for name in charts if f"ado.{name}(" not in text] == []
     assert all((gallery.FOLDER / f"{name}.png").is_file() for name in gallery.pictures())
+    assert len(gallery.records()) > 8
     assert all(path.is_file() for path in gallery.records())
 
 

@@ -1,7 +1,5 @@
-"""The README and the pages of docs: links, examples, and facts that other files also state."""
+"""The README and the pages of docs: links, and facts that other files also state."""
 
-import ast
-import doctest
 import json
 import re
 from collections import Counter
@@ -16,7 +14,6 @@ from adokernels import cli
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 #: Maximum number of lines of the README, so that a new user finds the essentials.
 MOST_LINES = 170
@@ -83,31 +80,6 @@ def test_a_broken_link_is_found(tmp_path):
 
 def test_the_readme_is_short():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
-
-
-def test_the_examples_of_the_readme_are_true(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pattern = r"<!-- example -->\n```python\n(.*?)```\n<!-- end example -->"
-    examples = re.findall(pattern, README.read_text(encoding="utf-8"), re.S)
-    assert len(examples) == 2
-    names = {}
-    for text in examples:
-        test = doctest.DocTestParser().get_doctest(text, names, "README.md", "README.md", 0)
-        assert len(test.examples) >= 4
-        assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
-        names = test.globs
-    assert (tmp_path / "edges.json").exists()
-
-
-@pytest.mark.parametrize("page", [README, *GUIDE], ids=name_of)
-def test_python_code_uses_existing_names(page):
-    text = page.read_text(encoding="utf-8")
-    for code in re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M):
-        if not code.startswith(">>>"):  # these are run
-            ast.parse(code)
-    for name in re.findall(r"\bado\.([A-Za-z_]+)", re.sub(r"```c.*?```", "", text, flags=re.S)):
-        if name != "ROUTINE":
-            assert hasattr(ado, name), name
 
 
 def test_the_guide_lists_every_command(capsys):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import EMULATED
+from conftest import EMULATED, run_python
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.model import compiler
 from adokernels.process import ALL_CHECKS
 from adokernels.records.limiter import Provenance, Step
 from adokernels.records.loading import load
@@ -76,6 +77,165 @@ def test_libraries_and_times_are_unavailable(rng):
             ado.average_matvec(*operands, variant=name, **ON)
     with pytest.raises((ado.Unavailable, ValueError), match="does not measure time"):
         ado.measure(ado.transpose["naive"], rng.random((5, 5)), **ON)
+
+
+# --- Other GPUs -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpu_restored():
+    before = ado.settings.emulated_gpu
+    yield
+    ado.settings.emulated_gpu = before
+
+
+#: Per GPU: compute capability, multiprocessors, warps and bytes of shared memory per
+#: multiprocessor, blocks per multiprocessor (NVIDIA's programming guide and white papers).
+GPUS = {
+    "H200": (90, 132, 64, 228 << 10, 32),
+    "H100": (90, 132, 64, 228 << 10, 32),
+    "A100": (80, 108, 64, 164 << 10, 32),
+    "A10": (86, 72, 48, 100 << 10, 16),
+    "L4": (89, 58, 48, 100 << 10, 24),
+    "T4": (75, 40, 32, 64 << 10, 16),
+    "RTX 4090": (89, 128, 48, 100 << 10, 24),
+    "RTX 5090": (120, 170, 48, 100 << 10, 24),
+}
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_host_code_and_records_see_the_emulated_gpu(gpu_restored, name):
+    """The second grid has up to four blocks per multiprocessor; resources have its limits."""
+    ado.settings.emulated_gpu = name
+    assert ado.settings.emulated_gpu == name
+    compute, units, warps, shared, blocks = GPUS[name]
+    operands = ado.max_plus.task.random_operands((20000, 64))
+    profile = ado.profile(ado.max_plus["one_barrier"], *operands, **ON)
+    known = profile.context["cuda"]
+    assert name in known["name"]
+    assert profile.context["device_name"] == known["name"]
+    assert (known["compute"], known["multiprocessors"]) == (compute, units)
+    assert known["shared_bytes_per_multiprocessor"] == shared
+    assert known["shared_bytes"] == (shared if compute < 80 else shared - 1024)
+    kernel = profile.kernels[1].kernel
+    assert 0.9 * 4 * units < kernel.grid[0] * kernel.grid[1] <= 4 * units
+    assert (kernel.max_warps, kernel.limits["blocks"]) == (warps, blocks)
+
+
+def test_a_modified_gpu(gpu_restored, rng):
+    gpu = {"name": "A100", "multiprocessors": 14, "l2_bytes": 5 << 20}
+    ado.settings.emulated_gpu = gpu
+    assert ado.settings.emulated_gpu == gpu
+    x = rng.random((64, 64))
+    known = ado.sweep(ado.transpose, x, variants="tiled", progress=False, **ON).context["cuda"]
+    assert (known["multiprocessors"], known["l2_bytes"]) == (14, 5 << 20)
+    assert known["name"] == "emulated NVIDIA A100 SXM, modified"
+    ado.settings.emulated_gpu = {"compute": 86}
+    known = ado.profile(ado.transpose["tiled"], x, **ON).context["cuda"]
+    assert (known["compute"], known["threads_per_multiprocessor"]) == (86, 1536)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "error"),
+    [
+        ("H300", "must be one of H200, .*, got H300"),
+        ({"name": "A100", "multiprocessor": 3}, "must be one of .*multiprocessors.*, got"),
+        ({"compute": 70}, "compute .* must be one of 75, .*, got 70"),
+        ({"multiprocessors": 0}, "multiprocessors must be between 1 and"),
+        ({"l2_bytes": float("nan")}, "l2_bytes must be between 1 and"),
+    ],
+)
+def test_unknown_gpus(gpu_restored, gpu, error):
+    with pytest.raises(ValueError, match=error):
+        ado.settings.emulated_gpu = gpu
+    assert ado.settings.emulated_gpu == "H200"
+
+
+def test_code_for_9_0_on_older_gpus(gpu_restored, rng):
+    """The code of the build is for compute capability 9.0."""
+    image, a = rng.integers(0, 256, (40, 64), np.uint8), rng.random((32, 32))
+    ado.settings.emulated_gpu = "A100"
+    result = ado.sobel(image, variant="sliding_window", **ON)
+    assert (result == ado.sobel(image, device="cpu")).all()
+    with pytest.raises(ado.Unavailable, match=r"requires compute capability 9.0, but .* has 8.0"):
+        ado.transpose(a, variant="tma", **ON)
+    ado.settings.emulated_gpu = "T4"
+    needs = r"needs compute capability 8.0, but the emulated GPU has 7.5: cp.async.*[.]cuh:"
+    with pytest.raises(ado.Unavailable, match=needs):
+        ado.sobel(image, variant="sliding_window", **ON)
+    np.testing.assert_array_equal(ado.transpose(a, variant="tiled", **ON), a.T)
+
+
+@pytest.mark.parametrize(("gpu", "arch", "units"), [("T4", 750, 40), ("RTX 5090", 900, 170)])
+def test_own_kernels_are_compiled_for_the_emulated_gpu(gpu_restored, gpu, arch, units):
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    source = """__global__ void facts(const float* a, float* out, int n) {
+  unsigned units;
+  asm("mov.u32 %0, %%nsmid;" : "=r"(units));
+  out[threadIdx.x] = threadIdx.x ? units : __CUDA_ARCH__;
+}"""
+    ado.settings.emulated_gpu = gpu
+    ladder = ado.ladder("facts", reference=lambda a: a * 0 + np.float32([arch, units]))
+    ladder.cuda_variant("facts", source=source, block=2)
+    a = np.zeros(2, "f4")
+    assert ladder(a, variant="facts", **ON).tolist() == [arch, units]
+    other = ado.cuda_variant("other", source=source, kernel="facts", block=2)
+    assert ado.check(other, ladder, a, **ON)  # in another process
+
+
+# --- Interruptions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_a_kernel(threads):
+    """Without the interruption, the kernel runs for minutes, and the process is killed."""
+    code = """
+import signal, sys
+import numpy as np
+import adokernels as ado
+
+ado.settings.threads = int(sys.argv[1])
+small = ado.gpp.task.random_operands((5, 5, 40, 2))
+how = {"variant": "collapse3", "device": "emulator"}
+before = [r.tobytes() for r in ado.gpp(*small, **how)]
+operands = ado.gpp.task.random_operands((256, 256, 2048, 2))
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    ado.gpp(*operands, **how)
+except KeyboardInterrupt:
+    print([r.tobytes() for r in ado.gpp(*small, **how)] == before)
+"""
+    assert run_python(code, str(threads)) == "True"
+
+
+def test_ctrl_c_and_a_timeout_end_an_own_kernel():
+    code = '''
+import signal
+import numpy as np
+import adokernels as ado
+
+source = """__global__ void spin(const float* a, float* out, int rows, int cols) {
+  float x = a[0];
+  for (long long i = 0; i < (1ll << 40); ++i) x = x * 3.0f + 1.0f;
+  out[0] = x;
+}"""
+spin = ado.cuda_variant("spin", source=source, block=32, grid=3)
+a = np.zeros((4, 4), "f4")
+print(ado.check(spin, ado.transpose, a, device="emulator", timeout=1).reason)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    ado.transpose.with_variants(spin)(a, variant="spin", device="emulator")
+except KeyboardInterrupt:
+    print("interrupted")
+'''
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    first, second = run_python(code).splitlines()
+    assert "did not return within 1.00 s" in first
+    assert second == "interrupted"
 
 
 # --- Errors ---------------------------------------------------------------------------------------

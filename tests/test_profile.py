@@ -153,7 +153,7 @@ def test_wrong_arguments_are_named_before_a_missing_gpu():
         ado.diagnose(a)
     with pytest.raises(TypeError, match="m must be a Measurement, got ndarray"):
         limiter(a)
-    with pytest.raises(TypeError, match="memory_chart draws one or two Measurements, got ndarray"):
+    with pytest.raises(TypeError, match="m must be a Measurement, got ndarray"):
         ado.memory_chart(a)
 
 

@@ -45,6 +45,7 @@ __all__: list[str] = [
     "empty_pinned",
     "emulated_address",
     "emulated_counts",
+    "emulated_gpu",
     "emulator_checks",
     "existing_metrics",
     "hardware",
@@ -59,6 +60,7 @@ __all__: list[str] = [
     "routines",
     "sample",
     "set_device",
+    "set_emulated_gpu",
     "set_emulator_checks",
     "set_isa",
     "set_max_threads",
@@ -769,6 +771,11 @@ def emulated_counts(run: collections.abc.Callable) -> list:
     Call a function; return (KernelInfo, counts) of each launch of this thread on the emulated GPU.
     """
 
+def emulated_gpu() -> tuple[str, dict[str, float]]:
+    """
+    (name, changes) of set_emulated_gpu.
+    """
+
 def emulator_checks() -> tuple[bool, bool, bool, bool]:
     """
     (race, initialised, synchronised, shared_initialised) of set_emulator_checks.
@@ -843,6 +850,13 @@ def sample(
     stream: typing.SupportsInt | typing.SupportsIndex,
 ) -> tuple[float, float, bool, float]: ...
 def set_device(arg0: str) -> None: ...
+def set_emulated_gpu(
+    name: str, changes: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]
+) -> None:
+    """
+    Choose the GPU that later calls emulate, with other values of some of its properties.
+    """
+
 def set_emulator_checks(
     *, race: bool, initialised: bool, synchronised: bool, shared_initialised: bool
 ) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from adokernels.records.kernels import Kernel
 
-_REMEDY = "install a CUDA toolkit, or pip install 'adokernels[kernels]'"
+_REMEDY = f"install a CUDA toolkit, or {toolkit.installation('kernels')}"
 #: The message of cuobjdump for a file without code for GPUs.
 _NO_CODE = "does not contain device code"
 _CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")

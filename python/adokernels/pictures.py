@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from adokernels.storage import replace_file
+from adokernels.text import require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +50,7 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
         If it has more than 8 bits per channel, as far as the format reports this. The caller must
         choose which part of the range to keep.
     """
+    require((str, os.PathLike), "a path", path=path)
     name = os.fspath(path)
     try:
         with Image.open(name) as picture:

@@ -5,8 +5,9 @@ Also whether its streams are terminals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import compress
+from numbers import Real
 from typing import Any, SupportsIndex
 
 from adokernels import _core
@@ -108,9 +109,38 @@ class Settings:
             shared_initialised=shared,
         )
 
+    @property
+    def emulated_gpu(self) -> str | Mapping[str, str | float]:
+        """The GPU that ``device="emulator"`` stands for.
+
+        ``"H200"`` (default), ``"H100"``, ``"A100"``, ``"A10"``, ``"L4"``, ``"T4"``, ``"RTX 4090"``
+        or ``"RTX 5090"``. A mapping gives some of its properties other values, for example
+        ``{"name": "A100", "multiprocessors": 42}``. Properties have the names of a record's
+        ``context["cuda"]``; ``compute``, the compute capability times ten, also sets the limits of
+        a multiprocessor. Code compiled for compute capability 9.0 is executed; own kernels are
+        compiled for the capability of an older GPU.
+
+        Raises
+        ------
+        ValueError
+            If the GPU or a property is unknown, or a value is less than 1.
+        """
+        name, changes = _core.emulated_gpu()
+        values = {key: int(x) if x.is_integer() else x for key, x in changes.items()}
+        return {"name": name, **values} if values else name
+
+    @emulated_gpu.setter
+    def emulated_gpu(self, gpu: str | Mapping[str, str | float]) -> None:
+        require((str, Mapping), "a str or a mapping", emulated_gpu=gpu)
+        changes: dict[str, Any] = {"name": gpu} if isinstance(gpu, str) else dict(gpu)
+        name = changes.pop("name", "H200")
+        require(str, "a str", name=name)
+        require(Real, "a number", **changes)
+        _core.set_emulated_gpu(name, changes)
+
     def __setattr__(self, name: str, value: object) -> None:
         if not hasattr(type(self), name):
-            known = ["device", "isa", "threads", "emulator_checks"]
+            known = ["device", "isa", "threads", "emulator_checks", "emulated_gpu"]
             raise AttributeError(f"settings has no {name!r}{_core.suggest(name, known)}")
         super().__setattr__(name, value)
 

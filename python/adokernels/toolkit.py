@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def installation(extra: str) -> str:
+    """The command that adds an extra to the installed package.
+
+    It names the requirements, so that it works in a clone and does not build the package again.
+    """
+    end = re.compile(rf"""; *extra *== *["']{extra}["']$""")
+    lines = importlib.metadata.requires("adokernels") or ()
+    return " ".join(
+        ["pip install", *(f"'{end.sub('', line)}'" for line in lines if end.search(line))]
+    )
 
 
 def program(name: str) -> str:

@@ -7,6 +7,7 @@
 #include "bindings/gil.hpp"
 #include "core/error.hpp"
 #include "device/emulated.hpp"
+#include "device/emulated_gpus.hpp"
 #include "emulator/emulator.hpp"
 #include "runtime/call.hpp"
 
@@ -199,6 +200,20 @@ void bind_emulator(py::module_& m) {
                           checks.shared_initialised);
       },
       "(race, initialised, synchronised, shared_initialised) of set_emulator_checks.");
+  m.def(
+      "set_emulated_gpu",
+      [](const std::string& name, const std::map<std::string, double>& changes) {
+        cuda::emulated::choose_gpu({name, changes});
+      },
+      py::arg("name"), py::arg("changes"),
+      "Choose the GPU that later calls emulate, with other values of some of its properties.");
+  m.def(
+      "emulated_gpu",
+      [] {
+        const auto choice = cuda::emulated::chosen_gpu();
+        return std::pair(choice.name, choice.changes);
+      },
+      "(name, changes) of set_emulated_gpu.");
 }
 
 }  // namespace ado::bindings

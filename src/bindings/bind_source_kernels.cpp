@@ -34,9 +34,9 @@ void bind_kernels(py::module_& m) {
       .def(
           "run",
           [](const KernelLaunch& launch, std::uintptr_t stream) {
-            launch.run(reinterpret_cast<void*>(stream));
+            without_gil([&] { launch.run(reinterpret_cast<void*>(stream)); });
           },
-          py::arg("stream") = 0, py::call_guard<ReleaseGil>(),
+          py::arg("stream") = 0,
           "Enqueue the kernel on a stream, and return without waiting for it.")
       .def("info", &KernelLaunch::info, "Resource usage of the kernel.");
   py::class_<SourceKernel>(

@@ -42,7 +42,7 @@ CudaInterface read_cuda_interface(const Who& who, const py::object& object) {
   CudaInterface read;
   read.element = {py::dtype::from_args(entry(who, interface, "typestr"))};
   if (has_references(read.element.dtype))
-    throw TypeError(who + " holds references to Python objects");
+    throw TypeError(who + " must hold numbers or bytes, got references to Python objects");
   const auto shape = lengths_from(who, entry(who, interface, "shape"), "shape");
   if (shape.size() > kMaxRank)
     throw ValueError(who + " has " + std::to_string(shape.size()) + " dimensions, more than " +

@@ -19,8 +19,8 @@ bool is_masked(const py::object& value) {
 
 void refuse_references(const Who& who, const Element& element) {
   if (has_references(element.dtype))
-    throw TypeError(who + " holds references to Python objects (" + element.name() +
-                    "), which cannot be copied as bytes");
+    throw TypeError(who + " must hold numbers or bytes, got references to Python objects (" +
+                    element.name() + ")");
 }
 
 // Returns a Python object that keeps a tensor alive. The memory of a tensor may belong to the

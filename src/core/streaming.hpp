@@ -47,7 +47,8 @@ ADO_INLINE void stream_line(std::byte* to, const std::byte* from) {
 }
 
 // Makes this thread's non-temporal stores visible to other threads. They are not ordered with
-// ordinary stores, so every thread that used them must call this last.
+// ordinary stores, so every thread that used them must call this last. On other processors,
+// stream_line() uses ordinary stores, which the end of a part or of the thread makes visible.
 ADO_INLINE void finish_streaming() {
 #if defined(__x86_64__)
   _mm_sfence();

@@ -48,6 +48,18 @@ bool spin(Clock::duration time, const Done& done) {
   return done();
 }
 
+// The order of memory accesses, on processors that may reorder all of them (64-bit Arm):
+// - run() writes the job before it stores unclaimed_. A claim reads that store or a later claim of
+//   the same job, which continues its release sequence, so the claiming thread sees the job. A
+//   stale value of unclaimed_ cannot claim a part, because compare_exchange reads the newest value.
+// - A part ends with fetch_sub, and wait() reads the last of these. The caller sees the results of
+//   all parts, and no thread reads the job after this. Later, a thread accesses only
+//   caller_sleeps_ and finished_, which no job resets.
+// - caller_sleeps_ and unfinished_, and sleeping_ and unclaimed_: each side writes one variable and
+//   then reads the other. These accesses are sequentially consistent, so one side sees the other's
+//   write, and no wake-up is lost.
+// - The order of accesses to taken_ does not matter: only the exchange must be atomic.
+// - The next caller acquires busy_, which the previous caller released, before it changes the job.
 class Pool {
  public:
   // Executes a job. Returns false if the pool is executing another job. Throws Interrupted after

@@ -1,6 +1,7 @@
 // The GPUs of the machine, their availability and properties, and the current device of a thread.
 #include "core/error.hpp"
 #include "device/emulated.hpp"
+#include "device/emulated_gpus.hpp"
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__
@@ -206,7 +207,6 @@ int multiprocessors_of(void*) { return 0; }
 #endif
 
 Properties query_properties() {
-  if (emulated::current()) return emulated::properties();
   cudaDeviceProp prop;
   ADO_CUDA(cudaGetDeviceProperties(&prop, current_device()));
   Properties p;
@@ -265,6 +265,7 @@ const std::string& why_unavailable() {
 }
 
 const Properties& properties() {
+  if (emulated::current()) return emulated::gpu_model().properties;
   static PerDevice<Properties> cached;
   require();
   return cached.current(query_properties);

@@ -11,6 +11,8 @@
 #include <unordered_map>
 
 #include "core/error.hpp"
+#include "core/interrupt.hpp"
+#include "device/emulated_gpus.hpp"
 #include "emulator/fatbin.hpp"
 #include "emulator/ptx.hpp"
 
@@ -19,7 +21,7 @@ namespace {
 
 using emulator::FatbinEntry;
 
-constexpr int kCompute = 90;
+constexpr int kCompute = 90;             // of the code
 constexpr std::align_val_t kAlign{256};  // of cudaMalloc
 // Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
 constexpr int kUnwritten = 0xa5;
@@ -142,22 +144,6 @@ Checks checks() {
   return gpu().checks;
 }
 
-Properties properties() {
-  return {.name = "emulated NVIDIA H200",
-          .uuid = {},
-          .pci_bus_id = {},
-          .compute = kCompute,
-          .multiprocessors = 132,
-          .threads_per_multiprocessor = 2048,
-          .core_hertz = 1.98e9,
-          .memory_hertz = 3.201e9,
-          .memory_bus_bits = 6016,
-          .memory_bytes = std::int64_t{141} << 30,
-          .l2_bytes = 60 << 20,
-          .shared_bytes_per_multiprocessor = 228 << 10,
-          .shared_bytes_per_block = 227 << 10};
-}
-
 void register_fatbin(const void* handle, const void* fatbin) {
   gpu().files[handle].fatbin = fatbin;
 }
@@ -257,7 +243,8 @@ const char* mangled_name(const void* kernel) {
   return find(kernel).name;
 }
 
-// After an error, the module is loaded again, because its variables may be inconsistent.
+// After an error or an interruption, the module is loaded again, because its variables may be
+// inconsistent.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
   const std::lock_guard lock(gpu().mutex);
   const RegisteredKernel& code = find(kernel);
@@ -266,15 +253,22 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
   try {
     emulator::Module& module = module_of(code);
     const Checks& checks = gpu().checks;
+    const Properties& properties = gpu_model().properties;
     result = emulator::launch(module, code.name, shape,
                               packed(module.parameters(code.name), arguments), gpu().memory,
                               {.initcheck = checks.initialised,
                                .shared_initcheck = checks.shared_initialised,
                                .racecheck = checks.race,
                                .synccheck = checks.synchronised,
-                               .isa = {}});
+                               .isa = {},
+                               .compute = properties.compute,
+                               .multiprocessors = properties.multiprocessors,
+                               .shared_bytes = properties.shared_bytes_per_block});
   } catch (const emulator::PtxError& error) {
     throw Unavailable(name + ": " + error.what());
+  } catch (const Interrupted&) {
+    code.code->module.reset();
+    throw;
   }
   std::fputs(result.output.c_str(), stdout);  // of printf, as on a GPU
   if (recording != nullptr) {

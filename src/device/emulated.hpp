@@ -32,9 +32,6 @@ struct Checks {
 void set_checks(const Checks& checks);
 Checks checks();
 
-// An H200.
-Properties properties();
-
 // ---- Registered by the static constructors of the files that nvcc compiles ----
 
 void register_fatbin(const void* handle, const void* fatbin);

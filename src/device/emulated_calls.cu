@@ -8,6 +8,7 @@
 
 #ifdef __CUDACC__
 
+#include "device/emulated_gpus.hpp"
 #include "device/internal.cuh"
 
 #define ADO_WRAP(result, name, parameters)    \
@@ -35,7 +36,8 @@ cudaError_t allocate(void** memory, std::size_t bytes) {
 }
 
 cudaError_t query_attribute(int* value, cudaDeviceAttr which) {
-  static const Properties gpu = emulated::properties();
+  const emulated::GpuModel& model = emulated::gpu_model();
+  const Properties& gpu = model.properties;
   switch (which) {
     case cudaDevAttrMaxThreadsPerBlock:
     case cudaDevAttrMaxBlockDimX:
@@ -56,10 +58,10 @@ cudaError_t query_attribute(int* value, cudaDeviceAttr which) {
       *value = 65536;
       break;
     case cudaDevAttrMaxBlocksPerMultiprocessor:
-      *value = 32;
+      *value = model.blocks_per_multiprocessor;
       break;
     case cudaDevAttrReservedSharedMemoryPerBlock:
-      *value = 1024;
+      *value = model.reserved_shared_bytes;
       break;
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       *value = gpu.threads_per_multiprocessor;
@@ -84,7 +86,7 @@ void describe(cudaFuncAttributes* attributes, const void* kernel) {
   attributes->numRegs = known.registers;
   attributes->sharedSizeBytes = known.static_shared_bytes;
   attributes->maxThreadsPerBlock = 1024;
-  attributes->ptxVersion = attributes->binaryVersion = emulated::properties().compute;
+  attributes->ptxVersion = attributes->binaryVersion = emulated::gpu_model().properties.compute;
 }
 
 int resident_blocks(const void* kernel, int threads, std::size_t shared_bytes) {

@@ -44,32 +44,49 @@ int count_unique(const std::int64_t* offsets, std::uint32_t mask, int bytes) {
   return unique;
 }
 
-// The number of wavefronts of an access. A pass over the 32 banks serves 32 lanes of up to 4 bytes,
-// 16 lanes of 8 bytes or 8 lanes of 16 bytes; it takes as many wavefronts as the bank with the most
-// different words.
-int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask,
-                     int bytes) {
-  const int lanes = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8, words = std::max(bytes / 4, 1);
-  int total = 0;
-  for (int first = 0; first < kLanes; first += lanes) {
-    std::int64_t seen[kLanes * 4];
-    int count = 0, per_bank[32] = {}, most = 0;
-    std::int64_t last_of_bank[32];
-    for (int lane = first; lane < first + lanes; ++lane) {
-      if (!((mask >> lane) & 1)) continue;
-      for (int w = 0; w < words; ++w) {
-        const std::int64_t word = (base + offsets[lane]) / 4 + w;
-        const int bank = static_cast<int>(word & 31);
-        if (per_bank[bank] > 0) {
-          if (last_of_bank[bank] == word) continue;
-          if (per_bank[bank] > 1 && std::find(seen, seen + count, word) != seen + count) continue;
-        }
-        last_of_bank[bank] = word;
-        seen[count++] = word;
-        most = std::max(most, ++per_bank[bank]);
-      }
+// The most different words that some lanes access in one bank. A bank returns one word per
+// wavefront, to all lanes that access it.
+int most_words_of_a_bank(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask,
+                         int bytes) {
+  constexpr int kBanks = 32;
+  std::int64_t seen[kBanks][kLanes];
+  int per_bank[kBanks] = {}, most = 0;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1)
+    for (int w = 0; w < std::max(bytes / 4, 1); ++w) {
+      const std::int64_t word = (base + offsets[leader_of(left)]) / 4 + w;
+      const auto bank = static_cast<int>(word & (kBanks - 1));
+      std::int64_t* const end = seen[bank] + per_bank[bank];
+      if (std::find(seen[bank], end, word) != end) continue;
+      *end = word;
+      most = std::max(most, ++per_bank[bank]);
     }
-    total += most;
+  return most;
+}
+
+// The number of wavefronts of an access. Lanes of up to 4 bytes are served together, and otherwise
+// groups of 16 lanes of 8 bytes or 8 lanes of 16 bytes one after another. Two neighbouring groups
+// of a load are served together if every lane has the address of its neighbour, or of the lane after
+// next (found with counters of an H100, tests/data/emulator/counters.json).
+int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask, int bytes,
+                     bool store) {
+  const auto paired = [&](std::uint32_t lanes, int distance) {
+    for (std::uint32_t left = lanes; left != 0; left &= left - 1) {
+      const int lane = leader_of(left), other = lane ^ distance;
+      if (!((lanes >> other) & 1) || offsets[lane] != offsets[other]) return false;
+    }
+    return true;
+  };
+  if (bytes <= 4) return most_words_of_a_bank(offsets, base, mask, bytes);
+  const int group = bytes == 8 ? 16 : 8;
+  int total = 0;
+  for (int first = 0; first < kLanes; first += 2 * group) {
+    const std::uint32_t lower = ((1u << group) - 1) << first;
+    const std::uint32_t both = mask & (lower | lower << group);
+    if (!store && (paired(both, 1) || paired(both, 2)))
+      total += most_words_of_a_bank(offsets, base, both, bytes);
+    else
+      total += most_words_of_a_bank(offsets, base, mask & lower, bytes) +
+               most_words_of_a_bank(offsets, base, mask & (lower << group), bytes);
   }
   return total;
 }
@@ -293,7 +310,10 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
       return false;
     if (a.strong) ++warp.strong, warp.polled = 0;
   }
+  // Other workers may access this memory. x86-64 orders its loads and stores, 64-bit Arm does not.
+  if (a.strong && a.store) std::atomic_thread_fence(std::memory_order_release);
   transfer(warp, a, site, reinterpret_cast<std::uint8_t*>(base), mask);
+  if (a.strong && !a.store) std::atomic_thread_fence(std::memory_order_acquire);
   return true;
 }
 
@@ -316,8 +336,8 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
   const auto phase = static_cast<std::uint32_t>(base & 3);
   if (site.phase != phase) {
     site.phase = phase;
-    site.cost = count_wavefronts(site.offsets, base, mask, bytes);
-    site.ideal = site.pattern == Pattern::kUniform ? 1 : (std::popcount(mask) * bytes + 127) / 128;
+    site.cost = count_wavefronts(site.offsets, base, mask, bytes, a.store);
+    site.ideal = std::min(site.cost, (std::popcount(mask) * bytes + 127) / 128);
   }
   BlockState* block = shared_block(warp, address);
   const auto outside = [&](std::int64_t offset) {
@@ -719,7 +739,7 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask
     offsets[i] = copy.to[i];
     contiguous = contiguous && copy.to[i] == copy.to[0] + static_cast<std::uint32_t>(i * bytes);
   }
-  counts.wavefronts += contiguous ? bytes / 4 : count_wavefronts(offsets, 0, mask, bytes);
+  counts.wavefronts += contiguous ? bytes / 4 : count_wavefronts(offsets, 0, mask, bytes, true);
   counts.ideal += (std::popcount(mask) * bytes + 127) / 128;
   if (auto& written = warp.home->written; !written.empty())
     for (std::uint32_t left = mask; left != 0; left &= left - 1)

@@ -60,6 +60,7 @@ const std::map<std::string_view, std::uint8_t> kBlockNames = {
     {"%cluster_ctarank", kRank},
     {"%cluster_nctarank", kClusterSize},
     {"%smid", kMultiprocessor},
+    {"%nsmid", kMultiprocessors},
     {"%dynamic_smem_size", kDynamicShared},
     {"%total_smem_size", kTotalShared},
     {"%envreg1", kWorkspaceHigh},
@@ -202,13 +203,17 @@ class Decoder {
 
   // --- Errors ------------------------------------------------------------------------------------
 
-  [[noreturn]] void fail(const std::string& message) const {
+  // "file:line, PTX line 5"
+  std::string place() const {
     const Line& line = p_.lines[line_];
     const auto file = text_.files.find(line.file);
-    throw PtxError(
-        std::string(frame_->function->name) + ", " +
-        (file == text_.files.end() ? "" : file->second + ":" + std::to_string(line.line) + ", ") +
-        "PTX line " + std::to_string(s_->ptx_line) + ": " + message + ": " + std::string(s_->text));
+    return (file == text_.files.end() ? ""
+                                      : file->second + ":" + std::to_string(line.line) + ", ") +
+           "PTX line " + std::to_string(s_->ptx_line);
+  }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw PtxError(std::string(frame_->function->name) + ", " + place() + ": " + message + ": " +
+                   std::string(s_->text));
   }
   [[noreturn]] void unknown() const { fail("the emulator does not support this instruction"); }
 
@@ -290,8 +295,6 @@ class Decoder {
       r = static_cast<std::uint32_t>(thread->second);
     else if (const auto block = kBlockNames.find(name); block != kBlockNames.end())
       r = constant(Source::kBlock, 4, block->second + axis);
-    else if (name == "%nsmid")
-      r = immediate(132, 4);
     else if (name == "%gridid")
       r = immediate(0, 4);
     else if (name == kReserved.name)
@@ -401,9 +404,57 @@ class Decoder {
     guard_negated_ = s.guard_negated;
     const std::size_t before = p_.code.size();
     const int line = line_;
+    if (const int compute = compute_of(s.opcode); compute > p_.newest.compute)
+      p_.newest = {compute, std::string(s.text) + " (" + place() + ")"};
     instruction(s.opcode);
     if (p_.code.size() == before) emit(Op::kNop);
     costs_.push_back(cost_of(s.opcode, static_cast<int>(before), line));
+  }
+
+  // The compute capability, times ten, that an instruction needs, or 0 if all supported GPUs have
+  // it. Instructions that do nothing on an older GPU are not listed: griddepcontrol, and barriers
+  // and addresses of clusters, which have one block there.
+  static int compute_of(const Words& w) {
+    struct Since {
+      std::string_view op, word;  // `word`: empty, or a modifier or type
+      int compute;
+    };
+    static constexpr Since kSince[] = {
+        {"cp", "bulk", 90},
+        {"cp", "async", 80},
+        {"mbarrier", "try_wait", 90},
+        {"mbarrier", "expect_tx", 90},
+        {"mbarrier", "", 80},
+        {"fence", "async", 90},
+        {"fence", "mbarrier_init", 90},
+        {"elect", "", 90},
+        {"stmatrix", "", 90},
+        {"st", "async", 90},
+        {"red", "async", 90},
+        {"redux", "", 80},
+        {"createpolicy", "", 80},
+        {"discard", "", 80},
+        {"applypriority", "", 80},
+        {"add", "bf16", 90},
+        {"mul", "bf16", 90},
+        {"sub", "bf16", 90},
+        {"atom", "bf16", 90},
+        {"red", "bf16", 90},
+        {"atom", "v2", 90},
+        {"atom", "v4", 90},
+        {"red", "v2", 90},
+        {"red", "v4", 90},
+        {"", "bf16", 80},
+        {"", "bf16x2", 80},
+        {"", "tf32", 80},
+        {"mma", "f64", 80},
+        {"mma", "m16n8k16", 80},
+        {"mma", "m16n8k32", 80},
+    };
+    for (const Since& since : kSince)
+      if ((since.op.empty() || w[0] == since.op) && (since.word.empty() || contains(w, since.word)))
+        return since.compute;
+    return 0;
   }
 
   // FLOPs of the instructions that compute a function on sm_90, from the machine code that nvcc 13
@@ -624,7 +675,7 @@ class Decoder {
     access.space = space_of(w);
     access.store = store;
     access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") ||
-                    contains(w, "mmio");
+                    contains(w, "release") || contains(w, "mmio");
     const Operand& place = s.operands[store ? 0 : 1];
     const Operand& data = s.operands[store ? 1 : 0];
     const std::string_view type = w.back();

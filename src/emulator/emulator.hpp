@@ -84,6 +84,10 @@ struct Options {
   int threads = 0;                         // 0: as many as for the CPU routines
   std::int64_t max_block_transitions = 0;  // per warp; 0: unlimited
   std::optional<Isa> isa;  // the instruction set of the interpreter; empty: the best
+  // The emulated GPU: its compute capability times ten, and its shared memory per block. PTX for a
+  // later capability is executed if its instructions exist on the GPU.
+  int compute = 90, multiprocessors = 132;
+  std::int64_t shared_bytes = 227 << 10;
 };
 
 struct LaunchShape {
@@ -192,7 +196,9 @@ class Module {
                        Memory&, const Options&);
 };
 
-// Executes a kernel. `params`: bytes in the layout of `parameters`.
+// Executes a kernel. `params`: bytes in the layout of `parameters`. Throws PtxError for an
+// instruction that the emulator or the emulated GPU does not support, and Interrupted
+// (interrupt.hpp).
 Result launch(Module& module, std::string_view entry, const LaunchShape& shape,
               std::span<const std::byte> params, Memory& memory, const Options& options);
 

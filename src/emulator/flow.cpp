@@ -66,10 +66,11 @@ class Flow {
  private:
   void split() {
     const int size = static_cast<int>(p_.code.size());
-    std::vector<bool> leads(size + 1, false);
+    std::vector<bool> leads(size + 1, false), targets(size + 1, false);
     leads[0] = true;
     for (int i = 0; i < size; ++i) {
-      if (p_.code[i].op == Op::kBranch) leads[labels_[p_.code[i].aux]] = true;
+      if (p_.code[i].op == Op::kBranch)
+        leads[labels_[p_.code[i].aux]] = targets[labels_[p_.code[i].aux]] = true;
       if (ends_block(p_.code[i])) leads[i + 1] = true;
     }
     block_of_.assign(size + 1, -1);
@@ -90,6 +91,18 @@ class Flow {
         p_.blocks[b].backward = static_cast<int>(last.aux) <= b;
       }
       if (!ends_block(last) || last.guard != kNone) next_[b].push_back(b + 1);
+    }
+    for (int b = 0; b + 1 < blocks; ++b) {
+      const Block& block = p_.blocks[b + 1];
+      const Inst &branch = p_.code[block.begin - 1], &other = p_.code[block.end - 1];
+      const auto is_forward = [](const Inst& inst, int from) {
+        return inst.op == Op::kBranch && inst.guard != kNone && static_cast<int>(inst.aux) > from;
+      };
+      p_.blocks[b].joins_next =
+          is_forward(branch, b + 1) && is_forward(other, b + 1) && branch.aux == other.aux &&
+          !targets[block.begin] &&
+          std::all_of(p_.code.begin() + block.begin, p_.code.begin() + block.end - 1,
+                      [](const Inst& i) { return i.op == Op::kAlu || i.op == Op::kNop; });
     }
   }
 

@@ -4,7 +4,9 @@
 // immediate post-dominator, where the remaining lanes continue together. The stack holds the
 // paths that remain to be executed.
 #include <bit>
+#include <utility>
 
+#include "core/poll.hpp"
 #include "emulator/state.hpp"
 
 namespace ado::emulator {
@@ -73,6 +75,14 @@ bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, s
   return true;
 }
 
+// Throws Interrupted if the call must end. Called at least once per loop of a kernel.
+void poll_sometimes(Worker& worker) {
+  constexpr std::int64_t kInstructions = 1 << 16;  // take 1 to 10 ms
+  if (worker.executed < worker.next_poll) return;
+  worker.next_poll = worker.executed + kInstructions;
+  poll();
+}
+
 }  // namespace
 
 bool run_warp(Worker& worker, Warp& warp) {
@@ -80,6 +90,7 @@ bool run_warp(Worker& worker, Warp& warp) {
   const Inst* const code = p.code.data();
   const LaneFunctions& functions = worker.launch.functions;
   warp.yielded = false;
+  poll_sometimes(worker);
   for (;;) {
     const Block& block = p.blocks[warp.block];
     if (!warp.resumes) {
@@ -113,7 +124,7 @@ bool run_warp(Worker& worker, Warp& warp) {
       if (inst->guard != kNone) {
         const std::uint32_t predicate = warp.predicate(inst->guard);
         active &= inst->guard_negated ? ~predicate : predicate;
-        if (active == 0) continue;
+        if (active == 0 && (warp.branched == 0 || inst->op != Op::kBranch)) continue;
       }
       const int position = static_cast<int>(inst - code);
       switch (inst->op) {
@@ -129,7 +140,15 @@ bool run_warp(Worker& worker, Warp& warp) {
         case Op::kBranch: {
           ++worker.branches;
           const int target = static_cast<int>(inst->aux);
-          if (active == mask) {
+          if (block.joins_next && active != mask) {
+            warp.branched |= active;
+            warp.mask = mask & ~active;
+            break;
+          }
+          const std::uint32_t all = mask | warp.branched;
+          active |= std::exchange(warp.branched, 0);
+          warp.mask = all;
+          if (active == all) {
             next = target;
             break;
           }
@@ -138,8 +157,8 @@ bool run_warp(Worker& worker, Warp& warp) {
           // Pushes the code after the join, then the lanes that do not branch. The lanes that
           // branch are executed first.
           if (warp.reconverges != join || join < 0)
-            warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : mask});
-          if (next != join) warp.stack.push_back({join, next, mask & ~active});
+            warp.stack.push_back({warp.reconverges, join, join < 0 ? 0 : all});
+          if (next != join) warp.stack.push_back({join, next, all & ~active});
           warp.mask = active;
           warp.reconverges = join;
           next = target;
@@ -225,6 +244,7 @@ bool run_warp(Worker& worker, Warp& warp) {
     if (!enter(warp, next)) return end_warp(worker, warp);
     if (block.backward) {
       if (worker.launch.failed.load(std::memory_order_relaxed)) return false;
+      poll_sometimes(worker);
       const std::int64_t limit = worker.launch.options.max_block_transitions;
       if (limit != 0 && warp.transitions > limit)
         return report(worker, warp, block.end > block.begin ? p.line_of_code[block.end - 1] : 0,

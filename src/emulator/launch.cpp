@@ -233,6 +233,12 @@ std::string Error::text() const {
 
 // --- Launch --------------------------------------------------------------------------------------
 
+namespace {
+std::string compute_text(int compute) {
+  return std::to_string(compute / 10) + "." + std::to_string(compute % 10);
+}
+}  // namespace
+
 Result launch(Module& module, std::string_view entry, const LaunchShape& given,
               std::span<const std::byte> params, Memory& memory, const Options& options) {
   const Isa isa = options.isa.value_or(
@@ -262,9 +268,13 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
   if (shape.grid.x % shape.cluster.x != 0 || shape.grid.y % shape.cluster.y != 0 ||
       shape.grid.z % shape.cluster.z != 0)
     throw ValueError("the grid must consist of whole clusters");
-  constexpr std::size_t kMaxShared = 227 * 1024;
-  if (program.static_shared + shape.dynamic_shared_bytes > kMaxShared)
-    throw ValueError("a block must have at most " + std::to_string(kMaxShared) +
+  if (const auto& newest = program.newest; newest.compute > options.compute)
+    throw PtxError("the code needs compute capability " + compute_text(newest.compute) +
+                   ", but the emulated GPU has " + compute_text(options.compute) + ": " +
+                   newest.instruction);
+  const auto max_shared = static_cast<std::size_t>(options.shared_bytes);
+  if (program.static_shared + shape.dynamic_shared_bytes > max_shared)
+    throw ValueError("a block must have at most " + std::to_string(max_shared) +
                      " bytes of shared memory, got " +
                      std::to_string(program.static_shared + shape.dynamic_shared_bytes));
   const Bytes aligned(std::max<std::size_t>(params.size(), 16));  // tensor maps need 64 bytes

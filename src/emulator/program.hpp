@@ -148,7 +148,7 @@ struct MatrixProduct {
 // One load, store or atomic instruction.
 struct Access {
   Space space = Space::kGeneric;
-  bool store = false, atomic = false, strong = false;  // strong: volatile, relaxed or acquire
+  bool store = false, atomic = false, strong = false;  // strong as in PTX
   bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
   std::uint8_t element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
@@ -190,7 +190,8 @@ enum BlockValue : std::uint8_t {  // each with x, y, z
   kTotalShared = 25,
   kWorkspaceLow = 26,  // address of the barrier of a cooperative launch
   kWorkspaceHigh = 27,
-  kBlockValues = 28,
+  kMultiprocessors = 28,
+  kBlockValues = 29,
 };
 
 struct Constant {
@@ -248,6 +249,9 @@ struct Block {
   int begin = 0, end = 0;
   int reconverges = -1;   // block; -1: only at the exit
   bool backward = false;  // may branch to an earlier block
+  // The next block is reached only from here, and only computes another condition for a branch to
+  // the same target. The compiler makes one branch of both (`a || b`).
+  bool joins_next = false;
   int instructions = 0;
   std::vector<LineCost> costs;
 };
@@ -270,6 +274,11 @@ struct Program {
   static constexpr std::uint32_t kReservedBytes = 288;
   int required_threads = 0, max_threads = 1024;
   std::array<int, 3> cluster = {0, 0, 0};
+  // The instruction that needs the latest compute capability (times ten), with its line.
+  struct {
+    int compute = 0;
+    std::string instruction = {};
+  } newest;
 };
 
 // flow.cpp: splits code into blocks, finds where divergent branches reconverge, and assigns memory

@@ -54,6 +54,7 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
       block.index[0] +
       std::uint64_t{shape.grid.x} * (block.index[1] + std::uint64_t{shape.grid.y} * block.index[2]);
   const auto workspace = reinterpret_cast<std::uint64_t>(launch.workspace);
+  const auto multiprocessors = static_cast<std::uint64_t>(launch.options.multiprocessors);
   const std::uint64_t values[kBlockValues] = {shape.block.x,
                                               shape.block.y,
                                               shape.block.z,
@@ -77,11 +78,12 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
                                               shape.cluster.z,
                                               static_cast<std::uint64_t>(block.rank),
                                               shape.cluster.volume(),
-                                              linear % 132,
+                                              linear % multiprocessors,
                                               shape.dynamic_shared_bytes,
                                               block.shared_size,
                                               workspace & 0xffffffffu,
-                                              workspace >> 32};
+                                              workspace >> 32,
+                                              multiprocessors};
   for (const Constant& c : launch.program.constants)
     if (c.source == Source::kBlock)
       broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
@@ -100,6 +102,7 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
                       count = std::min<std::size_t>(threads - first, kLanes);
     warp.alive = warp.mask = count == kLanes ? kAllLanes : (1u << count) - 1;
     warp.block = 0;
+    warp.branched = 0;
     warp.reconverges = -1;
     warp.resumes = warp.arrived = warp.yielded = false;
     warp.state = WarpState::kReady;
@@ -395,6 +398,7 @@ void run_worker(LaunchState& launch) {
     run(std::move(next));
     if (index < launch.cluster_count || stalled_in_turn < waiting.size() + 1) continue;
     // No cluster of this worker has made progress.
+    poll();
     stalled_in_turn = 0;
     const std::int64_t progress = launch.progress.load();
     if (progress != seen_progress) {

@@ -88,6 +88,7 @@ enum class WarpState : std::uint8_t { kReady, kBarrier, kCluster, kDone };
 struct Warp {
   std::uint8_t* bases[2];  // registers; constants minus kInConstants
   std::uint32_t alive = 0, mask = 0;
+  std::uint32_t branched = 0;  // lanes that wait for the next block's branch (Block::joins_next)
   int block = 0, pc = 0;
   int reconverges = -1;
   bool resumes = false;  // inside a block
@@ -188,6 +189,7 @@ struct Worker {
   std::int64_t branches = 0, divergent = 0, barriers = 0, atomics = 0, copies = 0, executed = 0;
   AccessCounts bulk_loads, bulk_stores;
   std::int64_t changes = 0;  // stores and other progress
+  std::int64_t next_poll = 0;
   alignas(64) std::uint8_t scratch[8 * kLanes];
 };
 
@@ -240,7 +242,8 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, std:
 void complete_cluster_barrier(Cluster& cluster);
 void run_worker(LaunchState& launch);
 
-// interpreter.cpp: runs until the warp waits, yields or ends; false after an error.
+// interpreter.cpp: runs until the warp waits, yields or ends; false after an error. Throws
+// Interrupted (interrupt.hpp).
 bool run_warp(Worker& worker, Warp& warp);
 
 }  // namespace ado::emulator

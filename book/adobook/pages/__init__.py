@@ -14,6 +14,7 @@ from adobook.pages import (
     documents,
     gallery,
     glossary,
+    heatmaps,
     limiters,
     results,
     shapes,
@@ -36,9 +37,10 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "cards.md", cards.text(stored)
     yield docs / "glossary.md", glossary.text()
     yield docs / "gallery.md", gallery.text()
+    yield docs / "gallery" / "heatmap.svg", heatmaps.svg()
     yield docs / "documents.md", documents.text(stored)
     yield docs / "results" / "still.md", still.text(gpu_sweeps())
-    for name, text in results.pages(stored, scans(), cpu_sweeps()).items():
+    for name, text in results.pages(gpu_sweeps(), scans(), cpu_sweeps()).items():
         yield docs / "results" / name, text
 
 

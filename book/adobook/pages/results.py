@@ -13,6 +13,7 @@ from adobook.published import read_toml
 from adobook.text import write_rich_table, write_table
 from adokernels.model.tasks import TASKS
 from adokernels.tables.diagnoses import diagnosis_tables
+from adokernels.tables.machines import machine_tables
 from adokernels.tables.measurements import hotspot_table, sweep_table, sweep_tables
 from adokernels.text import quantity, ratio
 
@@ -45,7 +46,7 @@ class Page:
             rank = known.index(name) if name in known else len(known)
             return self.routines.index(routine), rank, name
 
-        found = [name for name in sweeps if name.endswith(PEERS) == self.peers]
+        found = [name for name in _of_first_models(sweeps) if name.endswith(PEERS) == self.peers]
         return sorted((n for n in found if sweeps[n].routine in self.routines), key=place)
 
 
@@ -59,9 +60,12 @@ def pages(
     scans: Mapping[str, ado.records.Scan],
     on_cpu: Mapping[str, ado.records.Sweep] | None = None,
 ) -> dict[str, str]:
-    """Return the pages in Markdown, by file name. ValueError: a stored sweep is on no page."""
+    """Return the pages in Markdown, by file name. ValueError: a stored sweep is on no page.
+
+    `sweeps` may come from several GPU models, as :func:`stored.gpu_sweeps` returns them.
+    """
     shown = {name for page in PAGES for name in page.names(sweeps)}
-    if missing := sorted(set(sweeps) - shown):
+    if missing := sorted(set(_of_first_models(sweeps)) - shown):
         raise ValueError(f"book/adobook/pages/results.toml: no page shows {', '.join(missing)}")
     index = fill_template(
         "results.md",
@@ -76,6 +80,11 @@ def pages(
     found |= {page.file: _page(page, sweeps) for page in PAGES}
     found |= {"break_even.md": break_even.text(scans)} if scans else {}
     return found | ({"cpu.md": _cpu_page(on_cpu)} if on_cpu else {})
+
+
+def _of_first_models(sweeps: Mapping[str, object]) -> list[str]:
+    """All names but ``"gpus/MODEL/NAME"`` where the section of ``"NAME"`` shows the record."""
+    return [name for name in sweeps if "/" not in name or name.rpartition("/")[2] not in sweeps]
 
 
 def _cpu_page(sweeps: Mapping[str, ado.records.Sweep]) -> str:
@@ -130,6 +139,8 @@ def _page(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
         sweep, data = sweeps[name], f"../../notebooks/data/{name}"
         parts += [f"## {name}", page.notes.get(name, ""), _command(name, sweep.routine)]
         parts += [f"![{sweep.title}]({data}.png)", *map(write_rich_table, sweep_tables(sweep))]
+        others = (s for other, s in sweeps.items() if other.endswith(f"/{name}"))
+        parts += map(write_rich_table, machine_tables([sweep, *others]))
         made = origin(contexts_of([sweep]))
         parts.append(f"{made} The samples are in [{name}.json]({data}.json).")
     return "\n\n".join(filter(None, parts)) + "\n"

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from adokernels import _core
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, log_ticks
+from adokernels.measuring.machine import LANES
 from adokernels.records.counted import CountedSweep, CountedVariant
 from adokernels.records.metrics import SECTOR
 from adokernels.text import count, number, prefix, quantity
 
-#: FP32 and FP64 FLOPs per cycle of a multiprocessor of compute capability 9.0.
-_FLOPS_PER_CYCLE = {"FP32": 256, "FP64": 128}
 _MARGIN = 1.25
 _ROW, _REST = 0.24, 1.7
 
@@ -73,10 +71,11 @@ def counted_roofline(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) ->
     rows = [v for v in _rows(sweep) if v.intensity > 0]
     if not rows:
         raise ValueError("sweep must contain variants with FLOPs, got none")
-    gpu = _core.cuda_properties("emulator")
-    cycles = gpu["multiprocessors"] * gpu["core_hertz"]
+    gpu = sweep.context["cuda"]
     precision = sweep.problem.precision or "FP32"
-    peak, bandwidth = cycles * _FLOPS_PER_CYCLE[precision], gpu["memory_bandwidth"]
+    lanes = dict(zip(("FP32", "FP64"), LANES[gpu["compute"]], strict=True))[precision]
+    peak = 2 * lanes * gpu["multiprocessors"] * gpu["core_hertz"]
+    bandwidth = gpu["memory_bandwidth"]
     canvas = Canvas(ax, annotate=annotate)
     knee = peak / bandwidth
     low = min(knee, *(v.intensity for v in rows)) / 4

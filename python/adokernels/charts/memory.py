@@ -18,7 +18,7 @@ from adokernels.records.limiter import Kind
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import MEMORY_BREAKDOWN, SECTOR
 from adokernels.records.profile import Profile
-from adokernels.text import count, percent, quantity
+from adokernels.text import count, percent, quantity, require
 
 #: The lines of text in a box, and whether each is a loss.
 _Lines = list[tuple[str, bool]]
@@ -77,10 +77,9 @@ def memory_chart(
     TypeError
         If an argument is not a measurement.
     """
-    shown = [x for x in (m, other) if x is not None]
-    for x in shown:
-        if not isinstance(x, Measurement):
-            raise TypeError(f"memory_chart draws one or two Measurements, got {type(x).__name__}")
+    require(Measurement, "a Measurement", m=m)
+    require((Measurement, type(None)), "a Measurement", other=other)
+    shown = [m] if other is None else [m, other]
     columns = [counted(x)[0] for x in shown]
     canvas = Canvas(ax, annotate=annotate, size=(5.5 * len(columns), 6.0))
     canvas.ax.set_axis_off()

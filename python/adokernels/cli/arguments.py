@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import math
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +45,11 @@ def size(text: str) -> int:
 
 def lengths(text: str) -> tuple[int, ...]:
     """Convert ``1600x2560``."""
-    try:
-        return tuple(map(int, text.lower().split("x")))
-    except ValueError:
-        message = f"must be lengths such as 1600x2560, got {text!r}"
-        raise argparse.ArgumentTypeError(message) from None
+    with suppress(ValueError):
+        found = tuple(map(int, text.lower().split("x")))
+        if max(map(abs, found)) < 1 << 63:
+            return found
+    raise argparse.ArgumentTypeError(f"must be lengths such as 1600x2560, got {text!r}")
 
 
 def names(text: str) -> list[str]:
@@ -209,10 +211,36 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
 def problem_of(
     options: argparse.Namespace,
 ) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
-    """The routine, random operands and the options of a command that runs one problem."""
+    """The routine, random operands and the options of a command that runs one problem.
+
+    Names are checked first, because the operands of a default problem take seconds.
+    """
     routine = ado.routines[options.routine]
     settings = options_of(options, routine)
-    return routine, routine.task.random_operands(options.shape, options.dtype), settings
+    given = vars(options)
+    device = _core.resolve_device(given.get("device") or _core.device())
+    for name in given.get("variants") or ():
+        _ = routine[name]
+    lengths = options.shape
+    if lengths is None and device == "emulator":
+        lengths = _few(routine, options.dtype)
+    return routine, routine.task.random_operands(lengths, options.dtype), settings
+
+
+#: Maximum number of elements of the default problem on the emulator.
+_EMULATED_ELEMENTS = 1 << 14
+
+
+def _few(routine: ado.Routine, dtype: np.dtype[Any] | None) -> tuple[int, ...]:
+    """The lengths of the default problem, the longest ones halved until the emulator is fast."""
+    lengths = list(routine.task.lengths.values())
+
+    def elements() -> int:
+        return sum(math.prod(shape) for shape, _ in routine.task.operand_types(lengths, dtype))
+
+    while elements() > _EMULATED_ELEMENTS:
+        lengths[lengths.index(max(lengths))] //= 2
+    return tuple(lengths)
 
 
 def save_and_show(

@@ -140,9 +140,9 @@ def add_commands(commands: Commands) -> None:
     profile = commands.add(
         "profile",
         _run_profile,
-        "Read the hardware counters of one CUDA variant",
+        "Read the hardware counters of one CUDA variant, or count it on the emulator",
         "transpose tiled --shape 8192x8192",
-        f"{_PROBLEM} --shape --json",
+        f"{_PROBLEM} --shape --device --json",
         cache="cold",
     )
     sentence = "name of the variant; default: the one that a call uses"
@@ -322,7 +322,8 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
         console.print(f"wrote {options.ncu}; open it with ncu-ui")
         return
     what = routine[options.variant] if options.variant else routine
-    profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
+    settings |= {"metrics": options.metrics, "cache": options.cache, "device": options.device}
+    profile = ado.profile(what, *operands, **settings)
     save_and_show(profile, options, console)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import IO, cast
@@ -72,4 +73,15 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     name = next((word for word in given if not word.startswith("-")), None)
     if name is not None and name not in commands.names:
         parser.error(f"no command {name!r}{_core.suggest(name, commands.names)}")
-    return parser.parse_args(given)
+    return parser.parse_args(_with_negative_values(given))
+
+
+def _with_negative_values(words: Sequence[str]) -> list[str]:
+    """The arguments, with ``--shape=-1x5`` for ``--shape -1x5``, which argparse would refuse."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1].startswith("--") and re.match(r"-\d", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined

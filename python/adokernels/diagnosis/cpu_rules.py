@@ -9,6 +9,7 @@ The rules compare the times of one call, or the times per unit of work of proble
 3. If the time hardly rises, the limiter is in the core: L1 or arithmetic, if they are near their
    ceilings; else vector instructions, if wider registers help or the rate exceeds the peak of
    scalar code; else scalar code, or dependent operations if the rate is too low for scalar code.
+   An own function has one instruction set, so these three follow only from its declared operations.
 4. If several threads gain little and share a level, the limiter is this level. If they gain little
    and share no level, the limiter is too little or unbalanced work.
 5. If one thread reaches its limit on a machine with more processors, the limiter is the number of
@@ -54,9 +55,14 @@ CALL, ONE_THREAD, BALANCE = "call overhead", "one thread", "threads"
 VECTOR, SCALAR, CHAIN = "vector instructions", "scalar code", "dependent operations"
 
 
+def _register_bytes(t: Times) -> int:
+    """Bytes of a vector register of the instruction set of the measurement."""
+    return _VECTOR_BYTES.get(str(t.m.context.get("isa")), 16)
+
+
 def _lanes(t: Times) -> int:
     """Elements of a vector register of the instruction set of the measurement."""
-    return _VECTOR_BYTES.get(str(t.m.context.get("isa")), 16) // _element_bytes(t.m)
+    return _register_bytes(t) // _element_bytes(t.m)
 
 
 def _element_bytes(m: Measurement) -> int:
@@ -238,7 +244,9 @@ def _core(t: Times, core: Run) -> Found:
     gain = _gain_of_width(t, core)
     wide = _gain_of_width(t, core, lowest=True)
     vector = (gain or 0.0) >= _MATTERS or (wide or 0.0) >= _OVER_LOWEST
-    vector = vector or adds * _lanes(t) >= _ABOVE_SCALAR * 2
+    # Integers are compared with the ceilings of FP64.
+    scalar_adds = adds * (_lanes(t) if t.m.problem.precision else _register_bytes(t) // 8)
+    vector = vector or scalar_adds >= _ABOVE_SCALAR * 2
     said = []
     if gain is not None:
         text = f"{number(gain)} times as fast as with half the register width"
@@ -253,9 +261,12 @@ def _core(t: Times, core: Run) -> Found:
         return Found(Kind.L1, "L1", l1, tuple(said))
     if vector or max(fmas, adds) >= _BUSY:
         return Found(Kind.COMPUTE, VECTOR, max(fmas, min(adds, 1.0)) or None, tuple(said))
+    if not core.flops and gain is None:
+        said.append(say("no operations are declared, and no other instruction set was tried"))
+        return Found(Kind.UNKNOWN, evidence=tuple(said))
     if not (core.flops or core.bytes) or not t.x.ceilings:
         return Found(Kind.UNKNOWN, evidence=tuple(said))
-    scalar = adds * _lanes(t), l1 * _lanes(t)
+    scalar = scalar_adds, l1 * _lanes(t)
     if scalar[0] >= _SCALAR_ADDS or scalar[1] >= _SCALAR_LOADS:
         return Found(Kind.COMPUTE, SCALAR, min(scalar[0], 1.0) or None, tuple(said))
     text = f"{percent(scalar[0])} of the additions and {percent(scalar[1])} of the loads that"
@@ -344,6 +355,8 @@ def proposals(t: Times, found: Limiter) -> Iterator[Proposal]:
         yield Step.PARALLELISM, text, gain, "a speed-up equal to the number of threads"
     elif unit == SCALAR:
         text = "compute with vector registers: the code is not vectorised"
+        if not t.x.others(core or given, "isa"):
+            text += ", or it divides or takes roots"
         yield Step.WIDER, text, float(_lanes(t) * 2), "all lanes busy, with two units"
         yield Step.OPERATIONS, "precompute or replace operations", None, ""
     elif unit == CHAIN:

@@ -48,7 +48,7 @@ _MIN_WORK = 2e8
 
 # FP32 and FP64 lanes per multiprocessor by compute capability: CUDA C++ Programming Guide,
 # "Arithmetic Instructions". An architecture that is not listed has no theoretical peak here.
-_LANES: dict[int, tuple[int, int]] = {
+LANES: dict[int, tuple[int, int]] = {
     **{75: (64, 2), 80: (64, 32)},
     **dict.fromkeys((86, 87, 89, 103, 120), (128, 2)),
     **dict.fromkeys((90, 100), (128, 64)),
@@ -58,7 +58,7 @@ _LANES: dict[int, tuple[int, int]] = {
 # of 4 bytes (CUDA C++ Programming Guide, "Shared Memory"). L1 shares its data path, and Nsight
 # Compute's hierarchical roofline counts 128 bytes per cycle for both. Turing has half the width
 # (NVIDIA Ampere GA102 whitepaper).
-_NEAREST_BYTES = {**dict.fromkeys(_LANES, 128), 75: 64}
+_NEAREST_BYTES = {**dict.fromkeys(LANES, 128), 75: 64}
 
 # Dense FLOPs (INT8: operations) per cycle and multiprocessor of tensor cores by compute capability,
 # from NVIDIA's whitepapers of the architectures. A figure is 0 where products of one capability
@@ -421,7 +421,7 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
     for level in ("L1", "shared"):
         name, peak = f"cuda_read_{level.lower()}", units * nearest * hertz or None
         yield _Case(name, "bandwidth", level, "read", eight_waves, peak, basis)
-    fp32, fp64 = _LANES.get(gpu["compute"], (0, 0))
+    fp32, fp64 = LANES.get(gpu["compute"], (0, 0))
     for level, lanes in (("FP64", fp64), ("FP32", fp32)):
         basis = f"{units} multiprocessors x {hertz / 1e9:.2f} GHz x {lanes} lanes"
         yield from _compute_cases("cuda_", level, eight_waves, units * hertz * lanes, basis)

@@ -23,7 +23,7 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
 from adokernels.records.profile import KernelProfile, Profile
 from adokernels.records.sweep import Sweep
-from adokernels.text import visible
+from adokernels.text import require, visible
 
 _COMMAND = "ncu --import {} --csv --page raw > report.csv"
 #: Columns of a CSV file that describe the launch. All other columns of a raw page are metrics.
@@ -95,6 +95,7 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     A metric that the report lacks is unknown, as on a GPU that does not have it. ``--set full``
     contains nearly all.
     """
+    require((str, os.PathLike), "a path", path=path)
     file = Path(path)
     file.open("rb").close()  # a clear error for a missing file, before another program is run
     launches = _of_report(file) if file.suffix == ".ncu-rep" else _of_csv(_text_of(file), file.name)

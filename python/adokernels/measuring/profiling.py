@@ -48,8 +48,8 @@ def profile(
         Block shape of a CUDA variant.
     device
         ``"cuda:1"``, or ``"emulator"`` to execute and count a built-in variant without a GPU. Then
-        `metrics` and `cache` have no effect. The counts are those that depend neither on the
-        machine code nor on time; docs/guide/emulator.md states their errors.
+        `metrics` and `cache` have no effect. Quantities that depend on the machine code or on time
+        are not counted; docs/guide/emulator.md states the errors of the others.
 
     Returns
     -------

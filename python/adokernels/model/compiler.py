@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
+from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_REMEDY = "pip install 'adokernels[kernels]'"
+_REMEDY = installation("kernels")
 _ARCH_WITHOUT_GPU = "sm_90"
 #: Standard headers that NVRTC lacks.
 _STANDARD_HEADERS = Path(__file__).parent / "headers"

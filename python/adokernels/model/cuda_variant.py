@@ -43,8 +43,8 @@ _C_TYPES = {
     **{"complex64": "float2", "complex128": "double2"},
 }
 _POINTER_BYTES = 8
-#: The architecture of the PTX that the emulator executes.
-_EMULATED_ARCH = "compute_90"
+#: The latest compute capability, times ten, of the PTX that the emulator executes.
+_EMULATED_COMPUTE = 90
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -170,7 +170,10 @@ class KernelCall(OwnCall):
         operands, results = problem.packed_operands(), problem.guarded_results
         arrays = [o for o in (*operands, *results) if isinstance(o, GuardedArray)]
         self._emulated = problem.device_id == "emulator"
-        arch = _EMULATED_ARCH if self._emulated else None
+        arch = None
+        if self._emulated:
+            compute = _core.cuda_properties("emulator")["compute"]
+            arch = f"compute_{min(compute, _EMULATED_COMPUTE)}"
         self.compiled = variant.compiled(arrays[0].dtype.name, arch)
         device = problem.device_id if self._emulated else None
         kernel = _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)

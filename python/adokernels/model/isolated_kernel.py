@@ -15,6 +15,7 @@ from adokernels.model.isolated_call import IsolatedCall
 from adokernels.model.problem import changed_values
 from adokernels.model.sandbox import Broken
 from adokernels.model.values import is_array
+from adokernels.process import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,6 +94,7 @@ class KernelCall(IsolatedCall):
             "kernel": (compiled.code, compiled.symbol),
             "renew": renew,
             "units": [unit for unit, _ in self._units],
+            "emulated_gpu": settings.emulated_gpu,
         }
         path = self._candidate.file("plan.pickle")
         path.write_bytes(pickle.dumps(plan))

@@ -312,7 +312,9 @@ def variant(
         ``"numba"``. Default: NumPy on the CPU, objects with ``__cuda_array_interface__`` on CUDA.
     flops, bytes
         FLOPs that it executes and bytes that it requests, as numbers or functions of the operands.
-        Default: the useful FLOPs and the compulsory bytes of the ladder.
+        Default: the useful FLOPs and the compulsory bytes of the ladder. If it only executes
+        integer operations, count these: without a count, experiments cannot tell scalar code from
+        code that waits for earlier results.
     refuses
         A function of the operands. It returns the reason why the variant cannot solve a problem, or
         None.

@@ -169,6 +169,7 @@ class KernelOnEmulator:
         self.blocks = [block.host for block in self._blocks]
         with Path(message["plan"]).open("rb") as file:
             self._plan = pickle.load(file)  # of the parent
+        settings.emulated_gpu = self._plan["emulated_gpu"]
         code, symbol = self._plan["kernel"]
         self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
 

@@ -77,4 +77,4 @@ class CountedSweep(StoredRecord, ShownAsTables, Entries[CountedVariant]):
     @property
     def title(self) -> str:
         """Ladder, problem and device."""
-        return f"{self.routine}, {self.problem}, emulator"
+        return f"{self.routine}, {self.problem}, {self.context.get('device_name', 'emulator')}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -25,6 +26,7 @@ from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 from adokernels.records.tuning import Tuning
+from adokernels.text import require
 
 Record = (
     Measurement
@@ -75,6 +77,7 @@ def load(path: str | Path) -> Record:
         the field:
         ``"x.json: measurements[3].samples[0] must be a positive finite number, got 'a'"``.
     """
+    require((str, os.PathLike), "a path", path=path)
     with Path(path).open("rb") as file:
         content = file.read(LARGEST_FILE + 1)
     return record_of(content, path)

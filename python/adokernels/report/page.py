@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -68,8 +69,8 @@ _DIGITS = 4
 def write_report(
     path: str | Path,
     *,
-    title: str = "adokernels: measurements",
     sweeps: Sequence[Reported],
+    title: str = "adokernels: measurements",
     pictures: Iterable[Picture] = (),
     context: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -83,10 +84,10 @@ def write_report(
     ----------
     path
         The file to write.
-    title
-        The heading.
     sweeps
         The sweeps, scans and comparisons, one per section.
+    title
+        The heading.
     pictures
         Pictures to show first: captions with PNG images, as bytes or paths.
     context
@@ -102,6 +103,7 @@ def write_report(
     OSError
         If a picture cannot be read or the file cannot be written; an existing file is unchanged.
     """
+    require((str, os.PathLike), "a path", path=path)
     require(str, "a str", title=title)
     require(Iterable, "a sequence of sweeps, scans and comparisons", sweeps=sweeps)
     for record in sweeps:

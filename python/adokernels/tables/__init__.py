@@ -20,6 +20,7 @@ _BUILDERS = {
     "CountedSweep": ("counted", "counted_table"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
     "Heatmap": ("heatmap", "heatmap_blocks"),
+    "HeatmapPair": ("heatmap", "heatmap_pair_blocks"),
     "Ladder": ("ladders", "ladder_table"),
     "Machine": ("measurements", "machine_table"),
     "Profile": ("measurements", "profile_table"),

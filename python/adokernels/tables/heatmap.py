@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from rich.table import Table
 
 from adokernels.code_text import Listing, Mark
-from adokernels.records.heatmap import ACCESSES, WARP, Accesses, Heatmap, LineCounts
+from adokernels.records.heatmap import (
+    ACCESSES,
+    WARP,
+    Accesses,
+    Heatmap,
+    HeatmapPair,
+    LineCounts,
+)
 from adokernels.tables.rendering import new_table
 from adokernels.text import count, percent
 
@@ -18,35 +26,53 @@ _TRANSFERS = {
 }
 #: Letters before the transfers of a line that both loads and stores.
 _LETTERS = {"loads": "L", "stores": "S", "shared_loads": "L", "shared_stores": "S"}
+#: The mark of a line without counts.
+_NOTHING = Mark("", 0.0, "")
 #: Maximum number of machine instructions in their table.
 _INSTRUCTIONS = 12
 
 
 def heatmap_blocks(heatmap: Heatmap) -> list[Table | Listing]:
     """Build the listings of a heat map, and the table of its machine instructions."""
-    found: list[Table | Listing] = [_totals(heatmap), *_listings(heatmap)]
+    found: list[Table | Listing] = [_totals(heatmap), *_listings([heatmap])]
     if any(entry.instruction for entry in heatmap.entries):
         found.append(_instruction_table(heatmap))
     return found
+
+
+def heatmap_pair_blocks(pair: HeatmapPair) -> list[Table | Listing]:
+    """Build the listings of the hardware and of the emulator side by side."""
+    both = [pair.hardware, pair.emulator]
+    headers = ["accesses", *(f"{part} {h.code}" for part in ("", "ideal") for h in both)]
+    title = f"{_name(both[0])}: transfers per request"
+    table = new_table(title, [header.strip() for header in headers], widths={0: None})
+    for kind, name in ACCESSES.items():
+        totals = [heatmap.total(kind) for heatmap in both]
+        if any(total.requests for total in totals):
+            counted = [_short(total.per_request) for total in totals]
+            table.add_row(name, *counted, *(_short(total.ideal_per_request) for total in totals))
+    table.caption = "; ".join(f"{h.code}: {h.source}, {h.problem}" for h in both)
+    return [table, *_listings(both)]
 
 
 def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _title(heatmap: Heatmap) -> str:
-    return f"{heatmap.routine}[{heatmap.variant}], {heatmap.problem}: counted by {heatmap.source}"
+def _name(heatmap: Heatmap) -> str:
+    return f"{heatmap.routine}[{heatmap.variant}]"
 
 
 def _totals(heatmap: Heatmap) -> Table:
     headers = ["accesses", "requests", "transfers", "ideal", "per request", "ideal per request"]
-    table = new_table(_title(heatmap), headers, widths={0: None})
-    for kind, title in ACCESSES.items():
+    title = f"{_name(heatmap)}, {heatmap.problem}: counted by {heatmap.source}"
+    table = new_table(title, headers, widths={0: None})
+    for kind, name in ACCESSES.items():
         total = heatmap.total(kind)
         if total.requests:
             cells = map(count, (total.requests, total.transfers, total.ideal))
             each = _short(total.per_request), _short(total.ideal_per_request)
-            table.add_row(title, *cells, *each)
+            table.add_row(name, *cells, *each)
     executed = count(heatmap.instructions)
     table.caption = (
         f"{executed} {heatmap.code} instructions of warps. Transfers: sectors of global memory, "
@@ -55,42 +81,53 @@ def _totals(heatmap: Heatmap) -> Table:
     return table
 
 
-def _listings(heatmap: Heatmap) -> Iterator[Listing]:
-    """The excerpts with counted lines, each line with its marks."""
-    most = max((line.instructions for line in heatmap.lines), default=0)
-    shown = {
-        title: kinds
-        for title, kinds in _TRANSFERS.items()
-        if any(getattr(line, kind).requests for line in heatmap.lines for kind in kinds)
+def _listings(heatmaps: Sequence[Heatmap]) -> Iterator[Listing]:
+    """The excerpts with counted lines, each line with its marks: per column, all heat maps."""
+    columns: dict[str, Callable[[LineCounts, Heatmap], Mark]] = {
+        "executed": _executed,
+        "lanes": _lanes,
     }
-    headers = (f"{heatmap.code} executed", "lanes", *shown)
-    for excerpt in heatmap.excerpts:
-        marks = {
-            line.line: (
-                _executed(line, heatmap.instructions, most),
-                _lanes(line),
-                *(_transfers(line, kinds) for kinds in shown.values()),
-            )
-            for line in heatmap.lines
-            if line in excerpt
-        }
+    for title, kinds in _TRANSFERS.items():
+        if any(heatmap.total(kind).requests for heatmap in heatmaps for kind in kinds):
+            columns[title] = partial(_transfers, kinds=kinds)
+    if len(heatmaps) == 1:
+        headers = [f"{heatmaps[0].code} executed", *list(columns)[1:]]
+    else:
+        pairs = [(f"{title} {heatmaps[0].code}", heatmaps[1].code) for title in columns]
+        headers = [header for pair in pairs for header in pair]
+    counted = [{(line.path, line.line): line for line in h.lines} for h in heatmaps]
+    excerpts = {(e.path, e.line): e for heatmap in reversed(heatmaps) for e in heatmap.excerpts}
+    for excerpt in excerpts.values():
+        last = excerpt.line + excerpt.text.count("\n") + 1
+        marks = {}
+        for number in range(excerpt.line, last):
+            found = [lines.get((excerpt.path, number)) for lines in counted]
+            if any(found):
+                marks[number] = [
+                    mark(line, heatmap) if line else _NOTHING
+                    for mark in columns.values()
+                    for line, heatmap in zip(found, heatmaps, strict=True)
+                ]
         if marks:
-            title = f"{excerpt.path}:{excerpt.line}"
-            yield Listing(title, excerpt.text, excerpt.line, marks, headers)
+            yield Listing(
+                f"{excerpt.path}:{excerpt.line}", excerpt.text, excerpt.line, marks, headers
+            )
 
 
-def _executed(line: LineCounts, total: int, most: int) -> Mark:
-    share = percent(line.instructions / total) if total else ""
-    hint = f"{count(line.instructions)} instructions of warps"
-    return Mark(share, line.instructions / most if most else 0.0, hint)
+def _executed(line: LineCounts, heatmap: Heatmap) -> Mark:
+    most = max(each.instructions for each in heatmap.lines) or 1
+    share = percent(line.instructions / (heatmap.instructions or 1))
+    return Mark(
+        share, line.instructions / most, f"{count(line.instructions)} instructions of warps"
+    )
 
 
-def _lanes(line: LineCounts) -> Mark:
+def _lanes(line: LineCounts, heatmap: Heatmap) -> Mark:
     hint = "active lanes per executed instruction, of 32"
     return Mark(_short(line.mean_lanes), 1 - line.mean_lanes / WARP, hint)
 
 
-def _transfers(line: LineCounts, kinds: tuple[str, ...]) -> Mark:
+def _transfers(line: LineCounts, heatmap: Heatmap, kinds: Sequence[str]) -> Mark:
     found = {kind: of_kind for kind, of_kind in line.accesses().items() if kind in kinds}
     both = len(found) > 1
     texts = [

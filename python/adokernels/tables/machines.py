@@ -29,7 +29,8 @@ def refusal(sweep: Sweep) -> str:
 def machine_tables(sweeps: Iterable[Sweep]) -> list[Table]:
     """One table per ladder and problem that several machines have measured.
 
-    Per machine: the time, the speed-up over the previous variant, and the limiter.
+    Per machine: the time, the speed-up over the previous variant, the share of its nearest limit,
+    and the limiter.
     """
     ladders: dict[tuple[str, str], dict[str, Sweep]] = {}
     for sweep in sweeps:
@@ -46,7 +47,7 @@ def machine_tables(sweeps: Iterable[Sweep]) -> list[Table]:
 def _table(title: str, sweeps: dict[str, Sweep]) -> Table:
     headers = ["variant"]
     for name in sweeps:
-        headers += [f"{name}:\ntime", "step", "limiter"]
+        headers += [f"{name}:\ntime", "step", "of limit", "limiter"]
     left = ["limiter"]
     table = new_table(title, headers, left=left)
     names = dict.fromkeys(m.variant for sweep in sweeps.values() for m in sweep.variants)
@@ -56,6 +57,7 @@ def _table(title: str, sweeps: dict[str, Sweep]) -> Table:
             m = next((m for m in sweep.variants if m.variant == name), None)
             before = sweep.step_pairs().get(m) if m else None
             step = ratio(m.speedup_over(before)) if m and before else ""
-            cells += [quantity(m.seconds, "s"), step, m.limiter.name] if m else ["", "", ""]
+            share = str(sweep.nearest_limit(m) or "") if m else ""
+            cells += [quantity(m.seconds, "s"), step, share, m.limiter.name] if m else [""] * 4
         table.add_row(*cells)
     return table

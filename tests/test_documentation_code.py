@@ -1,0 +1,336 @@
+"""The code blocks of the documentation run; the listed ones that cannot run name what exists."""
+
+import ast
+import contextlib
+import doctest
+import inspect
+import io
+import itertools
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import PIL.Image
+import pytest
+from conftest import NO_CUDA
+
+import adokernels as ado
+from adokernels.cli import program
+from adokernels.measuring import sampling
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "notebooks" / "data"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "HACKING.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "guide").glob("*.md")),
+]
+
+#: The beginnings of Python statements, or of whole blocks, that do not run here. Their calls of the
+#: package are compared with its signatures.
+NOT_RUN = {
+    "import torch": "torch is not installed for the tests",
+    "torch.from_dlpack(result)": "torch is not installed for the tests",
+    'vectors = torch.rand(64, 32, 100, device="cuda")': "torch is not installed for the tests",
+    "x = torch.rand(": "torch is not installed for the tests",
+    "ado.profile(lambda: x.T.contiguous())": "torch is not installed for the tests",
+    "import cupy": "CuPy is not installed for the tests",
+    'profile["smsp__inst_executed.sum"]': "the emulator counts no machine instructions",
+    'share = ado.distributed.split(operands, comm, device=f"cuda:{local_rank}")': "needs GPUs",
+    'ado.import_ncu("mine.ncu-rep")': "tests/test_ncu_import.py reads such files",
+    "tuning = ado.tune(": "tuning needs a GPU",
+    "tuning.use()": "tuning needs a GPU",
+    'tuning.save("saxpy.json")': "tuning needs a GPU",
+    'sass = ado.max_plus["vector_load_small"].sass()': "without a GPU, the kernels are unknown",
+    '"""The task of ``ado.scale``."""': "the file of a routine that does not exist",
+}
+#: Records instead of the results of such statements, and the types of results without a record.
+RESULTS = {"sass": "course/max_plus-float64-vector_load_small-sass"}
+TYPES = {"ado": ado, "tuning": ado.records.Tuning}
+#: Functions that need a GPU: a call with this argument returns a stored record.
+STORED = {
+    "sweep": ("counters", "transpose-float32-8192"),
+    "scan": ("copies", "break_even/transpose"),
+}
+#: Pages whose calls are for a GPU unless they name a device.
+EMULATED = {"HACKING.md", *(f"docs/guide/{name}.md" for name in ("arrays", "emulator", "why_slow"))}
+#: Programs whose commands are not examined, and why. Commands of pip, make, Python, mpirun and
+#: adokernels must name existing extras, targets, files and options.
+PROGRAMS = {
+    **dict.fromkeys(("git", "cd"), "the address is the reader's"),
+    "podman": "images need minutes and a network",
+    "cmake": ".ci/run builds the examples",
+    "build/example/ladder": ".ci/run builds the examples",
+    **dict.fromkeys(("ncu", "ncu-ui", "nsys", "compute-sanitizer", "cuda-gdb"), "needs a GPU"),
+    **dict.fromkeys(("module", "srun", "source"), "exists on HPC systems"),
+    **dict.fromkeys(("cc", "cp"), "needs the files of an earlier command"),
+    "benchmarks/on_gpu.sh": "needs a GPU",
+    ".venv/bin/jupyter": "runs for minutes",
+    "LD_PRELOAD=$PWD/failing_malloc.so": "needs the files of an earlier command",
+    "(cuda-gdb)": "input of a debugger",
+}
+#: Scripts that the documentation supposes to be the reader's.
+READERS = {"failing.py", "script.py"}
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def blocks_of(page, language):
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
+
+
+WITH_PYTHON = [page for page in PAGES if blocks_of(page, "python")]
+
+
+# ------------------------------------------------------------------------------------------ Python
+
+
+class _Smaller(ast.NodeTransformer):
+    """Divides long lengths by 64; without a GPU, the emulator replaces it."""
+
+    def visit_Constant(self, node):
+        if isinstance(node.value, int) and node.value >= 512:
+            return ast.Constant(node.value // 64)
+        if NO_CUDA and isinstance(node.value, str) and re.fullmatch(r"cuda(:\d)?", node.value):
+            return ast.Constant("emulator")
+        return node
+
+
+def run_block(code, names):
+    """Run a block statement by statement, without those that are listed."""
+    if is_listed(code):
+        assert wrong_calls(code) == []
+        return
+    for statement in ast.parse(code).body:
+        text = ast.get_source_segment(code, statement)
+        if is_listed(text):
+            assert wrong_calls(text) == []
+            result = text.partition(" = ")[0]
+            if result in RESULTS:
+                names[result] = ado.load(DATA / f"{RESULTS[result]}.json")
+            continue
+        tree = ast.fix_missing_locations(_Smaller().visit(ast.Module([statement], [])))
+        exec(compile(tree, text, "exec"), names)
+
+
+def is_listed(code):
+    return any(code.startswith(beginning) for beginning in NOT_RUN)
+
+
+def wrong_calls(code):
+    """The package's functions whose calls do not fit their signatures."""
+    wrong = []
+    for node in ast.walk(ast.parse(code)):
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if name.partition(".")[0] not in TYPES:
+            continue
+        elided = any(isinstance(a, ast.Constant) and a.value is ... for a in node.args)
+        arguments = [] if elided else list(node.args)
+        options = {k.arg: k.value for k in node.keywords if k.arg}
+        try:
+            function = eval(name, TYPES)
+            if inspect.isfunction(function) and "." in function.__qualname__:  # a method
+                arguments.insert(0, None)
+            signature = inspect.signature(function)
+            (signature.bind_partial if elided else signature.bind)(*arguments, **options)
+        except (TypeError, AttributeError, KeyError):
+            wrong.append(name)
+        except ValueError:  # a compiled function has no signature
+            continue
+    return wrong
+
+
+def test_wrong_calls_are_found():
+    code = "ado.sweep(ado.transpose, a, seconds=1); ado.profile(..., device='cpu'); tuning.use()"
+    assert wrong_calls(f"{code}; print(1)") == []
+    wrong = ("ado.write_report('x', sweep=[])", "ado.machin()", "tuning.use(setings=1)")
+    for code in (*wrong, "ado.transpose['tild'].cost(a)", "ado.load('a', 'b')"):
+        assert len(wrong_calls(code)) == 1
+
+
+def stored(function, argument, record):
+    """The function; calls with the argument return a record."""
+    signature = inspect.signature(function)
+
+    def call(*args, **options):
+        if signature.bind(*args, **options).arguments.get(argument):
+            return ado.load(DATA / f"{record}.json")
+        return function(*args, **options)
+
+    return call
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch, small_ceilings):
+    """The reader's folder, with the files of the blocks. Timing is short, and caches are warm."""
+    monkeypatch.chdir(tmp_path)
+    pixels = np.random.default_rng().integers(0, 256, (48, 64, 4), np.uint8)
+    PIL.Image.fromarray(pixels[..., :3]).save("photo.jpg")
+    np.save("scan.npy", pixels)
+    for name in ("before.json", "after.json"):
+        shutil.copyfile(DATA / "transpose-float32-8192.json", name)
+    check = sampling.Settings.__post_init__
+
+    def shortened(settings):
+        check(settings)
+        vars(settings).update(seconds=0.01, cache="warm")
+
+    monkeypatch.setattr(sampling.Settings, "__post_init__", shortened)
+    if NO_CUDA:
+        for name, how in STORED.items():
+            monkeypatch.setattr(ado, name, stored(getattr(ado, name), *how))
+    yield tmp_path
+    plt.close("all")
+
+
+def example(page):
+    marks = [pytest.mark.cuda] if name_of(page) in EMULATED else []
+    return pytest.param(page, marks=marks, id=name_of(page))
+
+
+@pytest.mark.parametrize("page", [example(page) for page in WITH_PYTHON])
+def test_python_blocks_run(page, reader, monkeypatch):
+    names = {}
+    if page.name == "own_kernels.md":
+        (reader / "saxpy.cu").write_text(*blocks_of(page, "cpp"))
+    if page.name == "dask.md":
+        import dask.array
+
+        dask.array.from_array(np.load("scan.npy"), chunks=(20, 30, 4)).to_zarr("image.zarr")
+    if page.name in ("gallery.md", "cards.md"):
+        monkeypatch.chdir(DATA if page.name == "gallery.md" else ROOT)
+    for code in blocks_of(page, "python"):
+        if code.startswith(">>>"):
+            names |= run_session(code, names)
+        else:
+            run_block(code, names)
+
+
+def run_session(text, names):
+    """Run examples with their results."""
+    test = doctest.DocTestParser().get_doctest(text, names, "README.md", "README.md", 0)
+    assert len(test.examples) >= 4
+    assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
+    return test.globs
+
+
+def test_listed_code_is_in_the_documentation():
+    code = "\n".join(itertools.chain(*(blocks_of(page, "python") for page in PAGES)))
+    assert [beginning for beginning in NOT_RUN if beginning not in code] == []
+
+
+def inline_code(page):
+    """The spans of code in prose and tables."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    return re.findall(r"`([^`]+)`", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_in_prose_uses_existing_names(page):
+    for code in inline_code(page):
+        if not re.match(r"ado\.[a-z]", code) or "ROUTINE" in code:
+            continue
+        try:
+            tree = ast.parse(code)
+        except SyntaxError:  # part of a statement
+            names = re.findall(r"\bado\.\w+", code)
+        else:
+            assert wrong_calls(code) == []
+            chains = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+            names = [
+                text for node in chains if re.match(r"ado\.[\w.]+$", text := ast.unparse(node))
+            ]
+        for name in names:
+            eval(name, {"ado": ado})
+
+
+# ------------------------------------------------------------------------------- shell, C++
+
+
+def commands():
+    """The commands in shell blocks, and those of the program in prose and tables."""
+    for page in PAGES:
+        for block in blocks_of(page, "sh"):
+            for command in re.split(r" && | \| |\n", block):
+                yield page, command
+        for line in re.findall(r"^!(.*)$", page.read_text(encoding="utf-8"), re.M):  # in a notebook
+            if not line.startswith("["):
+                yield page, line
+        yield from ((page, c) for c in inline_code(page) if re.match(r"!?adokernels \w", c))
+
+
+def complaint(command):
+    """Why a command cannot be right; empty if it can."""
+    words = shlex.split(command, comments=True)
+    while words and re.match(r"\w+=", words[0]) and words[0] not in PROGRAMS:
+        words.pop(0)
+    if not words:
+        return ""
+    name, *arguments = words
+    if name == "adokernels":
+        return program_complaint(arguments)
+    if name == "make":
+        targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+        wrong = [a for a in arguments if "=" not in a and a not in targets]
+    elif name == "pip":
+        extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.M)
+        used = re.findall(r"adokernels\[(.*?)\]|\.\[(.*?)\]", command)
+        wrong = [e for pair in used for e in "".join(pair).split(",") if e not in extras]
+        wrong += [a for a in arguments if a.startswith("adokernels")]  # not published
+    elif name in ("python", "python3", ".venv/bin/python", "bash", "mpirun", "torchrun"):
+        files = [a for a in arguments if a.endswith(".py")]
+        wrong = [f for f in files if f not in READERS and not (ROOT / f).is_file()]
+    else:
+        wrong = [] if name in PROGRAMS else [name]
+    return f"{command}: {', '.join(wrong)}" if wrong else ""
+
+
+def program_complaint(arguments):
+    """What the program's parser says; prose may omit arguments and values."""
+    text = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(text):
+            program.parse(arguments)
+    except SystemExit as stop:
+        if stop.code and not re.search("are required|expected one argument", text.getvalue()):
+            return text.getvalue()
+    return ""
+
+
+def test_commands_have_existing_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = list(commands())
+    assert len(found) > 80
+    assert [f"{page.name}: {c}" for page, command in found if (c := complaint(command))] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make tuor",
+        "pip install '.[dusk]'",
+        "pip install adokernels[dask]",
+        "python benchmarks/none.py",
+        "adokernels bench transpose --devise cpu",
+        "adokernels bunch",
+        "unknown --help",
+    ],
+)
+def test_wrong_commands_are_found(command):
+    assert complaint(command)
+
+
+def test_the_cpp_example_compiles(tmp_path):
+    (code,) = blocks_of(ROOT / "docs" / "guide" / "cpp.md", "cpp")
+    includes, body = code.split("\n\n", 1)
+    file = tmp_path / "program.cpp"
+    file.write_text(f"{includes}\nint main() {{\n{body}}}\n")
+    flags = ["-std=c++20", "-fsyntax-only", f"-I{ROOT / 'src'}"]
+    subprocess.run(["g++", *flags, file], check=True)
