@@ -76,7 +76,7 @@ def test_variants_are_functions_too():
         (lambda x: np.sort(x).astype("f4"), "is float32, not float64; with tolerance="),
         (lambda x: None, r"is None, not array\("),
         (lambda x: list(np.sort(x)), r"is \["),
-        (lambda x: np.where(X == X[3], np.nan, np.sort(x)), "is wrong: 1 of 500 elements is out"),
+        (lambda x: np.where(X[3] == X, np.nan, np.sort(x)), "is wrong: 1 of 500 elements is out"),
     ],
 )
 def test_other_results_are_described(other, message):
@@ -106,7 +106,7 @@ def test_nested_results_are_compared(results, message):
 def test_frames_and_equal_nans_agree():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]})
-    assert compare({"f": lambda: frame, "g": lambda: frame.copy()})
+    assert compare({"f": lambda: frame, "g": frame.copy})
     with pytest.raises(ValueError, match=r"at \[1, 1\] is 'z', not 'y'"):
         compare({"f": lambda: frame, "g": lambda: frame.replace("y", "z")})
 
@@ -142,7 +142,7 @@ def test_dask_arrays_are_refused():
         ado.measure(lambda: da.ones(3), seconds=0.01, cache="warm")
 
 
-# --- Operands that change ---------------------------------------------------------------------------
+# --- Operands that change -------------------------------------------------------------------------
 
 
 def test_changed_operands_need_a_setup():
@@ -180,11 +180,13 @@ def test_an_output_may_be_an_operand():
 
 
 def test_a_setup_makes_several_operands():
-    m = ado.measure(lambda a, b: a.extend(b), setup=lambda: ([1], [2, 3]), seconds=0.01, cache="warm")
+    m = ado.measure(
+        lambda a, b: a.extend(b), setup=lambda: ([1], [2, 3]), seconds=0.01, cache="warm"
+    )
     assert len(m.samples) >= 5
 
 
-# --- The device -------------------------------------------------------------------------------------
+# --- The device -----------------------------------------------------------------------------------
 
 
 class OnGpu:
@@ -222,7 +224,7 @@ def timed_on(monkeypatch):
 @pytest.mark.parametrize(
     ("work", "args", "device"),
     [
-        (lambda: OnGpu(), (), "cuda:0"),
+        (OnGpu, (), "cuda:0"),
         (lambda x: None, (OnGpu(1),), "cuda:1"),
         (lambda: {"a": [OnGpu()]}, (), "cuda:0"),
         (lambda x: x + 1, (X,), "cpu"),
@@ -251,7 +253,7 @@ def test_emulated_arrays_are_not_timed():
         ado.measure(np.sort, X, device="emulator")
 
 
-# --- Wrong arguments --------------------------------------------------------------------------------
+# --- Wrong arguments ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -291,7 +293,7 @@ def test_errors_of_functions_are_raised_unchanged():
     assert caught.value is error
 
 
-# --- Sizes and reports --------------------------------------------------------------------------------
+# --- Sizes and reports ----------------------------------------------------------------------------
 
 
 def test_functions_and_own_ladders_have_scans(tmp_path):
@@ -318,7 +320,7 @@ def test_functions_and_own_ladders_have_scans(tmp_path):
         ado.write_report(tmp_path / "r.html", sweeps=[3])
 
 
-# --- The command line ----------------------------------------------------------------------------------
+# --- The command line -----------------------------------------------------------------------------
 
 
 def run(*arguments):
@@ -386,7 +388,7 @@ def test_markdown_is_escaped():
     assert r"a\|b" in found.to_markdown()
 
 
-# --- The fixture of pytest ---------------------------------------------------------------------------
+# --- The fixture of pytest ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -418,7 +420,7 @@ def test_the_plugin_does_not_import_the_package():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-# --- Containers on the host ----------------------------------------------------------------------------
+# --- Containers on the host -----------------------------------------------------------------------
 
 
 def test_frames_keep_their_labels():
