@@ -10,14 +10,11 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adokernels import _core
-
-if TYPE_CHECKING:
-    from adokernels.model.routine import Routine
 
 #: The name of an axis, and its labels or None.
 Axis = tuple[Any, Any]
@@ -33,7 +30,7 @@ def _library_of(value: Any) -> str:
     return ""
 
 
-def call_with_labels(routine: Routine, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def call_with_labels(routine: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Call a routine with the data of labelled operands, and label its results.
 
     Data in Dask arrays stay lazy. Results in device memory, and in `out`, are returned as they are.
@@ -62,7 +59,7 @@ def call_with_labels(routine: Routine, args: Sequence[Any], keywords: Mapping[st
     return labelled if isinstance(found, tuple) else labelled[0]
 
 
-def _data(routine: Routine, name: str, value: Any) -> Any:
+def _data(routine: Any, name: str, value: Any) -> Any:
     """The data of a labelled array; other values in a form that the core accepts."""
     if library := _library_of(value):
         data = value.data if library == "xarray" else value.to_numpy()
