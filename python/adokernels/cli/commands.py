@@ -27,8 +27,7 @@ from adokernels.cli.arguments import (
 )
 from adokernels.cli.output import complain
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
-from adokernels.model.isolated_call import FileFunction
-from adokernels.model.isolation import TIMEOUT
+from adokernels.model.isolation import TIMEOUT, FileFunction
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.measurements import sweep_tables
@@ -228,6 +227,8 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
         return _bench_all(options, console)
     if options.routine is None:
         raise ValueError("bench needs a routine, or --all with --out FOLDER")
+    if options.out is not None:
+        raise ValueError("--out must be used with --all; --json FILE stores one ladder")
     routine, operands, settings = problem_of(options)
     how = {"counters": options.counters or False, "limiter": options.limiter}
     sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)

@@ -101,6 +101,8 @@ def check(
     require((Iterable, type(None)), "names of variants", against=against)
     require(Real, "a number", timeout=timeout)
     require_finite(timeout=timeout)
+    if not timeout > 0:
+        raise ValueError(f"timeout must be positive, got {timeout!r}")
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
     emulated = device == "emulator"
