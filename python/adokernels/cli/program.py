@@ -18,6 +18,9 @@ from adokernels.cli.output import Output, complain
 
 #: Width of a table of ceilings; a narrower terminal wraps its lines.
 _MIN_WIDTH = 100
+#: Commands that accept ``--device emulator``.
+_EMULATED = ("bench", "check", "profile")
+_REMEDY = "; remedy: --device emulator"
 _EXAMPLES = """\
 examples:
   adokernels tour
@@ -46,12 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if output.failure:
             complain(f"standard output: {output.failure}")
         return USAGE if output.failure and not status else status
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        status, text = USAGE, error.args[0] if isinstance(error, KeyError) else error
+    except OSError as error:
+        known = error.filename is not None and error.strerror
+        status, text = USAGE, f"{error.filename}: {error.strerror}" if known else str(error)
+    except (ValueError, KeyError, TypeError) as error:
+        status, text = USAGE, error.args[0] if isinstance(error, KeyError) else str(error)
     except MemoryError as error:
         status, text = WRONG, f"not enough memory: {error}"
     except ado.Unavailable as error:
-        status, text = NO_DEVICE, error
+        emulated = options.command in _EMULATED and options.device is None
+        status, text = NO_DEVICE, f"{error}{_REMEDY if emulated and _core.why_no_cuda() else ''}"
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"
     complain(text)
