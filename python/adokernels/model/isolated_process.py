@@ -113,7 +113,7 @@ class Candidate:
             path.write_bytes(pickled(function, variant.label))
             source = {"pickle": str(path)}
         answer = self.ask(verb="load", **source)
-        if not answer.get("found"):
+        if answer.get("found") is False:
             raise Missing(f"{source.get('file')} must define {source.get('name')}")
         self.writes_out = bool(answer.get("out"))
 
