@@ -165,14 +165,15 @@ def add_commands(commands: Commands) -> None:
         "compare",
         _run_compare,
         "Compare two stored sweeps variant by variant, or expressions timed in the same rounds",
-        "before.json after.json --fail-if-slower 5%\n"
-        '  adokernels compare "np.sort(x)" "np.sort(x, kind=\'stable\')" --setup '
-        '"x = np.random.rand(10**6)"',
+        "before.json after.json --fail-if-slower 5%",
         "--cache --device --seconds --json --markdown --plot",
         cache="warm",
         seconds=3.0,
     )
-    words = "JSON files of two sweeps, or Python expressions; np and ado are imported"
+    words = (
+        "JSON files of two sweeps, or Python expressions, in which np and ado are imported: "
+        '"np.sum(x)" "x.sum()" --setup "x = np.ones(9)"'
+    )
     compare.add_argument("what", nargs="+", help=words)
     sentence = "Python statements before the expressions; may be given several times"
     compare.add_argument("--setup", action="append", default=[], help=sentence)
