@@ -69,6 +69,14 @@ def test_a_former_name_leads_to_the_new_one(name):
             found = getattr(found, part)
 
 
+def test_the_changelog_lists_former_names():
+    """Classes that have moved to ``ado.records`` are one row of the table."""
+    text = (Path(__file__).parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    table = text.partition("### Renamed names\n")[2].partition("\n###")[0]
+    renamed = [name for name, new in FORMER.items() if new != f"ado.records.{name}"]
+    assert [name for name in renamed if not re.search(rf"`ado\.{name}\b", table)] == []
+
+
 def test_former_methods_lead_to_the_new_ones():
     ladder = ado.ladder("own", reference=lambda a: a)
     with pytest.raises(AttributeError, match=r"OwnLadder\.cuda has a new name: cuda_variant"):

@@ -337,6 +337,8 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
     sweeps = []
     for path in options.measurements:
         sweeps += _of_folder(path, console) if path.is_dir() else [ado.records.Sweep.load(path)]
+    if not sweeps:
+        raise ValueError("the folders must contain sweeps, got none")
     for table in machine_tables(s for s in sweeps if s.variants):
         show(console, [table])
     ado.write_report(options.out, sweeps=sweeps)
