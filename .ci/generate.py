@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import adokernels as ado
-from adobook import pages
+from adobook import charts, loads_in_flight, pages, pictures
 from adobook.pages import break_even, gallery, stored
 from adokernels import _core
 from adokernels.charts.picture import picture
@@ -191,8 +191,9 @@ def draw_charts() -> None:
         paths = [folder / f"{name}.json" for name in scans]
         paths.append(Path(inspect.getfile(break_even)))
         _draw(folder / "break_even.png", paths, lambda: break_even.draw(scans))
-    book = sorted(Path(inspect.getfile(pages)).parents[1].glob("*.py"))
-    shown = [*gallery.records(), Path(inspect.getfile(gallery)), *book]
+    drawing = (gallery, charts, loads_in_flight, pictures)
+    code = [Path(inspect.getfile(module)) for module in drawing]
+    shown = [*gallery.records(), code[0].with_suffix(".toml"), *code]
     for name in gallery.pictures():
         chart = gallery.FOLDER / f"{name}.png"
         _draw(chart, shown, partial(gallery.draw, name), dpi=_GALLERY_DPI)

@@ -1,14 +1,17 @@
 """Compares every CUDA variant on the emulator with the GPU: results and hardware counters.
 
     python benchmarks/emulated_counters.py tests/data/emulator/counters.json [ROUTINE ...]
+    python benchmarks/emulated_counters.py tests/data/emulator/counters.json --again
 
 A variant runs on two small problems with the same operands on both devices. The JSON contains the
 largest difference of the results and the counters of both. tests/test_emulated_gpu.py compares the
 emulator with these counters, and the tables of docs/guide/emulator.md are generated from them.
+`--again` needs no GPU: it replaces the counts of the emulator that do not depend on values or time.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import time
@@ -38,6 +41,8 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     "instruction_parallelism": ((5001,), (1 << 16,)),
 }
 SHAPE = ((61, 67), (256, 320))
+#: Routines whose counts depend on values.
+VARYING = ("gpp", "gather", "branch")
 KEYS = (
     *("load_requests", "load_sectors", "store_requests", "store_sectors", "flops", "atomics"),
     *("lanes", "shared_load_wavefronts", "shared_store_wavefronts"),
@@ -71,7 +76,8 @@ def difference(results: Any, expected: Any) -> tuple[bool, float]:
 
 def counters(profile: ado.records.Profile) -> dict[str, float]:
     values = {key: profile.get(key) for key in KEYS}
-    return {key: float(value) for key, value in values.items() if value is not None}
+    known = {key: float(value) for key, value in values.items() if value is not None}
+    return {key: int(value) if value.is_integer() else value for key, value in known.items()}
 
 
 def compared(routine: ado.Ladder, lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
@@ -93,7 +99,28 @@ def compared(routine: ado.Ladder, lengths: tuple[int, ...]) -> Iterator[dict[str
         yield row
 
 
+def text_of(document: dict[str, Any]) -> str:
+    """JSON with one row per line."""
+    dump = functools.partial(json.dumps, default=str, separators=(",", ":"))
+    rows = ",\n".join(map(dump, document["rows"]))
+    return f'{{"context":{dump(document["context"])},"rows":[{rows}]}}\n'
+
+
+def count_again(path: Path) -> None:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for row in document["rows"]:
+        routine = ado.routines[row["routine"]]
+        operands = operands_of(routine, tuple(row["lengths"]), seed=1)
+        counts = counters(ado.profile(routine[row["variant"]], *operands, device="emulator"))
+        varies = row["variant"] == "overlapped" or row["routine"] in VARYING
+        keys = KEYS if not varies else [key for key in KEYS if key.startswith("shared")]
+        row["emulator"] |= {key: counts[key] for key in keys if key in row["emulator"]}
+    path.write_text(text_of(document), encoding="utf-8")
+
+
 def main(path: Path, names: list[str]) -> None:
+    if names == ["--again"]:
+        return count_again(path)
     rows: list[dict[str, Any]] = []
     start = time.perf_counter()
     for routine in (ado.routines[name] for name in names or ado.routines):
@@ -101,7 +128,7 @@ def main(path: Path, names: list[str]) -> None:
             rows += compared(routine, lengths)
             print(routine.name, lengths, f"{time.perf_counter() - start:.0f} s", flush=True)
             document = {"context": context("cuda:0"), "rows": rows}
-            path.write_text(json.dumps(document, default=str) + "\n", encoding="utf-8")
+            path.write_text(text_of(document), encoding="utf-8")
 
 
 if __name__ == "__main__":

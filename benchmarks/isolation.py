@@ -1,24 +1,22 @@
 """Measures what isolation changes: medians of the same code, and the cost of a check.
 
-Each function and kernel is measured twice in the same rounds: in this process, and isolated. The
-result is the ratio of the medians, isolated to not isolated, with its 99.9 % interval.
+Each function and kernel is measured twice in the same rounds: in this process, and isolated. Each
+line states both medians and their ratio, isolated to not isolated, with its 99.9 % interval.
 
-    python benchmarks/isolation.py isolation.json [SECONDS]
+    python benchmarks/isolation.py [SECONDS] [cpu | cuda]
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import adokernels as ado
-from adokernels import _core
 from adokernels.model.isolation import Isolation
+from adokernels.model.ladder import Ladder
 from adokernels.model.own_variant import OwnVariant
 
 KERNEL = """
@@ -27,111 +25,116 @@ __global__ void mine(const T* a, T* out, int rows, int cols) {
   __shared__ T tile[32][33];
   int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
   for (int j = 0; j < 32; j += 8)
-    if (col < cols && row + j < rows) tile[threadIdx.y + j][threadIdx.x] = a[(row + j) * 1ll * cols + col];
+    if (col < cols && row + j < rows)
+      tile[threadIdx.y + j][threadIdx.x] = a[(row + j) * 1ll * cols + col];
   __syncthreads();
   col = blockIdx.y * 32 + threadIdx.x, row = blockIdx.x * 32 + threadIdx.y;
   for (int j = 0; j < 32; j += 8)
-    if (col < rows && row + j < cols) out[(row + j) * 1ll * rows + col] = tile[threadIdx.x][threadIdx.y + j];
+    if (col < rows && row + j < cols)
+      out[(row + j) * 1ll * rows + col] = tile[threadIdx.x][threadIdx.y + j];
 }
-"""  # noqa: E501
+"""
 
 
-def kernel(name: str) -> OwnVariant:
-    """A tiled transpose."""
-    launch: dict[str, Any] = {"kernel": "mine<{T}>", "block": (32, 8), "tile": (32, 32)}
-    return ado.cuda_variant(name, source=KERNEL, **launch)
+def transpose(a: Any, out: Any) -> None:
+    """Transpose."""
+    out[...] = a.T
 
 
-def functions() -> dict[str, tuple[Any, Any]]:
-    """Functions by name, with ladders."""
-    rows = ado.ladder("rows", reference=lambda x: np.sort(x, axis=1))
-    waves = ado.ladder("waves", reference=lambda x: np.sin(x) * np.exp(x), tolerance=1e-6)
-
-    def into(x: Any, out: Any) -> None:
-        np.sin(x, out=out)
-        out *= np.exp(x)
-
-    return {
-        "transpose": (ado.transpose, lambda a: a.T.copy()),
-        "sort": (rows, lambda x: np.sort(x, axis=1)),
-        "waves": (waves, into),
-    }
+def blur(gray: Any) -> Any:
+    """Blur separably; the edge is replicated."""
+    padded = np.pad(gray, 2, mode="edge").astype(np.int32)
+    rows = np.zeros((len(gray), padded.shape[1]), np.int32)
+    total = np.zeros(gray.shape, np.int32)
+    for i, weight in enumerate((1, 4, 6, 4, 1)):
+        rows += weight * padded[i : i + len(gray)]
+    for i, weight in enumerate((1, 4, 6, 4, 1)):
+        total += weight * rows[:, i : i + gray.shape[1]]
+    return ((total + 128) >> 8).astype(np.uint8)
 
 
-def compared(
-    ladder: Any, make: Any, operand: Any, device: str, cache: Any, seconds: float
-) -> dict[str, Any]:
-    """Measure a variant in this process and isolated, in the same rounds."""
+def max_plus(big: Any, small: Any) -> Any:
+    """Return the largest sum in each column."""
+    return (big + small[:, None]).max(axis=0)
+
+
+def average_matvec(vectors: Any, matrix: Any) -> Any:
+    """Average the vectors, then multiply by the matrix."""
+    return np.ascontiguousarray((vectors.mean(axis=2) @ matrix.T).T)
+
+
+def square(n: int) -> tuple[Any, ...]:
+    """Return a random square matrix."""
+    return (np.random.default_rng().random((n, n), dtype=np.float32),)
+
+
+#: Ladders, functions, and the shapes of their problems.
+FUNCTIONS: dict[str, tuple[Ladder, Any, Any, tuple[int, ...]]] = {
+    "transpose": (ado.transpose, transpose, square, (450, 1000, 2000)),
+    "max_plus": (
+        ado.ladder("max_plus", reference=max_plus),
+        max_plus,
+        lambda n: (*square(n), square(n)[0][0]),
+        (300, 700, 2000),
+    ),
+    "average_matvec": (
+        ado.ladder("average_matvec", reference=average_matvec, tolerance=1e-5),
+        average_matvec,
+        lambda n: (np.random.default_rng().random((n, n, 16), dtype=np.float32), *square(n)),
+        (40, 120, 300),
+    ),
+    "blur": (
+        ado.ladder("blur", reference=blur),
+        blur,
+        lambda n: (np.random.default_rng().integers(0, 256, (n, n), np.uint8),),
+        (60, 250, 800),
+    ),
+}
+
+
+def compare(label: str, ladder: Ladder, make: Any, operands: Any, device: str, how: Any) -> None:
+    """Measure a variant in this process and isolated, in the same rounds, and print a line."""
     start = time.perf_counter()
     with Isolation(60.0) as isolation:
         both = isolation.ladder(ladder.with_variants(make("isolated"))).with_variants(make("here"))
-        names = ["here", "isolated"]
-        how: dict[str, Any] = {"seconds": seconds, "ceilings": False, "progress": False}
-        found = ado.sweep(both, operand, variants=names, device=device, cache=cache, **how)
+        chosen = {"variants": ["here", "isolated"], "device": device, **how}
+        found = ado.sweep(both, *operands, **chosen, ceilings=False, progress=False, limiter=False)
     if found.skipped:
-        return {"skipped": found.skipped}
-    comparison = found["here"].compare(found["isolated"])
-    return {
-        "here": found["here"].seconds,
-        "isolated": found["isolated"].seconds,
-        "ratio": found["isolated"].seconds / found["here"].seconds,
-        "interval": list(comparison.interval),
-        "samples": [len(found[name].samples) for name in names],
-        "flags": [list(found[name].flags) for name in names],
-        "wall": time.perf_counter() - start,
-    }
-
-
-def cost(ladder: Any, variant: Any, operand: Any, **how: Any) -> dict[str, Any]:
-    """Seconds of a check, with and without isolation."""
-    found: dict[str, Any] = {}
-    for isolated in (False, True):
-        start = time.perf_counter()
-        result = ado.check(variant, ladder, operand, isolated=isolated, **how)
-        name = "isolated" if isolated else "here"
-        found[name] = {"seconds": time.perf_counter() - start, "correct": result.correct}
-        if not result:
-            found[name]["reason"] = result.reason
-    return found
-
-
-def main(path: Path, seconds: float) -> None:
-    """Measure everything, and write the file after each part."""
-    rng = np.random.default_rng()
-    found: dict[str, Any] = {"load": __import__("os").getloadavg()[0]}
-
-    def keep(name: str, value: Any) -> None:
-        found[name] = value
-        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        print(name, json.dumps(value), flush=True)
-
-    if not _core.why_no_cuda():
-        for size in (512, 2048, 4096):
-            operand = rng.random((size, size), dtype=np.float32)
-            for cache in ("cold", "warm"):
-                result = compared(ado.transpose, kernel, operand, "cuda", cache, seconds)
-                keep(f"kernel {size} {cache}", result)
-        how = {"seconds": 0.5, "ceilings": False, "progress": False}
-        keep("cost of a kernel", cost(ado.transpose, kernel("mine"), operand, **how))
-    for size in (100, 300, 1000, 3000):
-        operand = rng.random((size, size), dtype=np.float32)
-        for name, (ladder, function) in functions().items():
-
-            def make(label: str, function: Any = function) -> OwnVariant:
-                variant: OwnVariant = ado.variant(function, name=label)
-                return variant
-
-            for cache in ("cold", "warm"):
-                result = compared(ladder, make, operand, "cpu", cache, seconds)
-                keep(f"{name} {size} {cache}", result)
-    untimed = {"timed": False}
-    keep(
-        "cost of a function, not timed",
-        cost(ado.transpose, lambda a: a.T.copy(), operand, **untimed),
+        print(label, how["cache"], found.skipped, flush=True)
+        return
+    here, isolated = found["here"], found["isolated"]
+    low, high = here.compare(isolated).interval
+    print(
+        f"{label:20} {how['cache']:5} here {1e6 * here.seconds:9.1f} us, isolated "
+        f"{1e6 * isolated.seconds:9.1f} us, ratio {isolated.seconds / here.seconds:.3f} "
+        f"({low:.3f} to {high:.3f}), samples {len(here.samples)} and {len(isolated.samples)}, "
+        f"{time.perf_counter() - start:.1f} s",
+        flush=True,
     )
-    how = {"seconds": 0.5, "ceilings": False, "progress": False}
-    keep("cost of a function", cost(ado.transpose, lambda a: a.T.copy(), operand, **how))
+
+
+def main(seconds: float, device: str) -> None:
+    """Print the comparisons."""
+    how = [{"cache": cache, "seconds": seconds} for cache in ("warm", "cold")]
+    if device == "cuda":
+
+        def kernel(name: str) -> OwnVariant:
+            launch: dict[str, Any] = {"kernel": "mine<{T}>", "block": (32, 8), "tile": (32, 32)}
+            return ado.cuda_variant(name, source=KERNEL, **launch)
+
+        for size in (512, 2048, 4096):
+            for each in how:
+                compare(f"kernel {size}", ado.transpose, kernel, square(size), device, each)
+        return
+    for name, (ladder, function, operands, sizes) in FUNCTIONS.items():
+
+        def make(label: str, function: Any = function) -> Any:
+            return ado.variant(function, name=label)
+
+        for size in sizes:
+            for each in how:
+                compare(f"{name} {size}", ladder, make, operands(size), device, each)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 1.0)
+    main(float((sys.argv[1:2] or ["1"])[0]), (sys.argv[2:3] or ["cpu"])[0])

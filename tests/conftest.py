@@ -36,6 +36,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--seed", type=int, help="seed of all random data; default: a new one in every run"
     )
+    words = "all cases, where the suite has a part of them"
+    parser.addoption("--exhaustive", action="store_true", help=words)
 
 
 def pytest_configure(config):

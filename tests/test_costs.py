@@ -74,8 +74,9 @@ def test_gpp_rows_equal_hardware_counters():
     bands, rows, columns, frequencies = 400, 256, 4096, 2
     for m in sweep:
         row = gpp_cost(m.variant, bands, 214, rows, columns, frequencies)
-        assert row.executed_flops == m.executed_flops, m.variant  # cost in the stored sweep
-        assert row.executed_instructions == m.executed_instructions, m.variant
+        # The costs in the stored sweep; on 64-bit Arm, fused operations change the last bit.
+        assert row.executed_flops == pytest.approx(m.executed_flops, rel=1e-14), m.variant
+        assert row.executed_instructions == pytest.approx(m.executed_instructions, rel=1e-14)
         assert m.counted_flops == pytest.approx(row.executed_flops, rel=0.01), m.variant
         fused = row.executed_flops / row.executed_instructions - 1
         assert m.profile["fma_share"] == pytest.approx(fused, abs=0.01), m.variant

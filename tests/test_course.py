@@ -246,14 +246,6 @@ def test_figures_name_their_source(ladder):
     )
 
 
-def test_the_overview_has_a_row_per_variant(ladder):
-    header, rows = rows_of(course.speed_of_light_table(ladder))
-    assert list(rows) == [m.variant for m in ladder]
-    assert rows["tiled"][header.index("compute") - 1] == (
-        f"{100 * ladder['tiled'].profile['compute_sol']:.1f} %"
-    )
-
-
 # --- steps ----------------------------------------------------------------------------------------
 
 

@@ -130,12 +130,3 @@ def test_speed_ups_start_at_one_on_both_devices(blur):
     assert [curve[0] for curve in curves] == [1, 1]
     assert [len(curve) for curve in curves] == [len(talk.TIMES), len(blur.variants)]
     assert curves[0][-1] == pytest.approx(5.233 / 0.363)
-
-
-def test_bars_of_the_application_are_the_sum_of_its_kernels(blur, stages):
-    _, kernels = stages
-    others = [m for m in kernels if m.routine != "gaussian_blur"]
-    ax = course.times_of_application(blur.variants, others)
-    tops = [bar.get_y() + bar.get_height() for bar in ax.containers[-1]]
-    fixed = sum(m.seconds for m in others)
-    assert tops == pytest.approx([fixed + m.seconds for m in blur.variants])

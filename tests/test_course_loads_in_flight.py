@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from matplotlib import pyplot as plt
 
 import adobook as course
 import adokernels as ado
@@ -99,13 +100,22 @@ def test_the_chart_has_a_point_per_variant_at_its_bandwidth(loops, ladders):
     assert wanted <= drawn
 
 
-def test_the_chart_of_registers_shows_threads_and_bytes_in_flight(ladders):
-    ax = course.register_chart(ladders["float64"], {"one_block": 8, "two_blocks": 64})
-    words = [text.get_text() for text in ax.texts]
-    assert "1024 threads, 8 KiB in flight" in words
-    assert "512 threads, 32 KiB in flight" in words  # each block has its own multiprocessor
-    rows = [m.kernels[0] for m in ladders["float64"].variants]
-    assert [bar.get_width() for bar in ax.patches[::2]] == [k.registers for k in rows]
-    assert [bar.get_width() for bar in ax.patches[1::2]] == [
-        k.most_registers - k.registers for k in rows
-    ]
+def test_fixed_loads_give_the_latency_under_load():
+    record = ado.load(DATA / "course" / "max_plus-in_flight.json")
+    multiprocessors = record["1 x 256"].context["cuda"]["multiprocessors"]
+    fixed = {
+        (loads, threads): course.FixedLoads(record[f"{loads} x {threads}"], loads)
+        for loads in (1, 2, 4, 8)
+        for threads in (256, 512, 1024)
+    }
+    for (loads, threads), found in fixed.items():
+        assert found.bytes_in_flight == 8 * loads * threads * multiprocessors
+    for threads in (256, 512, 1024):  # more bytes in flight: more bandwidth, longer latency
+        row = [fixed[loads, threads] for loads in (1, 2, 4, 8)]
+        assert sorted(row, key=lambda f: f.measurement.bytes_per_second) == row
+        assert sorted(row, key=lambda f: f.latency) == row
+    ax = course.in_flight_chart({"all": fixed.values()}, record.roof, title=record.title)
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert sum(label.endswith("TB/s") for label in labels) >= 2
+    assert not any(text.get_text() for text in ax.get_yticklabels(minor=True))
+    plt.close(ax.figure)

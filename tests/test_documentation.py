@@ -99,11 +99,14 @@ def test_the_guide_lists_every_routine():
         assert f"`{name}({operands}{options})`" in text
 
 
-def test_versions_agree():
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+def test_the_citation_names_the_last_release():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    version = re.search(r'^version = "(.*)"$', project, re.M)[1]
-    assert re.search(r"^version: (.*)$", citation, re.M)[1] == version
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    version = re.search(r"^version: (.*)$", citation, re.M)[1]
     date = re.search(r'^date-released: "(.*)"$', citation, re.M)[1]
-    assert f"\n## {version} ({date})\n" in changelog
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## (\S+) \((.*)\)$", changelog, re.M)
+    assert next(s for s in sections if s[1] != "unreleased") == (version, date)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    number = re.search(r'^number = "(.+)"$', project, re.M)[1]
+    assert sections[0][0] == number.removesuffix(".dev0")
+    assert (sections[0][1] == "unreleased") == number.endswith(".dev0")

@@ -11,6 +11,7 @@ from conftest import EMULATED, run_python
 import adokernels as ado
 from adokernels import _core
 from adokernels.model import compiler
+from adokernels.model.tasks import as_tuple
 from adokernels.process import ALL_CHECKS
 from adokernels.records.limiter import Provenance, Step
 from adokernels.records.loading import load
@@ -57,6 +58,48 @@ def test_device_arrays(rng):
         ado.transpose(x, device="cpu")
     with pytest.raises(ValueError, match="device must be 'emulator'"):
         ado.transpose(x, device="cuda")
+
+
+def cuda_variants():
+    return [
+        pytest.param(routine, v.name, id=f"{routine.name}-{v.name}")
+        for routine in map(ado.routines.__getitem__, ado.routines)
+        for v in routine
+        if v.device == "cuda" and not v.ceiling
+    ]
+
+
+def placed(arrays, shift):
+    """Arrays in the memory of the emulator, `shift` elements after an aligned address."""
+    for a in arrays:
+        _core.set_emulated_misalignment(shift * a.itemsize)
+        yield ado.to_device(a, device="emulator")
+    _core.set_emulated_misalignment(0)
+
+
+@pytest.mark.parametrize(("routine", "name"), cuda_variants())
+def test_unaligned_arrays(checks, routine, name):
+    """Operands, results or both begin one element after an aligned address."""
+    ado.settings.emulator_checks = ALL_CHECKS
+    shapes = [*routine.task.sanitizer.shapes[:1], *([(77, 1)] if routine is ado.component else [])]
+    for operands in map(routine.task.random_operands, shapes):
+        problem = routine.problem(*operands, variant=name, **ON)
+        if problem.why_not(name):
+            continue
+        right = as_tuple(routine(*operands, variant=name, **ON))
+        for of_operands, of_results in ((1, 0), (0, 1), (1, 1)):
+            given = placed(operands, of_operands)
+            outs = tuple(placed(map(np.zeros_like, right), of_results))
+            declined = ""
+            try:
+                routine(*given, variant=name, out=outs if len(outs) > 1 else outs[0])
+            except ValueError as error:
+                declined = str(error)
+            if declined:
+                assert declined.startswith(f"{routine.name}[{name}]: ")
+                continue
+            for out, expected in zip(outs, right, strict=True):
+                np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5, atol=1e-4)
 
 
 def test_settings(device_restored, checks, rng):
@@ -311,6 +354,8 @@ def test_counts_are_those_of_small_problems_on_a_gpu(row):
         # The rows that differ are listed in docs/guide/emulator.md.
         assert profile[key] == (gpu if stored[key] == gpu[key] else stored)[key], key
     assert profile["atomics"] == gpu["atomics"]
+    for key in ("shared_load_wavefronts", "shared_store_wavefronts"):
+        assert profile.get(key) == stored[key], key
 
 
 def test_counted_work(rng):

@@ -161,7 +161,6 @@ def test_all_files_name_the_same_version():
         "pyproject.toml": r'^number = "(.+)"$',
         "book/pyproject.toml": r'^version = "(.+)"$',
         "CMakeLists.txt": r"^project\(adokernels VERSION (\S+) ",
-        "CITATION.cff": r"^version: (.+)$",
     }
     found = [
         re.search(line, (ROOT / name).read_text(encoding="utf-8"), re.M)[1]

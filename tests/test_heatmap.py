@@ -1,6 +1,7 @@
 """Heat maps: counts per source line from ncu's source page and from the emulator, and tables."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from adokernels import _core
 from adokernels.measuring import heatmap as measured
 from adokernels.measuring.hotspots import Sources
 from adokernels.model.compiler import why_no_compiler
-from adokernels.records.heatmap import Accesses
+from adokernels.records.heatmap import ACCESSES, Accesses
 from adokernels.records.sass import KernelSass
 from adokernels.tables import tables_of
 from adokernels.tables.rendering import to_html
@@ -24,6 +25,7 @@ __global__ void copy(const float* a, float* out) {
 }
 """
 SOURCES = Sources(texts={"copy.cu": CODE})
+DATA = Path(__file__).parent.parent / "notebooks" / "data" / "course"
 COLUMNS = (
     *("Address", "Source", "Instructions Executed", "# Samples", "Instructions Executed"),
     *("Predicated-On Thread Instructions Executed", "L1 Wavefronts Shared"),
@@ -283,3 +285,18 @@ def test_heat_maps_that_do_not_belong_together_are_errors():
     changed = tuple(replace(entry, text="changed") for entry in emulated.entries)
     with pytest.raises(ValueError, match=r"same code, got two lines at copy.cu:2"):
         counted.beside(replace(emulated, entries=changed))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    ("name", "block"), [("naive", (32, 32)), ("tiled", None), ("padded", None)]
+)
+def test_the_emulator_counts_what_a_gpu_has_counted(name, block):
+    counted = ado.load(DATA / f"transpose-heatmap-{name}.json")
+    a = np.zeros((128, 128), np.int64)
+    emulated = ado.heatmap(ado.transpose[name], a, block=block, device="emulator")
+    pair = emulated.beside(counted)
+    for kind in ACCESSES:
+        found, expected = (h.total(kind) for h in (pair.emulator, pair.hardware))
+        assert found.per_request == pytest.approx(expected.per_request, rel=1e-3)
+        assert found.ideal_per_request == expected.ideal_per_request

@@ -132,6 +132,16 @@ def test_the_records_work_in_diagnoses_charts_comparisons_and_files(report, tmp_
     assert ado.load(tmp_path / "mine.json")[2].limiter == sweep[2].limiter
 
 
+def test_a_report_with_counted_flops_has_a_roofline():
+    sweep = ado.import_ncu(DATA / "course" / "average_matvec-plain-ncu.csv")
+    machine = ado.load(DATA / "course" / "max_plus-per_multiprocessor.json").machine
+    assert [m.flops for m in sweep] == [0, 0]  # a report does not contain useful FLOPs
+    ax = ado.roofline(sweep, machine=machine, levels=["DRAM"])
+    words = [text.get_text() for text in ax.texts]
+    assert all(any(m.variant in word for word in words) for m in sweep)
+    plt.close(ax.figure)
+
+
 def test_a_report_of_an_h100():
     """Three kernels that Nsight Compute 2025.3 has profiled with all sections."""
     sweep = ado.import_ncu(DATA.parent.parent / "tests" / "data" / "ncu" / "transpose.csv")

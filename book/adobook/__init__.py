@@ -4,10 +4,8 @@ from adobook.charts import draw_tile_transpose as draw_tile_transpose
 from adobook.charts import speedups_of_devices as speedups_of_devices
 from adobook.charts import stride_chart as stride_chart
 from adobook.charts import timeline as timeline
-from adobook.charts import times_of_application as times_of_application
 from adobook.charts import utilisation_plane as utilisation_plane
 from adobook.exercises import EXERCISES as EXERCISES
-from adobook.exercises import Exercise as Exercise
 from adobook.exercises import check_exercise as check_exercise
 from adobook.exercises import exercise as exercise
 from adobook.exercises import line_counts as line_counts
@@ -15,16 +13,14 @@ from adobook.figures import figures as figures
 from adobook.figures import possible_gain as possible_gain
 from adobook.figures import priorities as priorities
 from adobook.figures import ranks as ranks
-from adobook.figures import speed_of_light_table as speed_of_light_table
 from adobook.iteration import Factors as Factors
 from adobook.iteration import folded as folded
 from adobook.iteration import proposal as proposal
 from adobook.iteration import time_factors as time_factors
-from adobook.loads_in_flight import InnerLoop as InnerLoop
+from adobook.loads_in_flight import FixedLoads as FixedLoads
 from adobook.loads_in_flight import in_flight_chart as in_flight_chart
 from adobook.loads_in_flight import inner_loop_table as inner_loop_table
 from adobook.loads_in_flight import inner_loops as inner_loops
-from adobook.loads_in_flight import register_chart as register_chart
 from adobook.models import gathered as gathered
 from adobook.models import model_beside_counters as model_beside_counters
 from adobook.models import modelled as modelled
@@ -36,6 +32,5 @@ from adobook.steps import between as between
 from adobook.steps import libraries as libraries
 from adobook.steps import predicted as predicted
 from adobook.steps import step as step
-from adobook.text import Text as Text
 from adobook.text import say as say
 from adobook.text import table as table

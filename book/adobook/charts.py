@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -22,7 +21,6 @@ from adokernels.records.metrics import SECTOR
 from adokernels.records.sweep import Sweep
 from adokernels.text import percent, quantity, ratio
 
-_COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")
 _MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
 #: Tiles per side of the matrix, and elements per side of a tile, in the pictures.
 _TILES, _ELEMENTS = 6, 4
@@ -149,26 +147,6 @@ def speedups_of_devices(sweep: Sweep, published: Iterable[Published]) -> Axes:
     ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
     ax.set_ylabel(f"speed-up over {first.variant} on the same device")
     ax.legend(frameon=False, loc="lower right")
-    return ax
-
-
-def times_of_application(variants: Sequence[Measurement], others: Sequence[Measurement]) -> Axes:
-    """Draw the time of an application as stacked bars, one bar per variant of one of its kernels.
-
-    `others` are the kernels that do not change.
-    """
-    ax = new_canvas(4.0).ax
-    names = [m.variant for m in variants]
-    parts = [(f"{m.routine}[{m.variant}]", [m.seconds] * len(names)) for m in others]
-    parts.append((f"{variants[0].routine}, each variant", [m.seconds for m in variants]))
-    floor = np.zeros(len(names))
-    for (label, seconds), colour, hatch in zip(parts, _COLOURS, _HATCHES, strict=True):
-        style: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white"}
-        ax.bar(names, seconds, bottom=floor, label=label, **style)
-        floor += seconds
-    ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    label_axis(ax.yaxis, "time of the kernels", "s")
-    ax.legend(reverse=True, frameon=False)
     return ax
 
 

@@ -14,7 +14,6 @@ from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
 from adokernels.records.profile import KernelProfile, Profile
-from adokernels.records.sweep import Sweep
 from adokernels.text import percent, quantity, ratio
 
 #: A value has changed if it differs from the baseline by more than this fraction.
@@ -148,11 +147,6 @@ _ROWS = (
     *("load_sectors_per_request", "store_sectors_per_request", "l1_hit_rate", "l2_hit_rate"),
     *(*_SHOWN_IF_NOT_ZERO, "occupancy", "theoretical_occupancy", "registers"),
 )
-#: The columns of the table with a row per variant.
-_OVERVIEW = (
-    *("seconds", "compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol", "dominant_stall"),
-    *("load_sectors_per_request", "store_sectors_per_request", "occupancy"),
-)
 
 
 def _title_and_unit(key: str, p: Published | None = None) -> tuple[str, str]:
@@ -220,17 +214,6 @@ def figures(
             lines.append([title, *theirs, *here, *([_change(key, *ours)] if baseline else [])])
     notes = list(dict.fromkeys(p.source for p in mine))
     return say(table(header, lines), *(["Source: " + "; ".join(notes) + "."] if notes else []))
-
-
-def speed_of_light_table(sweep: Sweep) -> Text:
-    """Show one row per variant: time, speed of light, dominant stall reason, sectors, occupancy."""
-    lines = {
-        key: [_Subject.of(m).text(key, _title_and_unit(key)[1]) for m in sweep] for key in _OVERVIEW
-    }
-    shown = {key: cells for key, cells in lines.items() if any(cells)}
-    header = [_title_and_unit(key)[0].removeprefix(f"{_SHARES}: ") for key in shown]
-    variants = [m.variant for m in sweep]
-    return table(["variant", *header], list(zip(variants, *shown.values(), strict=True)))
 
 
 def _device(m: Measurement) -> str:

@@ -150,7 +150,7 @@ def _stalls(m: Measurement) -> Mapping[str, float]:
 
 
 def _told(gains: Mapping[str, float], after: Measurement, before: Measurement) -> str:
-    """One sentence: the factor that explains the gain, or the factors that nearly cancel."""
+    """One sentence: the factor that explains the gain, or two that oppose each other."""
     total = math.log(after.compare(before).ratio)
     logs = {name: math.log(gain) for name, gain in gains.items()}
     up, down = max(logs, key=lambda n: logs[n]), min(logs, key=lambda n: logs[n])
@@ -165,6 +165,6 @@ def _told(gains: Mapping[str, float], after: Measurement, before: Measurement) -
             f"{ratio(gains[main])}."
         )
     return (
-        f"Two factors nearly cancel: **{up}**, {ratio(gains[up])}, and **{down}**, "
+        f"Two factors oppose each other: **{up}**, {ratio(gains[up])}, and **{down}**, "
         f"{ratio(gains[down])}."
     )

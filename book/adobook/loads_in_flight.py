@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from adobook.charts import label_axis, new_canvas
 from adobook.published import Published
@@ -25,13 +27,48 @@ from adokernels.text import number, quantity, ratio
 #: Terms per iteration of the unrolled inner loops, as in cuda/max_plus/one_block.cuh.
 UNROLLED_TERMS = 8
 _COLOURS, _MARKERS = ("#0072B2", "#D55E00", "#009E73"), ("o", "s", "^")
-_UNUSED = "#F0E442"
 #: Lines of constant latency in the chart, in seconds.
 _LATENCIES = (250e-9, 500e-9, 1e-6, 2e-6)
+#: An axis from this ratio of its ends on has labels at powers of 10 only.
+_WIDE = 100
+
+
+class InFlight(ABC):
+    """A measurement whose threads have a known number of bytes in flight when they wait."""
+
+    measurement: Measurement
+
+    @property
+    @abstractmethod
+    def bytes_per_wait(self) -> float:
+        """Bytes that a thread has in flight when it waits."""
+
+    @property
+    def bytes_in_flight(self) -> float:
+        """Bytes that all resident threads of the device have in flight."""
+        return resident_threads(self.measurement) * self.bytes_per_wait
+
+    @property
+    def latency(self) -> float:
+        """The latency in seconds by Little's law: bytes in flight / bandwidth."""
+        return self.bytes_in_flight / self.measurement.bytes_per_second
 
 
 @dataclass(frozen=True)
-class InnerLoop:
+class FixedLoads(InFlight):
+    """A kernel that issues a number of loads per thread before it waits for the first."""
+
+    measurement: Measurement
+    loads: int
+
+    @property
+    def bytes_per_wait(self) -> float:
+        """Bytes of `big` that a thread loads before it waits."""
+        return self.loads * np.dtype(self.measurement.problem.operands[0].dtype).itemsize
+
+
+@dataclass(frozen=True)
+class InnerLoop(InFlight):
     """The inner loop of a variant of max_plus: a measurement and the machine code.
 
     A wait is the first use of loads that overlap each other. At a wait, the thread has the bytes of
@@ -65,11 +102,6 @@ class InnerLoop:
         """Bytes of `big` that a thread has in flight when it waits."""
         of_big = self.loop.loaded_bytes * self.points / (self.points + 1)
         return of_big / self.loop.load_waits
-
-    @property
-    def bytes_in_flight(self) -> float:
-        """Bytes of `big` that all resident threads of the device have in flight."""
-        return resident_threads(self.measurement) * self.bytes_per_wait
 
 
 def inner_loops(sweep: Sweep, stored: Path, names: Iterable[str]) -> dict[str, InnerLoop]:
@@ -128,15 +160,17 @@ def _loads(found: InnerLoop) -> str:
     return ", ".join(f"{count} x {bits} bit" for bits, count in found.loop.loads.items())
 
 
-def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Axes:
+def in_flight_chart(
+    points: Mapping[str, Iterable[InFlight]], roof: float, *, title: str = "Little's law"
+) -> Axes:
     """Draw bytes per second over bytes in flight, with lines of constant latency.
 
-    `loops` are the inner loops by the name of their group, for example the element type, and `roof`
-    is the bandwidth of the device in bytes per second.
+    `points` belong to named groups, for example an element type, and `roof` is the bandwidth of the
+    device in bytes per second.
     """
     canvas = new_canvas(5.6)
     ax = canvas.ax
-    groups = {name: list(group) for name, group in loops.items()}
+    groups = {name: list(group) for name, group in points.items()}
     every = [found for group in groups.values() for found in group]
     low = min(found.bytes_in_flight for found in every) / 1.5
     high = max(found.bytes_in_flight for found in every) * 1.5
@@ -161,6 +195,10 @@ def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Ax
         ax.xaxis, "Bytes in flight: resident threads x bytes per wait", "B", font=canvas.font
     )
     label_axis(ax.yaxis, "Compulsory bytes per second", "B/s", font=canvas.font)
+    for axis in (ax.xaxis, ax.yaxis):
+        first, last = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if last / first < _WIDE else (1,)))
+        axis.set_minor_formatter(NullFormatter())
     canvas.legend_below(
         [
             *legend,
@@ -168,48 +206,10 @@ def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Ax
             entry(f"the read alone, {quantity(roof, 'B/s')}", color=MEMORY, ls="--"),
         ]
     )
-    spread = [f.bytes_in_flight / f.measurement.bytes_per_second for f in every]
+    spread = [found.latency for found in every]
     canvas.title(
         f"Bytes in flight over bandwidth: {quantity(min(spread), 's')} to "
         f"{quantity(max(spread), 's')} for all variants",
-        "Little's law",
+        title,
     )
-    return ax
-
-
-def register_chart(sweep: Sweep, in_flight: Mapping[str, float]) -> Axes:
-    """Draw the registers per thread of each variant, and the registers left unused.
-
-    The text next to a bar gives the resident threads per multiprocessor and their bytes in flight.
-    `in_flight` contains the bytes in flight per thread, by variant, where they are known.
-    """
-    rows = sweep.variants
-    canvas = new_canvas(1.5 + 0.24 * len(rows))
-    ax = canvas.ax
-    longest, unused = 1, 0
-    for row, m in enumerate(rows):
-        kernel = m.kernels[0]
-        most = kernel.most_registers or kernel.registers
-        ax.barh(row, kernel.registers, height=0.7, color=_COLOURS[0])
-        ax.barh(row, most - kernel.registers, left=kernel.registers, height=0.7, color=_UNUSED)
-        threads = resident_threads(m, multiprocessors=1)
-        words = f"{threads} threads"
-        if m.variant in in_flight:
-            words += f", {in_flight[m.variant] * threads / 1024:.3g} KiB in flight"
-        ax.text(most + 1, row, words, va="center", fontsize=canvas.font, color=canvas.ink)
-        longest, unused = max(longest, most), unused + (most > kernel.registers)
-    ax.set_xlim(0, longest * 1.5)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    canvas.row_names([m.variant for m in rows])
-    label_axis(ax.xaxis, "Registers per thread", font=canvas.font)
-    ax.tick_params(axis="y", labelsize=canvas.font)
-    canvas.legend_below(
-        [
-            entry("used", marker="s", color=_COLOURS[0]),
-            entry(
-                "left unused: available without fewer resident blocks", marker="s", color=_UNUSED
-            ),
-        ]
-    )
-    canvas.title(f"{unused} of {len(rows)} variants leave registers unused", sweep.title)
     return ax

@@ -61,6 +61,7 @@ __all__: list[str] = [
     "sample",
     "set_device",
     "set_emulated_gpu",
+    "set_emulated_misalignment",
     "set_emulator_checks",
     "set_isa",
     "set_max_threads",
@@ -855,6 +856,11 @@ def set_emulated_gpu(
 ) -> None:
     """
     Choose the GPU that later calls emulate, with other values of some of its properties.
+    """
+
+def set_emulated_misalignment(bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    Let later arrays of the emulator begin this number of bytes after an aligned address.
     """
 
 def set_emulator_checks(

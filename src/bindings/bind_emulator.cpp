@@ -183,6 +183,8 @@ void bind_emulator(py::module_& m) {
       },
       py::arg("array"), py::arg("name"),
       "The address of an array of the emulator. Error messages refer to the array by this name.");
+  m.def("set_emulated_misalignment", &cuda::emulated::set_misalignment, py::arg("bytes"),
+        "Let later arrays of the emulator begin this number of bytes after an aligned address.");
   m.def("why_no_emulator", &cuda::emulated::why_unavailable,
         "Empty if kernels can run on the emulator.");
   m.def(

@@ -22,7 +22,8 @@ namespace {
 using emulator::FatbinEntry;
 
 constexpr int kCompute = 90;             // of the code
-constexpr std::align_val_t kAlign{256};  // of cudaMalloc
+constexpr std::size_t kAlignment = 256;  // of cudaMalloc
+constexpr std::align_val_t kAlign{kAlignment};
 // Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
 constexpr int kUnwritten = 0xa5;
 
@@ -42,6 +43,7 @@ struct RegisteredKernel {
 };
 
 thread_local bool is_current = false;
+thread_local std::size_t misalignment = 0;
 thread_local Recording* recording = nullptr;
 
 // One kernel runs at a time. Other threads wait, even to allocate memory.
@@ -195,22 +197,28 @@ std::vector<emulator::Parameter> parameters(const void* kernel) {
 // ---- Memory ----
 
 std::byte* allocate(std::size_t bytes) {
+  const std::size_t shift = misalignment;
   auto* const data =
-      static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), kAlign));
-  std::memset(data, kUnwritten, bytes);
+      static_cast<std::byte*>(::operator new(std::max<std::size_t>(shift + bytes, 1), kAlign));
+  std::memset(data, kUnwritten, shift + bytes);
   const std::lock_guard lock(gpu().mutex);
-  gpu().memory.add(data, bytes, "device memory", false);
-  return data;
+  gpu().memory.add(data, shift + bytes, "device memory", false);
+  gpu().memory.mark_written(data, shift);
+  return data + shift;
 }
 
 void free(void* memory) {
   if (memory == nullptr) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  auto* const data = reinterpret_cast<void*>(address - address % kAlignment);
   {
     const std::lock_guard lock(gpu().mutex);
-    gpu().memory.remove(memory);
+    gpu().memory.remove(data);
   }
-  ::operator delete(memory, kAlign);
+  ::operator delete(data, kAlign);
 }
+
+void set_misalignment(std::size_t bytes) { misalignment = bytes % kAlignment; }
 
 void copy(void* to, const void* from, std::size_t bytes) {
   std::memmove(to, from, bytes);

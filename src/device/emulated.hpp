@@ -52,6 +52,9 @@ std::vector<emulator::Parameter> parameters(const void* kernel);
 // Aligned like memory of cudaMalloc. Its contents count as uninitialised. Throws std::bad_alloc.
 std::byte* allocate(std::size_t bytes);
 void free(void* memory);
+// Later allocations of the calling thread begin this number of bytes, less than 256, after an
+// aligned address, like a part of a larger array. For tests of kernels at unaligned addresses.
+void set_misalignment(std::size_t bytes);
 void copy(void* to, const void* from, std::size_t bytes);
 void fill(void* to, unsigned char value, std::size_t bytes);
 // Names the array at an address for error messages.

@@ -13,35 +13,42 @@ constexpr std::int64_t kSectorBytes = 32;
 
 int leader_of(std::uint32_t mask) { return std::countr_zero(mask); }
 
+// Counts different numbers: at most two per lane.
+class Different {
+ public:
+  void add(std::uint64_t number) {
+    const std::uint64_t key = number + 1;  // 0: an empty slot
+    std::size_t slot = key * 0x9e3779b97f4a7c15u >> (64 - kBits);
+    while (slots_[slot] != 0 && slots_[slot] != key) slot = (slot + 1) % kSlots;
+    count_ += slots_[slot] == 0;
+    slots_[slot] = key;
+  }
+  int count() const { return count_; }
+
+ private:
+  static constexpr int kBits = 7, kSlots = 1 << kBits;
+  std::uint64_t slots_[kSlots] = {};
+  int count_ = 0;
+};
+
 // The number of different 32-byte sectors that the lanes access.
 int count_sectors(const std::int64_t* offsets, std::uint64_t base, std::uint32_t mask, int bytes) {
-  std::uint64_t sectors[2 * kLanes];
-  int count = 0;
-  bool sorted = true;
+  Different sectors;
+  std::uint64_t last = ~std::uint64_t{0};
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const std::uint64_t first = base + static_cast<std::uint64_t>(offsets[leader_of(left)]);
-    for (std::uint64_t s = first / kSectorBytes; s <= (first + bytes - 1) / kSectorBytes; ++s) {
-      if (count > 0 && sectors[count - 1] == s) continue;
-      sorted = sorted && (count == 0 || sectors[count - 1] < s);
-      sectors[count++] = s;
-    }
+    for (std::uint64_t s = first / kSectorBytes; s <= (first + bytes - 1) / kSectorBytes; ++s)
+      if (s != last) sectors.add(last = s);
   }
-  if (sorted) return count;
-  std::sort(sectors, sectors + count);
-  return static_cast<int>(std::unique(sectors, sectors + count) - sectors);
+  return sectors.count();
 }
 
-// The number of different bytes that the lanes access.
+// The number of different bytes that the lanes access, at aligned addresses.
 int count_unique(const std::int64_t* offsets, std::uint32_t mask, int bytes) {
-  std::int64_t sorted[kLanes];
-  int count = 0;
+  Different addresses;
   for (std::uint32_t left = mask; left != 0; left &= left - 1)
-    sorted[count++] = offsets[leader_of(left)];
-  std::sort(sorted, sorted + count);
-  int unique = bytes;
-  for (int i = 1; i < count; ++i)
-    unique += static_cast<int>(std::min<std::int64_t>(bytes, sorted[i] - sorted[i - 1]));
-  return unique;
+    addresses.add(static_cast<std::uint64_t>(offsets[leader_of(left)]));
+  return addresses.count() * bytes;
 }
 
 // The most different words that some lanes access in one bank. A bank returns one word per
@@ -65,8 +72,8 @@ int most_words_of_a_bank(const std::int64_t* offsets, std::int64_t base, std::ui
 
 // The number of wavefronts of an access. Lanes of up to 4 bytes are served together, and otherwise
 // groups of 16 lanes of 8 bytes or 8 lanes of 16 bytes one after another. Two neighbouring groups
-// of a load are served together if every lane has the address of its neighbour, or of the lane after
-// next (found with counters of an H100, tests/data/emulator/counters.json).
+// of a load are served together if every lane has the address of its neighbour, or of the lane
+// after next (found with counters of an H100, tests/data/emulator/counters.json).
 int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask, int bytes,
                      bool store) {
   const auto paired = [&](std::uint32_t lanes, int distance) {

@@ -20,6 +20,7 @@ from adobook import published
 from adobook.figures import ranks
 from adobook.pages.stored import DATA, Record
 from adobook.published import UNITS, Published, written
+from adokernels.records.heatmap import WARP
 from adokernels.records.loops import Loop
 from adokernels.records.metrics import BY_KEY
 from adokernels.text import number, percent, quantity, ratio
@@ -115,6 +116,10 @@ _FROM_PROFILE: Mapping[str, tuple[str, Callable[[ado.records.Profile], str]]] = 
 #: Quantities that need more than counters: title, and text for a measurement.
 _FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.records.Measurement], str]]] = {
     "seconds": ("time", lambda m: quantity(m.seconds, "s")),
+    "device": (
+        "device",
+        lambda m: f"{m.context['device_name']}, {m.context['threads']} threads",
+    ),
     "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
     "flops_per_second": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
     "executed_flops": ("FLOPs by formula", lambda m: written(m.executed_flops, "")),
@@ -179,6 +184,9 @@ def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
             return Figure("", _of_lines(record, name), place)
         if isinstance(record, ado.records.Profile):
             return Figure("", _counted(record, name), place)
+        if isinstance(record, ado.records.Measurement):
+            title, text_of = _FROM_MEASUREMENT[name]
+            return Figure(record.variant, named(title, text_of(record)), place)
         return _without_record(record, name) or _of_ladder(record, name)._replace(place=place)
     except KeyError as error:
         raise ValueError(f"no figure {name!r} in {place}: {error}") from None
@@ -271,7 +279,14 @@ def _of_samples(hot: ado.records.Hotspots, name: str) -> str:
 
 
 def _of_lines(heat: ado.records.Heatmap, kind: str) -> str:
-    """The accesses of a kind, for example ``loads``, of each line that has some."""
+    """The accesses of a kind, for example ``loads``, of each line that has some; or idle lanes."""
+    if kind == "idle lanes":
+        line = max(heat.lines, key=lambda x: WARP * x.instructions - x.lanes)
+        share = percent(line.instructions / heat.instructions)
+        return (
+            f"{share} of the instructions at {Path(line.path).name}:{line.line}, with "
+            f"{number(line.mean_lanes)} of {WARP} lanes active"
+        )
     found = [(line, of) for line in heat.lines if (of := line.accesses().get(kind))]
     if not found:
         raise KeyError(kind)

@@ -13,7 +13,13 @@ import adokernels as ado
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "notebooks" / "data"
 #: A stored record that the page of the documents shows.
-Record = ado.records.Sweep | ado.records.Profile | ado.records.Hotspots | ado.records.Heatmap
+Record = (
+    ado.records.Sweep
+    | ado.records.Measurement
+    | ado.records.Profile
+    | ado.records.Hotspots
+    | ado.records.Heatmap
+)
 
 
 def sweeps() -> dict[str, ado.records.Sweep]:

@@ -122,6 +122,11 @@ def _visible_parts(layers: Sequence[Layer]) -> list[Point]:
     return found
 
 
+def has_flops(m: Measurement) -> bool:
+    """Whether useful FLOPs are declared, or, as in reports of Nsight Compute, FLOPs are counted."""
+    return bool(m.flops or m.counted_flops)
+
+
 def _tracks(
     m: Measurement, series: Series, shows: Callable[[str], bool], *, by_precision: bool
 ) -> Iterator[Track]:
@@ -134,7 +139,7 @@ def _tracks(
     moved = {k: v for k, v in moved.items() if v and (shows(k) or k == REQUESTED)}
     bounded = m.bytes and m.cache == "cold" and not m.counted_bytes
     for precision, flops in amounts.items():
-        if m.flops and flops and moved:
+        if has_flops(m) and flops and moved:
             places = {level: flops / amount for level, amount in moved.items()}
             own: dict[str, Any] = {
                 "compulsory": flops / m.bytes if bounded else None,

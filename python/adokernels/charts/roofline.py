@@ -12,7 +12,7 @@ from adokernels.charts.bandwidth import size_of as bandwidth_size
 from adokernels.charts.canvas import Canvas
 from adokernels.charts.content import draw_content
 from adokernels.charts.emulated import counted_roofline
-from adokernels.charts.flops import OPTIONAL, flops
+from adokernels.charts.flops import OPTIONAL, flops, has_flops
 from adokernels.charts.instructions import instructions
 from adokernels.charts.published import PublishedPoints
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
@@ -29,7 +29,7 @@ Kind = Literal["roofline", "bandwidth", "instructions"]
 _NEEDS: dict[Kind, tuple[str, Callable[[Measurement], object], str]] = {
     "roofline": (
         "FLOPs",
-        lambda m: m.flops,
+        has_flops,
         "use kind='bandwidth', or pass flops= to ado.measure",
     ),
     "bandwidth": ("compulsory bytes", lambda m: m.bytes, "pass bytes= to ado.measure"),
@@ -224,7 +224,7 @@ def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
 def _has_points(series: Series) -> bool:
     """Whether a roofline of a sweep has points at several positions."""
     sweep, variants, host = series.sweep, series.sweep.variants, series.host
-    if len(sweep) and not any(m.flops for m in sweep):
+    if len(sweep) and not any(map(has_flops, sweep)):
         return False
     if len(variants) < 2 or host is None:
         return True

@@ -70,8 +70,8 @@ class Series:
     @property
     def subject(self) -> str:
         """Routine, problem, and cold or warm caches; empty for a machine alone."""
-        parts = (f"{m.routine}, {problem_of(m)}, {m.cache}" for m in self.sweep)
-        return ", ".join(dict.fromkeys(parts))
+        parts = ((m.routine, problem_of(m), m.cache) for m in self.sweep)
+        return ", ".join(dict.fromkeys(", ".join(filter(None, part)) for part in parts))
 
     @property
     def details(self) -> str:

@@ -27,8 +27,7 @@ from adokernels.cli.arguments import (
 )
 from adokernels.cli.output import complain
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
-from adokernels.model.isolated_call import FileFunction
-from adokernels.model.isolation import TIMEOUT
+from adokernels.model.isolation import TIMEOUT, FileFunction
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.measurements import sweep_tables

@@ -1,4 +1,4 @@
-"""The process of an untrusted function, and its warden. It is a program, not a module to import.
+"""The process of an untrusted function, and its warden. It is a program; the GPU's part imports it.
 
 It imports NumPy, but not this package, whose variants the function must not call. The parent
 (sandbox.py) sends pickled messages. Replies are JSON, because this process is never trusted.
@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import inspect
 import json
+import mmap
 import os
 import pickle
 import resource
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 _LONGEST = 1 << 17  # bytes of a message
 _LONGEST_TEXT = 10_000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_PAGE = 4096
+_PAGE, _HUGE = 4096, 4 << 20
+#: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: freed arrays stay in the process, as in one that has run
+#: for a long time, so that later calls have no page faults.
+_MALLOC = {-3: 32 << 20, -1: (1 << 31) - 1}
 
 
 class Missing(Exception):
@@ -60,16 +64,11 @@ def guard(connection: socket.socket) -> None:
     os._exit(1)
 
 
-def nothing(*_: object, **__: object) -> None:
-    """Do nothing: the function until the parent sends one."""
-
-
 def load(message: dict[str, Any]) -> Callable[..., Any]:
     """Return the function of a file or of a pickle."""
-    function: Callable[..., Any]
-    if "file" not in message:
+    if "pickle" in message:
         with open(message["pickle"], "rb") as file:
-            function = pickle.load(file)
+            function: Callable[..., Any] = pickle.load(file)
         return function
     found = runpy.run_path(message["file"])
     if message["name"] not in found:
@@ -87,87 +86,71 @@ def has_out(function: Callable[..., Any]) -> bool:
 
 
 class FunctionOnHost:
-    """Memory for the operands and results of one problem, and the call of the function."""
+    """Memory for the operands and results of one problem, and the call of the function.
 
-    def __init__(self, function: Callable[..., Any], message: dict[str, Any]) -> None:
+    Without a function, a call touches the memory.
+    """
+
+    def __init__(self, function: Callable[..., Any] | None, message: dict[str, Any]) -> None:
         import numpy
 
-        self._numpy, self.function = numpy, function
+        self._numpy, self._function, self._library = numpy, function, message["library"]
+        #: The memory that the function uses. The parent reads it.
         self.blocks: list[Any] = []
-        operands = list(map(self._array, message["operands"]))
-        self._results = list(map(self._array, message["results"]))
-        self._library = message["library"]
-        self._args = list(map(self._converted, operands))
+        operands, out = (
+            [self._array(each) if isinstance(each, dict) else each for each in message[key]]
+            for key in ("operands", "results")
+        )
+        self._args, self._out = operands, tuple(out)
         self._options: dict[str, Any] = dict(message["options"])
-        self._ring: list[Any] = []
-        self._kept: Any = None  # the returned arrays
+        #: The blocks that it uses, and the sizes of the arrays that it returns.
+        self._used, self._sizes = self.blocks, list[int]()
         if message["out"]:
-            out = tuple(map(self._converted, self._results))
-            self._options["out"] = out if len(out) > 1 else out[0]
+            self._options["out"] = self._out if len(out) > 1 else out[0]
+        else:
+            split = len(self.blocks) - len(out)
+            self._used, self._sizes = self.blocks[:split], [b.size for b in self.blocks[split:]]
+        self._returned: Any = None  # as the function has returned it
+        self._kept: Any = None  # the packed arrays
 
-    def _array(self, layout: Any) -> Any:
-        """An array in a new block of memory; other operands do not change."""
-        if not isinstance(layout, dict):
-            return layout
-        self.blocks.append(self._aligned(layout["bytes"], layout["address"]))
+    def _array(self, layout: dict[str, Any]) -> Any:
+        """An array of the library in a new block, at the parent's address modulo a page's size."""
+        pages = mmap.mmap(-1, layout["bytes"] + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if layout["bytes"] >= _HUGE:  # as NumPy does
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        memory = self._numpy.frombuffer(pages, self._numpy.uint8)
+        start = (layout["address"] - memory.ctypes.data) % _PAGE
+        self.blocks.append(memory[start : start + layout["bytes"]])
         shape, dtype, offset, strides = (layout[n] for n in ("shape", "dtype", "offset", "strides"))
-        return self._numpy.ndarray(shape, dtype, self.blocks[-1], offset, strides)
-
-    def _aligned(self, size: int, address: int) -> Any:
-        """Memory with an address that is equal to another one modulo the size of a page."""
-        memory = self._numpy.empty(size + _PAGE, self._numpy.uint8)
-        start = (address - memory.ctypes.data) % _PAGE
-        return memory[start : start + size]
-
-    def _converted(self, array: Any) -> Any:
-        if self._library == "numpy" or not isinstance(array, self._numpy.ndarray):
+        array = self._numpy.ndarray(shape, dtype, self.blocks[-1], offset, strides)
+        if self._library == "numpy":
             return array
         module = __import__(self._library)
         return module.from_numpy(array) if self._library == "torch" else module.device_put(array)
 
-    def ring(self) -> list[int]:
-        """Allocate further memory for operands and results; return the addresses.
+    def _run(self) -> None:
+        """Call the function, and wait for its result."""
+        if self._function:
+            self._returned = self._function(*self._args, **self._options)
+        else:
+            self._touch()
+            self._returned = self._out
+        if hasattr(self._returned, "block_until_ready"):
+            self._returned.block_until_ready()
 
-        It is copied to the memory that the function uses just before a warm call.
-        """
-        self._ring = [self._aligned(block.size, block.ctypes.data) for block in self.blocks]
-        return [block.ctypes.data for block in self._ring]
-
-    def _timed(self) -> tuple[int, Any, Any]:
-        """Call the function; return nanoseconds, the packed arrays and the returned arrays."""
-        start = time.perf_counter_ns()
-        returned = self.function(*self._args, **self._options)
-        arrays = self._arrays(returned)
-        claim = time.perf_counter_ns() - start
-        return claim, arrays, returned if isinstance(returned, tuple) else (returned,)
-
-    def _arrays(self, returned: Any) -> Any:
-        """The returned arrays; None if the function writes to `out`."""
-        if hasattr(returned, "block_until_ready"):
-            returned.block_until_ready()
+    def _pack(self) -> None:
+        """Keep packed arrays on the host, unless the function writes to `out`."""
         if "out" in self._options:
-            return None
-        if self.function is nothing:
-            return self._results  # the interval also contains their description
-        several = isinstance(returned, tuple)
-        for array in returned if several else (returned,):
+            return
+        several = isinstance(self._returned, tuple)
+        self._returned = self._returned if several else (self._returned,)
+        for array in self._returned:
             if not hasattr(array, "shape") and not self._numpy.isscalar(array):
                 raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-        if several:
-            return tuple(self._numpy.asarray(array, order="C") for array in returned)
-        return [self._numpy.asarray(returned, order="C")]
+        self._kept = several, [self._on_host(array) for array in self._returned]
 
-    def call(self) -> dict[str, Any]:
-        """Call the function once. Its result stays in memory until the parent has read it."""
-        for block, source in zip(self.blocks, self._ring, strict=False):
-            self._numpy.copyto(block, source)
-        claim, self._kept, returned = self._timed()
-        if self._kept is None:
-            return {"claim": claim, "results": None}
-        facts = [(a.ctypes.data, a.shape, a.dtype.str) for a in self._kept]
-        views = any(self._is_view(array) for array in (*self._kept, *returned))
-        described = {"several": isinstance(self._kept, tuple), "arrays": facts, "views": views}
-        return {"claim": claim, "results": described}
+    def _on_host(self, array: Any) -> Any:
+        return self._numpy.asarray(array, order="C")
 
     def _is_view(self, array: Any) -> bool:
         """Whether an array shares memory with an operand: returning a view does no work."""
@@ -176,15 +159,41 @@ class FunctionOnHost:
             self._numpy.may_share_memory(array, block) for block in self.blocks
         )
 
-    def rehearse(self) -> dict[str, Any]:
-        """Call the function on operands that the parent has already seen, without a reply."""
-        self._timed()
-        return {}
+    def _timed(self, repeats: int, **how: Any) -> float:  # of the GPU
+        """Call the function; return the seconds until its results are packed, per call."""
+        start = time.perf_counter_ns()
+        for _ in range(repeats):
+            self._returned = self._kept = None
+            self._run()
+            self._pack()
+        return 1e-9 * (time.perf_counter_ns() - start) / repeats
 
-    def release(self) -> dict[str, Any]:
-        """Free the returned arrays."""
-        self._kept = None
-        return {}
+    def _touch(self) -> None:
+        """Bring the memory of a call into the caches of this core."""
+        for block in self._used:
+            self._numpy.bitwise_or(block, 0, out=block)
+        for size in self._sizes:
+            self._numpy.empty(size, self._numpy.uint8).fill(0)
+
+    def call(self, *, repeats: int = 1, touch: bool = False, **how: Any) -> dict[str, Any]:
+        """Call the function. Its last result stays in memory until the parent has read it."""
+        if touch:
+            self._touch()
+        claim = self._timed(repeats, **how)
+        if self._kept is None:
+            return {"claim": claim, "results": None}
+        several, arrays = self._kept
+        facts = [(a.ctypes.data, a.shape, a.dtype.str) for a in arrays]
+        views = self._function and any(map(self._is_view, (*arrays, *self._returned)))
+        described = {"several": several, "arrays": facts, "views": bool(views)}
+        return {"claim": claim, "results": described}
+
+    def ready(self, *, warm: bool) -> None:
+        """Free the last result. Before a warm call, repeat the last one, which warms its code."""
+        if warm:
+            self._touch()
+            self._timed(1)
+        self._returned = self._kept = None
 
 
 def text_of(error: BaseException) -> str:
@@ -202,8 +211,9 @@ class Server:
     """Answers messages about problems, which are objects of one class."""
 
     def __init__(self, kind: Callable[..., Any]) -> None:
-        self._kind, self._function = kind, nothing
-        self._problems: dict[int, Any] = {}
+        self._kind = kind
+        self._function: Callable[..., Any] | None = None
+        self._problems: list[Any] = []
 
     def answer(self, verb: str, problem: int = -1, **message: Any) -> dict[str, Any]:
         """Do what a message asks for; return the answer."""
@@ -211,13 +221,11 @@ class Server:
             self._function = load(message)
             return {"out": has_out(self._function)}
         if verb == "prepare":
-            made = self._problems[problem] = self._kind(self._function, message)
-            return {"addresses": [block.ctypes.data for block in made.blocks]}
-        if verb == "forget":
-            del self._problems[problem]
-            return {}
-        found = getattr(self._problems[problem], verb)(**message)
-        return found if isinstance(found, dict) else {"addresses": found}
+            made = self._kind(self._function, message)
+            self._problems.append(made)
+            addresses = [block.ctypes.data for block in made.blocks]
+            return {"problem": len(self._problems) - 1, "addresses": addresses}
+        return getattr(self._problems[problem], verb)(**message) or {}
 
     def serve(self, connection: socket.socket) -> None:
         """Answer messages until the parent closes the connection."""
@@ -237,11 +245,12 @@ def main() -> None:
     sys.path[:] = settings["path"]
     import numpy  # noqa: F401  # before the function could replace it
 
+    for option, value in _MALLOC.items():
+        ctypes.CDLL(None).mallopt(option, value)
     connection.send(json.dumps({"pid": os.getpid()}).encode())
     kind: Callable[..., Any] = FunctionOnHost
     if name := settings["on_device"]:
-        runner = __import__("adokernels.model.runner", fromlist=[name])
-        kind = getattr(runner, name)
+        kind = getattr(__import__("adokernels.model.runner", fromlist=[name]), name)
     else:
         sys.modules["adokernels"] = None  # type: ignore[assignment]  # it cannot be imported
     Server(kind).serve(connection)

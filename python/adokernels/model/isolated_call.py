@@ -5,49 +5,48 @@ docs/grading.md describes the protocol.
 
 from __future__ import annotations
 
-import itertools
 import random
-import sys
-import sysconfig
-import tempfile
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.guarded import GuardedArray
-from adokernels.model.own_variant import FunctionVariant, OwnCall, OwnVariant
+from adokernels.model.own_variant import OwnCall
 from adokernels.model.problem import Problem, Values, changed_values
-from adokernels.model.sandbox import THIS_THREAD, Broken, Limits, Missing, Sandbox
+from adokernels.model.sandbox import Broken
 from adokernels.model.values import Renewal, is_array
-from adokernels.records.contention import WAITED
 from adokernels.text import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-#: The median claim may be lower than the parent's clock permits by this time, and by this share.
-_SLACK, _SLACK_SHARE = 250e-6, 0.01
-#: The quantile of the intervals of verified calls that bounds the claims. Other work can make
-#: intervals longer, but not shorter.
+    from adokernels.model.isolation import Candidate, IsolatedVariant
+
+#: Claims may be lower than the parent's clock permits by this time, and by this share.
+_SLACK, _SLACK_SHARE = 40e-6, 0.01
+#: The quantile of claims and intervals that is compared. Other work can make intervals longer, but
+#: not shorter.
 _SHORTEST = 0.1
-#: Errors that messages of the process can cause: it is not trusted.
-_MALFORMED = (KeyError, TypeError, ValueError, OverflowError)
-ELSEWHERE = "it launches work on a stream other than the timed one"
-#: Calls that do nothing, whose interval is known to contain no work.
-_IDLE_CALLS = 15
-#: Calls of a warm sample.
-_MOST_CALLS = 10
+#: Intervals of calls that warm up are at most longer than a call by this time.
+_MOST_OVERHEAD = 2e-3
+#: Claims below this share of the least time are refused, after further calls: other work may have
+#: made all intervals longer. Other claims are raised to the least time.
+_LIE, _ROUNDS, _CALLS = 0.5, 4, 12
+#: Before a warm call, the process touches memory of less than this number of bytes, which brings it
+#: into the caches of its core. The writes of the parent leave other memory in a shared cache.
+_TOUCHED = 16 << 20
 #: Every sample is verified if that takes less time than this. Otherwise, the first ten are verified
 #: with the larger probability, which then falls to the smaller one.
 _CHEAP_SECONDS, _VERIFIED, _EXPECTED = 0.05, (0.5, 0.1), 5
-_MEMORY, _MEMORY_FACTOR = 4 << 30, 16
+#: Errors that messages of the process can cause: it is not trusted.
+MALFORMED = (KeyError, TypeError, ValueError, OverflowError, SyntaxError)
+ELSEWHERE = "it launches work on a stream other than the timed one"
 
 
 def _packed(array: NDArray[Any]) -> NDArray[Any]:
@@ -59,138 +58,64 @@ def _packed(array: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
-def _layout(operand: Any) -> Any:
-    return operand.layout if isinstance(operand, GuardedArray) else operand
+def _layouts(operands: Sequence[Any]) -> list[Any]:
+    return [o.layout if isinstance(o, GuardedArray) else o for o in operands]
 
 
-class FileFunction:
-    """A function in a Python file, which only the sandbox runs."""
+class Reply(NamedTuple):
+    """A call in a process: times in seconds, and how the process describes its results.
 
-    def __init__(self, file: Path, name: str) -> None:
-        self.file, self.__name__ = file, name
+    `claim` is the time that the process states, and `interval` the time between two readings of the
+    parent's clock around the call. `waited` is the time within the claim for which the process
+    waited for a processor because of other work.
+    """
 
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise TypeError: the function does not run in this process."""
-        raise TypeError(f"{self.__name__} must run in isolation")
-
-
-def pickled(function: Callable[..., Any], name: str) -> bytes:
-    """A function for another process: with its code, unless it belongs to an installed package."""
-    import cloudpickle  # type: ignore[import-untyped]  # not loaded before it is needed
-
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    file = getattr(module, "__file__", None)
-    installed = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
-    own = file and not file.startswith(installed)
-    try:
-        if own:
-            cloudpickle.register_pickle_by_value(module)
-        return bytes(cloudpickle.dumps(function))
-    except Exception as error:
-        raise TypeError(
-            f"{name} must be a function that can be sent to another process, but "
-            f"{type(error).__name__}: {error}; use isolated=False to run it in this process"
-        ) from error
-    finally:
-        if own:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-class Idle(NamedTuple):
-    """Seconds of an interval around a call that does nothing: in total, waiting, and running."""
-
-    seconds: float
+    claim: float
+    interval: float
     waited: float
-    run: float
+    results: Any
 
 
-class Candidate:
-    """A variant in its sandbox, and what is known about the intervals around its calls."""
+class Remote:
+    """A problem in the process of a candidate: its memory, and calls."""
 
-    def __init__(self, variant: OwnVariant, timeout: float) -> None:
-        self._variant, self.timeout = variant, timeout
-        self._folder = tempfile.TemporaryDirectory(prefix="adokernels-")
-        self._sandbox: Sandbox | None = None
-        self._numbers = itertools.count()
-        #: Intervals around calls that do nothing: cold and warm.
-        self.idle: list[Idle] = []
-        self.writes_out = self.sizes_are_checked = False
-
-    @property
-    def library(self) -> str:
-        """The library whose arrays the function receives."""
-        return self._variant.arrays if isinstance(self._variant, FunctionVariant) else "numpy"
-
-    @property
-    def sandbox(self) -> Sandbox:
-        """The process; Broken is raised if it has not been started."""
-        if self._sandbox is None:
-            raise Broken("its process has ended")
-        return self._sandbox
-
-    def close(self) -> None:
-        """End the process."""
-        if self._sandbox:
-            self._sandbox.close()
-        self._folder.cleanup()
-
-    def file(self, name: str) -> Path:
-        """A file for the process."""
-        return Path(self._folder.name, name)
-
-    def start(self, problem: Problem) -> None:
-        """Start the process, stopped. Its memory is limited for the size of a problem."""
-        size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
-        limits = Limits(self.timeout, _MEMORY + _MEMORY_FACTOR * size)
-        kind = "KernelOnDevice" if isinstance(self._variant, CudaVariant) else "FunctionOnDevice"
-        kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
-        on_device = kind if problem.device == "cuda" else ""
-        self._sandbox = Sandbox(limits, {"on_device": on_device})
-        self.sandbox.halt()
-
-    def load(self) -> None:
-        """Let the process load the function."""
-        if not isinstance(self._variant, FunctionVariant):
-            return
-        function = self._variant.function
-        if isinstance(function, FileFunction):
-            source = {"file": str(function.file), "name": function.__name__}
-        else:
-            path = self.file("function.pickle")
-            path.write_bytes(pickled(function, self._variant.label))
-            source = {"pickle": str(path)}
+    def __init__(self, candidate: Candidate, **message: Any) -> None:
+        self._candidate = candidate
+        answer = candidate.ask(verb="prepare", out=candidate.writes_out, **message)
         try:
-            self.writes_out = bool(self.ask(verb="load", **source).get("out"))
-        except Broken as error:
-            raise Missing(str(error)) if error.missing else error from None
-
-    @property
-    def started(self) -> bool:
-        """Whether the process has been started."""
-        return self._sandbox is not None
-
-    def ask(self, **message: Any) -> dict[str, Any]:
-        """Send a message to the stopped process, and return its answer; it is then stopped."""
-        self.sandbox.send(**message)
-        self.sandbox.resume()
-        try:
-            return self.sandbox.receive()
-        finally:
-            self.sandbox.halt()
-
-    def prepare(self, **problem: Any) -> tuple[int, list[int]]:
-        """Let it allocate the memory of a problem: a number, and the addresses of the blocks."""
-        number = next(self._numbers)
-        how = {"problem": number, "out": self.writes_out, **problem}
-        return number, self.addresses("prepare", **how)
-
-    def addresses(self, verb: str, **message: Any) -> list[int]:
-        """Let it allocate memory; the addresses."""
-        answer = self.ask(verb=verb, **message)
-        try:
-            return [int(address) for address in answer["addresses"]]
-        except _MALFORMED as error:
+            self._number = int(answer["problem"])
+            self.addresses = [int(address) for address in answer["addresses"]]
+        except MALFORMED as error:
             raise Broken("its process sent a malformed answer") from error
+
+    def ask(self, verb: str, **message: Any) -> dict[str, Any]:
+        """Send a message about the problem to the stopped process; return its answer."""
+        return self._candidate.ask(verb=verb, problem=self._number, **message)
+
+    def write(self, blocks: Sequence[GuardedArray]) -> None:
+        """Write operands and results."""
+        for block, address in zip(blocks, self.addresses, strict=True):
+            self._candidate.sandbox.write(address, block.block)
+
+    def read(self, blocks: Sequence[GuardedArray]) -> None:
+        """Read operands and results."""
+        for block, address in zip(blocks, self.addresses, strict=True):
+            self._candidate.sandbox.read(address, block.block)
+
+    def call(self, **how: int) -> Reply:
+        """Let the process call the function; it is then stopped."""
+        message = {"verb": "call", "problem": self._number, **how}
+        answer, times = self._candidate.sandbox.ask(**message)
+        try:
+            claim, results = float(answer["claim"]), answer["results"]
+        except MALFORMED as error:
+            raise Broken("its process sent a malformed answer") from error
+        if not 0 <= claim < self._candidate.timeout:
+            raise Broken("its process claims an impossible time")
+        interval, run, others, waited = (1e-9 * each for each in times)
+        # If other threads ran, they may have caused the waits.
+        waited = min(waited, max(claim - run, 0.0)) if others < _SLACK else 0.0
+        return Reply(claim, interval, waited, results)
 
 
 class IsolatedCall(OwnCall):
@@ -198,31 +123,27 @@ class IsolatedCall(OwnCall):
 
     isolated = True
 
-    def __init__(self, variant: OwnVariant, candidate: Candidate, problem: Problem) -> None:
+    def __init__(self, variant: IsolatedVariant, problem: Problem) -> None:
         super().__init__(variant, problem)
-        self._candidate = candidate
-        self._library = candidate.library
+        self._candidate, self._isolation = variant.candidate, variant.isolation
         arguments, hosts = problem.arguments, problem.host_arguments
-        if problem.device != "cpu" or self._library != "numpy":
+        if problem.device != "cpu" or self._candidate.library != "numpy":
             # Kernels and these libraries receive packed arrays.
             arguments = hosts = tuple(_packed(o) if is_array(o) else o for o in hosts)
         of = (problem.ladder, arguments, hosts, problem.options, "cpu", problem.result_types)
         #: The memory of the parent, which is copied to and from the process.
         self._memory = Problem(*of)
         self._rng = np.random.default_rng()
-        self._addresses: list[int] = []  # of the blocks
-        self._ring: list[int] = []  # of the blocks that are copied just before a warm call
-        self._answer: Any = None  # describes the returned arrays
-        self._prepared: Values | None = None
+        self._cold, self._warm = True, False
+        self._described: Any = None  # the returned arrays
+        self._prepared: Values | None = None  # for the next sample
         self._taken: Values | None = None  # of the last sample, if it is to be verified
-        self._verify_seconds = 0.0
-        self._claims: list[float] = []  # seconds of each sample
+        self._verify_seconds, self._samples = 0.0, 0
+        self._claims: list[float] = []  # of samples that count
         self._interval = 0.0  # around the last sample
-        self._intervals: list[float] = []  # around verified samples
-        if not candidate.started:
-            candidate.start(problem)
-            self._begin()
-        self.connect()
+        self._intervals: list[tuple[float, float]] = []  # around verified and idle calls
+        self._candidate.start(problem)
+        self._remote = Remote(self._candidate, **self._message)
 
     @property
     def sizes_are_checked(self) -> bool:
@@ -233,15 +154,6 @@ class IsolatedCall(OwnCall):
     def sizes_are_checked(self, value: bool) -> None:
         self._candidate.sizes_are_checked = value
 
-    def _begin(self) -> None:
-        """Time calls that do nothing, cold and warm, then let the process load the function."""
-        self.connect()
-        self._candidate.idle = [self._idle()]
-        self._make_ring()
-        self._candidate.idle.append(self._idle())
-        self._forget()
-        self._candidate.load()
-
     # --- Memory -----------------------------------------------------------------------------------
 
     @cached_property
@@ -251,52 +163,40 @@ class IsolatedCall(OwnCall):
         found = (*memory.guarded_operands, *memory.guarded_results)
         return [block for block in found if isinstance(block, GuardedArray)]
 
-    def connect(self) -> None:
-        """Let the process allocate its memory for the problem."""
-        assert self._blocks  # allocates the memory
-        self._number, addresses = self._candidate.prepare(**self.message())
-        self._addresses, self._ring = addresses, []
-
-    def message(self) -> dict[str, Any]:
+    @cached_property
+    def _message(self) -> dict[str, Any]:
         """The memory and the options of the problem, for the process."""
+        assert self._blocks  # allocates the memory
         return {
-            "operands": list(map(_layout, self._memory.guarded_operands)),
-            "results": list(map(_layout, self._memory.guarded_results)),
+            "operands": _layouts(self._memory.guarded_operands),
+            "results": _layouts(self._memory.guarded_results),
             "options": self._memory.options,
-            "library": self._library,
+            "library": self._candidate.library,
             "device": self.problem.device_id,
         }
 
-    def _write(self, values: Values) -> None:
+    @cached_property
+    def _twin(self) -> Remote:
+        """The same problem in a process that never has a candidate: its calls do nothing."""
+        twin = self._isolation.twin(self._candidate, self.problem)
+        return Remote(twin, **self._message)
+
+    def _write(self, values: Values, *, warm: bool = False) -> None:
         """Write operands and poisoned results for a call to the stopped process."""
         self._verify()
-        self._release()
-        if self._ring:  # the next call is warm: code and caches, too
-            self._candidate.ask(verb="rehearse", problem=self._number)
         self._memory.load(values)
         self._memory.poison()
-        for block, address in zip(self._blocks, self._ring or self._addresses, strict=True):
-            self._candidate.sandbox.write(address, block.block)
-        self._prepared = values
-
-    def _forget(self) -> None:
-        self._candidate.ask(verb="forget", problem=self._number)
-
-    def _release(self) -> None:
-        """Let the process free the last returned result, outside of all intervals."""
-        if self._answer is not None:
-            self._answer = None
-            self._candidate.ask(verb="release", problem=self._number)
+        self._described = None
+        self._remote.ask("ready", warm=warm)
+        self._remote.write(self._blocks)
 
     def _read(self, values: Values, views: bool) -> Any:
         """The result of the last call; ValueError if other memory has changed."""
-        sandbox, memory = self._candidate.sandbox, self._memory
-        memory.forget()
-        for block, address in zip(self._blocks, self._addresses, strict=True):
-            sandbox.read(address, block.block)
-        returned = None if self._answer is None else self._returned(views)
-        memory.require_intact(values, results=returned is not None)
-        return memory.results() if returned is None else returned
+        self._memory.forget()
+        self._remote.read(self._blocks)
+        returned = None if self._described is None else self._returned(views)
+        self._memory.require_intact(values, results=returned is not None)
+        return self._memory.results() if returned is None else returned
 
     def _returned(self, views: bool) -> Any:
         """The arrays that the process has returned, as it describes them."""
@@ -304,10 +204,10 @@ class IsolatedCall(OwnCall):
         try:
             described = [
                 (int(address), tuple(map(int, shape)), np.dtype(dtype))
-                for address, shape, dtype in self._answer["arrays"]
+                for address, shape, dtype in self._described["arrays"]
             ]
-            several, is_view = bool(self._answer["several"]), bool(self._answer["views"])
-        except (*_MALFORMED, SyntaxError) as error:
+            several, is_view = bool(self._described["several"]), bool(self._described["views"])
+        except MALFORMED as error:
             raise Broken("its process describes its result wrongly") from error
         if len(described) != len(kinds):
             raise ValueError(f"wrong result: {len(described)} arrays, expected {len(kinds)}")
@@ -317,7 +217,7 @@ class IsolatedCall(OwnCall):
                 wanted = f"{kind.dtype} {tuple(kind.shape)}"
                 raise ValueError(f"wrong result: {dtype} {shape}, expected {wanted}")
             array = np.empty(shape, kind.dtype)
-            for block, at in zip(self._blocks, self._addresses, strict=True):
+            for block, at in zip(self._blocks, self._remote.addresses, strict=True):
                 is_view |= at < address + array.nbytes and address < at + block.block.size
             if is_view and not views:
                 raise ValueError("wrong result: it returns a view of an operand, not data")
@@ -327,60 +227,74 @@ class IsolatedCall(OwnCall):
 
     # --- Calls ------------------------------------------------------------------------------------
 
-    def _make_ring(self) -> None:
-        self._ring = self._candidate.addresses("ring", problem=self._number)
-
-    def _call(self, **how: bool) -> tuple[float, float, float, float]:
-        """Let the process make a call.
-
-        Returns its claim, the interval around it, how long threads of the process and this thread
-        waited for a processor, and the time that threads of the process have run.
-        """
-        sandbox, self._prepared = self._candidate.sandbox, None
-        sandbox.send(verb="call", problem=self._number, **how)
-        before = sandbox.scheduled()
-        start = time.perf_counter_ns()
-        sandbox.resume()
-        try:
-            answer = sandbox.receive()
-        finally:
-            end = sandbox.halt()
-        after = sandbox.scheduled()
-        try:
-            claim, self._answer = float(answer["claim"]) / 1e9, answer["results"]
-        except _MALFORMED as error:
-            raise Broken("its process sent a malformed answer") from error
-        if not 0 <= claim < self._candidate.timeout:
-            raise Broken("its process claims an impossible time")
-        spent = {task: np.subtract(after[task], before.get(task, (0, 0))) for task in after}
-        _, ours = spent.pop(THIS_THREAD, (0, 0))
-        waited = ours + max((wait for _, wait in spent.values()), default=0)
-        return claim, (end - start) / 1e9, waited / 1e9, sum(run for run, _ in spent.values()) / 1e9
-
-    def _idle(self) -> Idle:
-        """An interval around a call that does nothing, without the intervals of busy moments."""
-        found = [self._call() for _ in range(_IDLE_CALLS)]
-        self._answer = None
-        claim, interval, wait, run = np.quantile(found, 0.25, axis=0)
-        return Idle(float(interval - claim), float(wait), float(run))
-
     def computed(self, values: Values, *, views: bool = False) -> Any:
         """The result for these values; ValueError if it changes other memory."""
         self._write(values)
-        self._call()
+        self._described = self._remote.call().results
         return self._read(values, views)
 
     def run(self) -> Any:
         """The result for the operands of the problem."""
         return self.computed(self._memory.values)
 
-    def _fresh(self) -> Values:
-        """Operands that no call had so far."""
-        return changed_values(self._memory, lambda array: self._renewal(array).of(array))
-
     def _renewal(self, array: NDArray[Any]) -> Renewal:
         task = self._memory.task
         return Renewal.drawn(array, self._rng, task.core is None or task.adjusted is not None)
+
+    def _prepare(self) -> None:
+        """Verify the last sample, and write operands that no call had so far."""
+        values = changed_values(self._memory, lambda array: self._renewal(array).of(array))
+        self._write(values, warm=self._warm)
+        self._prepared = values
+
+    @property
+    def between_samples(self) -> Callable[[], None]:
+        """Prepare the next sample."""
+        return self._prepare
+
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
+        """Take a sample: one call, or several warm calls, on new operands.
+
+        Without isolation, a single call in a sample finds what other variants leave in the caches.
+        Only several calls are thus preceded by another one, and by touching their memory.
+        """
+        self._cold, warm = cold, repeats > 1
+        if warm != self._warm:
+            self._warm = warm
+            self._intervals.clear()
+        counts = self._prepared is not None  # calls that warm up do not count
+        if not counts:
+            self._prepare()
+        values, reply = self._prepared, self._called(repeats)
+        self._taken = values if self._is_chosen() or not counts else None
+        if counts:
+            self._claims.append(reply.claim)
+            return max(reply.claim, self._least()), 0.0, True, reply.waited
+        # It determines the number of calls per sample, which must not last for minutes.
+        return max(reply.claim, reply.interval - _MOST_OVERHEAD), 0.0, True, reply.waited
+
+    def _called(self, repeats: int = 1) -> Reply:
+        """Let the process call the function on the prepared operands."""
+        self._prepared = None
+        reply = self._timed(self._remote, repeats)
+        self._described, self._interval = reply.results, reply.interval
+        return reply
+
+    def _timed(self, remote: Remote, repeats: int = 1) -> Reply:
+        """Let a process make timed calls."""
+        if self.device == "cuda":
+            return remote.call(repeats=repeats, cold=self._cold)
+        if self._cold:
+            _core.sample(lambda: None, "cpu", True, 1, 0)  # overwrites the caches
+        size = sum(block.block.size for block in self._blocks)
+        return remote.call(repeats=repeats, touch=self._warm and size < _TOUCHED)
+
+    def _is_chosen(self) -> bool:
+        """Whether to verify a sample."""
+        self._samples += 1
+        most, least = _VERIFIED
+        share = min(max(_EXPECTED / self._samples, least), most)
+        return self._verify_seconds < _CHEAP_SECONDS or random.random() < share
 
     def _verify(self) -> None:
         """Verify the last sample if it has been chosen."""
@@ -388,70 +302,58 @@ class IsolatedCall(OwnCall):
         if values is None:
             return
         start = time.perf_counter()
+        self._check(values)
+        if self._warm:  # the interval contains several calls on the same operands
+            self._call_once()
+        else:
+            self._compare()
+        self._verify_seconds = time.perf_counter() - start
+
+    def _check(self, values: Values) -> None:
         results = [self._read(values, False)]
         results += [self.computed(other) for other in values.runs[1:]]
         values.check(*results)
-        self._intervals.append(self._interval)
-        self._verify_seconds = time.perf_counter() - start
 
-    @property
-    def between_samples(self) -> Callable[[], None]:
-        """Verify the last sample, and write new operands."""
-        return lambda: self._write(self._fresh())
+    def _call_once(self) -> None:
+        """Verify a call on new operands, which bounds the claims."""
+        self._prepare()
+        values = self._prepared
+        assert values
+        self._called()
+        self._check(values)
+        self._compare()
 
-    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
-        """Take a sample: calls in intervals of their own, on new operands; on a GPU, one call."""
-        calls = 1 if cold or self.device == "cuda" else min(repeats, _MOST_CALLS)
-        seconds, waits = zip(*(self._sampled(cold) for _ in range(calls)), strict=True)
-        return float(np.mean(seconds)), 0.0, True, max(waits)
+    def _compare(self) -> None:
+        """Note the interval around a verified call, and around a call that does nothing."""
+        self._twin.ask("ready", warm=self._warm)
+        self._twin.write(self._blocks)
+        idle = self._timed(self._twin)
+        self._intervals.append((self._interval, idle.interval - idle.claim))
 
-    def _sampled(self, cold: bool) -> tuple[float, float]:
-        """The time of one call, and the longest wait of a thread if it matters."""
-        on_device = self.device == "cuda"
-        if not (cold or on_device or self._ring):
-            self._make_ring()
-        if self._prepared is None or self._taken:
-            self._write(self._fresh())
-        prepared = self._prepared
-        if cold and not on_device:
-            _core.sample(lambda: None, "cpu", True, 1, 0)  # overwrites the caches
-        claim, interval, waited, run = self._call(**({"cold": cold} if on_device else {}))
-        idle = self._candidate.idle[bool(self._ring)]
-        self._interval, waited = max(interval - idle.seconds, 0.0), max(waited - idle.waited, 0.0)
-        if (run := run - idle.run) <= claim + _SLACK:
-            # No other thread ran, so other processes have caused the waits. The share within the
-            # call is the time of the claim for which the function did not run.
-            self._interval = max(self._interval - waited, 0.0)
-            waited = min(waited, max(claim - run, 0.0))
-        elif waited > max(WAITED * claim, _SLACK):
-            claim = max(claim, self._interval)  # its own threads may have caused the waits
-        if waited <= _SLACK:
-            waited = 0.0
-        self._claims.append(claim)
-        if self._is_chosen():
-            self._taken = prepared
-        return claim, waited
+    def _least(self) -> float:
+        """The shortest time of a call that the parent's clock permits."""
+        if not self._intervals:
+            return 0.0
+        (interval, idle), (_, usual) = np.quantile(self._intervals, [_SHORTEST, 0.5], axis=0)
+        return float((1 - _SLACK_SHARE) * (interval - idle) - _SLACK - (usual - idle))
 
-    def _is_chosen(self) -> bool:
-        """Whether to verify a sample."""
-        most, least = _VERIFIED
-        share = min(max(_EXPECTED / (len(self._claims) + 1), least), most)
-        return self._verify_seconds < _CHEAP_SECONDS or random.random() < share
+    def _is_lie(self) -> bool:
+        low = np.quantile(self._claims, _SHORTEST) if self._claims else np.inf
+        return bool(low < _LIE * self._least())
 
     def conclude(self) -> None:
-        """Verify the last sample, and refuse claims that are too low."""
+        """Verify the last sample, and refuse claims that are far too low."""
         self._verify()
-        if self._intervals:
-            claim = float(np.median(self._claims))
-            least = float(np.quantile(self._intervals, _SHORTEST))
-            if claim < (1 - _SLACK_SHARE) * least - _SLACK:
-                raise ValueError(
-                    f"it claims {quantity(claim, 's')} per sample, but its process needed at least "
-                    f"{quantity(least, 's')} for it"
-                )
+        for _ in range(_ROUNDS):
+            for _ in range(_CALLS if self._is_lie() else 0):
+                self._call_once()
+        if self._is_lie():
+            claim = quantity(float(np.quantile(self._claims, _SHORTEST)), "s")
+            least = quantity(self._least(), "s")
+            raise ValueError(f"it claims {claim}, but its process needed at least {least}")
         if self.device == "cuda":
-            self._write(self._fresh())
-            if self._candidate.ask(verb="elsewhere", problem=self._number).get("elsewhere"):
+            self._prepare()
+            if self._remote.ask("elsewhere").get("elsewhere"):
                 raise ValueError(ELSEWHERE)
         elif self._candidate.sandbox.maps(Path(_core.__file__)):
             raise ValueError("it calls the library's own variants")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels.model.compiler import compile_cuda
-from adokernels.model.isolated_call import IsolatedCall
+from adokernels.model.isolated_call import MALFORMED, IsolatedCall
 from adokernels.model.problem import changed_values
 from adokernels.model.sandbox import Broken
 from adokernels.model.values import is_array
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from adokernels import _core
     from adokernels.model.cuda_variant import KernelCall as PlannedCall
     from adokernels.model.guarded import GuardedArray
-    from adokernels.model.isolated_call import Candidate
-    from adokernels.model.own_variant import OwnVariant
+    from adokernels.model.isolation import IsolatedVariant
     from adokernels.model.problem import Problem, Values
     from adokernels.model.values import Renewal
 
@@ -49,16 +48,11 @@ _INTEGERS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigne
 class KernelCall(IsolatedCall):
     """A kernel under the runner, which times launches with events of its own."""
 
-    def __init__(
-        self, variant: OwnVariant, candidate: Candidate, problem: Problem, plan: PlannedCall
-    ) -> None:
+    def __init__(self, variant: IsolatedVariant, problem: Problem, plan: PlannedCall) -> None:
         self._plan = plan  # the launch in this process, which is never run
         self._base: Values | None = None  # the values from which samples are made
-        super().__init__(variant, candidate, problem)
+        super().__init__(variant, problem)
         self.block, self.grid = plan.block, plan.grid
-
-    def _begin(self) -> None:
-        """Do nothing: the runner is ready, and its times are trusted."""
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernel that it launches."""
@@ -77,8 +71,10 @@ class KernelCall(IsolatedCall):
                 found.append((np.dtype(f"u{math.gcd(size, 8)}"), False))
         return found
 
-    def message(self) -> dict[str, Any]:
+    @cached_property
+    def _message(self) -> dict[str, Any]:
         """The launch for the runner, with numbers of blocks instead of addresses."""
+        message = super()._message
         compiled, renew = self._plan.compiled, []
         for unit, multiplied in [] if self.problem.device_id == "emulator" else self._units:
             names = _FLOATS if multiplied else _INTEGERS
@@ -98,7 +94,10 @@ class KernelCall(IsolatedCall):
         }
         path = self._candidate.file("plan.pickle")
         path.write_bytes(pickle.dumps(plan))
-        return super().message() | {"plan": str(path)}
+        return message | {"plan": str(path)}
+
+    def _compare(self) -> None:
+        """Do nothing: the times of the runner are trusted."""
 
     def conclude(self) -> None:
         """Verify the last sample."""
@@ -123,25 +122,35 @@ class KernelCall(IsolatedCall):
         """Verify the last sample."""
         return self._verify
 
+    def _verify(self) -> None:
+        """Copy the memory of the last launch to the host of the runner if it is to be verified."""
+        if self._taken:
+            self._remote.ask("fetch")
+        super()._verify()
+
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
-        """Take a sample of launches whose operands are new."""
+        """Take a sample of launches whose operands are new.
+
+        Each launch is timed alone. The overhead of single launches is removed to the extent to
+        which it would not be part of `repeats` launches in one interval.
+        """
         self._verify()
         arrays = [a for a in self._memory.host_arguments if is_array(a)]
         drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
         keep = random.randrange(repeats) if self._is_chosen() else -1
-        self._claims.append(0.0)
         new = self._base is not self._memory.values
         if new:
             self._write(self._memory.values)
             self._base = self._memory.values
-        how = {"changes": list(map(self._change, drawn)), "cold": cold, "keep": keep, "base": new}
-        answer = self._candidate.ask(verb="sample", problem=self._number, **how)
+        changes = list(map(self._change, drawn))
+        answer = self._remote.ask("sample", changes=changes, cold=cold, keep=keep, base=new)
         try:
-            numbers = (float(answer["seconds"]), float(answer["hertz"]))
+            overhead = float(answer["overhead"]) * (1 - 1 / repeats)
+            numbers = (max(float(answer["seconds"]) - overhead, 0.0), float(answer["hertz"]))
             rest = (bool(answer["blocked"]), float(answer["waited"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except MALFORMED as error:
             raise Broken("the runner sent a malformed answer") from error
         if keep >= 0:
-            changes = iter(drawn[keep])
-            self._taken = changed_values(self._memory, lambda array: next(changes).of(array))
+            renewals = iter(drawn[keep])
+            self._taken = changed_values(self._memory, lambda array: next(renewals).of(array))
         return (*numbers, *rest)

@@ -7,13 +7,13 @@ the times of the runner are trusted. A function runs here, so its times are clai
 from __future__ import annotations
 
 import pickle
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
+from adokernels.model.candidate import FunctionOnHost
 from adokernels.model.checker import computes_early, result_on_host
 from adokernels.model.libraries import DeviceView, as_library, share_memory
 from adokernels.process import ALL_CHECKS, settings
@@ -27,17 +27,25 @@ if TYPE_CHECKING:
 #: Alignment of device memory, which is also the alignment of the arrays in the parent.
 _ALIGNMENT = 256
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
+#: Launches with which the overhead of a single launch is measured.
+_EMPTY_LAUNCHES = 64
+
+
+def _layouts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in (*message["operands"], *message["results"]) if isinstance(each, dict)]
 
 
 class _HostBlock:
     """The memory of an array with red zones on the host."""
 
     def __init__(self, layout: Mapping[str, Any]) -> None:
+        self.shape, self.dtype = tuple(layout["shape"]), np.dtype(layout["dtype"])
         shift = layout["address"] % _ALIGNMENT
+        self._at = shift + layout["offset"]
         self._host = np.zeros(layout["bytes"] + _ALIGNMENT, np.uint8)
         self.host = self._host[shift : shift + layout["bytes"]]
-        kind = layout["shape"], layout["dtype"]
-        self.array: NDArray[Any] = np.ndarray(*kind, self.host, layout["offset"], layout["strides"])
+        place = layout["offset"], layout["strides"]
+        self.array: NDArray[Any] = np.ndarray(self.shape, self.dtype, self.host, *place)
 
 
 class _Block(_HostBlock):
@@ -48,216 +56,220 @@ class _Block(_HostBlock):
 
     def __init__(self, layout: Mapping[str, Any]) -> None:
         super().__init__(layout)
-        shift = layout["address"] % _ALIGNMENT
         self.device, self._base = (_core.to_device(self._host) for _ in range(2))
-        self.dtype = np.dtype(layout["dtype"])
-        self.count = int(np.prod(layout["shape"], dtype=np.int64))
-        self._at = shift + layout["offset"]
-        self.shape = tuple(layout["shape"])
-        self.nbytes = self.count * self.dtype.itemsize
+        self.nbytes = self.array.nbytes
         #: The array that functions use.
         self.memory = DeviceView(self.device, self._at, self.shape, self.dtype)
 
-    @property
-    def address(self) -> int:
-        """The address of the first element on the device."""
-        return self._address(self.device)
-
-    def _address(self, memory: _core.DeviceArray) -> int:
+    def address(self, memory: _core.DeviceArray | None = None) -> int:
+        """The address of the first element, by default of the array that functions use."""
+        memory = memory or self.device
         return int(memory.__cuda_array_interface__["data"][0] + self._at)
 
-    def upload(self, *, as_base: bool) -> None:
-        """Copy the block to the device, and to the base values of samples."""
-        self.device.copy_from(self._host)
-        if as_base:
-            self._base.copy_from(self._host)
+    def upload(self, *, as_base: bool = False) -> None:
+        """Copy the block to the device; as base values, too."""
+        for memory in (self.device, self._base)[: 1 + as_base]:
+            memory.copy_from(self._host)
 
     def download(self) -> None:
         """Copy the block to the host."""
         self._host[...] = self.device.numpy()
 
-    def renewed(
+    def renewal(
         self, kernel: _core.CudaKernel, unit: np.dtype[Any], distance: int, number: float
     ) -> _core.KernelLaunch:
         """A launch that writes renewed base values to the block; see :class:`Renewal`."""
+        return self._launch(kernel, unit, self._base, distance, number)
+
+    def touch(self, kernel: _core.CudaKernel, unit: np.dtype[Any]) -> _core.KernelLaunch:
+        """A launch that reads the block and writes the same values, which brings it into L2."""
+        return self._launch(kernel, unit, self.device, 0, unit.kind == "f")
+
+    def _launch(
+        self,
+        kernel: _core.CudaKernel,
+        unit: np.dtype[Any],
+        source: _core.DeviceArray,
+        distance: int,
+        number: float,
+    ) -> _core.KernelLaunch:
         per_element = self.dtype.itemsize // unit.itemsize
-        n = self.count * per_element
-        numbers = np.array([self._address(self._base), self.address, n, distance * per_element])
-        arguments = [
-            *(each.tobytes() for each in numbers.astype("<i8")),
-            unit.type(number).tobytes(),
-        ]
+        n = self.array.size * per_element
+        numbers = (self.address(source), self.address(), n, distance * per_element)
+        arguments = [*(np.int64(each).tobytes() for each in numbers), unit.type(number).tobytes()]
         blocks = min(max(-(-n // _THREADS), 1), _MOST_BLOCKS)
         return kernel.launch((blocks, 1, 1), (_THREADS, 1, 1), 0, arguments)
 
 
-class KernelOnDevice:
-    """The memory of one problem, and the launch of the kernel on it."""
+class _Kernel:
+    """The memory of one problem, and the plan of the parent for the launch of a kernel."""
+
+    def __init__(self, message: Mapping[str, Any], blocks: Sequence[_HostBlock]) -> None:
+        #: The host memory that the parent reads and writes.
+        self.blocks = [block.host for block in blocks]
+        with Path(message["plan"]).open("rb") as file:
+            self._plan = pickle.load(file)  # of the parent
+
+    def _launch(self, kernel: _core.CudaKernel, addresses: Sequence[int]) -> _core.KernelLaunch:
+        plan = self._plan
+        arguments = [
+            a if isinstance(a, bytes) else np.uintp(addresses[a]).tobytes()
+            for a in plan["arguments"]
+        ]
+        return kernel.launch(plan["grid"], plan["block"], plan["shared_bytes"], arguments)
+
+    def ready(self, *, warm: bool) -> None:
+        """Do nothing: each launch has a trusted preparation."""
+
+
+class KernelOnDevice(_Kernel):
+    """A kernel on a GPU."""
 
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
         _core.set_device(message["device"])
-        layouts = [*message["operands"], *message["results"]]
-        self._blocks = [_Block(layout) for layout in layouts if isinstance(layout, dict)]
-        #: The host memory that the parent reads and writes.
-        self.blocks = [block.host for block in self._blocks]
-        with Path(message["plan"]).open("rb") as file:
-            plan = pickle.load(file)  # of the parent
-        self._modules = [_core.CudaModule(code) for code, _ in (plan["kernel"], *plan["renew"])]
-        kernel, *self._renew = (
-            module.kernel(symbol)
-            for module, (_, symbol) in zip(
-                self._modules, (plan["kernel"], *plan["renew"]), strict=True
-            )
+        self._blocks = [_Block(layout) for layout in _layouts(message)]
+        super().__init__(message, self._blocks)
+        kernel, *renew = (
+            _core.CudaModule(code).kernel(symbol)
+            for code, symbol in (self._plan["kernel"], *self._plan["renew"])
         )
-        self._units: Sequence[np.dtype[Any]] = plan["units"]
-        arguments = [
-            a if isinstance(a, bytes) else np.uint64(self._blocks[a].address).tobytes()
-            for a in plan["arguments"]
-        ]
-        self._launch = kernel.launch(plan["grid"], plan["block"], plan["shared_bytes"], arguments)
+        #: Each block with the kernel that renews it, and the type of its elements for this kernel.
+        self._renewed = list(zip(self._blocks, renew, self._plan["units"], strict=True))
+        self._kernel = self._launch(kernel, [block.address() for block in self._blocks])
+        self._overhead = self._measured_overhead(renew[0])
+
+    def _measured_overhead(self, kernel: _core.CudaKernel) -> float:
+        """The seconds by which one launch is longer than one of many, for a kernel without work.
+
+        It is a mean of many samples, because events have a resolution of half a microsecond.
+        """
+        unit = self._plan["units"][0]
+        arguments = [bytes(8)] * 4 + [unit.type(0).tobytes()]
+        empty = kernel.launch((1, 1, 1), (1, 1, 1), 0, arguments)
+
+        def mean(samples: int, launches: int) -> float:
+            how = ("cuda", False, launches, 0)
+            return float(
+                np.mean([_core.sample(lambda: empty.run(0), *how)[0] for _ in range(samples)])
+            )
+
+        mean(1, 1)
+        single, many = mean(_EMPTY_LAUNCHES, 1), mean(4, _EMPTY_LAUNCHES)
+        return max(single - many, 0.0) * _EMPTY_LAUNCHES / (_EMPTY_LAUNCHES - 1)
 
     def _run(self) -> None:
-        self._launch.run(0)
+        self._kernel.run(0)
 
     def call(self) -> dict[str, Any]:
         """Launch the kernel once on the blocks of the host."""
         for block in self._blocks:
-            block.upload(as_base=False)
+            block.upload()
         self._run()
-        self._download()
+        self._fetched = False
+        self.fetch()
         return {"claim": 0, "results": None}
 
-    def _download(self) -> None:
+    def fetch(self) -> None:
+        """Copy the memory of the last launch to the host, unless that was done for another one."""
         _core.synchronize()
-        for block in self._blocks:
+        for block in [] if self._fetched else self._blocks:
             block.download()
+        self._fetched = True
 
     def sample(
         self, changes: Sequence[Sequence[tuple[int, float]]], cold: bool, keep: int, base: bool
     ) -> dict[str, Any]:
-        """Time a launch per element of `changes`; `keep` is the one whose memory is copied.
+        """Time a launch per element of `changes`; `keep` is the one that can be fetched.
 
-        `base` states whether the memory on the host has new base values.
+        `base` states whether the memory on the host has new base values. A warm launch finds its
+        operands and results in L2, if they fit.
         """
         if base:
             for block in self._blocks:
                 block.upload(as_base=True)
-        samples = []
+        samples, self._fetched = [], False
         for place, change in enumerate(changes):
-            renewals = zip(self._blocks, self._renew, self._units, change, strict=True)
-            for block, kernel, unit, (distance, number) in renewals:
-                block.renewed(kernel, unit, distance, number).run(0)
+            for (block, kernel, unit), numbers in zip(self._renewed, change, strict=True):
+                block.renewal(kernel, unit, *numbers).run(0)
+            for block, kernel, unit in [] if cold else self._renewed:
+                block.touch(kernel, unit).run(0)
             samples.append(_core.sample(self._run, "cuda", cold, 1, 0))
-            if place == keep:
-                self._download()
+            if place == keep < len(changes) - 1:
+                self.fetch()
         seconds, hertz, blocked, waited = zip(*samples, strict=True)
         return {
             "seconds": sum(seconds) / len(seconds),
+            "overhead": self._overhead,
             "hertz": float(np.mean(hertz)) if all(hertz) else 0.0,
             "blocked": all(blocked),
             "waited": max(waited),
         }
 
 
-class KernelOnEmulator:
-    """The memory of one problem, and the kernel with all checks of the emulator."""
+class KernelOnEmulator(_Kernel):
+    """A kernel with all checks of the emulator."""
 
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
         settings.emulator_checks = ALL_CHECKS
-        layouts = [*message["operands"], *message["results"]]
-        self._blocks = [_HostBlock(layout) for layout in layouts if isinstance(layout, dict)]
-        self.blocks = [block.host for block in self._blocks]
-        with Path(message["plan"]).open("rb") as file:
-            self._plan = pickle.load(file)  # of the parent
+        self._blocks = [_HostBlock(layout) for layout in _layouts(message)]
+        super().__init__(message, self._blocks)
         settings.emulated_gpu = self._plan["emulated_gpu"]
         code, symbol = self._plan["kernel"]
         self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
 
     def call(self) -> dict[str, Any]:
         """Execute the kernel once on the blocks of the host."""
-        plan, copies = self._plan, [_core.to_device(b.array, "emulator") for b in self._blocks]
-
-        def argument(value: int | bytes) -> bytes:
-            if isinstance(value, bytes):
-                return value
-            address = _core.emulated_address(copies[value], f"array {value + 1}")
-            return np.uintp(address).tobytes()
-
-        arguments = list(map(argument, plan["arguments"]))
-        self._kernel.launch(plan["grid"], plan["block"], plan["shared_bytes"], arguments).run(0)
+        copies = [_core.to_device(b.array, "emulator") for b in self._blocks]
+        places = enumerate(copies, 1)
+        addresses = [_core.emulated_address(copied, f"array {i}") for i, copied in places]
+        self._launch(self._kernel, addresses).run(0)
         for block, copied in zip(self._blocks, copies, strict=True):
             block.array[...] = copied.numpy()
         return {"claim": 0, "results": None}
 
 
-class FunctionOnDevice:
+class FunctionOnDevice(FunctionOnHost):
     """The memory of one problem, and the call of a function for arrays of a library."""
 
-    def __init__(self, function: Callable[..., Any], message: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any] | None, message: dict[str, Any]) -> None:
         _core.set_device(message["device"])
-        self._function, self._library = function, message["library"]
         self._blocks: list[_Block] = []
-        self._args = list(map(self._operand, message["operands"]))
-        self._operands = list(self._blocks)
-        out = tuple(map(self._operand, message["results"]))
-        self._outputs = self._blocks[len(self._operands) :]
-        self._options = dict(message["options"])
-        if message["out"]:
-            self._options["out"] = out if len(out) > 1 else out[0]
-        self.blocks = [block.host for block in self._blocks]
-        self._returned: Any = None
-        self._kept: Any = None
+        super().__init__(function, message)
+        self._operands = self._blocks[: len(self._blocks) - len(message["results"])]
 
-    def _operand(self, layout: Any) -> Any:
-        if not isinstance(layout, dict):
-            return layout
-        self._blocks.append(_Block(layout))
-        return as_library(self._blocks[-1].memory, self._library)
+    def _array(self, layout: dict[str, Any]) -> Any:
+        block = _Block(layout)
+        self._blocks.append(block)
+        self.blocks.append(block.host)
+        return as_library(block.memory, self._library)
 
-    def _run(self) -> None:
-        self._returned = self._function(*self._args, **self._options)
-        if hasattr(self._returned, "block_until_ready"):
-            self._returned.block_until_ready()
+    def _pack(self) -> None:
+        if self._function:
+            super()._pack()
 
-    @property
-    def _result(self) -> Any:
-        """What the function has returned; None if it writes to `out`, or if nothing was loaded."""
-        nothing = getattr(sys.modules["__main__"], "nothing", None)
-        writes = "out" in self._options or self._function is nothing
-        return None if writes else self._returned
+    def _on_host(self, array: Any) -> Any:
+        return np.asarray(result_on_host(array), order="C")
 
-    def call(self, *, cold: bool = False) -> dict[str, Any]:
-        """Call the function on the blocks of the host; its time is between two events."""
-        self._upload()
-        seconds = _core.sample(self._run, "cuda", cold, 1, 0)[0]
-        for block in self._blocks:
-            block.download()
-        if self._result is None:
-            return {"claim": 1e9 * seconds, "results": None}
-        returned = result_on_host(self._result)
-        several = isinstance(returned, tuple)
-        self._kept = [np.asarray(a, order="C") for a in (returned if several else (returned,))]
-        arrays = self._result if several else (self._result,)
-        described = {
-            "several": several,
-            "arrays": [(a.ctypes.data, a.shape, a.dtype.str) for a in self._kept],
-            "views": any(share_memory(a, b.memory) for a in arrays for b in self._operands),
-        }
-        return {"claim": 1e9 * seconds, "results": described}
+    def _is_view(self, array: Any) -> bool:
+        return any(share_memory(array, block.memory) for block in self._operands)
+
+    def _touch(self) -> None:
+        """Do nothing: each call copies the operands to the device."""
 
     def _upload(self) -> None:
         for block in self._blocks:
-            block.upload(as_base=False)
+            block.upload()
         _core.synchronize()
 
-    def ring(self) -> list[int]:
-        """The addresses of the blocks: all calls copy the operands to the device."""
-        return [block.ctypes.data for block in self.blocks]
-
-    def release(self) -> dict[str, Any]:
-        """Free the returned arrays."""
+    def _timed(self, repeats: int, *, cold: bool = False, **_: Any) -> float:
+        """Call the function on the blocks of the host; its time is between two events."""
         self._returned = self._kept = None
-        return {}
+        self._upload()
+        seconds: float = _core.sample(self._run, "cuda", cold, repeats, 0)[0]
+        for block in self._blocks:
+            block.download()
+        self._pack()
+        return seconds
 
     def elsewhere(self) -> dict[str, Any]:
         """Whether the function computes its results while the timed stream is blocked."""
@@ -265,6 +277,6 @@ class FunctionOnDevice:
 
         def run() -> Any:
             self._run()
-            return self._result
+            return None if "out" in self._options else self._returned
 
-        return {"elsewhere": computes_early(run, self._outputs)}
+        return {"elsewhere": computes_early(run, self._blocks[len(self._operands) :])}

@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels.text import printable, quantity
 
@@ -37,8 +37,10 @@ _WATCHED_SECONDS = 0.02
 _STOP_SECONDS = 5.0
 _START_SECONDS = 60.0
 _MOST_PROCESSES = 64
+#: A thread may run for this time after the system has reported it as stopped.
+_STOPPED_NANOSECONDS = 30_000
+_CPUCLOCK_SCHED = 2  # of clock_getcpuclockid()
 _MOST_BYTES_PER_COPY = 1 << 30
-THIS_THREAD = "/proc/thread-self"
 _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 
 
@@ -58,12 +60,24 @@ class Missing(ValueError):
     """The file of a submission does not define its function."""
 
 
+class Times(NamedTuple):
+    """Nanoseconds of an interval in which the processes of the child could run.
+
+    `others` are all threads except the first one.
+    """
+
+    interval: int
+    run: int
+    others: int
+    waited: int
+
+
 @dataclass(frozen=True)
 class Limits:
     """What the code may use: seconds per call, and bytes of resident memory of all processes."""
 
     seconds: float
-    memory: int
+    memory: float
 
 
 class Sandbox:
@@ -85,31 +99,51 @@ class Sandbox:
                 self._warden = subprocess.Popen(
                     command, **streams, pass_fds=[other.fileno()], start_new_session=True
                 )
-            self.send(path=sys.path, **settings)
+            self._send(path=sys.path, **settings)
             self._pid = int(self._receive(_START_SECONDS)["pid"])
             self._known = [self._pid]
+            self._halt()
+            self._spent = self._processor_times()
         except BaseException:
             self.close()
             raise
 
     # --- Messages ---------------------------------------------------------------------------------
 
-    def send(self, **message: Any) -> None:
-        """Send a message; a message of more than 100 KiB raises ValueError."""
+    def ask(self, **message: Any) -> tuple[dict[str, Any], Times]:
+        """Send a message to the stopped child, let it run until it answers, and stop it.
+
+        A message of more than 100 KiB raises ValueError.
+        """
+        self._send(**message)
+        spent, before = self._processor_times(), self._first_thread()
+        ran = any(spent[pid] - self._spent.get(pid, 0) > _STOPPED_NANOSECONDS for pid in spent)
+        if ran or not all(_states(pid) <= _STOPPED for pid in self._known):
+            self._broken = "its processes ran while they were stopped"
+            self.close()
+        start = time.perf_counter_ns()
+        self._kill(self._known, signal.SIGCONT)
+        try:
+            answer = self._receive(self.limits.seconds)
+        finally:
+            end = self._halt()
+            self._spent = self._processor_times()
+        run, waited = (now - then for now, then in zip(self._first_thread(), before, strict=True))
+        total = sum(self._spent[pid] - spent.get(pid, 0) for pid in self._spent)
+        return answer, Times(end - start, run, total - run, waited)
+
+    def _send(self, **message: Any) -> None:
         data = pickle.dumps(message)
         if len(data) > _LONGEST:
             raise ValueError(f"options must have at most {_LONGEST} bytes, got {len(data)}")
-        with suppress(OSError):  # receive() finds the reason
+        with suppress(OSError):  # _receive() finds the reason
             if self._poll.poll(0) and self._socket.recv(_LONGEST):
                 self._broken = "its process sent a message without being asked"
                 self.close()
             self._socket.sendall(data)
 
-    def receive(self) -> dict[str, Any]:
-        """The next message of the child, within the limits; otherwise it is ended."""
-        return self._receive(self.limits.seconds)
-
     def _receive(self, seconds: float) -> dict[str, Any]:
+        """The next message of the child, within the limits; otherwise it is ended."""
         if self._broken:
             raise Broken(self._broken)
         try:
@@ -184,7 +218,7 @@ class Sandbox:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def halt(self) -> int:
+    def _halt(self) -> int:
         """Stop all processes, and return the clock in nanoseconds at which they had the signal.
 
         When it returns, the system has stopped all of their threads.
@@ -201,19 +235,20 @@ class Sandbox:
                 raise Broken("its processes cannot be stopped")
             self._kill(running, signal.SIGSTOP)
 
-    def resume(self) -> None:
-        """Let the processes continue."""
-        self._kill(self._known, signal.SIGCONT)
-
-    def scheduled(self) -> dict[str, tuple[int, int]]:
-        """Nanoseconds that each thread of the processes, and ours, has run, and waited to run."""
-        tasks = [f"/proc/{pid}/task/{task}" for pid in self._known for task in _tasks(pid)]
+    def _processor_times(self) -> dict[int, int]:
+        """Nanoseconds for which each process has run, with all threads, also the ended ones."""
         found = {}
-        for task in [*tasks, THIS_THREAD]:
-            with suppress(OSError, ValueError):
-                run, waited, *_ = Path(f"{task}/schedstat").read_text("ascii").split()
-                found[task] = int(run), int(waited)
+        for pid in self._known:
+            with suppress(OSError):  # it has ended
+                found[pid] = time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED)
         return found
+
+    def _first_thread(self) -> tuple[int, int]:
+        """Nanoseconds for which the first thread of the child has run, and waited to run."""
+        with suppress(OSError, ValueError):
+            run, waited, *_ = Path(f"/proc/{self._pid}/schedstat").read_text("ascii").split()
+            return int(run), int(waited)
+        return 0, 0
 
     def maps(self, file: Path) -> bool:
         """Whether a process of the child has mapped this file, or a file with the same content."""

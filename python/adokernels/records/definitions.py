@@ -153,16 +153,16 @@ EMULATED: Mapping[str, str] = {
     **dict.fromkeys(("store_sectors", "store_sectors_per_request"), "within 1 %"),
     **dict.fromkeys(("flops", "flops_fp32", "flops_fp64"), "within 1 %"),
     "fma_share": "of PTX; the machine code may combine more operations",
-    "lanes": "within 11 %",
+    "lanes": "within 15 %",
     **dict.fromkeys(
         [
             f"shared_{access}_{of}"
             for access in ("load", "store")
             for of in ("wavefronts", "conflicts")
         ],
-        "as the programming guide defines them: a lower bound",
+        "within 1 %, unless the machine code merges accesses",
     ),
-    "conflict_share": "as the programming guide defines them",
+    "conflict_share": "of these wavefronts",
 }
 
 
