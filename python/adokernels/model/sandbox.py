@@ -47,7 +47,7 @@ _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 class Broken(ValueError):
     """The code in the child has failed: it raised an error, does not answer, or has ended.
 
-    Only in the first case has the process `answered`. `missing` states that its file does not
+    `answered` is true in the first case only. `missing` states that its file does not
     define the function.
     """
 
