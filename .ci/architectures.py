@@ -115,7 +115,7 @@ def table(kernels: list[Compiled]) -> Iterator[str]:
     for k in kernels:
         by_kernel.setdefault((k.source, k.symbol), {})[k.compute] = k
     names = subprocess.run(
-        ["c++filt"],
+        ["c++filt", "--no-params"],
         input="\n".join(symbol for _, symbol in by_kernel),
         capture_output=True,
         text=True,
@@ -126,7 +126,7 @@ def table(kernels: list[Compiled]) -> Iterator[str]:
             f"{k.registers}" + f" spills {k.spilled}" * (k.spilled > 0) if k else "-"
             for k in map(found.get, computes)
         ]
-        yield f"{source}, {name.split('(ado')[0]}: " + ", ".join(cells)
+        yield f"{source}, {name}: " + ", ".join(cells)
 
 
 def main() -> None:

@@ -35,6 +35,7 @@ def measure(routine: ado.Routine, seconds: float, limit: int) -> ado.records.Sca
     signal.alarm(limit)
     try:
         shapes = shapes_of(routine)
+        seconds *= len(shapes)
         return ado.scan(routine, shapes=shapes, copies=True, seconds=seconds, progress=False)
     finally:
         signal.alarm(0)
@@ -44,7 +45,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("folder", type=Path)
     options.add_argument("routines", nargs="*", default=list(ado.routines))
-    options.add_argument("--seconds", type=float, default=0.15, help="per call and problem")
+    options.add_argument("--seconds", type=float, default=0.5, help="per problem")
     options.add_argument("--limit", type=int, default=60, help="seconds per routine")
     given = options.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)

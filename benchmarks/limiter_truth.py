@@ -318,7 +318,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="measure, and store the sweeps in this folder")
     parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.5, help="per kernel, at most")
+    parser.add_argument("--seconds", type=float, default=1.0, help="per kernel")
     parser.add_argument("--library", type=Path, help="compiled kernels, if there is no g++ here")
     parser.add_argument("--append", type=Path, help="append the score to this JSON file")
     parser.add_argument("--rules", default="", help="the commit of the rules")

@@ -106,7 +106,7 @@ filters=(grayscale gaussian_blur sobel edge_detect)
 compared=(transpose "${filters[@]}" average_matvec max_plus gpp) # the routines that have peers
 
 run_peers() { # one process per routine, to free its memory
-  local options=(--device cuda --seconds 1 --json "$folder/peers") routine
+  local options=(--device cuda --seconds 8 --json "$folder/peers") routine
   for routine in $(chosen "${compared[@]}"); do
     local peers=(python3 benchmarks/peers.py "$routine" "${options[@]}")
     if [ "$routine" = transpose ]; then

@@ -98,7 +98,7 @@ def main() -> None:
     options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
     options.add_argument("--dtypes", nargs="+", choices=TYPES, help="if the routine has several")
     options.add_argument("--variant", help="default: the default variant")
-    options.add_argument("--seconds", type=float, default=2.0, help="maximum time per function")
+    options.add_argument("--seconds", type=float, default=12.0, help="per problem")
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")
     options.add_argument("--json", type=Path, help="folder for the raw measurements")
     given = options.parse_args()

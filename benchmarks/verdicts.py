@@ -198,7 +198,8 @@ def one_run(pair: Pair, device: str, cache: str, *, samples: bool) -> Row:
     start = time.perf_counter()
     others = Contention("cpu")
     with displayed(False) as silent:
-        Settings(cache, None, SECONDS).sample(samplers, device, silent)  # type: ignore[arg-type]
+        settings = Settings(cache, None, 2 * SECONDS)  # type: ignore[arg-type]
+        settings.sample(samplers, device, silent)
     facts = {"threads": pair.threads} | {"contention": others.facts(waits=bool(samplers[0].waits))}
     series = [side.series._replace(facts=facts) for side in samplers]
     found: Judgement = judge(*series, paired=True)

@@ -91,7 +91,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["report", "no-such-file.json"], "no-such-file.json"),
         (["diagnose", "no-such-file.json"], "no-such-file.json: No such file"),
         (["bench", "transpose", "--out", "folder"], "--out must be used with --all"),
-        (["report", str(Path(__file__).parent / "typing")], "must contain sweeps, got none"),
+        (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
         (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),
     ],
 )

@@ -136,8 +136,8 @@ def test_the_picture_of_the_heat_maps_shows_what_the_emulator_counts(variant):
     found, expected = ([(x.text, x.accesses()) for x in h.lines] for h in (counted, stored))
     assert found == expected  # compilers can differ in the other instructions
     titles = [e.text for e in ElementTree.fromstring(heatmaps.svg()) if e.get("class") == "h"]
-    stores = f"stores: {counted.total('stores').per_request:.0f} sectors per request (ideal 4)"
-    assert sum(f"[{variant}] on the emulator. {stores}" in title for title in titles) == 1
+    stores = f"stores {counted.total('stores').per_request:.0f} sectors per request (ideal 4)"
+    assert sum(f"[{variant}] on the emulator: {stores}" in title for title in titles) == 1
 
 
 def test_the_gallery_has_every_chart_of_the_package():

@@ -8,7 +8,7 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.measuring.protocol import stream_handle
+from adokernels.measuring.functions import stream_handle
 
 
 def torch_on(handle, *, initialized=True):

@@ -16,7 +16,7 @@ NAMES = ["naive_loops", "blocked", "simd"]
 QUICK = {
     "device": "cpu",
     "cache": "warm",
-    "seconds": 0.01,
+    "seconds": 0.3,
     "progress": False,
     "ceilings": False,
 }

@@ -208,7 +208,7 @@ def test_variants_are_sampled_in_changing_order():
             return 1.0, 0.0, True, -1.0
 
         samplers[name] = Sampler(take=take, device="cpu", spent=0.0)
-        samplers[name].warm_up = lambda warm: None
+        samplers[name].warm_up = lambda warm, limit: None
     sample_interleaved(
         list(samplers.values()), warm=False, precision=1e-9, budget=1e9, display=SILENT
     )
@@ -279,6 +279,7 @@ def test_caches_are_in_the_same_state_for_variants_stages_and_peers(cache, monke
         return sample(*arguments)
 
     monkeypatch.setattr(_core, "sample", recorded)
+    monkeypatch.setattr(Sampler, "warm_up", lambda sampler, **_: None)  # never evicts them
     image = np.zeros((30, 40, 3), np.uint8)
     peers = {"peer": lambda: None}
     sweep = ado.sweep(

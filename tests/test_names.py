@@ -128,7 +128,7 @@ def test_dir_and_star_import_contain_all_names():
     assert set(ado.__all__) <= set(namespace)
 
 
-def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
+def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path, small_ceilings):
     path = tmp_path / "scan.json"
     shapes = [(16, 16), (32, 32)]
     ado.scan(ado.transpose, shapes=shapes, device="cpu", seconds=0.01, progress=False).save(path)
@@ -143,7 +143,7 @@ def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
 def test_a_routine_is_checked_and_extended_without_other_imports():
     transpose = "import adokernels as ado; a = numpy.ones((2, 3)); r = ado.transpose;"
     assert "matplotlib" not in packages_loaded_by(
-        transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, progress=False)"
+        transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, ceilings=False, progress=False)"
     )
     packages_loaded_by(transpose + "r.problem(a).prepare('simd').run()")
     packages_loaded_by(transpose + "r.with_variants(numpy.transpose)")

@@ -133,8 +133,20 @@ def test_variants_from_a_generator_and_ceilings_alone():
 def test_wrong_arguments(scan):
     with pytest.raises(ValueError, match="at least one problem"):
         ado.scan(ado.transpose, shapes=[])
-    with pytest.raises(TypeError, match=r"routine such as ado\.transpose"):
+    with pytest.raises(TypeError, match=r"shapes must be given for own ladders and functions"):
         ado.scan(np.transpose)
+    with pytest.raises(TypeError, match=r"operands must be given"):
+        ado.scan(np.transpose, shapes=[(3, 4)])
+    for shapes in (["a"], [1.5], [(2, "b")]):
+        with pytest.raises(TypeError, match="shapes must be lengths of each problem"):
+            ado.scan(np.transpose, shapes=shapes, operands=np.ones)
+    with pytest.raises(TypeError, match="shapes must be a sequence"):
+        ado.scan(np.transpose, shapes=3, operands=np.ones)
+    with pytest.raises(TypeError, match="what must be a variant, routine or callable, got int"):
+        ado.scan(3)
+    for further in ({"variants": ["a"]}, {"dtype": "f4"}):
+        with pytest.raises(TypeError, match="dtype are for routines, and variants for ladders"):
+            ado.scan(np.sort, shapes=[3], operands=np.ones, **further)
     with pytest.raises(ValueError, match="'bandwidth', 'time' or 'both', got 'area'"):
         scan.plot("area")
     with pytest.raises(ValueError, match="if ax is given"):

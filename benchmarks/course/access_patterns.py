@@ -151,7 +151,7 @@ def ladder(name: str, seconds: float) -> ado.records.Sweep:
     """The variants of a ladder on the GPU with all counters."""
     routine, operands, options = LADDERS[name]
     return ado.sweep(
-        routine, *operands(), device="cuda", counters=True, seconds=seconds, progress=False,
+        routine, *operands(), device="cuda", counters=True, seconds=10 * seconds, progress=False,
         **options,
     )  # fmt: skip
 

@@ -98,4 +98,4 @@ def record(recorder: Recorder) -> None:
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.5)
+    run(record, __doc__, seconds=5.0)

@@ -40,4 +40,4 @@ def record(recorder: Recorder) -> None:
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.3)
+    run(record, __doc__, seconds=3.0)

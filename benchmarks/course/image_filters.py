@@ -88,10 +88,10 @@ def record(recorder: Recorder) -> None:
     for name, work in sampled.items():
         recorder.attempt(
             f"image_filters-samples-{name}",
-            partial(ado.hotspots, *work, seconds=recorder.seconds),
+            partial(ado.hotspots, *work, seconds=recorder.seconds / 10),
             lambda hotspots: hotspots.lines,
         )
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.5)
+    run(record, __doc__, seconds=5.0)

@@ -174,4 +174,4 @@ def record(recorder: Recorder) -> None:
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.3, names=list(RECORDS))
+    run(record, __doc__, seconds=3.0, names=list(RECORDS))

@@ -115,4 +115,4 @@ def record(recorder: Recorder) -> None:
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=1.0)
+    run(record, __doc__, seconds=8.0)

@@ -48,7 +48,7 @@ class Recorder:
     """Saves records in a folder, and collects errors."""
 
     def __init__(self, folder: Path, seconds: float, names: Sequence[str] = ()) -> None:
-        self.seconds = seconds  # upper limit of the time per variant
+        self.seconds = seconds  # time per record
         self.names = names  # the records to make, for scripts with the argument --only
         self.errors: list[str] = []  # one message per missing, incomplete or wrong record
         self._folder, self._start = folder, time.perf_counter()
@@ -100,7 +100,7 @@ def run(
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="output folder, which is created")
-    parser.add_argument("--seconds", type=float, default=seconds, help="limit per variant")
+    parser.add_argument("--seconds", type=float, default=seconds, help="time per record")
     if names:
         parser.add_argument("--only", nargs="+", choices=names, default=names)
     options = parser.parse_args()

@@ -131,7 +131,7 @@ def check(module: ModuleType, seed: int = 1) -> Iterator[str]:
 
 
 def sweep(
-    folder: str | Path, out: str | Path, names: Iterable[str] = (), seconds: float = 0.5
+    folder: str | Path, out: str | Path, names: Iterable[str] = (), seconds: float = 4.0
 ) -> None:
     """Measure ladders of a folder on a GPU, with counters, and store one record per ladder.
 

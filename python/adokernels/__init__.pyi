@@ -23,6 +23,7 @@ from adokernels.charts.warp_states import warp_states as warp_states
 from adokernels.diagnosis.cards import cards as cards
 from adokernels.diagnosis.diagnosis import diagnose as diagnose
 from adokernels.measuring.checking import check as check
+from adokernels.measuring.comparing import compare as compare
 from adokernels.measuring.heatmap import heatmap as heatmap
 from adokernels.measuring.hotspots import hotspots as hotspots
 from adokernels.measuring.machine import machine as machine
@@ -43,7 +44,6 @@ from adokernels.model.tasks.gpp import gpp_operands as gpp_operands
 from adokernels.patterns.banks import bank_conflicts as bank_conflicts
 from adokernels.patterns.divergence import divergence as divergence
 from adokernels.patterns.sectors import sectors as sectors
-from adokernels.records.changes import compare as compare
 from adokernels.records.loading import load as load
 from adokernels.report.page import write_report as write_report
 from adokernels.large.stream import out_of_core as out_of_core

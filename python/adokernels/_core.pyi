@@ -556,7 +556,7 @@ class Routine:
 
 class Callable:
     """
-    Base class of routines and variants. Their calls execute no Python code, except calls with Dask arrays: these call the method _lazy_call.
+    Base class of routines and variants. Their calls execute no Python code, except calls with Dask arrays and labelled arrays: these call _lazy_call.
     """
     @staticmethod
     def __new__(type, *args, **kwargs):

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
+#: The font of code: pages of nbconvert have none for it.
+MONOSPACE = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 #: A block of code. The colours of the page apply, light or dark.
-PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
+PRE = (
+    "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit;"
+    f"white-space:pre;{MONOSPACE}"
+)
 #: Maximum number of characters of a line.
 _LONGEST_LINE = 2000
 #: Maximum number of characters of the title of a listing.

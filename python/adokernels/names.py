@@ -28,6 +28,7 @@ _DEFINED_IN = {
     "adokernels.diagnosis.cards": "cards",
     "adokernels.diagnosis.diagnosis": "diagnose",
     "adokernels.measuring.checking": "check",
+    "adokernels.measuring.comparing": "compare",
     "adokernels.measuring.heatmap": "heatmap",
     "adokernels.measuring.hotspots": "hotspots",
     "adokernels.measuring.machine": "machine",
@@ -46,7 +47,6 @@ _DEFINED_IN = {
     "adokernels.patterns.banks": "bank_conflicts",
     "adokernels.patterns.divergence": "divergence",
     "adokernels.patterns.sectors": "sectors",
-    "adokernels.records.changes": "compare",
     "adokernels.records.loading": "load",
     "adokernels.report.page": "write_report",
     "adokernels.large.stream": "out_of_core",
@@ -88,6 +88,7 @@ _USED_FROM_BELOW = {
     "pays_off": "adokernels.measuring.paying_off",
     "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",
+    "to_markdown": "adokernels.tables.rendering",
     "to_text": "adokernels.tables.rendering",
 }
 

@@ -23,8 +23,8 @@ from adokernels.text import number, percent, quantity
 #: The ladders of the short tour, with lengths for which a CPU takes a fraction of a second. On a
 #: GPU, the default lengths are used.
 _SHORT = {"transpose": (2048, 4096), "average_matvec": (128, 256, 256)}
-#: Maximum sampling time per variant in seconds.
-_SECONDS = 0.25
+#: Seconds per ladder.
+_SECONDS = 4.0
 _NEXT_STEPS = """\
 A notebook that explains each step: notebooks/01_transpose.ipynb in the repository
 A command: adokernels bench transpose --shape 4096x4096 --plot transpose.png

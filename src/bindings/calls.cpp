@@ -1,5 +1,5 @@
 // Calls of routines and variants: ado.transpose(a), ado.transpose["tiled"](a). They execute no
-// Python code of the package, except for calls with Dask arrays. A call with NumPy arrays allocates
+// Python code of the package, except for calls with Dask arrays and labelled arrays. A call with NumPy arrays allocates
 // only its result.
 #include <cxxabi.h>
 #include <pybind11/pybind11.h>
@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/arguments.hpp"
@@ -48,21 +49,51 @@ std::size_t keyword_named(PyObject* name) {
   return keyword;
 }
 
-// Returns true if an argument is a Dask array. There is none unless Dask is loaded.
-bool has_dask_array(PyObject* const* values, std::size_t count) {
+bool is_plain(PyObject* value) {
+  return Py_TYPE(value) == py::detail::npy_api::get().PyArray_Type_;
+}
+
+// Returns true if the class has the name of a class of xarray or pandas with labelled axes. Python
+// code decides whether it is one of them.
+bool may_be_labelled(PyObject* value) {
+  constexpr std::string_view kNamesOfClasses[] = {"DataArray", "DataFrame", "Series"};
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  return std::find(std::begin(kNamesOfClasses), std::end(kNamesOfClasses), name) !=
+         std::end(kNamesOfClasses);
+}
+
+// Returns true if an argument is a Dask array or may be labelled. There is no Dask array unless
+// Dask is loaded.
+bool has_container(PyObject* const* values, std::size_t count) {
   py::object type;
   for (std::size_t i = 0; i < count; ++i) {
-    if (Py_TYPE(values[i]) == py::detail::npy_api::get().PyArray_Type_) continue;
+    if (is_plain(values[i])) continue;
+    if (may_be_labelled(values[i])) return true;
     if (!type) {
       const auto module = py::reinterpret_steal<py::object>(PyImport_GetModule(dask_array));
       if (!module && PyErr_Occurred() != nullptr) throw py::error_already_set();
-      if (!module) return false;
       // Another thread may be importing the module, so the class may not exist yet.
-      type = py::getattr(module, "Array", py::tuple());
+      type = module ? py::getattr(module, "Array", py::tuple()) : py::tuple();
     }
     if (py::isinstance(values[i], type)) return true;
   }
   return false;
+}
+
+// Converts a NumPy array to the library of the first operand that is not a NumPy array: tensors of
+// torch and arrays of JAX in host memory come back as they came.
+py::object like_operands(py::object result, PyObject* const* values, std::size_t count) {
+  if (!is_plain(result.ptr())) return result;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (is_plain(values[i])) continue;
+    const auto type = foreign_type_of(py::reinterpret_borrow<py::object>(values[i]));
+    if (type.protocol == Protocol::kNone) continue;
+    if (type.library == Library::kTorch)
+      return py::module_::import("torch").attr("from_numpy")(result);
+    if (type.library == Library::kJax)
+      return py::module_::import("jax.numpy").attr("asarray")(result);
+  }
+  return result;
 }
 
 // A problem for one call. It is reused by the next call of the same routine on the same thread. A
@@ -116,10 +147,12 @@ bool is_small(const Problem& problem) {
                  own.subspan(kVariant + 1));
 }
 
-py::object results_of(const std::vector<PyArray>& outputs) {
-  if (outputs.size() == 1) return outputs.front().object();
+py::object results_of(const std::vector<PyArray>& outputs, PyObject* const* values,
+                      std::size_t count) {
+  if (outputs.size() == 1) return like_operands(outputs.front().object(), values, count);
   py::tuple all(outputs.size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = outputs[i].object();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = like_operands(outputs[i].object(), values, count);
   return all;
 }
 
@@ -143,7 +176,7 @@ py::object run_call(PyObject* object, PyObject* const* values, std::size_t count
       own[keyword] = value;
     }
   }
-  if (has_dask_array(values, count + named)) {
+  if (has_container(values, count + named)) {
     const auto method = py::reinterpret_steal<py::object>(PyObject_GetAttr(object, lazy_call));
     if (!method) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(
@@ -175,7 +208,8 @@ py::object run_call(PyObject* object, PyObject* const* values, std::size_t count
     work();
   else
     without_gil(work);
-  return results_of(arguments.outputs());
+  return own[kOut].is_none() ? results_of(arguments.outputs(), values, count + named)
+                             : results_of(arguments.outputs(), values, 0);
 }
 
 PyObject* call(PyObject* self, PyObject* const* values, std::size_t flagged_count,
@@ -239,7 +273,7 @@ void bind_calls(py::module_& m) {
   static PyType_Slot slots[] = {
       {Py_tp_doc,
        const_cast<char*>("Base class of routines and variants. Their calls execute no Python code, "
-                         "except calls with Dask arrays: these call the method _lazy_call.")},
+                         "except calls with Dask arrays and labelled arrays: these call _lazy_call.")},
       {Py_tp_new, reinterpret_cast<void*>(make)},
       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
       {Py_tp_members, members},

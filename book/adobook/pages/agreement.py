@@ -43,7 +43,7 @@ _CAUSES = (
     (
         "shared_store_wavefronts",
         "cluster",
-        "stores to the shared memory of other blocks are no shared stores for the counter",
+        "stores to the shared memory of other blocks are not shared stores for the counter",
     ),
     ("shared_store_wavefronts", "", "the counter includes waits for other accesses"),
     (

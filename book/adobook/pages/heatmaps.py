@@ -52,11 +52,11 @@ def _title(heat: Heatmap) -> str:
     units = {"stores": "sectors", "shared_loads": "wavefronts"}
     found = {kind: heat.total(kind) for kind in units if heat.total(kind).requests}
     words = [
-        f"{ACCESSES[kind]}: {total.per_request:.0f} {units[kind]} per request "
+        f"{ACCESSES[kind]} {total.per_request:.0f} {units[kind]} per request "
         f"(ideal {total.ideal_per_request:.0f})"
         for kind, total in found.items()
     ]
-    return f"{heat.routine}[{heat.variant}] on the {heat.source}. {'; '.join(words)}"
+    return f"{heat.routine}[{heat.variant}] on the {heat.source}: {', '.join(words)}"
 
 
 def _kernel(heat: Heatmap, top: float) -> tuple[list[str], int, float]:

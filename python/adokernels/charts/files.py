@@ -17,6 +17,8 @@ from adokernels.storage import replace_file
 
 #: Metadata of each format, without the date.
 _METADATA: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+#: The rule by which an SVG file follows a dark page or window: dark paper, and the same hues.
+_DARK = b"@media (prefers-color-scheme: dark){svg{filter:invert(1) hue-rotate(180deg)}}"
 
 
 @contextmanager
@@ -56,4 +58,4 @@ def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "adokernels"}):
         figure.savefig(buffer, format=kind, metadata=_METADATA[kind], **options)
-    return buffer.getvalue()
+    return buffer.getvalue().replace(b"</style>", _DARK + b"</style>", 1)

@@ -49,10 +49,10 @@ def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
         front = 0 if verdict is Verdict.SAME else 1
         ends = [before[i], after[i]]
         canvas.line([_BEFORE, _AFTER], ends, lw=1.4, zorder=2 + front, **line)
-        name = printable(change.variant, _LONGEST_NAME)
+        first, name = (printable(m.variant, _LONGEST_NAME) for m in (change.before, change.after))
         gain = ratio(change.comparison.ratio)
         texts = (
-            (f"{name}  {quantity(change.before.seconds, 's')}", _BEFORE, -1, before, left),
+            (f"{first}  {quantity(change.before.seconds, 's')}", _BEFORE, -1, before, left),
             (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
         )
         face = canvas.paper if verdict is Verdict.UNCLEAR else line["color"]

@@ -6,7 +6,7 @@ import argparse
 import ast
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.storage import replace_file
+from adokernels.text import failure
 
 #: A wrong result, a slower variant, or not enough memory.
 WRONG = 1
@@ -133,8 +135,9 @@ _COMMON: dict[str, dict[str, Any]] = {
     "--cache": {"choices": ("cold", "warm"), "help": "default: %(default)s"},
     "--device": {"metavar": "{cpu,cuda,cuda:N,emulator}"},
     "--variants": {"type": names, "help": "comma-separated names"},
-    "--seconds": {"type": float, "help": "maximum time per variant (%(default)g)"},
+    "--seconds": {"type": float, "help": "time for the whole command (%(default)g)"},
     "--json": {"type": output_file(), "help": "output file for the result"},
+    "--markdown": {"type": output_file(".md"), "metavar": "FILE.md", "help": "output file"},
     "--plot": {
         "type": output_file(*_CHARTS),
         "metavar": "FILE",
@@ -183,6 +186,26 @@ def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, A
     if len(dict(options.set)) < len(options.set):
         raise ValueError("--set must give each option once")
     return dict(options.set)
+
+
+def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """Functions that evaluate Python expressions after statements, by their texts.
+
+    Each one is evaluated once; an error of the user's code is a ValueError with the text.
+    """
+    names: dict[str, Any] = {"np": np, "ado": ado}
+    found: dict[str, Callable[[], Any]] = {}
+    for text, mode in [(text, "exec") for text in setup] + [(text, "eval") for text in texts]:
+        code = text if mode == "exec" else f"lambda: ({text}\n)"
+        try:
+            function = eval(compile(code, "<expression>", mode), names)
+            if mode == "eval":
+                function()
+                again = 2 + sum(name.startswith(f"{text} (") for name in found)
+                found[f"{text} ({again})" if text in found else text] = function
+        except Exception as error:
+            raise ValueError(f"{text!r}: {failure(error)}") from error
+    return found
 
 
 def problem_of(
@@ -235,6 +258,9 @@ def save_and_show(
     try:
         if path := given.get("json"):
             record.save(path)
+            written.append(path)
+        if path := given.get("markdown"):
+            replace_file(path, record.to_markdown().encode())
             written.append(path)
         if path := given.get("plot"):
             from adokernels.charts.files import closing, save  # loads matplotlib

@@ -15,6 +15,7 @@ from adokernels.cli.arguments import (
     INTERRUPTED,
     WRONG,
     Commands,
+    expressions,
     lengths,
     names,
     options_of,
@@ -26,18 +27,21 @@ from adokernels.cli.arguments import (
     size,
 )
 from adokernels.cli.output import complain
+from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.model.isolation import TIMEOUT, FileFunction
+from adokernels.records.loading import Reported
 from adokernels.records.metrics import METRIC_SETS
+from adokernels.records.record import save_plain
 from adokernels.tables.machines import machine_tables, refusal
-from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.measurements import changes_table, sweep_tables
 from adokernels.tables.rendering import show
 from adokernels.text import percent
 
 #: Common arguments of the commands that run one routine on random operands.
 _PROBLEM = "routine --dtype --set --cache"
-#: Maximum seconds per variant, so that all ladders take at most ten minutes.
-_SECONDS_OF_ALL = 0.4
+#: Maximum seconds per ladder, so that all ladders take at most ten minutes.
+_SECONDS_OF_ALL = 8.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -59,7 +63,7 @@ def add_commands(commands: Commands) -> None:
     info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
 
     sentence = "Show all routines, or the ladder of one routine"
-    ladders = commands.add("list", _run_list, sentence, "transpose")
+    ladders = commands.add("list", _run_list, sentence, "transpose", "--json")
     ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
 
     bench = commands.add(
@@ -69,7 +73,7 @@ def add_commands(commands: Commands) -> None:
         "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
         "[routine] --dtype --set --cache --shape --device --variants --seconds --json --plot",
         cache="cold",
-        seconds=3.0,
+        seconds=10.0,
     )
     bench.add_argument(
         "--counters",
@@ -98,7 +102,7 @@ def add_commands(commands: Commands) -> None:
         "transpose --shapes 512x512 2048x2048 8192x8192 --plot scan.png",
         f"{_PROBLEM} --device --variants --seconds --json --plot",
         cache="warm",
-        seconds=0.5,
+        seconds=15.0,
     )
     scan.add_argument(
         "--shapes",
@@ -116,7 +120,7 @@ def add_commands(commands: Commands) -> None:
         "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
         "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
         "--shape --dtype --set --device --seconds --json",
-        seconds=1.0,
+        seconds=3.0,
     )
     check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
     check.add_argument("--routine", required=True, help="the routine that it computes")
@@ -159,12 +163,19 @@ def add_commands(commands: Commands) -> None:
     compare = commands.add(
         "compare",
         _run_compare,
-        "Compare two stored sweeps of the same problem, variant by variant",
-        "before.json after.json --fail-if-slower 5%",
-        "--plot",
+        "Compare two stored sweeps variant by variant, or expressions timed in the same rounds",
+        "before.json after.json --fail-if-slower 5%\n"
+        '  adokernels compare "np.sort(x)" "np.sort(x, kind=\'stable\')" --setup '
+        '"x = np.random.rand(10**6)"',
+        "--cache --device --seconds --json --markdown --plot",
+        cache="warm",
+        seconds=3.0,
     )
-    compare.add_argument("before", type=Path, help="JSON file of a sweep")
-    compare.add_argument("after", type=Path, help="JSON file of a sweep")
+    words = "JSON files of two sweeps, or Python expressions; np and ado are imported"
+    compare.add_argument("what", nargs="+", help=words)
+    sentence = "Python statements before the expressions; may be given several times"
+    compare.add_argument("--setup", action="append", default=[], help=sentence)
+    compare.add_argument("--tolerance", type=float, help="largest allowed difference of results")
     compare.add_argument(
         "--fail-if-slower",
         type=share,
@@ -181,6 +192,7 @@ def add_commands(commands: Commands) -> None:
         _run_diagnose,
         "Report the limiter and the next step of each variant of a stored sweep",
         "transpose.json",
+        "--json",
     )
     words = "JSON file of a sweep, or a report of Nsight Compute: .ncu-rep, .csv"
     diagnose.add_argument("measurements", type=Path, help=words)
@@ -188,10 +200,10 @@ def add_commands(commands: Commands) -> None:
     report = commands.add(
         "report",
         _run_report,
-        "Write an HTML report of stored measurements",
+        "Write an HTML report of stored sweeps, scans and comparisons",
         "transpose.json results/ --out report.html",
     )
-    sentence = "JSON files of sweeps, or folders; machines are also shown side by side"
+    sentence = "JSON files, or folders; machines are also shown side by side"
     report.add_argument("measurements", type=Path, nargs="+", help=sentence)
     report.add_argument("--out", type=output_file(), default=Path("report.html"))
 
@@ -213,8 +225,28 @@ def _run_info(options: argparse.Namespace, console: Console) -> None:
         console.print(ado.machine(device, refresh=options.refresh))
 
 
+#: The facts about a variant in the file of ``list --json``.
+_FACTS = ["name", "device", "changes", "steps", "precision", "ceiling", "blocks", "stages"]
+
+
 def _run_list(options: argparse.Namespace, console: Console) -> None:
-    console.print(ado.routines[options.routine] if options.routine else ado.routines)
+    chosen = [ado.routines[options.routine]] if options.routine else list(ado.routines.values())
+    if options.json:
+        ladders = [
+            {
+                "name": routine.name,
+                "summary": routine.summary,
+                "variants": [
+                    {fact: getattr(v, fact) for fact in (*_FACTS, "available", "why_unavailable")}
+                    for v in routine
+                ],
+            }
+            for routine in chosen
+        ]
+        save_plain(options.json, "ladders", {"ladders": ladders})
+    console.print(chosen[0] if options.routine else ado.routines)
+    if options.json:
+        console.print(f"wrote {options.json}")
 
 
 def _measured(options: argparse.Namespace) -> dict[str, Any]:
@@ -297,8 +329,22 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
 
 
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
-    changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
-    save_and_show(changes, options, console)
+    stored = [text.endswith(".json") or Path(text).is_file() for text in options.what]
+    if len(stored) < 2 or (any(stored) and (len(stored) > 2 or not all(stored) or options.setup)):
+        raise ValueError(
+            f"compare needs two files, or two expressions or more, got {', '.join(options.what)}"
+        )
+    if all(stored):
+        before, after = options.what
+        changes = ado.compare(before, after, across_machines=options.across_machines)
+    else:
+        how = {name: vars(options)[name] for name in ("cache", "device", "seconds", "tolerance")}
+        try:
+            changes = ado.compare(expressions(options.what, options.setup), **how)
+        except ResultsDiffer as error:
+            complain(error)
+            return WRONG
+    save_and_show(changes, options, console, lambda: show(console, [changes_table(changes)]))
     if options.fail_if_slower is None:
         return 0
     slower = changes.slower(options.fail_if_slower)
@@ -315,17 +361,17 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     path = options.measurements
     reported = path.suffix in (".csv", ".ncu-rep")
     sweep = ado.import_ncu(path) if reported else ado.records.Sweep.load(path)
-    console.print(ado.diagnose(sweep))
+    save_and_show(ado.diagnose(sweep), options, console)
 
 
-def _of_folder(folder: Path, console: Console) -> list[ado.records.Sweep]:
-    """The sweeps of a folder, without sweeps that do not describe their machine."""
-    found = []
+def _of_folder(folder: Path, console: Console) -> list[Reported]:
+    """The records of a folder, without sweeps that do not describe their machine."""
+    found: list[Reported] = []
     for path in sorted(folder.rglob("*.json")):
         record = ado.load(path)
-        if not isinstance(record, ado.records.Sweep):
+        if not isinstance(record, Reported):
             continue
-        if reason := refusal(record):
+        if isinstance(record, ado.records.Sweep) and (reason := refusal(record)):
             console.print(f"refused {path}: {reason}")
         else:
             found.append(record)
@@ -333,12 +379,20 @@ def _of_folder(folder: Path, console: Console) -> list[ado.records.Sweep]:
 
 
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    sweeps = []
+    records: list[Reported] = []
     for path in options.measurements:
-        sweeps += _of_folder(path, console) if path.is_dir() else [ado.records.Sweep.load(path)]
-    if not sweeps:
-        raise ValueError("the folders must contain sweeps, got none")
-    for table in machine_tables(s for s in sweeps if s.variants):
+        if path.is_dir():
+            records += _of_folder(path, console)
+            continue
+        record = ado.load(path)
+        if not isinstance(record, Reported):
+            kind = getattr(record, "KIND", "")
+            raise ValueError(f"{path} must contain a sweep, scan or comparison, got a {kind}")
+        records.append(record)
+    if not records:
+        raise ValueError("the folders must contain sweeps, scans or comparisons, got none")
+    sweeps = (r for r in records if isinstance(r, ado.records.Sweep) and r.variants)
+    for table in machine_tables(sweeps):
         show(console, [table])
-    ado.write_report(options.out, sweeps=sweeps)
+    ado.write_report(options.out, sweeps=records)
     console.print(f"wrote {options.out}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
@@ -15,7 +16,7 @@ from adokernels.records.counted import CountedSweep, CountedVariant
 from adokernels.records.limiter import Kind, Limiter, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.record import Entries
+from adokernels.records.record import Entries, save_plain
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
 
@@ -145,6 +146,16 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
     routine: str
     title: str
     findings: tuple[Finding, ...]
+
+    def save(self, path: str | Path) -> None:
+        """Write the findings to a JSON file, for other programs.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        save_plain(path, "diagnosis", self)
 
 
 def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:

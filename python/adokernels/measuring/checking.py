@@ -28,8 +28,8 @@ from adokernels.text import quantity, require
 
 #: A time is impossible if it needs more than this multiple of the bandwidth of the memory.
 _MARGIN = 1.2
-#: Sampling may last this multiple of the time limit, to reach 11 samples.
-_OVERTIME = 4
+#: Sampling one of three variants may last this multiple of the time for all, to reach 11 samples.
+_OVERTIME = 4 / 3
 #: The largest length of the smallest default problem.
 _SMALLEST = 64
 
@@ -41,7 +41,7 @@ def check(
     device: str | None = None,
     against: Iterable[str] | None = None,
     timed: bool = True,
-    seconds: float = 1.0,
+    seconds: float = 3.0,
     ceilings: bool = True,
     isolated: bool = True,
     timeout: float = TIMEOUT,
@@ -71,7 +71,7 @@ def check(
     timed
         Whether to time it.
     seconds
-        Upper limit of the sampling time per variant.
+        The time for the timing of all variants.
     ceilings, progress
         See :func:`adokernels.sweep`.
     isolated

@@ -28,6 +28,8 @@ from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 from adokernels.text import failure
 
+#: The part of the time that timing takes at most if experiments follow.
+_TIMING = 0.5
 #: Fields of the cost of a call that a Measurement also has.
 _COSTS = ["flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions"]
 
@@ -53,8 +55,8 @@ def measure_ladder(
 ) -> Sweep:
     """Check variants of a ladder and time them interleaved. The keys of `runs` name the results.
 
-    With `experiments`, variants are also timed under changed conditions, for at most the time of
-    the measurement; ``"with ceilings"`` also measures the ceilings of one thread.
+    With `experiments`, variants are also timed under changed conditions, in the second half of the
+    time; ``"with ceilings"`` also measures the ceilings of one thread.
 
     Ctrl-C after the first sample of a variant ends the measurement; the result is then marked as
     interrupted. Ctrl-C before that, or a second time, raises KeyboardInterrupt.
@@ -70,6 +72,8 @@ def measure_ladder(
     cold = settings.cold
     of_variants = {n: Sampler.of_call(call, cold=cold, name=n) for n, call in calls.items()}
     of_stages = [Sampler.of_call(s.call, cold=cold, name=s.variant.label) for s in stages]
+    for sampler in of_stages:
+        sampler.optional = True
     of_peers = {
         name: Sampler.of_function(work, device_id, cold=cold, name=name)
         for name, work in works.items()
@@ -83,7 +87,7 @@ def measure_ladder(
     try:
         problem.load(problem.values)
         try:
-            settings.sample(samplers, device, display)
+            settings.sample(samplers, device, display, _TIMING if experiments else 1.0)
         finally:
             used_by_others = contention.facts(waits=any(s.waits for s in samplers))
             checks.skip_failed(samplers)
@@ -104,7 +108,7 @@ def measure_ladder(
                 ladder, problem, settings.cache, display if experiments == "with ceilings" else None
             )
             right = [n for n in calls if n not in checks.skipped and not variants[n].ceiling]
-            budget = sum(s.spent for s in samplers) / max(len(right), 1)
+            budget = settings.left / max(len(right), 1)
             for name in display.each("experiments", right):
                 # A variant that cannot run under the changed conditions has no experiments.
                 with of_variants[name].warned_of_errors("no experiments"):

@@ -9,6 +9,7 @@ from typing import Any
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.emulating import emulated_profile
+from adokernels.measuring.functions import Function, name_of, require_function
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Cache
@@ -89,23 +90,12 @@ def profile(
             return emulated_profile(ladder, problem, name, block)
         work, where = problem.prepare(name, block).timed, problem.device_id
         return collect(work, f"{ladder.name}[{name}]", metrics, cache, where, context(where))
-    work, label = bound_call(what, args, options, block)
+    require_function(what, block)
     if device is not None:
         raise TypeError(f"device must be None for callables, got {device!r}")
     require_counters(metrics)
-    return collect(work, label, metrics, cache, facts=context("cuda"))
-
-
-def bound_call(
-    what: Any, args: tuple[Any, ...], options: dict[str, Any], block: object
-) -> tuple[Callable[[], object], str]:
-    """A function without arguments that calls `what`, and its name."""
-    if not callable(what):
-        raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
-    if block is not None:
-        raise TypeError(f"block must be None for callables, got {block}")
-    work = (lambda: what(*args, **options)) if args or options else what
-    return work, getattr(what, "__name__", type(what).__name__)
+    function = Function(name_of(what), what, args, options)
+    return collect(function.run, function.name, metrics, cache, facts=context("cuda"))
 
 
 def collect(

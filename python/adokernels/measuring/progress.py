@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from adokernels.code_text import MONOSPACE
 from adokernels.process import is_terminal
 from adokernels.text import printable
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 #: Seconds between updates of the display: by a thread, and between samples.
 _INTERVAL = 0.25
-_BAR_WIDTH, _JUPYTER_WIDTH = 20, 110  # characters
+_BAR_WIDTH, _JUPYTER_WIDTH = 20, 96  # characters
 _LONGEST = 200  # characters of a title or of the name of a variant
 
 
@@ -146,7 +147,9 @@ class ProgressDisplay:
 
     def _refresh(self) -> None:
         if self._output:
-            plain = Console(file=io.StringIO(), width=_JUPYTER_WIDTH, force_jupyter=False)
+            # ipykernel sets FORCE_COLOR, so the absence of colours is explicit.
+            how: dict[str, Any] = {"color_system": None, "force_terminal": False}
+            plain = Console(file=io.StringIO(), width=_JUPYTER_WIDTH, force_jupyter=False, **how)
             with plain.capture() as captured:
                 plain.print(self._bar.get_renderable())
             self._output.update(_bundle(captured.get().rstrip()), raw=True)
@@ -187,5 +190,5 @@ def _shortened(ratio: int) -> Column:
 
 def _bundle(text: str) -> dict[str, str]:
     """The text for Jupyter; rich needs ipywidgets, and leaves "Output()" in a saved notebook."""
-    page = f"<pre style='margin:0'>{html.escape(text)}</pre>" if text else ""
+    page = f'<pre style="margin:0;{MONOSPACE}">{html.escape(text)}</pre>' if text else ""
     return {"text/plain": text, "text/html": page}

@@ -6,24 +6,29 @@ docs/methods.md describes the protocol and its sources.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, Literal, overload
 
 from adokernels import _core
-from adokernels.measuring.context import Contention, context
 from adokernels.measuring.emulating import emulated_sweep
+from adokernels.measuring.functions import (
+    Function,
+    Setup,
+    measure_functions,
+    name_of,
+    require_clock,
+    require_function,
+)
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
-from adokernels.measuring.profiling import bound_call, require_counters
+from adokernels.measuring.profiling import require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Sampler, Settings, clock_reached, require_finite
+from adokernels.measuring.sampling import Settings, require_finite
 from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
 from adokernels.records.counted import CountedSweep
-from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
 from adokernels.text import require
@@ -39,6 +44,7 @@ def measure(
     flops: float | None = None,
     bytes: float | None = None,
     stream: Any = None,
+    setup: Setup | None = None,
     precision: float | None = None,
     seconds: float = 3.0,
     **options: Any,
@@ -60,7 +66,8 @@ def measure(
     device
         For a routine, the device to run on. For a callable, the device to time: on ``"cuda"`` or
         ``"cuda:1"``, the result is the time between two events around the work that the function
-        launches on `stream`. Default for a callable: ``"cpu"``.
+        launches on `stream`. Default for a callable: the GPU on which an operand or its result is,
+        else ``"cpu"``.
     label
         The name of a callable in tables and charts. Default: the name of the function.
     flops, bytes
@@ -68,12 +75,16 @@ def measure(
     stream
         For a callable on CUDA: a handle, or a stream object of CuPy, torch or cuda.core. Default:
         the current stream of torch or CuPy if one is in use, else the legacy default stream.
+    setup
+        For a callable that changes its operands: called with the operands before each call, outside
+        of the timed interval. It returns the operands of this call, several as a tuple, for example
+        ``setup=np.copy``. None: the operands may stay as the previous call left them.
     precision
         Stop when half the 95 % interval of the median is below this fraction of the median; default
         0.5 % on CUDA and 1 % on the CPU.
     seconds
-        Upper limit of the sampling time. It is exceeded up to fourfold to take the 11 samples that
-        a 95 % interval requires, and without limit to take 5 samples.
+        The time for the call. It is exceeded up to fourfold to take the 11 samples that a 95 %
+        interval requires, and without limit to take 5 samples.
 
     Raises
     ------
@@ -88,9 +99,9 @@ def measure(
     require((str, type(None)), "a str", device=device)
     require_clock(device)
     if isinstance(what, Ladder | Variant):
-        if any(given is not None for given in (flops, bytes, stream, label)):
+        if any(given is not None for given in (flops, bytes, stream, label, setup)):
             raise TypeError(
-                "flops=, bytes=, label= and stream= are for callables, not for variants"
+                "flops=, bytes=, label=, stream= and setup= are for callables, not for variants"
             )
         ladder, named = (what, None) if isinstance(what, Ladder) else (what.ladder, what)
         check_options(ladder, args, options, measure)
@@ -106,33 +117,20 @@ def measure(
         for skipped, reason in result.skipped.items():
             raise ValueError(f"{ladder.name}[{skipped}]: {reason}")
         return result.measurements[0]
-    work, name = bound_call(what, args, options, block)
+    require_function(what, block)
     if label is not None and not isinstance(label, str):
         raise TypeError(f"label must be a str, got {type(label).__name__}")
-    where = device or "cpu"
-    handle = 0 if where == "cpu" else stream_handle(stream, where)
-    sampler = Sampler.of_function(work, where, cold=settings.cold, stream=handle)
-    contention = Contention(where)
     with displayed(False) as silent:
-        settings.sample([sampler], sampler.device, silent)
-    if sampler.error:
-        raise sampler.error
-    used_by_others = contention.facts(waits=bool(sampler.waits))
-    useful, compulsory = float(flops or 0), float(bytes or 0)
-    return Measurement(
-        routine="callable",
-        variant=str(label or name),
-        device=sampler.device,
-        problem=Inputs.of(map(_operand_of, args)),
-        cache=cache,
-        flush=settings.flush,
-        flops=useful,
-        bytes=compulsory,
-        executed_flops=useful,
-        requested_bytes=compulsory,
-        context=context(where) | {"contention": used_by_others},
-        **sampler.record(clock_reached([sampler])),
-    )
+        measured = measure_functions(
+            [Function(label or name_of(what), what, args, options, setup)],
+            settings,
+            silent,
+            device=device,
+            stream=stream,
+            flops=float(flops or 0),
+            bytes=float(bytes or 0),
+        )
+    return measured[0]
 
 
 @overload
@@ -149,7 +147,7 @@ def sweep(
     blocks: dict[str, Block] | None = None,
     cache: Cache = "cold",
     precision: float | None = None,
-    seconds: float = 3.0,
+    seconds: float = 10.0,
     peers: Mapping[str, Callable[[], object]] | None = None,
     extra: Iterable[Any] = (),
     ceilings: bool = True,
@@ -184,10 +182,14 @@ def sweep(
         Names of the variants to measure. Default: all variants of the device.
     blocks
         Block shapes by variant. Default: the first of each variant's ``blocks``.
-    cache, precision, seconds
-        As for :func:`measure`; `seconds` is per variant. The checks of a variant run it twice,
-        compare both results, and copy the operands twice. The expected results are computed twice
-        per sweep, once more per own variant, and once per edge case.
+    cache, precision
+        As for :func:`measure`.
+    seconds
+        The time for the whole call: the checks, then the timing of all variants, peers and stages,
+        which have equal shares, then the experiments, for which half of the time is reserved. A
+        variant exceeds its share up to fourfold to take the 11 samples that an interval requires,
+        and without limit to take 5. A quarter of the time is left for timing, however long the
+        checks take. Counters, and ceilings that are not stored yet, take further time.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
         same rounds, on the legacy default stream on CUDA. An array that they return is checked.
@@ -207,9 +209,9 @@ def sweep(
     limiter
         Whether to run the experiments that show limiters without counters. On a CPU: other
         instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
-        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. They take
-        at most as long as the timing, plus the measurement of one thread's ceilings, which are
-        stored. During the experiments, ``ado.settings.isa`` and ``ado.settings.threads`` change.
+        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. The
+        ceilings of one thread are also measured, unless they are stored. During the experiments,
+        ``ado.settings.isa`` and ``ado.settings.threads`` change.
         Default: on a CPU, and on a GPU whose counters cannot be read.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
@@ -236,12 +238,15 @@ def sweep(
 
     Notes
     -----
-    Besides the caller's arrays, the device holds the operands and the results once. The host holds
-    the operands once more with the other values, two expected results and one result to compare.
-    If the operands are on a GPU, the host also holds a copy of them. During its check, an own
-    variant needs a third set of operands and expected results. A kernel in source also needs packed
-    copies of operands that are not packed.
+    The checks of a variant run it twice, compare both results, and copy the operands twice. The
+    expected results are computed twice per sweep, once more per own variant, and once per edge
+    case. Besides the caller's arrays, the device holds the operands and the results once. The host
+    holds the operands once more with the other values, two expected results and one result to
+    compare. If the operands are on a GPU, the host also holds a copy of them. During its check, an
+    own variant needs a third set of operands and expected results. A kernel in source also needs
+    packed copies of operands that are not packed.
     """
+    settings = Settings(cache, precision, seconds)
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
     check_options(routine, args, options, sweep)
@@ -255,7 +260,6 @@ def sweep(
     isolation = (Isolation(TIMEOUT) if isolated is True else isolated) or None
     if isolation:
         routine, limiter = isolation.ladder(routine), False
-    settings = Settings(cache, precision, seconds)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]
     if names is not None and not names:
@@ -315,35 +319,3 @@ def sweep(
             return dataclasses.replace(result, machine=measured_machine(where, display))
         except KeyboardInterrupt:
             return dataclasses.replace(result, interrupted=True)
-
-
-def require_clock(device: str | None) -> None:
-    """Raise Unavailable for the emulator."""
-    if device == "emulator":
-        raise _core.Unavailable(
-            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
-        )
-
-
-def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
-    if hasattr(arg, "shape") and hasattr(arg, "dtype"):
-        return "", tuple(arg.shape), str(arg.dtype)
-    return "", (), type(arg).__name__
-
-
-def stream_handle(stream: Any, device: str = "cuda") -> int:
-    """The cudaStream_t of a handle or of another library's stream object on a device.
-
-    None is the current stream of torch or CuPy if one is in use, else the legacy default stream.
-    """
-    if stream is not None:
-        return _core.stream_handle(stream)
-    ordinal = int(_core.resolve_device(device).partition(":")[2])
-    handles = set()
-    if "torch" in sys.modules and (cuda := sys.modules["torch"].cuda).is_initialized():
-        handles.add(int(cuda.current_stream(ordinal).cuda_stream))
-    if "cupy" in sys.modules:
-        handles.add(int(sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr))
-    if len(handles) > 1:
-        raise ValueError("torch and CuPy have different current streams; choose one with stream=")
-    return handles.pop() if handles else 0

@@ -36,11 +36,15 @@ Sample = tuple[float, float, bool, float]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
 _CHECKED = 5  # rounds between two checks of the intervals
-# After the time limit, sampling continues until there are FEWEST_SAMPLES undisturbed samples, but
-# at most up to this multiple of the limit. Regardless of the limit, it continues until there are at
-# least _MIN_SAMPLES_IF_SLOW samples.
+# After its share of the time, a function is sampled until there are FEWEST_SAMPLES undisturbed
+# samples, but at most up to this multiple of its share. Regardless of it, there are at least
+# _MIN_SAMPLES_IF_SLOW samples.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
+# The part of a function's share of the time that its warm-up takes at most.
+_WARM_UP_SHARE = 0.2
+# The part of the time for a call that is left for sampling, however long the checks take.
+_LEAST_LEFT = 0.25
 # Target duration of a warm sample, far above the clock's resolution.
 _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
 _MAX_CALLS = 256  # per warm sample; the driver's queue holds about 1000 launches
@@ -64,6 +68,9 @@ class Sampler:
     name: str = ""
     before: Callable[[], None] | None = None  # called before each sample, and not timed
     calls: int = 1  # per sample
+    run: Callable[[int], Sample] | None = None  # like `take`, but never evicts the caches
+    single: bool = False  # whether each call needs `before`, so that a sample is one call
+    optional: bool = False  # whether one sample is enough if the time is short
     seconds: list[float] = field(default_factory=list)  # per call, of each sample
     clocks: list[float] = field(default_factory=list)  # SM clock in Hz of each sample
     waits: list[float] = field(default_factory=list)  # for a processor, in seconds per call
@@ -79,7 +86,8 @@ class Sampler:
     @classmethod
     def of_call(cls, call: Call, *, cold: bool, name: str = "") -> Sampler:
         """Time a prepared variant."""
-        return cls(partial(call.sample, cold), call.device, name, call.between_samples)
+        take, run = (partial(call.sample, evicted) for evicted in (cold, False))
+        return cls(take, call.device, name, call.between_samples, run=run)
 
     @classmethod
     def of_function(
@@ -93,10 +101,11 @@ class Sampler:
     ) -> Sampler:
         """Time a function; on CUDA, the work that it launches on `stream`."""
 
-        def take(repeats: int) -> Sample:
-            return _core.sample(work, device, cold, repeats, stream)
+        def take(evicted: bool, repeats: int) -> Sample:
+            return _core.sample(work, device, evicted, repeats, stream)
 
-        return cls(take, _core.device_kind(device), name)
+        run = partial(take, False)
+        return cls(partial(take, cold), _core.device_kind(device), name, run=run)
 
     @contextmanager
     def stopped_by_errors(self) -> Iterator[None]:
@@ -121,13 +130,16 @@ class Sampler:
         except Exception as error:  # any error of the user's code
             self.warnings.append(f"{words}: {failure(error)}")
 
-    def warm_up(self, *, warm: bool) -> None:
+    def warm_up(self, *, warm: bool, limit: float = _WARM_UP_SECONDS) -> None:
         """Run until code is loaded and clocks have risen; choose the number of calls per sample."""
         start, runs, seconds, spent = time.perf_counter(), 0, math.inf, 0.0
-        while spent <= 1 and (runs < 3 or spent < _WARM_UP_SECONDS):
-            seconds = min(seconds, self.take(1)[0])
+        limit = min(limit, _WARM_UP_SECONDS)
+        while spent <= 10 * limit and (runs < 3 or spent < limit):
+            if self.before:
+                self.before()
+            seconds = min(seconds, (self.run or self.take)(1)[0])
             runs, spent = runs + 1, time.perf_counter() - start
-        if warm:
+        if warm and not self.single:
             wanted = math.ceil(_WARM_SAMPLE_SECONDS[self.device] / max(seconds, 1e-9))
             self.calls = min(max(wanted, 1), _MAX_CALLS)
             # A callable may launch more kernels than the queue holds. The host then waits for the
@@ -153,7 +165,8 @@ class Sampler:
             self.waits.append(waited)
         self.blocked &= blocked
         count = len(self.seconds)
-        late = self.spent > budget and self._are_enough(overtime=self.spent > _OVERTIME * budget)
+        overtime = self.optional or self.spent > _OVERTIME * budget
+        late = self.spent > budget and self._are_enough(overtime=overtime)
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
@@ -173,7 +186,7 @@ class Sampler:
         """Whether there are enough samples to stop when the time is used up."""
         count = len(self.seconds)
         if overtime:
-            return count >= _MIN_SAMPLES_IF_SLOW
+            return count >= (1 if self.optional else _MIN_SAMPLES_IF_SLOW)
         # A round of two variants is undisturbed only if both samples are. If few samples are
         # undisturbed, there will be no verdict, and more samples do not help.
         undisturbed = 1 - self.series.waited
@@ -235,10 +248,14 @@ def sample_interleaved(
     time is used up, because the speed of the others depends on the code that runs before them, and
     ratios are computed per round. A disturbed sample stays in the record and does not count. A
     sampler whose function raises an exception is not sampled any more; it keeps the exception.
+    All samplers share `budget` equally, in seconds.
     """
+    start, budget = time.perf_counter(), budget / max(len(samplers), 1)
     for sampler in display.each("warming up", samplers, lambda s: s.name):
         with sampler.stopped_by_errors():
-            sampler.warm_up(warm=warm)
+            sampler.warm_up(warm=warm, limit=_WARM_UP_SHARE * budget)
+    warmed = (time.perf_counter() - start) / max(len(samplers), 1)
+    budget = max(budget - warmed, _LEAST_LEFT * budget)
     display.begin_timing(len(samplers), budget * len(samplers))
     while not _are_done(samplers, precision):
         active = [sampler for sampler in samplers if not sampler.exhausted]
@@ -282,11 +299,15 @@ def _is_precise(ours: Sampler, theirs: Sampler, precision: float) -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """Sampling settings: the common arguments of `measure`, `sweep` and `tune`."""
+    """Sampling settings: the common arguments of `measure`, `sweep`, `compare` and `tune`.
+
+    `seconds` is the time for the whole call, which begins when this object is made.
+    """
 
     cache: Cache
     precision: float | None
     seconds: float
+    started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
         if self.cache not in ("cold", "warm"):
@@ -304,14 +325,26 @@ class Settings:
         """How samples flush the caches; see :class:`Measurement`."""
         return "overwritten" if self.cold else ""
 
-    def sample(self, samplers: Sequence[Sampler], device: str, display: ProgressDisplay) -> None:
-        """Sample interleaved until all medians have converged or the time is used up."""
+    @property
+    def left(self) -> float:
+        """The seconds that are left; at least a quarter of them, however long the checks take."""
+        left = self.seconds - (time.perf_counter() - self.started)
+        return max(left, _LEAST_LEFT * self.seconds)
+
+    def sample(
+        self,
+        samplers: Sequence[Sampler],
+        device: str,
+        display: ProgressDisplay,
+        share: float = 1.0,
+    ) -> None:
+        """Sample interleaved until all medians have converged or a share of the time is used up."""
         default = _DEFAULT_PRECISION[device]
         sample_interleaved(
             samplers,
             warm=not self.cold,
             precision=default if self.precision is None else self.precision,
-            budget=self.seconds,
+            budget=share * self.left,
             display=display,
         )
 

@@ -1,24 +1,34 @@
-"""Measuring a routine over a range of sizes."""
+"""Measuring a routine, an own ladder or a function over a range of sizes."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from adokernels import _core
+from adokernels.measuring.functions import (
+    Function,
+    measure_functions,
+    name_of,
+    require_clock,
+    require_function,
+)
 from adokernels.measuring.ladder_sweep import measure_ladder
+from adokernels.measuring.machine import measured_machine
 from adokernels.measuring.paying_off import store
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.protocol import require_clock, sweep
-from adokernels.measuring.sampling import Settings
-from adokernels.model.ladder import check_options
+from adokernels.measuring.protocol import sweep
+from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.model.ladder import Ladder, check_options
 from adokernels.model.routine import Routine
+from adokernels.model.task import Task
 from adokernels.model.values import is_array
 from adokernels.records.measurement import Cache
 from adokernels.records.scan import Offload, Scan
@@ -33,9 +43,10 @@ _LONG = 64
 
 
 def scan(
-    routine: Routine,
+    routine: Ladder | Callable[..., Any],
     *,
-    shapes: Iterable[Sequence[int]] | None = None,
+    shapes: Iterable[Sequence[int] | int] | None = None,
+    operands: Callable[..., Any] | None = None,
     dtype: DTypeLike | None = None,
     device: str | None = None,
     variants: str | Iterable[str] | None = None,
@@ -43,38 +54,48 @@ def scan(
     peers: Mapping[str, Callable[..., object]] | None = None,
     copies: bool = False,
     precision: float | None = None,
-    seconds: float = 0.5,
+    seconds: float = 15.0,
     ceilings: bool = True,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Scan:
-    """Measure a routine on random operands of many sizes, within and far beyond the caches.
+    """Measure a routine, or any function, at many sizes, within and far beyond the caches.
 
     Parameters
     ----------
     routine
-        For example ``ado.transpose``.
+        For example ``ado.transpose``, an own ladder, or any function.
     shapes
         Lengths of each problem, in the order of ``adokernels bench --shape``, for example
-        ``[(256, 256), (1024, 1024)]``. Default: the problem of the routine's task, with its long
-        lengths divided by powers of two, for compulsory bytes from 4 KiB to at most 256 MiB.
-    dtype, device, options
-        Element type, device and options of the calls.
+        ``[(256, 256), (1024, 1024)]``; for one length, ``[256, 1024]``. Default for a routine: the
+        problem of its task, with its long lengths divided by powers of two, for compulsory bytes
+        from 4 KiB to at most 256 MiB.
+    operands
+        A function of the lengths that makes the operands of a problem, several as a tuple, for
+        example ``lambda n: np.random.default_rng(0).random(n)``. Default for a routine: random
+        operands. Own ladders and functions need it.
+    dtype
+        Element type of a routine's random operands.
+    device, options
+        Device and options of the calls.
     variants
         Names of the variants to measure. Default: per problem, the variant that a call uses.
     cache
         ``"warm"`` (default): calls run back to back, so a small problem stays in a cache.
         ``"cold"``: the last-level cache is overwritten before each sample.
     peers
-        Functions of other libraries by name. They receive the operands of each problem.
+        Functions of other libraries by name. They receive the operands of each problem. If
+        `routine` is a function, their results must agree with its results.
     copies
         Whether to find the size from which a GPU pays off for NumPy arrays. For each problem, three
         default calls are then timed: on the CPU, on the GPU with upload and download, and the
         kernel alone, with operands on the GPU. The first two are calls as a user writes them, timed
         interleaved by the host's clock. With default `options`, :meth:`Routine.choose` uses the
         result later.
-    precision, seconds, ceilings, progress
-        As for :func:`adokernels.sweep`; `seconds` is per variant and problem.
+    seconds
+        The time for the whole call, which the problems share equally.
+    precision, ceilings, progress
+        As for :func:`adokernels.sweep`.
 
     Returns
     -------
@@ -88,11 +109,12 @@ def scan(
     KeyboardInterrupt
         If Ctrl-C is pressed before the first sample, or a second time.
     TypeError
-        If `routine` is not a routine of this library.
+        If `routine` is neither a ladder nor a function, or `copies`, `dtype` or `variants` is given
+        for one that does not support it.
     ValueError
-        If `shapes` is empty, if `copies` is combined with `variants`, `peers` or a CPU as `device`,
-        if a call with NumPy arrays returns a wrong result, or for the reasons of
-        :func:`adokernels.sweep`.
+        If `shapes` is empty, or missing for an own ladder or a function, if `copies` is combined
+        with `variants`, `peers` or a CPU as `device`, if a call with NumPy arrays returns a wrong
+        result, or for the reasons of :func:`adokernels.sweep` and :func:`adokernels.compare`.
     Unavailable
         If `copies` is true and there is no GPU.
 
@@ -101,48 +123,81 @@ def scan(
     With `copies` and cold caches, the caches of the CPU are flushed before both calls with NumPy
     arrays. The upload overwrites the L2 cache of the GPU.
     """
-    if not isinstance(routine, Routine):
-        found = type(routine).__name__
-        raise TypeError(f"routine must be a routine such as ado.transpose, got a {found}")
-    check_options(routine, (), options, scan)
+    require_finite(seconds=seconds)
     require((Iterable, type(None)), "a sequence of lengths per problem", shapes=shapes)
     require((Iterable, type(None)), "names of variants", variants=variants)
     require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     require_clock(device)
+    if isinstance(routine, Ladder):
+        check_options(routine, (), options, scan)
+    else:
+        require_function(routine, None)
     if copies:
         device = _gpu_of(device)
         if variants is not None or peers:
             raise ValueError("copies=True times default calls; omit variants and peers")
-    asked = default_shapes(routine, dtype, options) if shapes is None else shapes
-    for shape in (asked := list(asked)):
-        require(Iterable, "lengths of each problem", shapes=shape)
-    chosen = [tuple(shape) for shape in asked]
-    if not chosen:
-        raise ValueError("shapes must contain at least one problem, got none")
+    problems = _lengths(routine, shapes, operands, dtype, options)
+    if isinstance(routine, Routine):
+        if operands is not None and dtype is not None:
+            raise TypeError("dtype is for random operands; omit it, or operands")
+    elif copies or dtype is not None or (variants is not None and not isinstance(routine, Ladder)):
+        raise TypeError("copies and dtype are for routines, and variants for ladders")
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)
+    share = seconds / len(problems) / (2 if copies else 1)
 
-    common: dict[str, Any] = {"cache": cache, "precision": precision, "seconds": seconds}
-    common |= {"device": device, "ceilings": ceilings, "limiter": False, **options}
+    def made(lengths: tuple[int, ...]) -> tuple[Any, ...]:
+        if operands is None:
+            assert isinstance(routine, Routine)
+            return routine.task.random_operands(lengths, dtype)
+        given = operands(*lengths)
+        return given if isinstance(given, tuple) else (given,)
 
-    def measured(operands: Sequence[Any], display: ProgressDisplay) -> Sweep:
-        best = routine.choose(*operands, device=device, **options) if names is None else None
-        bound = {n: partial(work, *operands) for n, work in (peers or {}).items()}
-        own: dict[str, Any] = {"variants": best.variant if best else names, "peers": bound}
-        timed: Sweep = sweep(routine, *operands, progress=display, **own, **common)
+    def measured(given: tuple[Any, ...], display: ProgressDisplay) -> Sweep:
+        if not isinstance(routine, Ladder):
+            named = {name_of(routine): routine, **(peers or {})}
+            functions = [Function(name, work, given, options) for name, work in named.items()]
+            task = Task(name_of, tolerance=None) if peers else None
+            ours, *theirs = measure_functions(
+                functions,
+                Settings(cache, precision, share),
+                display,
+                device=device,
+                task=task,
+            )
+            place = str(ours.context.get("device", "cpu"))
+            machine = measured_machine(place, display) if ceilings else None
+            return Sweep(
+                routine=ours.variant, measurements=(ours,), peers=tuple(theirs), machine=machine
+            )
+        best = routine.choose(*given, device=device, **options) if names is None else None
+        timed: Sweep = sweep(
+            routine,
+            *given,
+            progress=display,
+            variants=best.variant if best else names,
+            peers={n: partial(work, *given) for n, work in (peers or {}).items()},
+            cache=cache,
+            precision=precision,
+            seconds=share,
+            device=device,
+            ceilings=ceilings,
+            limiter=False,
+            **options,
+        )
         return timed
 
     sweeps: list[Sweep] = []
     offloads: list[Offload] = []
     interrupted = False
-    with displayed(progress, measurements=len(chosen) * (2 if copies else 1)) as display:
+    with displayed(progress, measurements=len(problems) * (2 if copies else 1)) as display:
         try:
-            for lengths in chosen:
-                operands = routine.task.random_operands(lengths, dtype)
-                found = measured(operands, display)
-                if copies and not found.interrupted:
+            for lengths in problems:
+                given = made(lengths)
+                found = measured(given, display)
+                if isinstance(routine, Routine) and copies and not found.interrupted:
                     _require_none_skipped(found)
-                    settings = Settings(cache, precision, seconds)
-                    offloads.append(_offload(routine, operands, options, device, settings, display))
+                    settings = Settings(cache, precision, share)
+                    offloads.append(_offload(routine, given, options, device, settings, display))
                 if not copies or not found.interrupted:
                     sweeps.append(found)
                 if interrupted := found.interrupted:
@@ -154,7 +209,7 @@ def scan(
     # A sweep has no measurement if all of its variants were skipped.
     order = sorted(range(len(sweeps)), key=lambda i: max((m.bytes for m in sweeps[i]), default=0))
     result = Scan(
-        routine=routine.name,
+        routine=sweeps[0].routine,
         sweeps=tuple(sweeps[i] for i in order),
         interrupted=interrupted,
         offloads=tuple(offloads[i] for i in order) if copies else (),
@@ -162,6 +217,37 @@ def scan(
     if copies and not options:
         store(result, str(device))
     return result
+
+
+def _lengths(
+    routine: Any,
+    shapes: Iterable[Sequence[int] | int] | None,
+    operands: Callable[..., Any] | None,
+    dtype: DTypeLike | None,
+    options: Mapping[str, Any],
+) -> list[tuple[int, ...]]:
+    """The lengths of each problem; raise TypeError if there can be no operands."""
+    if not isinstance(routine, Routine):
+        for name, value in (("shapes", shapes), ("operands", operands)):
+            if value is None:
+                raise TypeError(
+                    f"{name} must be given for own ladders and functions, for example "
+                    "shapes=[1000, 100_000], operands=lambda n: np.ones(n)"
+                )
+    if operands is not None and not callable(operands):
+        found = type(operands).__name__
+        raise TypeError(f"operands must be a function of the lengths, got {found}")
+    chosen = list(default_shapes(routine, dtype, options) if shapes is None else shapes)
+    if not chosen:
+        raise ValueError("shapes must contain at least one problem, got none")
+
+    found = []
+    for shape in chosen:
+        lengths = tuple(shape) if isinstance(shape, list | tuple) else (shape,)
+        for length in lengths:
+            require(SupportsIndex, "lengths of each problem", shapes=length)
+        found.append(tuple(map(operator.index, lengths)))
+    return found
 
 
 def _gpu_of(device: str | None) -> str:

@@ -18,7 +18,7 @@ def tune(
     *args: Any,
     cache: Cache = "cold",
     precision: float | None = None,
-    seconds: float = 1.0,
+    seconds: float = 10.0,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Tuning:
@@ -34,7 +34,7 @@ def tune(
     cache, precision, progress
         See :func:`adokernels.sweep`.
     seconds
-        Upper limit of the sampling time per setting.
+        The time for the whole call; see :func:`adokernels.sweep`.
 
     Returns
     -------
@@ -54,6 +54,7 @@ def tune(
     Unavailable
         If it cannot run here.
     """
+    sampling = Settings(cache, precision, seconds)
     if not isinstance(variant, Variant):
         raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
     check_options(variant.ladder, args, options, tune)
@@ -73,6 +74,6 @@ def tune(
     problem = ladder.problem(*args, variant=tested[0][1].name, **options)
     title = f"{variant.label} on {problem.device_id}, {cache}"
     with displayed(progress) as display, display.measurement(title):
-        sweep = measure_ladder(ladder, problem, runs, Settings(cache, precision, seconds), display)
+        sweep = measure_ladder(ladder, problem, runs, sampling, display)
     names = {"routine": variant.ladder.name, "variant": variant.name}
     return Tuning(**names, settings=settings, sweep=sweep, ladder=variant.ladder)

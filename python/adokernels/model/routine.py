@@ -12,7 +12,14 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code import launched_kernels, sass_of_module
-from adokernels.model.ladder import Ladder, Variant, check_options, refuse_dask_arrays
+from adokernels.model.labelled import call_with_labels
+from adokernels.model.ladder import (
+    Ladder,
+    Variant,
+    check_options,
+    has_dask_array,
+    refuse_dask_arrays,
+)
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.source import Source, shipped_path, source_of
@@ -95,7 +102,7 @@ class BuiltInVariant(Variant, _core.Callable):
             If an operand is a Dask array, the result is a lazy Dask array.
             """
 
-    # _core.Callable.__call__ calls this method if an argument is a Dask array.
+    # _core.Callable.__call__ calls this method if an argument is a Dask array, or may be labelled.
     def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
         return self.routine(*args, variant=self.name, **keywords)
 
@@ -223,8 +230,9 @@ class BuiltInCall(Call):
 class Routine(Ladder, _core.Callable):
     """A computation, and the ladder of variants that implement it.
 
-    Call it like a function, index it by a variant's name, or iterate over its variants. A call with
-    Dask arrays returns a lazy Dask array.
+    Call it like a function, index it by a variant's name, or iterate over its variants. Results
+    have the type of the operands: NumPy arrays, tensors of torch, labelled arrays of xarray, frames
+    of pandas, device arrays. A call with Dask arrays, also in xarray, returns a lazy one.
 
     Attributes
     ----------
@@ -323,9 +331,11 @@ class Routine(Ladder, _core.Callable):
             `device` and `options` apply to the call of each block.
             """
 
-    # _core.Callable.__call__ calls this method if an argument is a Dask array.
+    # _core.Callable.__call__ calls this method if an argument is a Dask array, or may be labelled.
     def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
-        return find("lazy_call")(self, *args, **keywords)
+        if has_dask_array(args, keywords.values()):
+            return find("lazy_call")(self, *args, **keywords)
+        return call_with_labels(self, args, keywords)
 
     def __reduce__(self) -> str:
         return self.name  # the global adokernels.<name>; see registry.routine_object

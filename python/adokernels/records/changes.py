@@ -1,35 +1,56 @@
-"""Comparing two sweeps of the same ladder, for example before and after a change."""
+"""Comparisons: of two sweeps, for example before and after a change, or of functions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from adokernels.records.loading import load
+from adokernels.names import find
+from adokernels.records.forms import Length
 from adokernels.records.measurement import Measurement, side_by_side
-from adokernels.records.record import Entries
+from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
 
 
-@dataclass(frozen=True)
-class ComparedVariant:
-    """One variant, measured twice.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ComparedVariant(Fields):
+    """One variant, measured twice; or a function beside the first one.
 
     Attributes
     ----------
     before, after
         The two measurements.
-    comparison
-        The verdict on `after`, the ratio of times (above 1 if `after` is faster) and its 99.9 %
-        interval.
     """
 
     before: Measurement
     after: Measurement
-    comparison: Comparison
+
+    def __post_init__(self) -> None:
+        """Decide which samples count; see :func:`side_by_side`."""
+        for name, m in zip(
+            ("before", "after"), side_by_side((self.before, self.after)), strict=True
+        ):
+            object.__setattr__(self, name, m)
+
+    def _contradiction(self) -> str:
+        try:
+            self.comparison  # noqa: B018
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The verdict on `after`, the ratio of times, and its 99.9 % interval.
+
+        The ratio is above 1 if `after` is faster.
+        """
+        return self.after.compare(self.before, across_machines=True)
 
     @property
     def variant(self) -> str:
@@ -37,29 +58,34 @@ class ComparedVariant:
         return self.after.variant
 
 
-@dataclass(frozen=True, repr=False)
-class SweepComparison(ShownAsTables, Plotted, Entries[ComparedVariant]):
-    """The variants that two sweeps have in common; a sequence of :class:`ComparedVariant`.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SweepComparison(StoredRecord, ShownAsTables, Plotted, Entries[ComparedVariant]):
+    """The variants that two sweeps have in common, or functions beside the first one.
+
+    It is a sequence of :class:`ComparedVariant`.
 
     Attributes
     ----------
     changes
-        One per variant that both sweeps measured, in ladder order.
+        One per variant that both sweeps measured, in ladder order; or one per function after the
+        first one.
     only_before, only_after
         Names of the variants that only one of the sweeps measured.
     title
         What was compared.
     labels
-        How tables and charts name the two sweeps.
+        How tables and charts name the two sweeps, or the two functions; with more functions, the
+        second label is "the other".
     """
 
+    KIND = "comparison"
     _ENTRIES = ("changes",)
 
-    changes: tuple[ComparedVariant, ...]
-    only_before: tuple[str, ...]
-    only_after: tuple[str, ...]
+    changes: Annotated[tuple[ComparedVariant, ...], Length(1)]
     title: str
     labels: tuple[str, str]
+    only_before: tuple[str, ...] = ()
+    only_after: tuple[str, ...] = ()
 
     def slower(self, share: float = 0.0) -> tuple[ComparedVariant, ...]:
         """The variants that became slower by more than a share of their time.
@@ -92,38 +118,13 @@ class SweepComparison(ShownAsTables, Plotted, Entries[ComparedVariant]):
         )
 
 
-def compare(
+def of_sweeps(
     before: Sweep | Measurement | str | Path,
     after: Sweep | Measurement | str | Path,
     *,
     across_machines: bool = False,
 ) -> SweepComparison:
-    """Compare two sweeps of the same problem, variant by variant.
-
-    Samples of two runs are never paired, so a difference of less than 5 % is neither "faster" nor
-    "slower".
-
-    Parameters
-    ----------
-    before, after
-        Sweeps, single measurements, or the paths of their files.
-    across_machines
-        Whether the two may come from different machines. The result then names the machines.
-
-    Returns
-    -------
-    SweepComparison
-        One comparison per variant that both contain, ceilings and peers included.
-
-    Raises
-    ------
-    ValueError
-        If the problems differ, if one is cold and the other warm, if the machines differ and
-        `across_machines` is false, if they have no variant in common, or if a file does not
-        contain a sweep or a measurement.
-    OSError
-        If a file cannot be read.
-    """
+    """Compare two sweeps of the same problem; see :func:`adokernels.compare`."""
     ours, theirs = (_measurements(what) for what in (after, before))
     common = [name for name in ours if name in theirs]
     if not common:
@@ -131,30 +132,39 @@ def compare(
             "before and after must have a variant in common, got "
             f"{', '.join(theirs) or 'none'} and {', '.join(ours) or 'none'}"
         )
-    changes = tuple(
-        ComparedVariant(
-            before=before,
-            after=after,
-            comparison=after.compare(before, across_machines=across_machines),
-        )
-        for before, after in (side_by_side((theirs[name], ours[name])) for name in common)
-    )
+    for name in common:
+        ours[name].compare(theirs[name], across_machines=across_machines)
+    changes = tuple(ComparedVariant(before=theirs[name], after=ours[name]) for name in common)
     first = changes[0].after
     machines = [changes[0].before.machine_title, first.machine_title]
     same = machines[0] == machines[1]
-    parts = [first.routine, str(first.problem), *(machines[:1] if same else []), first.cache]
     return SweepComparison(
         changes=changes,
         only_before=tuple(name for name in theirs if name not in ours),
         only_after=tuple(name for name in ours if name not in theirs),
-        title=", ".join(filter(None, parts)),
+        title=_title(first.routine, first, with_machine=same),
         labels=("before", "after") if same else (machines[0], machines[1]),
     )
 
 
+def of_functions(measured: Sequence[Measurement]) -> SweepComparison:
+    """Compare functions that were measured in the same rounds with the first one."""
+    first, *others = measured
+    return SweepComparison(
+        changes=tuple(ComparedVariant(before=first, after=other) for other in others),
+        title=_title("", first, with_machine=True),
+        labels=(first.variant, others[0].variant if len(others) == 1 else "the other"),
+    )
+
+
+def _title(routine: str, m: Measurement, *, with_machine: bool) -> str:
+    parts = (routine, str(m.problem), m.machine_title if with_machine else "", m.cache)
+    return ", ".join(filter(None, parts))
+
+
 def _measurements(what: Sweep | Measurement | str | Path) -> dict[str, Measurement]:
     """The measurements of a sweep with its peers, by name."""
-    record: Any = load(what) if isinstance(what, (str, Path)) else what
+    record: Any = find("load")(what) if isinstance(what, (str, Path)) else what
     if isinstance(record, Sweep):
         return {m.variant: m for m in (*record.measurements, *record.peers)}
     if isinstance(record, Measurement):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from adokernels.names import find
+from adokernels.records.changes import SweepComparison
 from adokernels.records.checked import CheckResult
 from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import InvalidField, shortened
@@ -38,8 +39,11 @@ Record = (
     | CheckResult
     | Scan
     | Sass
+    | SweepComparison
     | Tuning
 )
+#: The records that a report shows.
+Reported = Sweep | Scan | SweepComparison
 #: The class of each kind of stored record.
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: The class names of the records that higher packages define, by kind.

@@ -39,6 +39,8 @@ from adokernels.text import DIGITS, magnitude, number, percent, prefix, printabl
 
 Cache = Literal["cold", "warm"]
 Flush = Literal["overwritten", "read", ""]
+#: The routine of a measurement of a function.
+FUNCTION = "callable"
 #: Flag of a peer whose result was not compared with the reference result.
 UNCHECKED = "unchecked"
 #: Maximum number of characters of the description of a measurement.
@@ -322,7 +324,7 @@ class Measurement(StoredRecord):
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = self._is_paired(other)
         found = contention.judge(self._series, other._series, paired=paired)
-        names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
+        names = [m._label for m in (self, other)]
         machines = [m.machine_title for m in (self, other)]
         if all(machines) and machines[0] != machines[1]:
             if not across_machines:
@@ -351,6 +353,11 @@ class Measurement(StoredRecord):
         """
         require(Measurement, "a measurement", other=other)
         return contention.ratio_of_medians(self._series, other._series)
+
+    @property
+    def _label(self) -> str:
+        """``"transpose[tiled]"``, or the name of a function."""
+        return self.variant if self.routine == FUNCTION else f"{self.routine}[{self.variant}]"
 
     @property
     def _series(self) -> contention.Series:
@@ -382,7 +389,7 @@ class Measurement(StoredRecord):
             parts.append(quantity(self.flops_per_second, "FLOP/s"))
         if self.fma_share is not None:
             parts.append(f"{percent(self.fma_share)} FMA")
-        line = f"{self.routine}[{self.variant}] on {self.device}, {self.cache}: {', '.join(parts)}"
+        line = f"{self._label} on {self.device}, {self.cache}: {', '.join(parts)}"
         notes = [*(["ceiling: does not compute the result"] if self.ceiling else []), *self.flags]
         return printable("; ".join([line, *notes]), _LONGEST_LINE)
 

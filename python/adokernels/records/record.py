@@ -198,6 +198,11 @@ class Entries(Generic[Entry]):
         return entries
 
 
+def save_plain(path: str | Path, kind: str, content: Any) -> None:
+    """Write an object that :func:`adokernels.load` cannot read back, such as a diagnosis."""
+    replace_file(path, to_json(kind, _encoded(content)).encode())
+
+
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
     """Return one record as a JSON document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
@@ -231,6 +236,7 @@ def _encoded(value: Any) -> Any:
         return _encoded(value.tolist())
     if isinstance(value, Mapping):
         return {name: _encoded(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_encoded(item) for item in value]
+    if isinstance(value, list | tuple | frozenset):
+        items = sorted(value) if isinstance(value, frozenset) else value
+        return [_encoded(item) for item in items]
     return str(value) if isinstance(value, PurePath) else value

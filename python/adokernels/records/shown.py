@@ -34,6 +34,10 @@ class ShownAsTables:
     def _repr_html_(self) -> str:
         return "\n".join(map(find("to_html"), self._tables()))
 
+    def to_markdown(self) -> str:
+        """The tables in Markdown, for a comment on a pull request."""
+        return "\n".join(map(find("to_markdown"), self._tables()))
+
 
 class Plotted:
     """Base of records that have a chart of their own."""

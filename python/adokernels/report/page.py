@@ -17,17 +17,21 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from adokernels.charts.files import closing, to_svg
-from adokernels.charts.picture import picture
+from adokernels.charts.picture import plot
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
+from adokernels.records.changes import SweepComparison
+from adokernels.records.loading import Reported
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
+from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import LEVEL_BYTES
+from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 from adokernels.storage import replace_file
+from adokernels.tables import tables_of
 from adokernels.tables.diagnoses import diagnosis_tables
-from adokernels.tables.measurements import machine_table, sweep_tables
+from adokernels.tables.measurements import machine_table
 from adokernels.tables.rendering import FADED, new_table, to_html
 from adokernels.text import (
     escaped,
@@ -51,11 +55,11 @@ _DROPPED = ("metadata", "style")
 
 #: Columns with the attributes of their cells.
 _COLUMNS = {
-    **dict.fromkeys(("routine", "fastest"), ""),
+    "routine": "",
+    "fastest": ' class="sentence"',
     **dict.fromkeys(("time", "speed-up", "of roof", "of FMA peak"), ' style="text-align:right"'),
     "largest error": ' style="text-align:right"',
-    **dict.fromkeys(("limiter", "device"), ""),
-    "problem": ' class="sentence"',
+    **dict.fromkeys(("limiter", "device", "problem"), ' class="sentence"'),
 }
 _CHANGES = "what it changes"
 #: Significant digits of the bounds of an interval, which are often close to each other.
@@ -65,14 +69,14 @@ _DIGITS = 4
 def write_report(
     path: str | Path,
     *,
-    sweeps: Sequence[Sweep],
+    sweeps: Sequence[Reported],
     title: str = "adokernels: measurements",
     pictures: Iterable[Picture] = (),
     context: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the tables and charts of several sweeps, and their context, as one HTML file.
+    """Write the tables and charts of several records, and their context, as one HTML file.
 
-    The first table has one row per sweep. Pointing at a variant, in a chart or in a table, shows
+    The first table has one row per record. Pointing at a variant, in a chart or in a table, shows
     its numbers. The file is self-contained and complete without its script. It uses the light or
     dark colour scheme of the browser. Equal data gives equal bytes.
 
@@ -81,7 +85,7 @@ def write_report(
     path
         The file to write.
     sweeps
-        The sweeps, one per section.
+        The sweeps, scans and comparisons, one per section.
     title
         The heading.
     pictures
@@ -101,9 +105,9 @@ def write_report(
     """
     require((str, os.PathLike), "a path", path=path)
     require(str, "a str", title=title)
-    require(Iterable, "a sequence of sweeps", sweeps=sweeps)
-    for sweep in sweeps:
-        require(Sweep, "sweeps", sweeps=sweep)
+    require(Iterable, "a sequence of sweeps, scans and comparisons", sweeps=sweeps)
+    for record in sweeps:
+        require(Reported, "sweeps, scans and comparisons", sweeps=record)
     name = escaped(title)
     facts = _context(sweeps) if context is None else context
     anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]
@@ -136,21 +140,41 @@ _METHOD = (
 )
 
 
-def _section(sweep: Sweep, anchor: str, numbers: Iterator[int]) -> str:
-    steps, *others = sweep_tables(sweep)
-    chart = _chart(picture, sweep, _alternative(sweep), numbers) if len(sweep) else ""
-    subject = sweep.title.removeprefix(sweep.routine).removeprefix(", ")
+def _section(record: Reported, anchor: str, numbers: Iterator[int]) -> str:
+    name, subject = _names(record)
+    first, *others = (table for table in tables_of(record) if isinstance(table, Table))
+    if isinstance(record, Sweep):
+        style, words = "variants", _alternative(record)
+        details = [*_details_of_sweep(record, numbers)]
+    else:
+        style, words, details = "", f"Chart of {record.title}.", []
     parts = (
-        f'<section id="{anchor}">\n<h2>{escaped(sweep.routine)}</h2>',
+        f'<section id="{anchor}">\n<h2>{escaped(name)}</h2>',
         f'<p class="subject">{escaped(subject)}</p>' if subject else "",
-        _table(steps, "variants", sweep.title),
-        chart,
+        _table(first, style, record.title),
+        _chart(plot, record, words, numbers) if len(record) else "",
         *map(_titled, others),
-        *(_analysis(sweep, numbers) if any(m.profile for m in sweep.variants) else ()),
-        _titled(_variants_table(sweep), "variants details") if len(sweep) else "",
+        *details,
         "</section>",
     )
     return "\n".join(filter(None, parts))
+
+
+def _names(record: Reported) -> tuple[str, str]:
+    """The heading of a section, and what was measured."""
+    if isinstance(record, SweepComparison):
+        name = record[0].after.routine
+        first, second = record.labels
+        return f"{first} and {second}" if name == FUNCTION else f"{name} (comparison)", record.title
+    subject = record.title.removeprefix(record.routine).removeprefix(", ")
+    return f"{record.routine}{' (sizes)' if isinstance(record, Scan) else ''}", subject
+
+
+def _details_of_sweep(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
+    if any(m.profile for m in sweep.variants):
+        yield from _analysis(sweep, numbers)
+    if len(sweep):
+        yield _titled(_variants_table(sweep), "variants details")
 
 
 def _analysis(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
@@ -179,10 +203,10 @@ def _table(table: Table, style: str, label: str) -> str:
 
 
 def _chart(
-    draw: Callable[[Sweep], Axes], sweep: Sweep, alternative: str, numbers: Iterator[int]
+    draw: Callable[..., Axes], record: Reported, alternative: str, numbers: Iterator[int]
 ) -> str:
     """A chart whose title is text of the page. The section states its subject."""
-    with closing(draw, sweep) as figure:
+    with closing(draw, record) as figure:
         title = _take_title(figure)
         svg = _inline_svg(figure, f"chart-{next(numbers)}-", alternative)
     label = escaped(alternative)
@@ -236,17 +260,27 @@ def _resource(name: str) -> str:
     return resources.files("adokernels.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _context(sweeps: Sequence[Sweep]) -> dict[str, Any]:
+def _context(records: Sequence[Reported]) -> dict[str, Any]:
     """Merge the contexts of the records, which agree within one session."""
-    carriers: list[Machine | Measurement] = list(_machines(sweeps))
-    carriers += [m for sweep in sweeps for m in sweep]
+    carriers: list[Machine | Measurement] = list(_machines(records))
+    for record in records:
+        if isinstance(record, SweepComparison):
+            carriers += [m for change in record for m in (change.before, change.after)]
+        else:
+            carriers += [m for sweep in _sweeps_of(record) for m in sweep]
     return {key: value for carrier in carriers for key, value in carrier.context.items()}
 
 
-def _machines(sweeps: Sequence[Sweep]) -> list[Machine]:
+def _sweeps_of(record: Reported) -> Sequence[Sweep]:
+    if isinstance(record, Sweep):
+        return (record,)
+    return record.sweeps if isinstance(record, Scan) else ()
+
+
+def _machines(records: Sequence[Reported]) -> list[Machine]:
     """Each machine once, even if several sweeps ran on it."""
-    machines = (sweep.machine for sweep in sweeps if sweep.machine is not None)
-    return list({machine.title: machine for machine in machines}.values())
+    machines = (sweep.machine for record in records for sweep in _sweeps_of(record))
+    return list({machine.title: machine for machine in machines if machine}.values())
 
 
 def _inline_svg(figure: Figure, prefix: str, label: str) -> str:
@@ -283,8 +317,8 @@ def _renamed(name: str, value: str, prefix: str) -> str:
     return _REFERENCE.sub(rf"url(#{prefix}\1)", value)
 
 
-def _headline(sweeps: Sequence[Sweep], anchors: Sequence[str]) -> str:
-    """Write the fastest variant of each sweep as an HTML table, with links to its section."""
+def _headline(sweeps: Sequence[Reported], anchors: Sequence[str]) -> str:
+    """Write the fastest variant of each record as an HTML table, with links to its section."""
     rows = [_summary(sweep) for sweep in sweeps]
     names = [name for name in _COLUMNS if any(row[name] for row in rows)]
     head = "".join(f"<th{_COLUMNS[name]}>{name}</th>" for name in names)
@@ -315,10 +349,25 @@ def _variants_table(sweep: Sweep) -> Table:
     return table
 
 
-def _summary(sweep: Sweep) -> dict[str, str]:
-    """The cells of a sweep by column; unknown cells are empty."""
+def _summary(record: Reported) -> dict[str, str]:
+    """The cells of a record by column; unknown cells are empty."""
+    name, subject = _names(record)
+    row = dict.fromkeys(_COLUMNS, "") | {"routine": name, "problem": subject}
+    if isinstance(record, Sweep):
+        return row | _summary_of_sweep(record)
+    if isinstance(record, Scan):
+        return row | {"fastest": record.finding}
+    best = max(record, key=lambda change: change.comparison.ratio)
+    return row | {
+        "fastest": f"{best.variant}: {best.comparison.verdict}",
+        "time": quantity(best.after.seconds, "s"),
+        "speed-up": ratio(best.after.speedup_over(best.before)),
+    }
+
+
+def _summary_of_sweep(sweep: Sweep) -> dict[str, str]:
     device = sweep.machine.title if sweep.machine else ""
-    row = dict.fromkeys(_COLUMNS, "") | {
+    row = {
         "routine": f"{sweep.routine} (interrupted)" if sweep.interrupted else sweep.routine,
         "fastest": "no variant measured",
         "device": device or ", ".join(dict.fromkeys(m.machine_title or m.device for m in sweep)),

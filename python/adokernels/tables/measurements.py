@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from adokernels.records.definitions import EMULATED, FULL, LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
+from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import Profile, ProfileComparison
 from adokernels.records.scan import Scan, link_seconds
@@ -40,10 +41,12 @@ _STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
 #: The note of a table that contains "(range)".
 FEW_SAMPLES = (
     "range: with fewer than 11 samples there is no 95 % interval, and comparisons are unclear; "
-    "increase the time per variant"
+    "increase seconds="
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
+#: Width of the name of a compared sweep or function; longer names are folded.
+_LABEL = 24
 #: Width of the column with limiters, in characters; longer names are folded.
 _LIMITER = 10
 
@@ -178,13 +181,14 @@ def pair_of_errors(first: Measurement, second: Measurement) -> str:
 
 
 def _shapes(m: Measurement) -> str:
-    return "; ".join(" x ".join(map(str, o.shape)) for o in m.problem.operands)
+    return "; ".join(" x ".join(map(str, o.shape)) for o in m.problem.operands if o.shape)
 
 
 def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict."""
-    labels = changes.labels
-    headers = ["variant", *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
+    labels = ["\n".join(textwrap.wrap(label, _LABEL)) for label in changes.labels]
+    kind = "function" if changes[0].after.routine == FUNCTION else "variant"
+    headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
     errors = [pair_of_errors(change.before, change.after) for change in changes]
     table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
     for change, error in zip(changes, errors, strict=True):
@@ -202,7 +206,9 @@ def changes_table(changes: SweepComparison) -> Table:
         )
     notes = [
         f"only {label}: {', '.join(names)}"
-        for label, names in zip(labels, (changes.only_before, changes.only_after), strict=True)
+        for label, names in zip(
+            changes.labels, (changes.only_before, changes.only_after), strict=True
+        )
         if names
     ]
     if any(change.comparison.confidence is None for change in changes):

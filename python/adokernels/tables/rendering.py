@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import html
 import io
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -102,7 +103,8 @@ def to_text(table: Table | Listing, width: int = _WIDTH) -> str:
     """
     if not isinstance(table, Table):
         return table.to_text()
-    console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
+    how: dict[str, Any] = {"color_system": None, "force_terminal": False, "legacy_windows": False}
+    console = Console(file=io.StringIO(), width=width, force_jupyter=False, **how)
     console.width = max(width, width_of(table, console))
     body = copy.copy(table)  # rich would wrap title and caption to the width of the table
     body.title = body.caption = None
@@ -117,10 +119,10 @@ def to_html(table: Table | Listing) -> str:
         return table.to_html()
     aligned = []
     for place, c in enumerate(table.columns):
-        # Sentences are wrapped; the page wraps no other cells.
-        wrapped = ";white-space:normal;min-width:12em" if place and not c.no_wrap else ""
+        # Sentences are wrapped; pages of Jupyter would also wrap numbers and their units.
+        wrapped = "normal;min-width:12em" if place and not c.no_wrap else "nowrap"
         align = "right" if c.justify == "right" else "left"
-        aligned.append((f' style="text-align:{align}{wrapped}"', c))
+        aligned.append((f' style="text-align:{align};white-space:{wrapped}"', c))
     head = "".join(f"<th{style}>{_lines(c.header)}</th>" for style, c in aligned)
     body = ""
     for row, cells in zip(
@@ -137,6 +139,27 @@ def to_html(table: Table | Listing) -> str:
         f'<div class="adokernels" style="overflow-x:auto"><table>\n{title}'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n{note}</div>"
     )
+
+
+def to_markdown(table: Table | Listing) -> str:
+    """Render a table, or a listing as a block of code, in GitHub's Markdown."""
+    if not isinstance(table, Table):
+        return f"```\n{table.to_text()}\n```\n"
+
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    rows = zip(*(map(_markdown_cell, c.cells) for c in table.columns), strict=True)
+    rule = ("--:" if c.justify == "right" else ":--" for c in table.columns)
+    title, notes = (_plain(text or "").splitlines() for text in (table.title, table.caption))
+    parts = [*(f"**{_markdown_cell(part)}**" for part in title), ""]
+    parts += [line(_markdown_cell(c.header) for c in table.columns), line(rule), *map(line, rows)]
+    return "\n".join([*parts, "", *(f"{_markdown_cell(note)}  " for note in notes), ""])
+
+
+def _markdown_cell(content: RenderableType) -> str:
+    escaped = re.sub(r"([\\`*_{}\[\]<>|~])", r"\\\1", _plain(content))
+    return escaped.replace("\n", " ")
 
 
 def _html_cell(cell: RenderableType) -> str:

@@ -77,7 +77,7 @@ TASKS = {
             dtypes=("f4", "f8"),
         ),
         benchmark_problems={
-            "1024": "--shape 1024x1024x1024 --seconds 5",
+            "1024": "--shape 1024x1024x1024 --seconds 50",
             "float64-512": "--shape 512x1024x1024 --dtype float64 --counters light",
         },
     ),
@@ -95,7 +95,7 @@ TASKS = {
             dtypes=("f4", "f8"),
         ),
         benchmark_problems={
-            "float64": "--shape 64x4194304 --seconds 1",
+            "float64": "--shape 64x4194304 --seconds 10",
             "float32": "--shape 64x8388608 --dtype float32",
         },
     ),

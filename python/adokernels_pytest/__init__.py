@@ -1,0 +1,45 @@
+"""The pytest fixture ``ado_compare``.
+
+pytest imports this package whenever it starts, so it must not import adokernels before a test does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from adokernels.records import SweepComparison
+
+
+@pytest.fixture
+def ado_compare() -> Callable[..., SweepComparison]:
+    """``adokernels.compare`` as a test of speed.
+
+    ``ado_compare(before, after, *operands)`` fails if `after` takes more than 5 % longer than
+    `before`, or if the results differ. If the comparison is inconclusive, for example on a busy
+    machine, the test is skipped with the reason. ``fail_if_slower=0.1`` is another limit, and None
+    is no limit. The other parameters and the result are those of :func:`adokernels.compare`.
+    """
+
+    def compare(
+        before: Any, after: Any = None, *args: Any, fail_if_slower: float | None = 0.05, **how: Any
+    ) -> SweepComparison:
+        import adokernels as ado
+        from adokernels.measuring.functions import ResultsDiffer
+
+        try:
+            found: SweepComparison = ado.compare(before, after, *args, **{"progress": False, **how})
+        except ResultsDiffer as error:
+            pytest.fail(str(error), pytrace=False)
+        if fail_if_slower is not None:
+            if slower := found.slower(fail_if_slower):
+                pytest.fail("\n".join(repr(change.comparison) for change in slower), pytrace=False)
+            if unknown := found.inconclusive(fail_if_slower):
+                reasons = (f"{change.variant}: {change.comparison.doubt}" for change in unknown)
+                pytest.skip(f"inconclusive: {'; '.join(reasons)}")
+        return found
+
+    return compare

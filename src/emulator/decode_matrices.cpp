@@ -1,0 +1,171 @@
+// Decodes products of matrices in fragments (mma, wmma), and moves of fragments.
+#include <algorithm>
+#include <cstdio>
+
+#include "emulator/decoder.hpp"
+
+namespace ado::emulator {
+
+Decoder::Shape Decoder::shape_of(const Words& w) const {
+  for (const std::string_view word : w)
+    if (Shape s; std::sscanf(std::string(word).c_str(), "m%dn%dk%d", &s.m, &s.n, &s.k) == 3)
+      return s;
+  unknown();
+}
+
+std::optional<Number> Decoder::number_of(std::string_view type) const {
+  static const std::map<std::string_view, Number> kNumbers = {
+      {"f16", Number::kF16}, {"bf16", Number::kBf16}, {"tf32", Number::kTf32},
+      {"f32", Number::kF32}, {"f64", Number::kF64},   {"s8", Number::kS8},
+      {"u8", Number::kU8},   {"s32", Number::kS32}};
+  const auto at = kNumbers.find(type);
+  return at == kNumbers.end() ? std::nullopt : std::optional(at->second);
+}
+
+int Decoder::bytes_of(Number number) {
+  switch (number) {
+    case Number::kF16:
+    case Number::kBf16:
+      return 2;
+    case Number::kS8:
+    case Number::kU8:
+      return 1;
+    case Number::kF64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+void Decoder::multiply_matrices(const Words& w) {
+  const auto& o = s_->operands;
+  const Shape shape = shape_of(w);
+  std::vector<Number> types;
+  for (const std::string_view word : w)
+    if (const auto number = number_of(word)) types.push_back(*number);
+  // wmma.mma on f16 names d and c only.
+  const bool opaque = w[0] == "wmma";
+  if (opaque && types.size() == 2) types = {types[0], Number::kF16, Number::kF16, types[1]};
+  const bool known = types.size() == 4 && (opaque || (shape.n == 8 && shape.m <= 16));
+  const bool volta = !opaque && shape.m == 8 && types.size() == 4 && types[1] == Number::kF16;
+  if (!known || volta || o.size() < 4) unknown();
+  MatrixProduct product;
+  product.m = shape.m, product.n = shape.n, product.k = shape.k;
+  product.opaque = opaque;
+  product.saturates = contains(w, "satfinite");
+  Extra e = empty_extra();
+  int next = 0;
+  const auto add = [&](const Operand& list, Number type, bool is_result) {
+    const std::span<const Operand> parts = parts_of(list);
+    const int bytes = std::max(bytes_of(type), 4);
+    MatrixProduct::Fragment f{type, next, static_cast<int>(parts.size())};
+    for (const Operand& part : parts)
+      e.registers.at(next++) = is_result ? result(part, bytes) : value(part, bytes);
+    return f;
+  };
+  product.d = add(o[0], types[0], true);
+  e.results = next;
+  product.a = add(o[1], types[1], false);
+  product.b = add(o[2], types[2], false);
+  product.c = add(o[3], types[3], false);
+  product.extra = add_extra(e);
+  p_.matrices.push_back(product);
+  emit(Op::kMatrix).aux = static_cast<std::uint32_t>(p_.matrices.size() - 1);
+}
+
+std::uint32_t Decoder::combined(std::string_view op, int bytes, std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t d = temporary(bytes);
+  emit_alu(op, d, a, b);
+  return d;
+}
+
+void Decoder::move_fragment(const Words& w) {
+  const auto& o = s_->operands;
+  const bool store = w[1] == "store";
+  const Shape shape = shape_of(w);
+  const auto type = number_of(w.back());
+  if (!type) unknown();
+  const bool is_a = w[2] == "a", is_b = w[2] == "b";
+  const int rows = is_b ? shape.k : shape.m, columns = is_a ? shape.k : shape.n;
+  const bool by_row = contains(w, "row");
+  const std::span<const Operand> parts = parts_of(o.at(store ? 1 : 0));
+  Space space = space_of(w);
+  const std::uint32_t base = generic_address(o.at(store ? 0 : 1), space);
+  if (space == Space::kShared) space = Space::kGeneric;
+  const std::uint32_t pitch = o.size() > 2 ? value(o[2], 4) : immediate(by_row ? columns : rows, 4);
+  const int bytes = bytes_of(*type), whole = std::max(bytes, 4), per_register = whole / bytes;
+  const auto lane = static_cast<std::uint32_t>(ThreadValue::kLane);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::vector<std::uint32_t> elements;
+    const std::uint32_t whole_register = store ? value(parts[i], whole) : kNone;
+    for (int k = 0; k < per_register; ++k) {
+      const auto slot = static_cast<std::uint64_t>(i) * per_register + k;
+      const std::uint32_t index =
+          combined("and.b32", 4, combined("add.u32", 4, lane, immediate(32 * slot, 4)),
+                   immediate(static_cast<std::uint64_t>(rows) * columns - 1, 4));
+      const std::uint32_t row = combined("div.u32", 4, index, immediate(columns, 4)),
+                          column = combined("rem.u32", 4, index, immediate(columns, 4));
+      const std::uint32_t element = temporary(4), offset = temporary(8), address = temporary(8);
+      emit_alu("mad.lo.u32", element, by_row ? row : column, pitch, by_row ? column : row);
+      emit_alu("mul.wide.u32", offset, element, immediate(bytes, 4));
+      emit_alu("add.u64", address, base, offset);
+      const std::uint32_t data =
+          bytes == whole && store ? whole_register : temporary(std::max(bytes, 2));
+      elements.push_back(data);
+      if (store && bytes == 2) emit_alu(k == 0 ? "low.b32" : "high.b32", data, whole_register);
+      move_element(space, bytes, address, data, store);
+    }
+    if (store) continue;
+    const std::uint32_t d = result(parts[i], whole);
+    if (per_register == 1) {
+      emit_alu("mov.b" + std::to_string(8 * whole), d, elements[0]);
+    } else if (per_register == 2) {
+      emit_alu("pack.b32", d, elements[0], elements[1]);
+    } else {
+      std::uint32_t halves[2];
+      for (int half = 0; half < 2; ++half) {
+        const std::uint32_t high = combined("shl.b16", 2, elements[2 * half + 1], immediate(8, 4));
+        halves[half] = combined("or.b16", 2, elements[2 * half], high);
+      }
+      emit_alu("pack.b32", d, halves[0], halves[1]);
+    }
+  }
+}
+
+void Decoder::move_matrices(const Words& w) {
+  const auto& o = s_->operands;
+  const bool store = w[0] == "stmatrix", transposed = contains(w, "trans");
+  if (!contains(w, "m8n8") || w.back() != "b16") unknown();
+  const std::span<const Operand> parts = parts_of(o.at(store ? 1 : 0));
+  const std::uint32_t address = generic_address(o.at(store ? 0 : 1), Space::kShared);
+  const auto lane = static_cast<std::uint32_t>(ThreadValue::kLane);
+  const std::uint32_t low = temporary(4), high = temporary(4);
+  emit_alu("low.b64", low, address);
+  emit_alu("high.b64", high, address);
+  const std::uint32_t fourth = combined("shr.u32", 4, lane, immediate(2, 4)),
+                      pair = combined("shl.b32", 4, combined("and.b32", 4, lane, immediate(3, 4)),
+                                      immediate(1, 4));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::uint32_t elements[2];
+    const std::uint32_t whole = store ? value(parts[i], 4) : kNone;
+    for (std::uint64_t k = 0; k < 2; ++k) {
+      const std::uint32_t second = combined("add.u32", 4, pair, immediate(k, 4));
+      const std::uint32_t row = transposed ? second : fourth, column = transposed ? fourth : second;
+      const std::uint32_t from = combined("add.u32", 4, row, immediate(8 * i, 4));
+      const std::uint32_t start = temporary(4);
+      const std::uint32_t e = extra({kNone, low, from, immediate(31, 4), immediate(~0u, 4)});
+      Inst& inst = emit(Op::kShuffle);
+      inst.d = start, inst.aux = e, inst.bytes = 4;
+      inst.mode = static_cast<std::uint8_t>(ShuffleMode::kIndex);
+      const std::uint32_t at = temporary(4), wide = temporary(8);
+      emit_alu("mad.lo.u32", at, column, immediate(2, 4), start);
+      emit_alu("pack.b64", wide, at, high);
+      elements[k] = temporary(2);
+      if (store) emit_alu(k == 0 ? "low.b32" : "high.b32", elements[k], whole);
+      move_element(Space::kGeneric, 2, wide, elements[k], store);
+    }
+    if (!store) emit_alu("pack.b32", result(parts[i], 4), elements[0], elements[1]);
+  }
+}
+
+}  // namespace ado::emulator

@@ -1,0 +1,343 @@
+// Decodes accesses to memory: loads, stores, atomics, asynchronous and bulk copies, mbarriers.
+#include <algorithm>
+
+#include "emulator/decoder.hpp"
+
+namespace ado::emulator {
+
+std::uint32_t Decoder::add_access(Access access) {
+  access.line = line_;
+  p_.accesses.push_back(access);
+  return static_cast<std::uint32_t>(p_.accesses.size() - 1);
+}
+
+MoveFunction Decoder::move_of(std::string_view type, int register_bytes, bool store) const {
+  const MoveTable& moves = tables_.functions->moves;
+  const std::string wanted =
+      (is_signed_type(type) && !store && size_of_type(type) < register_bytes ? "s" : "b") +
+      std::to_string(8 * size_of_type(type));
+  for (std::size_t i = 0; i < moves.count; ++i)
+    if (moves.entries[i].type == wanted && moves.entries[i].register_bytes == register_bytes)
+      return store ? moves.entries[i].store : moves.entries[i].load;
+  unknown();
+}
+
+void Decoder::move_element(Space space, int bytes, std::uint32_t address, std::uint32_t data,
+                           bool store) {
+  Access access{.space = space, .store = store};
+  access.element_bytes = static_cast<std::uint8_t>(bytes);
+  access.register_bytes = lane_bytes(data);
+  access.move = move_of("b" + std::to_string(8 * bytes), access.register_bytes, store);
+  access.address = address;
+  access.address_bytes = lane_bytes(address);
+  access.data[0] = data;
+  emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
+}
+
+void Decoder::move_local(std::int64_t offset, std::uint32_t data, bool store) {
+  move_element(Space::kLocal, lane_bytes(data), immediate(static_cast<std::uint64_t>(offset), 4),
+               data, store);
+}
+
+Space Decoder::space_of(const Words& w) {
+  for (const std::string_view word : w) {
+    if (word == "global") return Space::kGlobal;
+    if (word == "shared" || word.starts_with("shared::")) return Space::kShared;
+    if (word == "local") return Space::kLocal;
+    if (word == "const") return Space::kConst;
+    if (word == "param" || word.starts_with("param::")) return Space::kParam;
+  }
+  return Space::kGeneric;
+}
+
+void Decoder::set_address(Access& access, const Operand& o) {
+  if (o.kind != Kind::kAddress || o.parts.empty()) fail("expected an address");
+  const Operand& base = o.parts[0];
+  access.offset = static_cast<std::int64_t>(o.value);
+  if (base.kind == Kind::kRegister) {
+    access.address = reg(base.reg);
+    access.address_bytes = static_cast<std::uint8_t>(bytes_of(base));
+    if (access.address_bytes < 4) fail("addresses must have 32 or 64 bits");
+  } else {
+    const bool narrow = access.space == Space::kShared || access.space == Space::kLocal;
+    access.address = value(base, narrow ? 4 : 8);
+    access.address_bytes = narrow ? 4 : 8;
+  }
+}
+
+void Decoder::load_or_store(const Words& w, bool store) {
+  const Statement& s = *s_;
+  Access access;
+  access.space = space_of(w);
+  access.store = store;
+  access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") ||
+                  contains(w, "release") || contains(w, "mmio");
+  const Operand& place = s.operands[store ? 0 : 1];
+  const Operand& data = s.operands[store ? 1 : 0];
+  const std::string_view type = w.back();
+  access.element_bytes = static_cast<std::uint8_t>(size_of_type(type));
+  const std::span<const Operand> list = parts_of(data);
+  access.count = static_cast<std::uint8_t>(list.size());
+  if (access.space == Space::kParam) {
+    const Operand& base = place.parts.at(0);
+    if (base.kind == Kind::kVariable && !local_offset(base) && !store) {
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        if (list[i].kind == Kind::kSink) continue;
+        const int bytes = bytes_of(list[i]);
+        const std::uint64_t at = static_cast<std::uint64_t>(variable(base).offset) + place.value +
+                                 i * access.element_bytes;
+        emit_alu("mov.b" + std::to_string(8 * bytes), result(list[i], bytes),
+                 constant(Source::kParam, bytes, at, access.element_bytes, is_signed_type(type)));
+      }
+      return;
+    }
+    // A parameter of an inlined function is local memory; an entry's parameters have host
+    // addresses.
+    access.space = frame_->entry && !(base.kind == Kind::kVariable && local_offset(base))
+                       ? Space::kConst
+                       : Space::kLocal;
+  }
+  int register_bytes = 0;
+  for (const Operand& o : list)
+    if (o.kind == Kind::kRegister) register_bytes = bytes_of(o);
+  if (register_bytes == 0) register_bytes = std::max<int>(access.element_bytes, 2);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    access.data[i] = store ? value(list[i], register_bytes) : result(list[i], register_bytes);
+  access.move = move_of(type, register_bytes, store);
+  access.register_bytes = static_cast<std::uint8_t>(register_bytes);
+  set_address(access, place);
+  if (contains(w, "release")) emit(Op::kFence);
+  emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
+  if (contains(w, "acquire")) emit(Op::kFence);
+}
+
+void Decoder::atomic(const Words& w, bool reduction) {
+  static const std::map<std::string_view, AtomicOp> kOps = {
+      {"add", AtomicOp::kAdd},       {"min", AtomicOp::kMin},     {"max", AtomicOp::kMax},
+      {"and", AtomicOp::kAnd},       {"or", AtomicOp::kOr},       {"xor", AtomicOp::kXor},
+      {"exch", AtomicOp::kExchange}, {"cas", AtomicOp::kCompare}, {"inc", AtomicOp::kIncrement},
+      {"dec", AtomicOp::kDecrement}};
+  const Statement& s = *s_;
+  Access access{.space = space_of(w), .atomic = true, .strong = true};
+  bool known = false;
+  for (const std::string_view word : w)
+    if (const auto at = kOps.find(word); at != kOps.end())
+      access.operation = at->second, known = true;
+  // atom.add.noftz.f16x2, atom.global.v2.f32.add: the type is not always the last word
+  std::string_view type;
+  for (const std::string_view word : w)
+    if (size_of_type(word) > 0) type = word;
+  const int bytes = size_of_type(type);
+  access.is_signed = is_signed_type(type), access.is_float = is_float_type(type);
+  if (!known || bytes < 2 || bytes > 8) unknown();
+  const bool logic =
+      access.operation == AtomicOp::kCompare || access.operation == AtomicOp::kExchange;
+  if (type.find("f16") != std::string_view::npos && !logic) {
+    const AluEntry* entry = find(std::string(access.operation == AtomicOp::kMin   ? "min."
+                                             : access.operation == AtomicOp::kMax ? "max."
+                                                                                  : "add.") +
+                                 std::string(type));
+    if (entry == nullptr) unknown();
+    access.combine = entry->function;
+  } else if (bytes == 2 && !logic) {
+    unknown();
+  }
+  access.element_bytes = static_cast<std::uint8_t>(bytes);
+  std::size_t i = reduction ? 0 : 1;
+  const bool vector = s.operands.at(i + 1).kind == Kind::kVector;
+  if (!reduction && !vector && s.operands[0].kind != Kind::kSink)
+    access.result = result(s.operands[0], bytes);
+  set_address(access, s.operands.at(i));
+  if (vector) {
+    const auto& parts = s.operands[i + 1].parts;
+    if (parts.size() > Access::kOldValues) unknown();
+    access.count = static_cast<std::uint8_t>(parts.size());
+    access.data.fill(kNone);
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      access.data[k] = value(parts[k], bytes);
+      if (!reduction && s.operands[0].kind == Kind::kVector)
+        access.data[Access::kOldValues + k] = result(s.operands[0].parts.at(k), bytes);
+    }
+  } else {
+    access.operand = value(s.operands.at(i + 1), bytes);
+    if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
+  }
+  emit(Op::kAtomic).aux = add_access(access);
+}
+
+void Decoder::copy_async(const Words& w) {
+  const Statement& s = *s_;
+  if (contains(w, "bulk")) return copy_bulk(w);
+  if (contains(w, "mbarrier")) return mbarrier(w);
+  if (contains(w, "commit_group")) {
+    emit(Op::kCommitGroup);
+    return;
+  }
+  if (contains(w, "wait_group") || contains(w, "wait_all")) {
+    // wait_all also waits for copies that are not in a group.
+    const std::uint32_t pending =
+        contains(w, "wait_all") ? kNone : static_cast<std::uint32_t>(s.operands.at(0).value);
+    emit(Op::kWaitGroup).aux = pending;
+    return;
+  }
+  if (space_of(w) != Space::kShared) unknown();
+  // [to], [from], bytes {, source bytes | predicate} {, cache policy}
+  Access access{.space = Space::kShared, .store = true};
+  access.element_bytes = static_cast<std::uint8_t>(s.operands.at(2).value);
+  set_address(access, s.operands.at(0));
+  Access source{.space = Space::kGlobal};
+  set_address(source, s.operands.at(1));
+  access.operand = source.address;
+  if (source.address_bytes != 8) fail("global addresses must have 64 bits");
+  access.source_offset = source.offset;
+  const bool hint = contains(w, "L2::cache_hint");
+  if (s.operands.size() > (hint ? 4u : 3u)) {
+    const Operand& limit = s.operands[3];
+    const bool predicate = limit.kind == Kind::kRegister && bytes_of(limit) == 1;
+    access.second = value(limit, predicate ? 1 : 4);
+    access.is_signed = predicate;  // marks a predicate: true ignores the source
+  }
+  emit(Op::kCopyAsync).aux = add_access(access);
+}
+
+std::uint32_t Decoder::generic_address(const Operand& o, Space space) {
+  Access place{.space = space};
+  set_address(place, o);
+  std::uint32_t address = place.address;
+  if (place.address_bytes == 4) {
+    address = temporary(8);
+    emit_alu("cvt.u64.u32", address, place.address);
+  }
+  const std::uint64_t added =
+      static_cast<std::uint64_t>(place.offset) + (space == Space::kShared ? kSharedWindow : 0);
+  if (added == 0) return address;
+  const std::uint32_t sum = temporary(8);
+  emit_alu("add.u64", sum, address, immediate(added, 8));
+  return sum;
+}
+
+void Decoder::mbarrier(const Words& w) {
+  const auto& o = s_->operands;
+  Extra e = empty_extra();
+  MbarrierMode mode;
+  std::uint8_t bytes = 0;
+  const auto address = [&](const Operand& place) {
+    e.registers[kMbarrierAddress] = generic_address(place, space_of(w));
+  };
+  if (w[0] == "cp") {
+    mode = MbarrierMode::kArriveOfCopies;
+    bytes = contains(w, "noinc") ? 1 : 0;
+    address(o.at(0));
+  } else if (w[1] == "init" || w[1] == "inval") {
+    mode = w[1] == "init" ? MbarrierMode::kInit : MbarrierMode::kInvalidate;
+    address(o.at(0));
+    if (w[1] == "init") e.registers[kMbarrierValue] = value(o.at(1), 4);
+  } else if (w[1] == "expect_tx" || w[1] == "complete_tx") {
+    mode = w[1] == "expect_tx" ? MbarrierMode::kExpect : MbarrierMode::kComplete;
+    address(o.at(0));
+    e.registers[kMbarrierBytes] = value(o.at(1), 4);
+  } else if (w[1] == "arrive" || w[1] == "arrive_drop") {
+    mode = w[1] == "arrive" ? MbarrierMode::kArrive : MbarrierMode::kArriveAndDrop;
+    const bool has_state = o.at(0).kind != Kind::kAddress;
+    if (has_state && o[0].kind != Kind::kSink) e.registers[kMbarrierResult] = result(o[0], 8);
+    const std::size_t at = has_state ? 1 : 0;
+    address(o.at(at));
+    const bool expects = contains(w, "expect_tx");
+    if (o.size() > at + 1)
+      e.registers[expects ? kMbarrierBytes : kMbarrierValue] = value(o[at + 1], 4);
+  } else if (w[1] == "test_wait" || w[1] == "try_wait") {
+    const bool parity = contains(w, "parity");
+    mode = parity ? MbarrierMode::kTestParity : MbarrierMode::kTest;
+    e.registers[kMbarrierResult] = result(o.at(0), 1);
+    address(o.at(1));
+    e.registers[kMbarrierValue] = value(o.at(2), parity ? 4 : 8);
+  } else if (w[1] == "pending_count") {
+    mode = MbarrierMode::kPendingCount;
+    e.registers[kMbarrierResult] = result(o.at(0), 4);
+    e.registers[kMbarrierAddress] = value(o.at(1), 8);
+  } else {
+    unknown();
+  }
+  // Initialising a barrier is a store, the rest synchronises.
+  Access access{.space = Space::kShared, .store = true};
+  access.atomic = mode != MbarrierMode::kInit && mode != MbarrierMode::kInvalidate;
+  access.element_bytes = 8;
+  access.extra = add_extra(e);
+  Inst& inst = emit(Op::kMbarrier);
+  inst.aux = add_access(access);
+  inst.mode = static_cast<std::uint8_t>(mode);
+  inst.bytes = bytes;
+}
+
+void Decoder::copy_bulk(const Words& w) {
+  const auto& o = s_->operands;
+  if (contains(w, "prefetch")) return;  // the emulator has no caches
+  if (contains(w, "commit_group")) {
+    emit(Op::kCommitBulk);
+    return;
+  }
+  if (contains(w, "wait_group")) {
+    emit(Op::kWaitBulk).aux = static_cast<std::uint32_t>(o.at(0).value);
+    return;
+  }
+  if (contains(w, "im2col") || w[1] == "reduce") unknown();
+  const bool tensor = contains(w, "tensor"), grouped = contains(w, "bulk_group");
+  const bool between = !contains(w, "global");
+  Extra e = empty_extra();
+  const auto set = [&](BulkOperand which, std::uint32_t r) { e.registers[which] = r; };
+  // The destination comes first.
+  const Operand &to = o.at(0), &from = o.at(1);
+  const Operand &shared = grouped ? from : to, &other = grouped ? to : from;
+  set(kBulkShared, generic_address(shared, Space::kShared));
+  std::size_t next = 2;
+  if (tensor) {
+    Operand map = other;
+    if (map.parts.size() != 2 || map.parts[1].kind != Kind::kVector ||
+        map.parts[1].parts.size() > 5)
+      unknown();
+    const auto& coordinates = map.parts[1].parts;
+    for (std::size_t i = 0; i < coordinates.size(); ++i)
+      e.registers[kBulkCoordinates + i] = value(coordinates[i], 4);
+    map.parts.resize(1);
+    set(kBulkOther, generic_address(map, Space::kGeneric));
+  } else {
+    set(kBulkOther, generic_address(other, between ? Space::kShared : Space::kGeneric));
+    set(kBulkBytes, value(o.at(next++), 4));
+  }
+  if (!grouped) set(kBulkBarrier, generic_address(o.at(next++), Space::kShared));
+  if (contains(w, "multicast::cluster")) {
+    const std::uint32_t blocks = temporary(4);
+    emit_alu("cvt.u32.u16", blocks, value(o.at(next++), 2));
+    set(kBulkBlocks, blocks);
+  }
+  if (contains(w, "cp_mask")) {
+    const std::uint32_t bytes = temporary(4);
+    emit_alu("cvt.u32.u16", bytes, value(o.back(), 2));
+    set(kBulkMask, bytes);
+  }
+  Access access{.space = Space::kShared, .store = !grouped};
+  access.element_bytes = 16;
+  access.extra = add_extra(e);
+  Inst& inst = emit(Op::kCopyBulk);
+  inst.aux = add_access(access);
+  inst.mode = static_cast<std::uint8_t>(between   ? BulkMode::kSharedToShared
+                                        : grouped ? BulkMode::kStore
+                                                  : BulkMode::kLoad);
+}
+
+void Decoder::convert_address(const Words& w) {
+  const auto& o = s_->operands;
+  const int bytes = size_of_type(w.back());
+  if (bytes != 8) unknown();
+  const bool to = contains(w, "to");
+  Space space = space_of(w);
+  if (space == Space::kParam && !frame_->entry) space = Space::kLocal;
+  const std::uint64_t window = space == Space::kShared  ? kSharedWindow
+                               : space == Space::kLocal ? kLocalWindow
+                                                        : 0;
+  const std::uint32_t d = result(o.at(0), 8), a = value(o.at(1), 8);
+  if (window == 0) return emit_alu("mov.b64", d, a);
+  emit_alu(to ? "sub.u64" : "add.u64", d, a, immediate(window, 8));
+}
+
+}  // namespace ado::emulator

@@ -1,0 +1,233 @@
+// The translation of one kernel from parsed PTX to instructions of the interpreter (decode.cpp).
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <tuple>
+
+#include "emulator/program.hpp"
+
+namespace ado::emulator {
+
+using Kind = Operand::Kind;
+using Words = std::vector<std::string_view>;
+
+// The element-wise instructions of an instruction set, by name.
+struct Tables {
+  std::unordered_map<std::string_view, const AluEntry*> alu;
+  const LaneFunctions* functions;
+
+  explicit Tables(const LaneFunctions& f) : functions(&f) {
+    for (const AluTable& table : {f.integers, f.floats, f.halves, f.conversions})
+      for (std::size_t i = 0; i < table.count; ++i)
+        alu.emplace(table.entries[i].name, &table.entries[i]);
+  }
+};
+
+inline bool contains(const Words& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+inline std::string joined(const Words& words) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : ".") + std::string(word);
+  return text;
+}
+// u32 -> b32 for instructions that do not interpret the bits.
+inline std::string bits_type(std::string_view type) {
+  return type == "pred" ? "pred" : "b" + std::to_string(8 * size_of_type(type));
+}
+
+// decode_costs.cpp
+int compute_of(const Words& w);
+Cost cost_of(const Words& w, int position, int line);
+
+class Decoder {
+ public:
+  Decoder(Text& text, const ModuleAddresses& addresses, const Tables& tables)
+      : text_(text), addresses_(addresses), tables_(tables) {}
+  Program run(Function& entry);
+
+ private:
+  // One inlined call.
+  struct Frame {
+    Function* function;
+    bool entry = false;
+    std::uint32_t first_register = 0;
+    int first_line = 0;
+    int end_label = -1;
+    std::vector<std::int64_t> variables = {};                        // local offsets, by variable
+    std::unordered_map<std::string_view, std::int64_t> params = {};  // local offsets
+    std::unordered_map<std::string_view, int> labels = {};
+    int depth = 0;
+  };
+
+  // --- Emission ----------------------------------------------------------------------------------
+
+  std::uint32_t temporary(int bytes);
+  std::uint32_t constant(Source source, int bytes, std::uint64_t bits, int read_bytes = 0,
+                         bool sign = false);
+  std::uint32_t immediate(std::uint64_t bits, int bytes) {
+    return constant(Source::kBits, bytes, bits);
+  }
+  Inst& emit(Op op);
+  void emit_alu(std::string_view name, std::uint32_t d, std::uint32_t a, std::uint32_t b = kNone,
+                std::uint32_t c = kNone);
+  void emit_alu(const AluEntry& entry, std::uint32_t d, std::uint32_t a, std::uint32_t b,
+                std::uint32_t c);
+  const AluEntry* find(std::string_view name) const;
+  std::uint32_t extra(std::initializer_list<std::uint32_t> values);
+  static Extra empty_extra();
+  std::uint32_t add_extra(const Extra& e);
+  int new_label();
+  int label_of(std::string_view name);
+
+  // --- Errors ------------------------------------------------------------------------------------
+
+  // "file:line, PTX line 5"
+  std::string place() const;
+  [[noreturn]] void fail(const std::string& message) const;
+  [[noreturn]] void unknown() const { fail("the emulator does not support this instruction"); }
+
+  // --- Operands ----------------------------------------------------------------------------------
+
+  std::uint32_t reg(int index) const {
+    return frame_->first_register + static_cast<std::uint32_t>(index);
+  }
+  int bytes_of(const Operand& o) const {
+    return o.kind == Kind::kRegister ? registers_[reg(o.reg)] : 0;
+  }
+  // Bytes per lane of a register or a constant.
+  std::uint8_t lane_bytes(std::uint32_t r) const {
+    return r & kConstantBit ? p_.constants[r & ~kConstantBit].bytes : registers_[r];
+  }
+  // The elements of a vector, or the operand itself.
+  static std::span<const Operand> parts_of(const Operand& o) {
+    return o.kind == Kind::kVector ? std::span(o.parts) : std::span(&o, 1);
+  }
+  std::uint32_t result(const Operand& o, int bytes);
+
+  // The register that holds an operand of `bytes` per lane.
+  std::uint32_t value(const Operand& o, int bytes);
+  std::uint32_t special(std::string_view name, int bytes);
+  const Variable& variable(const Operand& o) const;
+
+  // The offset in local memory of a variable of this call, or nothing.
+  std::optional<std::int64_t> local_offset(const Operand& o) const;
+
+  // The address within its space; for global, constant and parameter variables a host address.
+  std::uint32_t address_of(const Operand& o, int bytes);
+  std::int64_t shared_offset(const Variable& v);
+
+  // Dynamic shared memory begins after the static one, whose size is known only at the end.
+  void finish_shared();
+
+  // --- Functions ---------------------------------------------------------------------------------
+
+  std::int64_t allocate_local(const Variable& v);
+  void function(Frame& frame);
+  void statement(const Statement& s);
+  void call(const Statement& s);
+  void inlined(Function& target, const std::vector<Operand>& params,
+               const std::vector<Operand>& results);
+
+  // A call through a pointer: every function with these parameters may be the target.
+  void call_through(std::uint32_t pointer, const std::vector<Operand>& params,
+                    const std::vector<Operand>& results, int end);
+
+  // --- Memory ------------------------------------------------------------------------------------
+
+  std::uint32_t add_access(Access access);
+  MoveFunction move_of(std::string_view type, int register_bytes, bool store) const;
+  // Loads or stores one element per lane. `address`: a register or a constant.
+  void move_element(Space space, int bytes, std::uint32_t address, std::uint32_t data, bool store);
+  // Loads or stores a register in local memory.
+  void move_local(std::int64_t offset, std::uint32_t data, bool store);
+  static Space space_of(const Words& w);
+
+  // Fills in the address operand.
+  void set_address(Access& access, const Operand& o);
+  void load_or_store(const Words& w, bool store);
+  void atomic(const Words& w, bool reduction);
+  void copy_async(const Words& w);
+
+  // The address of an operand as a generic one, in a register of 64 bits.
+  std::uint32_t generic_address(const Operand& o, Space space);
+
+  // mbarrier.* and cp.async.mbarrier.arrive
+  void mbarrier(const Words& w);
+
+  // cp.async.bulk: copies of bytes and of boxes of tensors between global and shared memory
+  void copy_bulk(const Words& w);
+
+  // --- Matrices ----------------------------------------------------------------------------------
+
+  struct Shape {
+    int m, n, k;
+  };
+  Shape shape_of(const Words& w) const;
+  std::optional<Number> number_of(std::string_view type) const;
+  static int bytes_of(Number number);
+  void multiply_matrices(const Words& w);
+
+  std::uint32_t combined(std::string_view op, int bytes, std::uint32_t a, std::uint32_t b);
+
+  // wmma.load and wmma.store. Slot s of lane l of a fragment holds element s * 32 + l of the
+  // matrix, in row-major order; if there are more slots than elements, the elements repeat.
+  void move_fragment(const Words& w);
+
+  // ldmatrix and stmatrix: 8 x 8 matrices of 16-bit elements. Lane 8 i + r has the address of row r
+  // of matrix i; lane l holds the elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
+  void move_matrices(const Words& w);
+
+  // --- Instructions ------------------------------------------------------------------------------
+
+  void instruction(const Words& w);
+
+  // Instructions that are in the tables.
+  void element_wise(const Words& w);
+  void move(const Words& w, const Operand& d, const Operand& a);
+  void convert(const Words& w);
+  void convert_address(const Words& w);
+  void branch(int label) { emit(Op::kBranch).aux = static_cast<std::uint32_t>(label); }
+  void branch_indexed();
+  void barrier(const Words& w);
+  void shuffle(const Words& w);
+  void vote(const Words& w);
+  void match(const Words& w);
+  void warp_reduce(const Words& w);
+  void map_rank(const Words& w);
+
+  // setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}
+  void compare(const Words& w);
+  void comparison(const Words& w, std::size_t at, std::uint32_t d, const Operand& a,
+                  const Operand& b, std::string_view type = {});
+  // set.CmpOp.dtype.stype
+  void compare_to_value(const Words& w);
+  void logic3();
+  void bit_insert(const Words& w);
+  void select_by_sign(const Words& w);
+
+  // add.cc, addc, sub.cc, subc, mad.lo.cc, madc.lo and madc.hi: a - b is a + ~b + 1.
+  void carry(const Words& w);
+
+  Text& text_;
+  const ModuleAddresses& addresses_;
+  const Tables& tables_;
+  Program p_;
+  std::vector<std::uint8_t> registers_;  // bytes per lane
+  std::map<std::tuple<Source, int, std::uint64_t, int, bool>, std::uint32_t> constants_;
+  std::vector<int> labels_;
+  std::vector<Cost> costs_;
+  std::unordered_map<std::string_view, std::int64_t> shared_;
+  int dynamic_align_ = 16;  // of dynamic shared memory
+  std::uint32_t carry_ = kNone;
+  Frame* frame_ = nullptr;
+  const Statement* s_ = nullptr;
+  int line_ = 0;
+  std::uint32_t guard_ = kNone;
+  bool guard_negated_ = false;
+};
+
+}  // namespace ado::emulator

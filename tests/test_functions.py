@@ -1,0 +1,494 @@
+"""Comparing and measuring any function: results, operands, devices, records, the pytest fixture."""
+
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from charting import new_figure
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.cli.program import main
+from adokernels.measuring import functions
+from adokernels.records.statistics import Verdict
+
+X = np.random.default_rng(0).random(500)
+QUICK = {"seconds": 0.02, "progress": False}
+
+
+def stable(x):
+    return np.sort(x, kind="stable")
+
+
+def compare(*what, **options):
+    return ado.compare(*what, **QUICK | options)
+
+
+# --- Comparisons ----------------------------------------------------------------------------------
+
+
+def test_samples_of_two_functions_are_paired(tmp_path):
+    found = compare(np.sort, stable, X)
+    assert found.labels == ("sort", "stable")
+    assert [c.variant for c in found] == ["stable"]
+    before, after = found["stable"].before, found["stable"].after
+    assert before.session == after.session != ""
+    assert "unchecked" not in before.flags
+    assert found["stable"].comparison == after.compare(before)
+    assert (before.device, before.problem.operands[0].shape) == ("cpu", X.shape)
+    found.save(tmp_path / "c.json")
+    assert ado.load(tmp_path / "c.json") == found
+    ax = new_figure((8, 3)).add_subplot()
+    assert found.plot(ax) is ax
+    assert any("stable" in text.get_text() for text in ax.texts)
+    assert "function" in repr(found)
+
+
+def test_more_functions_are_compared_with_the_first_one():
+    found = compare({"quick": np.sort, "stable": stable, "again": np.sort}, X)
+    assert [c.variant for c in found] == ["stable", "again"]
+    assert {c.before.variant for c in found} == {"quick"}
+    assert found.labels == ("quick", "the other")
+
+
+def test_equal_names_are_numbered():
+    found = compare(np.sort, np.sort, X)
+    assert found.labels == ("sort", "sort (2)")
+    assert functions.name_of(ado.transpose["simd"]) == "transpose[simd]"
+    assert functions.name_of(ado.transpose) == "transpose"
+
+
+def test_variants_are_functions_too():
+    a = np.random.default_rng(0).random((8, 9))
+    names = ado.transpose["naive_loops"], ado.transpose["blocked"]
+    found = compare(*names, a)
+    assert found.labels == ("transpose[naive_loops]", "transpose[blocked]")
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda x: x, r"is wrong: \d+ of 500 elements are out of tolerance: the worst at \[\d+\]"),
+        (lambda x: np.sort(x)[:-1], r"has shape \(499,\), not \(500,\)"),
+        (lambda x: np.sort(x).astype("f4"), "is float32, not float64; with tolerance="),
+        (lambda x: None, r"is None, not array\("),
+        (lambda x: list(np.sort(x)), r"is \["),
+        (lambda x: np.where(X[3] == X, np.nan, np.sort(x)), "is wrong: 1 of 500 elements is out"),
+    ],
+)
+def test_other_results_are_described(other, message):
+    with pytest.raises(ValueError, match=f"the result of <lambda> differs from sort: {message}"):
+        compare(np.sort, other, X)
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        (((1, [2, 3]), (1, [2, 4])), r"\[1\]\[1\] is 4, not 3"),
+        (({"a": 1}, {"b": 1}), r"has the keys \['b'\], not \['a'\]"),
+        (({"a": X}, {"a": X + 1}), r"\['a'\] is wrong: 500 of 500"),
+        (((1, 2), (1, 2, 3)), "has 3 items, not 2"),
+        (("ab", "ac"), "is 'ac', not 'ab'"),
+        ((np.array(["a", "b"]), np.array(["a", "c"])), r"at \[1\] is .*c.*, not .*b"),
+        ((2.0, 3.0), "is 3.0, not 2.0"),
+    ],
+)
+def test_nested_results_are_compared(results, message):
+    first, second = results
+    with pytest.raises(ValueError, match=message):
+        compare({"f": lambda: first, "g": lambda: second})
+    assert compare({"f": lambda: first, "g": lambda: first})
+
+
+def test_frames_and_equal_nans_agree():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]})
+    assert compare({"f": lambda: frame, "g": frame.copy})
+    with pytest.raises(ValueError, match=r"at \[1, 1\] is 'z', not 'y'"):
+        compare({"f": lambda: frame, "g": lambda: frame.replace("y", "z")})
+
+
+def test_a_tolerance_allows_other_types():
+    found = compare(np.sort, lambda x: np.sort(x).astype("f4"), X, tolerance=1e-6)
+    assert len(found) == 1
+    with pytest.raises(ValueError, match="out of tolerance"):
+        compare(np.sort, lambda x: 1.001 * np.sort(x), X, tolerance=1e-6)
+
+
+def test_random_results_are_named():
+    draw = np.random.default_rng(0).random
+    with pytest.raises(ValueError, match="of f differ from call to call: use the same seed"):
+        compare({"f": lambda: draw(3), "g": lambda: draw(3)})
+    found = compare({"f": lambda: draw(3), "g": lambda: draw(3)}, check=False)
+    assert "unchecked" in found["g"].after.flags
+
+
+async def coroutine(x):
+    return x
+
+
+@pytest.mark.parametrize("lazy", [lambda x: map(str, x), lambda x: (n for n in x), coroutine])
+def test_lazy_results_are_refused(lazy):
+    with pytest.raises(TypeError, match="must do its work before it returns, got a"):
+        compare(lazy, lazy, X)
+
+
+def test_dask_arrays_are_refused():
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match="must do its work before it returns, got a Array"):
+        ado.measure(lambda: da.ones(3), seconds=0.01, cache="warm")
+
+
+# --- Operands that change -------------------------------------------------------------------------
+
+
+def test_changed_operands_need_a_setup():
+    x = X.copy()
+    with pytest.raises(ValueError, match="sort must not change its operand 1: pass setup="):
+        compare(np.ndarray.sort, lambda a: a.sort(kind="stable"), x)
+    with pytest.raises(ValueError, match="sort must not change its operand 1"):
+        compare(list.sort, sorted, [3, 1, 2])
+    x = X.copy()
+    seen = []
+
+    def in_place(a):
+        seen.append(a.copy())
+        a.sort()
+
+    found = compare({"f": in_place, "g": np.ndarray.sort}, x, setup=np.copy)
+    assert all((a == X).all() for a in seen)
+    assert (x == X).all()
+    assert {c.before.calls_per_sample for c in found} == {1}
+    with pytest.raises(ValueError, match=r"the result of g differs from f: \[0\] is wrong"):
+        compare({"f": np.ndarray.sort, "g": lambda a: a[::-1].sort()}, x, setup=np.copy)
+
+
+def test_an_output_may_be_an_operand():
+    out = np.empty_like(X)
+
+    def write(x, out):
+        np.multiply(x, 2, out=out)
+
+    allowed = {"setup": lambda *_: None}
+    assert compare({"f": write, "g": write}, X, out, **allowed)
+    out[:] = 0
+    with pytest.raises(ValueError, match=r"the result of g differs from f: \[1\] is wrong"):
+        compare({"f": write, "g": lambda x, out: None}, X, out, **allowed)
+
+
+def test_a_setup_makes_several_operands():
+    m = ado.measure(
+        lambda a, b: a.extend(b), setup=lambda: ([1], [2, 3]), seconds=0.01, cache="warm"
+    )
+    assert len(m.samples) >= 5
+
+
+# --- The device -----------------------------------------------------------------------------------
+
+
+class OnGpu:
+    """An array of CuPy in GPU memory."""
+
+    __module__ = "cupy"
+    shape, dtype = (4,), np.dtype("f4")
+
+    def __init__(self, ordinal=0):
+        self.ordinal = ordinal
+
+    def __dlpack_device__(self):
+        return 2, self.ordinal
+
+
+@pytest.fixture
+def timed_on(monkeypatch):
+    """The devices on which samples are requested; they are taken on the CPU."""
+    devices, sample = [], _core.sample
+
+    def fake(work, device, *how):
+        devices.append(device)
+        return sample(work, "cpu", *how)
+
+    monkeypatch.setattr(_core, "sample", fake)
+    monkeypatch.setattr(functions, "stream_handle", lambda stream, device: 0)
+    monkeypatch.setattr(functions, "context", lambda device: {})
+    monkeypatch.setattr(_core, "device_kind", lambda device: device.partition(":")[0])
+    monkeypatch.setattr(
+        functions, "Contention", lambda device: type("C", (), {"facts": lambda *_, **__: {}})()
+    )
+    return devices
+
+
+@pytest.mark.parametrize(
+    ("work", "args", "device"),
+    [
+        (OnGpu, (), "cuda:0"),
+        (lambda x: None, (OnGpu(1),), "cuda:1"),
+        (lambda: {"a": [OnGpu()]}, (), "cuda:0"),
+        (lambda x: x + 1, (X,), "cpu"),
+        (lambda: None, (), "cpu"),
+    ],
+)
+def test_the_device_of_operands_and_results_is_timed(timed_on, work, args, device):
+    m = ado.measure(work, *args, seconds=0.01, cache="warm")
+    assert set(timed_on) == {device}
+    assert m.device == device.partition(":")[0]
+
+
+def test_two_gpus_need_a_device():
+    with pytest.raises(ValueError, match="one GPU, got cuda:0 and cuda:1: pass device="):
+        functions.device_of(OnGpu(0), [OnGpu(1)])
+
+
+def test_jax_on_a_gpu_is_refused():
+    jax = type("Array", (OnGpu,), {"__module__": "jaxlib"})()
+    with pytest.raises(ValueError, match="JAX works on a stream of its own"):
+        functions.device_of(jax)
+
+
+def test_emulated_arrays_are_not_timed():
+    with pytest.raises(ado.Unavailable, match="emulator does not measure time"):
+        ado.measure(np.sort, X, device="emulator")
+
+
+# --- Wrong arguments ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: compare(X, X), TypeError, "before must be a function, or both a sweep"),
+        (lambda: compare(np.sort, X), TypeError, r"got ndarray: for functions f and g, ado\."),
+        (lambda: compare(np.sort), TypeError, "after must be a function"),
+        (lambda: compare({"f": np.sort}, X), ValueError, "at least two functions, got 1"),
+        (lambda: compare({"f": np.sort, "g": 3}, X), TypeError, r"before\['g'\] must be a func"),
+        (lambda: compare({1: np.sort, 2: np.sort}, X), TypeError, "must be a str, got int"),
+        (lambda: compare(np.sort, stable, X, setup=3), TypeError, "setup must be a function"),
+        (lambda: compare(np.sort, stable, X, check=1), TypeError, "check must be a bool"),
+        (lambda: compare(np.sort, stable, X, cache="hot"), ValueError, "'cold' or 'warm'"),
+        (lambda: compare(np.sort, stable, X, seconds="3"), TypeError, "seconds must be a number"),
+        (lambda: compare(np.sort, stable, X, tolerance=-1), ValueError, "tolerance must be"),
+        (lambda: compare(np.sort, stable, X, device=3), TypeError, "device must be a str"),
+        (lambda: compare(np.sort, stable, X, device="gpu"), ValueError, "device must be 'cpu'"),
+        (lambda: compare("a.json", "b.json", X), TypeError, "are for functions, not for stored"),
+        (lambda: ado.measure(3), TypeError, "what must be a variant, routine or callable"),
+        (lambda: ado.measure(ado.transpose, X, setup=np.copy), TypeError, "are for callables"),
+    ],
+)
+def test_wrong_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_errors_of_functions_are_raised_unchanged():
+    error = KeyError("own")
+
+    def broken(x):
+        raise error
+
+    with pytest.raises(KeyError) as caught:
+        compare(np.sort, broken, X)
+    assert caught.value is error
+
+
+# --- Sizes and reports ----------------------------------------------------------------------------
+
+
+def test_functions_and_own_ladders_have_scans(tmp_path):
+    rng = np.random.default_rng(0)
+    how = QUICK | {"ceilings": False}
+    found = ado.scan(np.sort, shapes=[64, (32,)], operands=rng.random, peers={"s": stable}, **how)
+    assert [s[0].bytes for s in found] == [2 * 8 * 32, 2 * 8 * 64]
+    assert found.names == ("sort", "s")
+    assert {len({m.session for m in (*s, *s.peers)}) for s in found} == {1}
+    with pytest.raises(ValueError, match="the result of s differs from sort"):
+        ado.scan(np.sort, shapes=[64], operands=rng.random, peers={"s": np.cumsum}, **how)
+    own = ado.ladder("axpy", reference=lambda a, x: a * x)
+    own.add(lambda a, x: x * a)
+    ladder = ado.scan(own, shapes=[8, 16], operands=lambda n: (2.0, np.ones(n)), **how)
+    assert [len(s.variants) for s in ladder] == [1, 1]
+    assert ladder.routine == "axpy"
+    page = ado.write_report(
+        tmp_path / "r.html", sweeps=[found, ladder, compare(np.sort, stable, X)]
+    ).read_text()
+    for heading in ("<h2>sort (sizes)", "<h2>axpy (sizes)", "<h2>sort and stable"):
+        assert heading in page
+    assert page.count("<figure>") == 3
+    with pytest.raises(TypeError, match="sweeps, scans and comparisons"):
+        ado.write_report(tmp_path / "r.html", sweeps=[3])
+
+
+# --- The command line -----------------------------------------------------------------------------
+
+
+def run(*arguments):
+    return main(["compare", *arguments, "--seconds", "0.02"])
+
+
+def test_expressions_are_compared(tmp_path, capsys, monkeypatch):
+    files = {kind: tmp_path / f"c.{kind}" for kind in ("json", "md", "png")}
+    written = ["--json", files["json"], "--markdown", files["md"], "--plot", files["png"]]
+    setup = ["--setup", "import math", "--setup", "x = np.arange(9.0)"]
+    assert run("x.sum()", "math.fsum(x)", *setup, *map(str, written)) == 0
+    assert {c.variant for c in ado.load(files["json"])} == {"math.fsum(x)"}
+    assert "| math.fsum(x) |" in files["md"].read_text()
+    assert all(path.stat().st_size for path in files.values())
+    assert "math.fsum(x)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["1", "2"], 1, "the result of 2 differs from 1: is 2, not 1"),
+        (["1"], 2, "compare needs two files, or two expressions or more, got 1"),
+        (["a.json", "1"], 2, "compare needs two files"),
+        (["x", "1"], 2, "'x': it fails with NameError"),
+        (["1 +", "1"], 2, "'1 +': it fails with SyntaxError"),
+        (["1", "1", "--setup", "import nothing_there"], 2, "ModuleNotFoundError"),
+    ],
+)
+def test_the_status_tells_the_error(arguments, status, message, capsys):
+    assert run(*arguments) == status
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ratio", "status"),
+    [(Verdict.SLOWER, 0.5, 1), (Verdict.UNCLEAR, 1.0, 4), (Verdict.SAME, 1.0, 0)],
+)
+def test_the_status_tells_the_verdict(verdict, ratio, status, monkeypatch):
+    found = compare({"f": np.sort, "g": np.sort}, X)
+    judged = ado.records.Comparison(
+        verdict, ratio, (0.8 * ratio, ratio), ours="g", theirs="f", samples=30
+    )
+    found[0].__dict__["comparison"] = judged
+    monkeypatch.setattr(ado, "compare", lambda *_, **__: found)
+    assert run("1", "1", "--fail-if-slower", "5%") == status
+
+
+def test_lists_and_diagnoses_are_written(tmp_path, capsys):
+    path = tmp_path / "l.json"
+    assert main(["list", "transpose", "--json", str(path)]) == 0
+    (ladder,) = json.loads(path.read_text())["ladders"]
+    assert [v["name"] for v in ladder["variants"]] == [v.name for v in ado.transpose]
+    quick = QUICK | {"ceilings": False, "limiter": False, "cache": "warm"}
+    sweep = ado.sweep(ado.transpose, np.ones((8, 8)), device="cpu", **quick)
+    sweep.save(tmp_path / "s.json")
+    assert main(["diagnose", str(tmp_path / "s.json"), "--json", str(path)]) == 0
+    found = json.loads(path.read_text())
+    assert found["kind"] == "diagnosis"
+    assert [f["variant"] for f in found["findings"]] == [m.variant for m in sweep.variants]
+
+
+def test_markdown_is_escaped():
+    found = compare({"a|b": np.sort, "*c*": np.sort}, X)
+    assert r"| \*c\* |" in found.to_markdown()
+    assert r"a\|b" in found.to_markdown()
+
+
+# --- The fixture of pytest ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ado_compare():
+    plugin = __import__("adokernels_pytest")
+    return plugin.ado_compare.__wrapped__()
+
+
+def test_the_fixture_fails_and_skips(ado_compare, monkeypatch):
+    assert len(ado_compare(np.sort, stable, X, fail_if_slower=None, seconds=0.02)) == 1
+    with pytest.raises(pytest.fail.Exception, match="differs from sort"):
+        ado_compare(np.sort, np.cumsum, X, seconds=0.02)
+    found = compare({"f": np.sort, "g": np.sort}, X)
+    monkeypatch.setattr(ado, "compare", lambda *_, **__: found)
+    for verdict, ratio, outcome in [
+        (Verdict.SLOWER, 0.5, pytest.fail.Exception),
+        (Verdict.UNCLEAR, 1.0, pytest.skip.Exception),
+    ]:
+        judged = ado.records.Comparison(
+            verdict, ratio, (0.8 * ratio, ratio), ours="g", theirs="f", samples=30
+        )
+        found[0].__dict__["comparison"] = judged
+        with pytest.raises(outcome):
+            ado_compare(np.sort, np.sort, X)
+
+
+def test_the_plugin_does_not_import_the_package():
+    code = "import sys, adokernels_pytest; assert 'adokernels' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# --- Containers on the host -----------------------------------------------------------------------
+
+
+def test_frames_keep_their_labels():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], index=["x", "y"], columns=list("abc"))
+    pd.testing.assert_frame_equal(ado.transpose(frame), frame.T)
+    pd.testing.assert_frame_equal(ado.transpose["naive_loops"](frame), frame.T)
+    sums = ado.max_plus(big=frame, small=np.zeros(2))
+    pd.testing.assert_series_equal(sums, frame.max())
+    mixed = pd.DataFrame({"a": [1, 2], "b": ["s", "t"]})
+    with pytest.raises(TypeError, match="a must have one numeric type, got"):
+        ado.transpose(mixed)
+
+
+def test_xarray_keeps_its_dimensions():
+    xr = pytest.importorskip("xarray")
+    rng = np.random.default_rng(0)
+    rgb = rng.integers(0, 255, (2, 5, 7, 3), np.uint8)
+    image = xr.DataArray(
+        rgb, dims=("time", "y", "x", "c"), coords={"time": [1, 2], "x": range(7)}, name="photo"
+    )
+    gray = ado.grayscale(image)
+    assert (gray.dims, set(gray.coords), gray.name) == (("time", "y", "x"), {"time", "x"}, "photo")
+    np.testing.assert_array_equal(gray.values, ado.grayscale(rgb))
+    lazy = ado.grayscale(image.chunk(y=2))
+    assert lazy.chunks is not None
+    np.testing.assert_array_equal(lazy.values, gray.values)
+    matrix = gray[0]
+    assert ado.transpose(matrix).dims == ("x", "y")
+    out = np.empty((7, 5), np.uint8)
+    assert ado.transpose(matrix, out=out) is out
+
+
+def test_other_classes_with_such_names_are_arrays():
+    class Series:
+        def __array__(self, dtype=None, copy=None):
+            return np.ones(3, np.float32)
+
+    result = ado.branch(Series())
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, ado.branch(np.ones(3, np.float32)))
+
+
+class Tensor:
+    """A tensor of torch on the host, as far as the core asks for it."""
+
+    __module__ = "torch"
+    requires_grad = False
+    array = np.arange(6.0).reshape(2, 3)
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def is_conj(self):
+        return False
+
+    is_neg = is_conj
+
+
+def test_tensors_on_the_host_come_back_as_tensors(monkeypatch):
+    torch = ModuleType("torch")
+    torch.from_numpy = lambda array: ("tensor", array)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    kind, array = ado.transpose(Tensor())
+    assert kind == "tensor"
+    np.testing.assert_array_equal(array, Tensor.array.T)
+    out = np.empty((3, 2))
+    assert ado.transpose(Tensor(), out=out) is out
