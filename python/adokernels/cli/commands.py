@@ -391,6 +391,8 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
             kind = getattr(record, "KIND", "")
             raise ValueError(f"{path} must contain a sweep, scan or comparison, got a {kind}")
         records.append(record)
+    if not records:
+        raise ValueError("the folders must contain sweeps, scans or comparisons, got none")
     sweeps = (r for r in records if isinstance(r, ado.records.Sweep) and r.variants)
     for table in machine_tables(sweeps):
         show(console, [table])

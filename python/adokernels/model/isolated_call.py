@@ -189,7 +189,7 @@ class IsolatedCall(OwnCall):
         return Remote(self._idle, **self._message)
 
     def _write(self, values: Values, *, warm: bool = False) -> None:
-        """Write operands and poisoned results for a call to the stopped process."""
+        """Write operands, and results with sentinel values, to the stopped process."""
         self._verify()
         self._memory.load(values)
         self._memory.poison()
@@ -263,7 +263,7 @@ class IsolatedCall(OwnCall):
         """Take a sample: one call, or several warm calls, on new operands.
 
         Without isolation, a single call in a sample finds what other variants leave in the caches.
-        Only several calls are thus preceded by another one, and by touching their memory.
+        Therefore, another call and touches of the memory precede several calls, but not one call.
         """
         self._cold, warm = cold, repeats > 1
         if warm != self._warm:
