@@ -40,7 +40,7 @@ from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
 from adokernels.diagnosis.diagnosis import diagnose
-from adokernels.records.changes import compare
+from adokernels.measuring.comparing import compare
 from adokernels.records.loading import load, problem_of
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep

@@ -19,7 +19,7 @@ from adokernels import plot
 from adokernels.charts.picture import picture
 from adokernels.charts.roofline import roofline
 from adokernels.charts.steps import steps
-from adokernels.records.changes import compare
+from adokernels.measuring.comparing import compare
 from adokernels.text import number, quantity, ratio
 
 SWEEPS = {
