@@ -46,9 +46,11 @@ _References = dict[str, set[int | None]]
 
 
 def _walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.named_children:
-        yield from _walk(child)
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        left += reversed(node.named_children)
 
 
 def _text(node: Node | None) -> str:

@@ -89,7 +89,10 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["bench", "sobel", "--dtype", "f4"], "gray must have uint8"),
         (["bench", "gaussian_blur", "--set", "border=x", "--shape", "3x4"], "'replicate'"),
         (["report", "no-such-file.json"], "no-such-file.json"),
-        (["diagnose", "no-such-file.json"], "no-such-file.json"),
+        (["diagnose", "no-such-file.json"], "no-such-file.json: No such file"),
+        (["bench", "transpose", "--out", "folder"], "--out must be used with --all"),
+        (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
+        (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
@@ -122,7 +125,18 @@ def test_usage_errors_are_status_2(capsys, arguments):
 def test_missing_device_is_status_3(capsys):
     status, _, err = run(capsys, "bench", "transpose", "--device", "cuda", "--shape", "8x8")
     assert status == 3
-    assert _core.why_no_cuda() in err
+    assert f"{_core.why_no_cuda()}; remedy: --device emulator" in err
+
+
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
+def test_default_problems_on_the_emulator_are_small(capsys):
+    command = "bench transpose --device emulator --variants tiled"
+    status, out, _ = run(capsys, *command.split())
+    assert status == 0
+    assert "(128, 128)" in out
+    status, out, _ = run(capsys, "profile", "gather", "--device", "emulator")
+    assert status == 0
+    assert "emulated" in out
 
 
 def test_bench_takes_options(capsys, tmp_path):

@@ -784,6 +784,18 @@ def test_ptx_of_an_own_kernel():
         compiler.compile_cuda(SAXPY, "saxpy<3>", arch="compute_90")
 
 
+@pytest.mark.parametrize(("bounds", "right"), [(".maxntid 64", "1 to 64"), (".reqntid 64", "64")])
+def test_launch_bounds(bounds, right):
+    module = _core.EmulatedModule(
+        ptx_of("abs.s32 %d, %x0;", "s32", ["s32"]).replace(")\n{", f") {bounds}\n{{")
+    )
+    a, out = device_array(96, "i4", -3), device_array(96, "i4")
+    run(module, "k", (1,), (64,), out, a, outputs=[out])
+    assert out[:64].tolist() == [3] * 64
+    with pytest.raises(ValueError, match=f"must have {right} threads, got 96"):
+        run(module, "k", (1,), (96,), out, a, outputs=[out])
+
+
 def test_an_own_function_does_not_run_on_the_emulator():
     ladder = ado.ladder("twice", reference=lambda x: 2 * x)
     ladder.variant(lambda x: 2 * x, name="function", device="cuda", arrays="ado")

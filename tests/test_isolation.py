@@ -16,7 +16,7 @@ import adokernels as ado
 from adokernels.cli.program import main
 from adokernels.measuring import protocol
 from adokernels.measuring.checking import _impossible
-from adokernels.model import isolation, sandbox
+from adokernels.model import isolated_process, sandbox
 from adokernels.model.registry import routines
 from adokernels.model.values import Renewal
 
@@ -84,7 +84,7 @@ def children():
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_failure_is_a_verdict_with_a_record(name, tmp_path, capsys, monkeypatch):
     if "memory" in name:
-        monkeypatch.setattr(isolation, "_MEMORY", 600 << 20)
+        monkeypatch.setattr(isolated_process, "_MEMORY", 600 << 20)
     source, reason = BROKEN[name]
     before = children()  # of earlier tests
     seconds = "60" if "memory" in name or name == "processes" else "2"

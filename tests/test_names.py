@@ -69,6 +69,14 @@ def test_a_former_name_leads_to_the_new_one(name):
             found = getattr(found, part)
 
 
+def test_the_changelog_lists_former_names():
+    """Classes that have moved to ``ado.records`` are one row of the table."""
+    text = (Path(__file__).parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    table = text.partition("### Renamed names\n")[2].partition("\n###")[0]
+    renamed = [name for name, new in FORMER.items() if new != f"ado.records.{name}"]
+    assert [name for name in renamed if not re.search(rf"`ado\.{name}\b", table)] == []
+
+
 def test_former_methods_lead_to_the_new_ones():
     ladder = ado.ladder("own", reference=lambda a: a)
     with pytest.raises(AttributeError, match=r"OwnLadder\.cuda has a new name: cuda_variant"):
@@ -120,7 +128,7 @@ def test_dir_and_star_import_contain_all_names():
     assert set(ado.__all__) <= set(namespace)
 
 
-def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
+def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path, small_ceilings):
     path = tmp_path / "scan.json"
     shapes = [(16, 16), (32, 32)]
     ado.scan(ado.transpose, shapes=shapes, device="cpu", seconds=0.01, progress=False).save(path)
@@ -135,7 +143,7 @@ def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
 def test_a_routine_is_checked_and_extended_without_other_imports():
     transpose = "import adokernels as ado; a = numpy.ones((2, 3)); r = ado.transpose;"
     assert "matplotlib" not in packages_loaded_by(
-        transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, progress=False)"
+        transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, ceilings=False, progress=False)"
     )
     packages_loaded_by(transpose + "r.problem(a).prepare('simd').run()")
     packages_loaded_by(transpose + "r.with_variants(numpy.transpose)")

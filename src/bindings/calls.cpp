@@ -1,6 +1,6 @@
 // Calls of routines and variants: ado.transpose(a), ado.transpose["tiled"](a). They execute no
-// Python code of the package, except for calls with Dask arrays and labelled arrays. A call with NumPy arrays allocates
-// only its result.
+// Python code of the package, except for calls with Dask arrays and labelled arrays. A call with
+// NumPy arrays allocates only its result.
 #include <cxxabi.h>
 #include <pybind11/pybind11.h>
 // after Python.h:
@@ -271,9 +271,9 @@ void bind_calls(py::module_& m) {
   static PyMemberDef members[] = {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, call), READONLY, nullptr}, {}};
   static PyType_Slot slots[] = {
-      {Py_tp_doc,
-       const_cast<char*>("Base class of routines and variants. Their calls execute no Python code, "
-                         "except calls with Dask arrays and labelled arrays: these call _lazy_call.")},
+      {Py_tp_doc, const_cast<char*>(
+                      "Base class of routines and variants. Their calls execute no Python code, "
+                      "except calls with Dask arrays and labelled arrays: these call _lazy_call.")},
       {Py_tp_new, reinterpret_cast<void*>(make)},
       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
       {Py_tp_members, members},

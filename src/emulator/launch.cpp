@@ -259,10 +259,13 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
     throw ValueError("the parameters of " + program.name + " have " +
                      std::to_string(program.param_bytes) + " bytes, got " +
                      std::to_string(params.size()));
-  if (threads == 0 || threads > static_cast<std::size_t>(program.max_threads))
-    throw ValueError("a block of " + program.name + " must have 1 to " +
-                     std::to_string(program.max_threads) + " threads, got " +
-                     std::to_string(threads));
+  const int required = program.required_threads;
+  if (required != 0 ? threads != static_cast<std::size_t>(required)
+                    : threads == 0 || threads > static_cast<std::size_t>(program.max_threads))
+    throw ValueError(
+        "a block of " + program.name + " must have " +
+        (required != 0 ? std::to_string(required) : "1 to " + std::to_string(program.max_threads)) +
+        " threads, got " + std::to_string(threads));
   if (shape.grid.volume() == 0 || shape.cluster.volume() == 0)
     throw ValueError("the grid and the cluster must not be empty");
   if (shape.grid.x % shape.cluster.x != 0 || shape.grid.y % shape.cluster.y != 0 ||

@@ -95,7 +95,9 @@ def _quantities(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[object, ...
 
 
 def _range(relative: Sequence[float]) -> str:
-    return f"{100 * min(relative):+.2g} to {100 * max(relative):+.2g} %"
+    ends = (100 * min(relative), 100 * max(relative))
+    low, high = (f"{end:+.0f}" if abs(end) >= 100 else f"{end:+.2g}" for end in ends)
+    return f"{low} to {high} %"
 
 
 def _cause(row: Mapping[str, Any], key: str) -> str:

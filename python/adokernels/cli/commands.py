@@ -29,7 +29,8 @@ from adokernels.cli.arguments import (
 from adokernels.cli.output import complain
 from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
-from adokernels.model.isolation import TIMEOUT, FileFunction
+from adokernels.model.isolated_process import FileFunction
+from adokernels.model.isolation import TIMEOUT
 from adokernels.records.loading import Reported
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.record import save_plain
@@ -164,14 +165,15 @@ def add_commands(commands: Commands) -> None:
         "compare",
         _run_compare,
         "Compare two stored sweeps variant by variant, or expressions timed in the same rounds",
-        "before.json after.json --fail-if-slower 5%\n"
-        '  adokernels compare "np.sort(x)" "np.sort(x, kind=\'stable\')" --setup '
-        '"x = np.random.rand(10**6)"',
+        "before.json after.json --fail-if-slower 5%",
         "--cache --device --seconds --json --markdown --plot",
         cache="warm",
         seconds=3.0,
     )
-    words = "JSON files of two sweeps, or Python expressions; np and ado are imported"
+    words = (
+        "JSON files of two sweeps, or Python expressions, in which np and ado are imported: "
+        '"np.sum(x)" "x.sum()" --setup "x = np.ones(9)"'
+    )
     compare.add_argument("what", nargs="+", help=words)
     sentence = "Python statements before the expressions; may be given several times"
     compare.add_argument("--setup", action="append", default=[], help=sentence)
@@ -389,6 +391,8 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
             kind = getattr(record, "KIND", "")
             raise ValueError(f"{path} must contain a sweep, scan or comparison, got a {kind}")
         records.append(record)
+    if not records:
+        raise ValueError("the folders must contain sweeps, scans or comparisons, got none")
     sweeps = (r for r in records if isinstance(r, ado.records.Sweep) and r.variants)
     for table in machine_tables(sweeps):
         show(console, [table])

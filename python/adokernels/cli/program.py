@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         status, text = WRONG, f"not enough memory: {error}"
     except ado.Unavailable as error:
-        emulated = options.command in _EMULATED and options.device is None
+        emulated = options.command in _EMULATED and options.device != "emulator"
         status, text = NO_DEVICE, f"{error}{_REMEDY if emulated and _core.why_no_cuda() else ''}"
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"

@@ -16,9 +16,9 @@ from adokernels.measuring.sampling import require_finite
 from adokernels.model.checker import Checker
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
+from adokernels.model.isolated_process import Missing
 from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, check_options
-from adokernels.model.sandbox import Missing
 from adokernels.model.values import is_array
 from adokernels.records.checked import CheckResult
 from adokernels.records.machine import Machine

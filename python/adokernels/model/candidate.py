@@ -33,10 +33,6 @@ _PAGE, _HUGE = 4096, 4 << 20
 _MALLOC = {-3: 32 << 20, -1: (1 << 31) - 1}
 
 
-class Missing(Exception):
-    """The file does not define the function."""
-
-
 def guard(connection: socket.socket) -> None:
     """Fork, and return in the child. The warden adopts orphans, and ends as the child ends."""
     parent, prctl = os.getppid(), ctypes.CDLL(None).prctl
@@ -64,20 +60,16 @@ def guard(connection: socket.socket) -> None:
     os._exit(1)
 
 
-def load(message: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function of a file or of a pickle."""
+def load(message: dict[str, Any]) -> Callable[..., Any] | None:
+    """Return the function of a pickle or of a file; None if the file does not define it."""
     if "pickle" in message:
         with open(message["pickle"], "rb") as file:
             function: Callable[..., Any] = pickle.load(file)
         return function
-    found = runpy.run_path(message["file"])
-    if message["name"] not in found:
-        raise Missing(f"{message['file']} must define {message['name']}")
-    function = found[message["name"]]
-    return function
+    return runpy.run_path(message["file"]).get(message["name"])
 
 
-def has_out(function: Callable[..., Any]) -> bool:
+def has_out(function: Any) -> bool:
     """Whether a function has a parameter for its results."""
     try:
         return "out" in inspect.signature(function).parameters
@@ -203,8 +195,7 @@ def text_of(error: BaseException) -> str:
     except BaseException as second:
         text = f"(its text cannot be read: {type(second).__name__})"
     wrong = type(error) is ValueError and text.startswith("wrong result")
-    described = wrong or isinstance(error, Missing)
-    return (text if described else f"it fails with {type(error).__name__}: {text}")[:_LONGEST_TEXT]
+    return (text if wrong else f"it fails with {type(error).__name__}: {text}")[:_LONGEST_TEXT]
 
 
 class Server:
@@ -219,7 +210,7 @@ class Server:
         """Do what a message asks for; return the answer."""
         if verb == "load":
             self._function = load(message)
-            return {"out": has_out(self._function)}
+            return {"found": bool(self._function), "out": has_out(self._function)}
         if verb == "prepare":
             made = self._kind(self._function, message)
             self._problems.append(made)
@@ -233,7 +224,7 @@ class Server:
             try:
                 reply = self.answer(**pickle.loads(data))
             except BaseException as error:  # also SystemExit
-                reply = {"error": text_of(error), "missing": isinstance(error, Missing)}
+                reply = {"error": text_of(error)}
             connection.send(json.dumps(reply).encode())
 
 

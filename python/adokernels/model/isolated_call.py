@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from adokernels.model.isolation import Candidate, IsolatedVariant
+    from adokernels.model.isolated_process import Candidate
+    from adokernels.model.own_variant import OwnVariant
 
 #: Claims may be lower than the parent's clock permits by this time, and by this share.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
@@ -35,9 +36,9 @@ _SLACK, _SLACK_SHARE = 40e-6, 0.01
 _SHORTEST = 0.1
 #: Intervals of calls that warm up are at most longer than a call by this time.
 _MOST_OVERHEAD = 2e-3
-#: Claims below this share of the least time are refused, after further calls: other work may have
-#: made all intervals longer. Other claims are raised to the least time.
-_LIE, _ROUNDS, _CALLS = 0.5, 4, 12
+#: Claims below this share of the least time, minus a constant, are refused, after further calls:
+#: other work may have made all intervals longer. Other claims are raised to the least time.
+_LIE, _LIE_SECONDS, _ROUNDS, _CALLS = 0.5, 300e-6, 4, 12
 #: Before a warm call, the process touches memory of less than this number of bytes, which brings it
 #: into the caches of its core. The writes of the parent leave other memory in a shared cache.
 _TOUCHED = 16 << 20
@@ -65,9 +66,9 @@ def _layouts(operands: Sequence[Any]) -> list[Any]:
 class Reply(NamedTuple):
     """A call in a process: times in seconds, and how the process describes its results.
 
-    `claim` is the time that the process states, and `interval` the time between two readings of the
-    parent's clock around the call. `waited` is the time within the claim for which the process
-    waited for a processor because of other work.
+    `claim` is the time that the process states. `interval` is the time between two readings of the
+    parent's clock around the call, without the time for which the process waited for a processor
+    because of other work. `waited` is the part of this time that is within the claim.
     """
 
     claim: float
@@ -113,9 +114,11 @@ class Remote:
         if not 0 <= claim < self._candidate.timeout:
             raise Broken("its process claims an impossible time")
         interval, run, others, waited = (1e-9 * each for each in times)
-        # If other threads ran, they may have caused the waits.
-        waited = min(waited, max(claim - run, 0.0)) if others < _SLACK else 0.0
-        return Reply(claim, interval, waited, results)
+        if others > _SLACK:  # its own threads can have caused the waits
+            return Reply(claim, interval, 0.0, results)
+        # The waits include those after the interval, until the process is stopped.
+        interval = max(interval - waited, run)
+        return Reply(claim, interval, min(waited, max(claim - run, 0.0)), results)
 
 
 class IsolatedCall(OwnCall):
@@ -123,9 +126,11 @@ class IsolatedCall(OwnCall):
 
     isolated = True
 
-    def __init__(self, variant: IsolatedVariant, problem: Problem) -> None:
+    def __init__(
+        self, variant: OwnVariant, problem: Problem, candidate: Candidate, twin: Candidate | None
+    ) -> None:
         super().__init__(variant, problem)
-        self._candidate, self._isolation = variant.candidate, variant.isolation
+        self._candidate, self._idle = candidate, twin
         arguments, hosts = problem.arguments, problem.host_arguments
         if problem.device != "cpu" or self._candidate.library != "numpy":
             # Kernels and these libraries receive packed arrays.
@@ -178,11 +183,13 @@ class IsolatedCall(OwnCall):
     @cached_property
     def _twin(self) -> Remote:
         """The same problem in a process that never has a candidate: its calls do nothing."""
-        twin = self._isolation.twin(self._candidate, self.problem)
-        return Remote(twin, **self._message)
+        assert self._idle
+        self._idle.start(self.problem)
+        self._idle.writes_out = self._candidate.writes_out
+        return Remote(self._idle, **self._message)
 
     def _write(self, values: Values, *, warm: bool = False) -> None:
-        """Write operands and poisoned results for a call to the stopped process."""
+        """Write operands, and results with sentinel values, to the stopped process."""
         self._verify()
         self._memory.load(values)
         self._memory.poison()
@@ -256,7 +263,7 @@ class IsolatedCall(OwnCall):
         """Take a sample: one call, or several warm calls, on new operands.
 
         Without isolation, a single call in a sample finds what other variants leave in the caches.
-        Only several calls are thus preceded by another one, and by touching their memory.
+        Therefore, another call and touches of the memory precede several calls, but not one call.
         """
         self._cold, warm = cold, repeats > 1
         if warm != self._warm:
@@ -334,12 +341,12 @@ class IsolatedCall(OwnCall):
         """The shortest time of a call that the parent's clock permits."""
         if not self._intervals:
             return 0.0
-        (interval, idle), (_, usual) = np.quantile(self._intervals, [_SHORTEST, 0.5], axis=0)
-        return float((1 - _SLACK_SHARE) * (interval - idle) - _SLACK - (usual - idle))
+        interval, idle = np.quantile(self._intervals, _SHORTEST, axis=0)
+        return float((1 - _SLACK_SHARE) * (interval - idle) - _SLACK)
 
     def _is_lie(self) -> bool:
         low = np.quantile(self._claims, _SHORTEST) if self._claims else np.inf
-        return bool(low < _LIE * self._least())
+        return bool(low < _LIE * self._least() - _LIE_SECONDS)
 
     def conclude(self) -> None:
         """Verify the last sample, and refuse claims that are far too low."""

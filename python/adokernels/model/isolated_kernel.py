@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from adokernels import _core
     from adokernels.model.cuda_variant import KernelCall as PlannedCall
-    from adokernels.model.guarded import GuardedArray
-    from adokernels.model.isolation import IsolatedVariant
+    from adokernels.model.isolated_process import Candidate
+    from adokernels.model.own_variant import OwnVariant
     from adokernels.model.problem import Problem, Values
     from adokernels.model.values import Renewal
 
@@ -48,10 +48,12 @@ _INTEGERS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigne
 class KernelCall(IsolatedCall):
     """A kernel under the runner, which times launches with events of its own."""
 
-    def __init__(self, variant: IsolatedVariant, problem: Problem, plan: PlannedCall) -> None:
+    def __init__(
+        self, variant: OwnVariant, problem: Problem, candidate: Candidate, plan: PlannedCall
+    ) -> None:
         self._plan = plan  # the launch in this process, which is never run
         self._base: Values | None = None  # the values from which samples are made
-        super().__init__(variant, problem)
+        super().__init__(variant, problem, candidate, None)
         self.block, self.grid = plan.block, plan.grid
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
@@ -64,11 +66,10 @@ class KernelCall(IsolatedCall):
         found = []
         operands = len(self._blocks) - len(self._memory.guarded_results)
         for place, block in enumerate(self._blocks):
-            kind, size = block.dtype.kind, block.dtype.itemsize
-            if place < operands and kind in "fc" and size // (1 + (kind == "c")) in _FLOATS:
-                found.append((np.dtype(f"f{size // (1 + (kind == 'c'))}"), True))
-            else:
-                found.append((np.dtype(f"u{math.gcd(size, 8)}"), False))
+            size = block.dtype.itemsize // (1 + (block.dtype.kind == "c"))
+            multiplied = place < operands and block.dtype.kind in "fc" and size in _FLOATS
+            unit = f"f{size}" if multiplied else f"u{math.gcd(block.dtype.itemsize, 8)}"
+            found.append((np.dtype(unit), multiplied))
         return found
 
     @cached_property
@@ -105,17 +106,12 @@ class KernelCall(IsolatedCall):
 
     def _change(self, renewals: Sequence[Renewal]) -> list[tuple[int, float]]:
         """The parameters of a renewal of each block; results get their sentinel bytes again."""
-
-        def number(renewal: Renewal, block: GuardedArray, *, multiplied: bool) -> float:
-            return renewal.factor if multiplied else renewal.mask * (block.dtype.kind in "iu")
-
-        changes = [
-            (renewal.distance, number(renewal, block, multiplied=multiplied))
-            for renewal, block, (_, multiplied) in zip(
-                renewals, self._blocks, self._units, strict=False
-            )
-        ]
-        return [*changes, *[(0, 0.0)] * (len(self._blocks) - len(changes))]
+        changes: list[tuple[int, float]] = [(0, 0.0)] * len(self._blocks)
+        for place, (renewal, block) in enumerate(zip(renewals, self._blocks, strict=False)):
+            mask = renewal.mask * (block.dtype.kind in "iu")
+            multiplied = self._units[place][1]
+            changes[place] = renewal.distance, renewal.factor if multiplied else mask
+        return changes
 
     @property
     def between_samples(self) -> Callable[[], None]:

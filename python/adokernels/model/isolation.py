@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import sys
-import sysconfig
-import tempfile
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.isolated_call import IsolatedCall
 from adokernels.model.isolated_kernel import KernelCall
+from adokernels.model.isolated_process import Candidate
 from adokernels.model.own_ladder import OwnLadder, extended
-from adokernels.model.own_variant import FunctionVariant, OwnVariant
-from adokernels.model.sandbox import Broken, Limits, Missing, Sandbox
-from adokernels.model.values import is_array
+from adokernels.model.own_variant import OwnVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from typing_extensions import Self
 
     from adokernels.model.ladder import Ladder
@@ -29,103 +21,6 @@ if TYPE_CHECKING:
 
 #: Seconds that a call may take, by default.
 TIMEOUT = 60.0
-#: Bytes that a process may use: a constant, and a multiple of the operands.
-_MEMORY, _MEMORY_FACTOR = 4 << 30, 16
-
-
-class FileFunction:
-    """A function in a Python file, which only the sandbox runs."""
-
-    def __init__(self, file: Path, name: str) -> None:
-        self.file, self.__name__ = file, name
-
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise TypeError: the function does not run in this process."""
-        raise TypeError(f"{self.__name__} must run in isolation")
-
-
-def pickled(function: Callable[..., Any], name: str) -> bytes:
-    """A function for another process: with its code, unless it belongs to an installed package."""
-    import cloudpickle  # type: ignore[import-untyped]  # not loaded before it is needed
-
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    file = getattr(module, "__file__", None)
-    installed = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
-    own = file and not file.startswith(installed)
-    try:
-        if own:
-            cloudpickle.register_pickle_by_value(module)
-        return bytes(cloudpickle.dumps(function))
-    except Exception as error:
-        raise TypeError(
-            f"{name} must be a function that can be sent to another process, but "
-            f"{type(error).__name__}: {error}; use isolated=False to run it in this process"
-        ) from error
-    finally:
-        if own:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-class Candidate:
-    """A variant in its sandbox; without a variant, calls do nothing."""
-
-    def __init__(self, variant: OwnVariant | None, timeout: float) -> None:
-        self._variant, self.timeout = variant, timeout
-        self._folder = tempfile.TemporaryDirectory(prefix="adokernels-")
-        self._sandbox: Sandbox | None = None
-        self.writes_out = self.sizes_are_checked = False
-
-    @property
-    def library(self) -> str:
-        """The library whose arrays the function receives."""
-        return self._variant.arrays if isinstance(self._variant, FunctionVariant) else "numpy"
-
-    @property
-    def sandbox(self) -> Sandbox:
-        """The process; Broken is raised if it could not load the function."""
-        if self._sandbox is None:
-            raise Broken("its process has ended")
-        return self._sandbox
-
-    def close(self) -> None:
-        """End the process."""
-        if self._sandbox:
-            self._sandbox.close()
-        self._folder.cleanup()
-
-    def file(self, name: str) -> Path:
-        """A file for the process."""
-        return Path(self._folder.name, name)
-
-    def start(self, problem: Problem) -> None:
-        """Start the process, unless it has been started, and let it load the function."""
-        if self._sandbox:
-            return
-        size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
-        memory = _MEMORY + _MEMORY_FACTOR * size if self._variant else math.inf
-        kind = "KernelOnDevice" if isinstance(self._variant, CudaVariant) else "FunctionOnDevice"
-        kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
-        on_device = kind if problem.device == "cuda" else ""
-        self._sandbox = Sandbox(Limits(self.timeout, memory), {"on_device": on_device})
-        if isinstance(self._variant, FunctionVariant):
-            self._load(self._variant)
-
-    def _load(self, variant: FunctionVariant) -> None:
-        function = variant.function
-        if isinstance(function, FileFunction):
-            source = {"file": str(function.file), "name": function.__name__}
-        else:
-            path = self.file("function.pickle")
-            path.write_bytes(pickled(function, variant.label))
-            source = {"pickle": str(path)}
-        try:
-            self.writes_out = bool(self.ask(verb="load", **source).get("out"))
-        except Broken as error:
-            raise Missing(str(error)) if error.missing else error from None
-
-    def ask(self, **message: Any) -> dict[str, Any]:
-        """Send a message to the stopped process, and return its answer; it is then stopped."""
-        return self.sandbox.ask(**message)[0]
 
 
 class Isolation:
@@ -158,13 +53,11 @@ class Isolation:
         self._opened.append(Candidate(variant, self.timeout))
         return self._opened[-1]
 
-    def twin(self, candidate: Candidate, problem: Problem) -> Candidate:
+    def twin(self, device: str) -> Candidate:
         """A process like that of a candidate, but one that never loads a function."""
-        twin = self._twins.get(problem.device) or self.open(None)
-        self._twins[problem.device] = twin
-        twin.start(problem)
-        twin.writes_out = candidate.writes_out
-        return twin
+        if device not in self._twins:
+            self._twins[device] = self.open(None)
+        return self._twins[device]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -178,10 +71,12 @@ class IsolatedVariant(OwnVariant):
     def prepare(self, problem: Problem, block: Block | None = None) -> IsolatedCall:
         """Prepare a call in the sandbox."""
         if isinstance(self.original, CudaVariant):
-            return KernelCall(self, problem, self.original.prepare(problem, block))
+            plan = self.original.prepare(problem, block)
+            return KernelCall(self, problem, self.candidate, plan)
         if block is not None:
             raise ValueError(f"block must be None for the function {self.label}, got {block}")
-        return IsolatedCall(self, problem)
+        twin = self.isolation.twin(problem.device)
+        return IsolatedCall(self, problem, self.candidate, twin)
 
     def why_unavailable_on(self, device: str) -> str:
         """Reason why it cannot run on a device; else empty."""

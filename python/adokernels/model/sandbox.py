@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,19 +44,7 @@ _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 
 
 class Broken(ValueError):
-    """The code in the child has failed: it raised an error, does not answer, or has ended.
-
-    Only in the first case has the process `answered`. `missing` states that its file does not
-    define the function.
-    """
-
-    def __init__(self, text: str, *, answered: bool = False, missing: bool = False) -> None:
-        super().__init__(text)
-        self.answered, self.missing = answered, missing
-
-
-class Missing(ValueError):
-    """The file of a submission does not define its function."""
+    """The code in the child has failed: it raised an error, does not answer, or has ended."""
 
 
 class Times(NamedTuple):
@@ -72,22 +59,15 @@ class Times(NamedTuple):
     waited: int
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What the code may use: seconds per call, and bytes of resident memory of all processes."""
-
-    seconds: float
-    memory: float
-
-
 class Sandbox:
-    """A child process, ready to receive its function.
+    """A child process, ready to receive its function. Close it after use.
 
-    `settings` are sent to the program of the child. Close it after use.
+    An answer may take `seconds`, and all processes may use `memory` bytes. `settings` are sent to
+    the program of the child.
     """
 
-    def __init__(self, limits: Limits, settings: dict[str, Any]) -> None:
-        self.limits, self._broken = limits, ""
+    def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
+        self._seconds, self._memory, self._broken = seconds, memory, ""
         self._known: list[int] = []  # the child, and the processes that it has started
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._poll = select.poll()
@@ -124,7 +104,7 @@ class Sandbox:
         start = time.perf_counter_ns()
         self._kill(self._known, signal.SIGCONT)
         try:
-            answer = self._receive(self.limits.seconds)
+            answer = self._receive(self._seconds)
         finally:
             end = self._halt()
             self._spent = self._processor_times()
@@ -144,17 +124,19 @@ class Sandbox:
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         """The next message of the child, within the limits; otherwise it is ended."""
-        if self._broken:
-            raise Broken(self._broken)
         try:
-            return self._next(seconds)
+            message = self._next(seconds)
         except Broken as error:
-            if not error.answered:
-                self._broken = str(error)
-                self.close()
+            self._broken = self._broken or str(error)
+            self.close()
             raise
+        if "error" in message:
+            raise Broken(printable(str(message["error"]), _LONGEST, lines=True))
+        return message
 
     def _next(self, seconds: float) -> dict[str, Any]:
+        if self._broken:
+            raise Broken(self._broken)
         end = time.monotonic() + seconds
         while not self._poll.poll(1000 * _WATCHED_SECONDS):
             self._watch()
@@ -174,9 +156,6 @@ class Sandbox:
             message = None
         if not isinstance(message, dict):
             raise Broken("its process sent a malformed message")
-        if "error" in message:
-            text = printable(str(message["error"]), _LONGEST, lines=True)
-            raise Broken(text, answered=True, missing=message.get("missing") is True)
         return message
 
     def _end(self) -> str:
@@ -195,8 +174,8 @@ class Sandbox:
         if len(pids) > _MOST_PROCESSES:
             raise Broken(f"it started more than {_MOST_PROCESSES} processes")
         resident = sum(map(_resident_bytes, pids))
-        if resident > self.limits.memory:
-            used, most = quantity(resident, "B"), quantity(self.limits.memory, "B")
+        if resident > self._memory:
+            used, most = quantity(resident, "B"), quantity(self._memory, "B")
             raise Broken(f"it used {used} of memory, more than {most}")
 
     # --- Processes --------------------------------------------------------------------------------

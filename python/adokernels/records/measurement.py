@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -182,12 +183,12 @@ class Measurement(StoredRecord):
         steps = "step" if self.error_ulp == 1 else "steps"
         return f"{magnitude(self.error_ulp)} {steps if self.error_relative is None else 'ulp'}"
 
-    @property
+    @cached_property
     def seconds(self) -> float:
         """Median time of one call."""
         return self._series.median
 
-    @property
+    @cached_property
     def interval(self) -> tuple[float, float]:
         """95 % confidence interval of the median, in seconds; see ``confidence``."""
         return statistics.median_interval(self._series.usable)
