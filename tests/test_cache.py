@@ -208,7 +208,11 @@ def test_all_caches_are_in_one_folder(folder, monkeypatch):
 def test_the_warning_is_shown_at_the_line_of_the_user(folder):
     folder.write_bytes(b"")
     code = "import adokernels as ado\nado.machine('cpu')\nado.machine('cpu')\n"
-    code = f"import sys, io\nsys.stderr = io.StringIO()\n{code}print(sys.stderr.getvalue())"
+    small = "machine._SAMPLES, machine._cases = 1, lambda device: [*cases(device)][-1:]"
+    small = f"from adokernels.measuring import machine; cases = machine._cases; {small}"
+    code = (
+        f"import sys, io; {small}\nsys.stderr = io.StringIO()\n{code}print(sys.stderr.getvalue())"
+    )
     shown = run_python(code, ADOKERNELS_CACHE=str(folder))
     assert shown.startswith("<string>:4: UserWarning: adokernels stores no ceilings")
     assert shown.count("UserWarning") == 1
