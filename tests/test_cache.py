@@ -208,8 +208,11 @@ def test_all_caches_are_in_one_folder(folder, monkeypatch):
 def test_the_warning_is_shown_at_the_line_of_the_user(folder):
     folder.write_bytes(b"")
     code = "import adokernels as ado\nado.machine('cpu')\nado.machine('cpu')\n"
-    small = "machine._SAMPLES, machine._cases = 1, lambda device: [*cases(device)][-1:]"
-    small = f"from adokernels.measuring import machine; cases = machine._cases; {small}"
+    small = (
+        "from dataclasses import replace; from adokernels.measuring import machine; "
+        "first = next(machine._cases('cpu')); machine._SAMPLES = 3; "
+        "machine._cases = lambda device: [replace(first, bytes=8 << 20)]"
+    )
     code = (
         f"import sys, io; {small}\nsys.stderr = io.StringIO()\n{code}print(sys.stderr.getvalue())"
     )
