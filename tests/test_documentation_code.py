@@ -186,8 +186,13 @@ def reader(tmp_path, monkeypatch, small_ceilings):
     if NO_CUDA:
         for name, how in STORED.items():
             monkeypatch.setattr(ado, name, stored(getattr(ado, name), *how))
+    names = [name for name in dir(type(ado.settings)) if not name.startswith("_")]
+    before = {name: getattr(ado.settings, name) for name in names}
     yield tmp_path
     plt.close("all")
+    for name, value in before.items():
+        if getattr(ado.settings, name) != value:
+            setattr(ado.settings, name, value)
 
 
 def example(page):

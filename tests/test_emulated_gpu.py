@@ -225,6 +225,7 @@ def test_own_kernels_are_compiled_for_the_emulated_gpu(gpu_restored, gpu, arch, 
     assert ladder(a, variant="facts", **ON).tolist() == [arch, units]
     other = ado.cuda_variant("other", source=source, kernel="facts", block=2)
     assert ado.check(other, ladder, a, **ON)  # in another process
+    assert b" "[0] == 32  # NVRTC has not written into an object that Python shares
 
 
 # --- Interruptions --------------------------------------------------------------------------------

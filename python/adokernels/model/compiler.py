@@ -241,9 +241,10 @@ def _ptx(source: str, kernel: str, file: str, options: list[bytes]) -> tuple[byt
         return values[0] if values else None
 
     def text(size: Any, read: Any) -> bytes:
-        (_, count), buffer = size(program), b""
+        (_, count) = size(program)
+        # NVRTC writes into the object. Python shares objects of up to one byte.
+        buffer = bytes(max(count, 2))
         if count:
-            buffer = b" " * count
             read(program, buffer)
         return buffer.rstrip(b"\0")
 
