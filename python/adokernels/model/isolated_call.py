@@ -262,7 +262,7 @@ class IsolatedCall(OwnCall):
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take a sample: one call, or several warm calls, on new operands.
 
-        Without isolation, a single call in a sample finds what other variants leave in the caches.
+        Without isolation, a single call in a sample runs with the caches that other variants left.
         Therefore, another call and touches of the memory precede several calls, but not one call.
         """
         self._cold, warm = cold, repeats > 1
