@@ -6,7 +6,8 @@
 A variant runs on two small problems with the same operands on both devices. The JSON contains the
 largest difference of the results and the counters of both. tests/test_emulated_gpu.py compares the
 emulator with these counters, and the tables of docs/guide/emulator.md are generated from them.
-`--again` needs no GPU: it replaces the counts of the emulator that do not depend on values or time.
+`--again` does not need a GPU: it replaces the counts of the emulator, unless they depend on
+values or time.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def transpose(a: Any, out: Any) -> None:
 
 
 def blur(gray: Any) -> Any:
-    """Blur separably; the edge is replicated."""
+    """Blur in two separable passes; pixels at the edge are replicated."""
     padded = np.pad(gray, 2, mode="edge").astype(np.int32)
     rows = np.zeros((len(gray), padded.shape[1]), np.int32)
     total = np.zeros(gray.shape, np.int32)

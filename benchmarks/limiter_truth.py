@@ -40,7 +40,7 @@ class Kernel:
 
     #: What it computes, in NumPy.
     reference: Callable[..., Any]
-    #: The operands of a number of elements.
+    #: Makes operands with the given number of elements.
     operands: Callable[[np.random.Generator, int], tuple[Any, ...]]
     #: Per element and pass: bytes of operands and result, bytes that it requests, and FLOPs, or
     #: integer operations of kernels without FLOPs.
@@ -195,7 +195,7 @@ def truths() -> list[Truth]:
             all_processors=True,
         ),
         Truth("tiny calls", "triad", work, rules.CALL, 24 * 16, 1),
-        # Written before the author read the rules.
+        # The author of these kernels had not read the rules.
         Truth("divisions", "quotients", compute, vector, small, 400),
         Truth("integer rounds", "rounds", compute, vector, small, 1000),
         Truth("scalar integer rounds", "scalar_rounds", compute, scalar, small, 200),

@@ -36,7 +36,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--seed", type=int, help="seed of all random data; default: a new one in every run"
     )
-    words = "all cases, where the suite has a part of them"
+    words = "run all cases, also where the suite runs only a part of them by default"
     parser.addoption("--exhaustive", action="store_true", help=words)
 
 

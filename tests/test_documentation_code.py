@@ -1,4 +1,4 @@
-"""The code blocks of the documentation run; the listed ones that cannot run name what exists."""
+"""The code blocks of the documentation run. Listed blocks cannot run, but name what exists."""
 
 import ast
 import contextlib
@@ -73,7 +73,7 @@ PROGRAMS = {
     "LD_PRELOAD=$PWD/failing_malloc.so": "needs the files of an earlier command",
     "(cuda-gdb)": "input of a debugger",
 }
-#: Scripts that the documentation supposes to be the reader's.
+#: Scripts that the documentation assumes to be the reader's.
 READERS = {"failing.py", "script.py"}
 
 
@@ -93,7 +93,7 @@ WITH_PYTHON = [page for page in PAGES if blocks_of(page, "python")]
 
 
 class _Smaller(ast.NodeTransformer):
-    """Divides long lengths by 64; without a GPU, the emulator replaces it."""
+    """Divides long lengths by 64. Without a GPU, replaces "cuda" by "emulator"."""
 
     def visit_Constant(self, node):
         if isinstance(node.value, int) and node.value >= 512:

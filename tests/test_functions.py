@@ -259,7 +259,7 @@ def test_emulated_arrays_are_not_timed():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: compare(X, X), TypeError, "before must be a function, or both a sweep"),
+        (lambda: compare(X, X), TypeError, "before must be a function, or both must be stored"),
         (lambda: compare(np.sort, X), TypeError, r"got ndarray: for functions f and g, ado\."),
         (lambda: compare(np.sort), TypeError, "after must be a function"),
         (lambda: compare({"f": np.sort}, X), ValueError, "at least two functions, got 1"),

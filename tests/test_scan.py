@@ -145,7 +145,7 @@ def test_wrong_arguments(scan):
     with pytest.raises(TypeError, match="what must be a variant, routine or callable, got int"):
         ado.scan(3)
     for further in ({"variants": ["a"]}, {"dtype": "f4"}):
-        with pytest.raises(TypeError, match="dtype are for routines, and variants for ladders"):
+        with pytest.raises(TypeError, match="dtype are for routines; variants is for ladders"):
             ado.scan(np.sort, shapes=[3], operands=np.ones, **further)
     with pytest.raises(ValueError, match="'bandwidth', 'time' or 'both', got 'area'"):
         scan.plot("area")

@@ -29,7 +29,7 @@ UNROLLED_TERMS = 8
 _COLOURS, _MARKERS = ("#0072B2", "#D55E00", "#009E73"), ("o", "s", "^")
 #: Lines of constant latency in the chart, in seconds.
 _LATENCIES = (250e-9, 500e-9, 1e-6, 2e-6)
-#: An axis from this ratio of its ends on has labels at powers of 10 only.
+#: An axis whose ends have this ratio or a larger one has labels only at powers of 10.
 _WIDE = 100
 
 

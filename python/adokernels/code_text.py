@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
-#: The font of code: pages of nbconvert have none for it.
+#: The font of code, because pages of nbconvert do not set one.
 MONOSPACE = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 #: A block of code. The colours of the page apply, light or dark.
 PRE = (

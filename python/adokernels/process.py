@@ -111,7 +111,7 @@ class Settings:
 
     @property
     def emulated_gpu(self) -> str | Mapping[str, str | float]:
-        """The GPU that ``device="emulator"`` stands for.
+        """The GPU that ``device="emulator"`` emulates.
 
         ``"H200"`` (default), ``"H100"``, ``"A100"``, ``"A10"``, ``"L4"``, ``"T4"``, ``"RTX 4090"``
         or ``"RTX 5090"``. A mapping gives some of its properties other values, for example

@@ -20,8 +20,8 @@ def ado_compare() -> Callable[..., SweepComparison]:
 
     ``ado_compare(before, after, *operands)`` fails if `after` takes more than 5 % longer than
     `before`, or if the results differ. If the comparison is inconclusive, for example on a busy
-    machine, the test is skipped with the reason. ``fail_if_slower=0.1`` is another limit, and None
-    is no limit. The other parameters and the result are those of :func:`adokernels.compare`.
+    machine, the test is skipped with the reason. ``fail_if_slower=0.1`` sets another limit, and
+    ``None`` sets no limit. For other parameters and the result, see :func:`adokernels.compare`.
     """
 
     def compare(

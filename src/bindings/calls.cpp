@@ -80,8 +80,8 @@ bool has_container(PyObject* const* values, std::size_t count) {
   return false;
 }
 
-// Converts a NumPy array to the library of the first operand that is not a NumPy array: tensors of
-// torch and arrays of JAX in host memory come back as they came.
+// Converts a NumPy array to the library of the first operand that is not a NumPy array. Results
+// have the type of the operands for tensors of torch and arrays of JAX in host memory.
 py::object like_operands(py::object result, PyObject* const* values, std::size_t count) {
   if (!is_plain(result.ptr())) return result;
   for (std::size_t i = 0; i < count; ++i) {

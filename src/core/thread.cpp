@@ -41,11 +41,11 @@ struct Range {
   std::uintptr_t begin = 0, size = UINTPTR_MAX;
 };
 
-// The lowest address of the main thread's stack and its bytes; 0 bytes if this thread is another
-// one. pthread_getattr_np() would read the list of all memory mappings, which makes the first call
-// of a process 0.3 ms longer.
+// The lowest address of the main thread's stack and its bytes; 0 bytes if this is another
+// thread. pthread_getattr_np() would read the list of all memory mappings, which makes the first
+// call of a process 0.3 ms longer.
 std::pair<std::uintptr_t, std::size_t> main_stack() {
-  // The kernel maps nothing else in this distance below the stack.
+  // The kernel maps nothing else within this distance below the stack.
   constexpr rlim_t kGap = 128 << 20;
   const std::uintptr_t program = getauxval(AT_EXECFN);  // a string at the upper end of the stack
   rlimit limit;

@@ -73,7 +73,7 @@ struct GraphMemory {
 // and freed only after that work. Both functions are safe to call from several threads.
 class Buffer {
  public:
-  // `pool` is a cudaMemPool_t, default the device's pool.
+  // `pool` is a cudaMemPool_t. Default: the device's pool.
   explicit Buffer(std::size_t bytes, const Stream& stream = {current_device()},
                   void* pool = nullptr);
   ~Buffer();

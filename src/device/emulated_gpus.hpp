@@ -14,7 +14,7 @@ struct GpuModel {
   int reserved_shared_bytes = 0;  // per block
 };
 
-// A GPU by its short name, with other values of some properties, by their names in Python's
+// A GPU: its short name, and changed values of properties, which have the names in Python's
 // cuda_properties().
 struct GpuChoice {
   std::string name = "H200";

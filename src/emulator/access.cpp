@@ -51,8 +51,8 @@ int count_unique(const std::int64_t* offsets, std::uint32_t mask, int bytes) {
   return addresses.count() * bytes;
 }
 
-// The most different words that some lanes access in one bank. A bank returns one word per
-// wavefront, to all lanes that access it.
+// The largest number of different words that the lanes access in one bank. A bank returns one word
+// per wavefront, to all lanes that access it.
 int most_words_of_a_bank(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask,
                          int bytes) {
   constexpr int kBanks = 32;
@@ -70,10 +70,11 @@ int most_words_of_a_bank(const std::int64_t* offsets, std::int64_t base, std::ui
   return most;
 }
 
-// The number of wavefronts of an access. Lanes of up to 4 bytes are served together, and otherwise
-// groups of 16 lanes of 8 bytes or 8 lanes of 16 bytes one after another. Two neighbouring groups
-// of a load are served together if every lane has the address of its neighbour, or of the lane
-// after next (found with counters of an H100, tests/data/emulator/counters.json).
+// The number of wavefronts of an access. All lanes are served together if each accesses up to 4
+// bytes. Otherwise, groups of 16 lanes of 8 bytes, or of 8 lanes of 16 bytes, are served one after
+// another. Two neighbouring groups of a load are served together if each lane i has the same
+// address as lane i ^ 1, or each lane i has the same address as lane i ^ 2. This rule reproduces
+// counters of an H100 (tests/data/emulator/counters.json).
 int count_wavefronts(const std::int64_t* offsets, std::int64_t base, std::uint32_t mask, int bytes,
                      bool store) {
   const auto paired = [&](std::uint32_t lanes, int distance) {

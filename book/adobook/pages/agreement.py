@@ -17,7 +17,7 @@ _NAMED = 4
 #: Why counts differ by more than 1 %: quantity, routine or variant (empty: any), cause. The first
 #: entry that fits is used.
 _CAUSES = (
-    ("", "overlapped", "blocks poll for results of other blocks, so the number depends on time"),
+    ("", "overlapped", "blocks poll for results of other blocks, so the number depends on timing"),
     (
         "store_sectors",
         "",
@@ -27,7 +27,7 @@ _CAUSES = (
     (
         "flops",
         "",
-        "the machine code has other operations than the PTX; not examined per instruction",
+        "the operations of the machine code differ from the PTX; not examined per instruction",
     ),
     (
         "lanes",
@@ -37,8 +37,8 @@ _CAUSES = (
     (
         "shared_load_wavefronts",
         "gpp",
-        "`gpp_sort_by_kind` reads four neighbouring words by one load of 16 bytes in the machine"
-        " code",
+        "in the machine code, `gpp_sort_by_kind` reads four neighbouring words with one load of 16"
+        " bytes",
     ),
     (
         "shared_store_wavefronts",

@@ -9,7 +9,7 @@ from adokernels.records.loading import load
 from adokernels.tables import tables_of
 from adokernels.text import escaped
 
-#: The emulator has counted these variants with a matrix of 128 x 128 float32. A test repeats it.
+#: Variants with stored counts of the emulator, for 128 x 128 float32. A test repeats the counts.
 VARIANTS = ("naive", "tiled")
 _FONT = 12
 #: Width of a character and height of a line, in pixels.

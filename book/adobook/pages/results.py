@@ -83,7 +83,7 @@ def pages(
 
 
 def _of_first_models(sweeps: Mapping[str, object]) -> list[str]:
-    """All names but ``"gpus/MODEL/NAME"`` where the section of ``"NAME"`` shows the record."""
+    """All names except ``"gpus/MODEL/NAME"`` where the section of ``"NAME"`` shows the record."""
     return [name for name in sweeps if "/" not in name or name.rpartition("/")[2] not in sweeps]
 
 

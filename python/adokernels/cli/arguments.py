@@ -189,9 +189,9 @@ def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, A
 
 
 def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callable[[], Any]]:
-    """Functions that evaluate Python expressions after statements, by their texts.
+    """Run statements; return functions that evaluate expressions, by the text of the expression.
 
-    Each one is evaluated once; an error of the user's code is a ValueError with the text.
+    Each expression is evaluated once. An error of the user's code is a ValueError with the text.
     """
     names: dict[str, Any] = {"np": np, "ado": ado}
     found: dict[str, Callable[[], Any]] = {}

@@ -9,7 +9,7 @@ The rules compare the times of one call, or the times per unit of work of proble
 3. If the time hardly rises, the limiter is in the core: L1 or arithmetic, if they are near their
    ceilings; else vector instructions, if wider registers help or the rate exceeds the peak of
    scalar code; else scalar code, or dependent operations if the rate is too low for scalar code.
-   An own function has one instruction set, so these three follow only from its declared operations.
+   An own function has one instruction set, so only its declared operations distinguish these three.
 4. If several threads gain little and share a level, the limiter is this level. If they gain little
    and share no level, the limiter is too little or unbalanced work.
 5. If one thread reaches its limit on a machine with more processors, the limiter is the number of

@@ -28,7 +28,7 @@ from adokernels.text import quantity, require
 
 #: A time is impossible if it needs more than this multiple of the bandwidth of the memory.
 _MARGIN = 1.2
-#: Sampling one of three variants may last this multiple of the time for all, to reach 11 samples.
+#: One of three variants may be sampled for this multiple of the whole time, to reach 11 samples.
 _OVERTIME = 4 / 3
 #: The largest length of the smallest default problem.
 _SMALLEST = 64

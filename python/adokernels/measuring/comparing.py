@@ -72,8 +72,8 @@ def compare(
         As for :func:`adokernels.measure`. Overwriting a large cache before each sample takes longer
         than most functions, so the default is ``"warm"``.
     seconds
-        The time for the whole call. It is exceeded for functions that are so slow that 11 samples
-        need more.
+        The time for the whole call. If 11 samples of a slow function need more time, the call takes
+        longer.
     across_machines
         Whether stored sweeps may come from different machines. The result then names the machines.
     progress
@@ -117,7 +117,7 @@ def compare(
 def _functions(
     before: Any, after: Any, args: tuple[Any, ...], options: Mapping[str, Any], setup: Setup | None
 ) -> list[Function]:
-    """The functions with their names and operands, or TypeError."""
+    """Return the functions with their names and operands; raise TypeError for other objects."""
     by_name: dict[str, Any] = {}
     if isinstance(before, Mapping):
         by_name, args = dict(before), args if after is None else (after, *args)
@@ -133,7 +133,7 @@ def _functions(
         require(str, "a str", **{"a name in before": name})
         if not callable(function):
             raise TypeError(
-                f"{role} must be a function, or both a sweep, a measurement or its file, got "
+                f"{role} must be a function, or both must be stored sweeps or measurements, got "
                 f"{type(function).__name__}: for functions f and g, ado.compare(f, g, x)"
             )
     if len(by_name) < 2:

@@ -34,7 +34,7 @@ class ResultsDiffer(ValueError):
 
 
 def name_of(function: Any) -> str:
-    """The label of a variant, or the name of a function; of a partial one, of what it calls."""
+    """The label of a variant, or the name of a function or of the function that a partial calls."""
     function = getattr(function, "func", function)
     named = (getattr(function, attribute, None) for attribute in ("label", "__name__", "name"))
     return next((name for name in named if isinstance(name, str)), type(function).__name__)
@@ -44,8 +44,8 @@ def name_of(function: Any) -> str:
 class Function:
     """A function with its operands.
 
-    `setup` maps the operands to the operands of one call. If it returns None, they are used as they
-    are.
+    `setup` maps the operands to the operands of one call. If it returns None, the call
+    uses the given operands.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Function:
     setup: Setup | None = None
 
     def __post_init__(self) -> None:
-        """Until the first setup, the operands are the given ones."""
+        """Use the given operands until the first setup."""
         self.args = self.given
 
     def prepare(self) -> None:
@@ -73,7 +73,7 @@ class Function:
         return returned
 
     def once(self) -> Any:
-        """Prepare and call it; return its result, or TypeError if the work is done later."""
+        """Prepare and call the function; raise TypeError if it does its work after it returns."""
         self.prepare()
         returned = self.run()
         lazy = isinstance(returned, Iterator) or inspect.isawaitable(returned)
@@ -83,7 +83,7 @@ class Function:
         if lazy or has_dask_array((returned, getattr(returned, "data", None))):
             raise TypeError(
                 f"{self.name} must do its work before it returns, got a {type(returned).__name__}, "
-                "which does it later: compute the result inside of the function"
+                "which does it later: compute the result inside the function"
             )
         return returned
 
@@ -157,7 +157,7 @@ def stream_handle(stream: Any, device: str = "cuda") -> int:
 
 
 def difference_between(got: Any, want: Any, task: Task, path: str = "") -> str:
-    """Where two results differ by more than the task allows, in words; empty if they agree.
+    """Where two results differ by more than the task allows, as text; empty if they agree.
 
     Containers are compared item by item, arrays, frames and numbers as arrays, other objects with
     ``==``. Without a tolerance, the element types of arrays must also agree.
@@ -221,7 +221,7 @@ def require_same_results(functions: Sequence[Function], task: Task) -> list[Any]
     """Call each function once; return their results, or raise ResultsDiffer if they differ.
 
     Functions that return None must leave the same values in their operands. A function must not
-    change its operands otherwise, because the next call would have other ones.
+    change its operands otherwise, because the next call would have different operands.
     """
     first, results, expected = functions[0], [], None
     for function in functions:
@@ -232,7 +232,9 @@ def require_same_results(functions: Sequence[Function], task: Task) -> list[Any]
         computed = _computed(function, results[-1])
         for old, now in zip(before, function.given, strict=True):
             if isinstance(now, np.ndarray) and now.flags.writeable:
-                now[...] = old  # a function that writes nothing must not find the values of another
+                now[...] = (
+                    old  # a function that writes nothing must not pass with values of another
+                )
         if function is first:
             expected = computed
             continue

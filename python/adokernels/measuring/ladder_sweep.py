@@ -28,7 +28,7 @@ from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 from adokernels.text import failure
 
-#: The part of the time that timing takes at most if experiments follow.
+#: The largest share of the time that timing takes if experiments follow.
 _TIMING = 0.5
 #: Fields of the cost of a call that a Measurement also has.
 _COSTS = ["flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions"]

@@ -139,9 +139,9 @@ def scan(
     problems = _lengths(routine, shapes, operands, dtype, options)
     if isinstance(routine, Routine):
         if operands is not None and dtype is not None:
-            raise TypeError("dtype is for random operands; omit it, or operands")
+            raise TypeError("dtype sets the type of random operands; omit dtype or operands")
     elif copies or dtype is not None or (variants is not None and not isinstance(routine, Ladder)):
-        raise TypeError("copies and dtype are for routines, and variants for ladders")
+        raise TypeError("copies and dtype are for routines; variants is for ladders")
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)
     share = seconds / len(problems) / (2 if copies else 1)
 

@@ -1,4 +1,4 @@
-"""The process of an untrusted function, and its warden. It is a program; the GPU's part imports it.
+"""The program of the process of an untrusted function, and of its warden. runner.py imports it.
 
 It imports NumPy, but not this package, whose variants the function must not call. The parent
 (sandbox.py) sends pickled messages. Replies are JSON, because this process is never trusted.

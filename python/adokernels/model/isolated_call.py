@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from adokernels.model.isolated_process import Candidate
     from adokernels.model.own_variant import OwnVariant
 
-#: Claims may be lower than the parent's clock permits by this time, and by this share.
+#: The least time is shorter than the measured intervals by this time, and by this share of them.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
 #: The quantile of claims and intervals that is compared. Other work can make intervals longer, but
 #: not shorter.
 _SHORTEST = 0.1
-#: Intervals of calls that warm up are at most longer than a call by this time.
+#: The interval of a warm-up call is longer than the call by at most this time.
 _MOST_OVERHEAD = 2e-3
 #: Claims below this share of the least time, minus a constant, are refused, after further calls:
 #: other work may have made all intervals longer. Other claims are raised to the least time.
@@ -249,7 +249,7 @@ class IsolatedCall(OwnCall):
         return Renewal.drawn(array, self._rng, task.core is None or task.adjusted is not None)
 
     def _prepare(self) -> None:
-        """Verify the last sample, and write operands that no call had so far."""
+        """Verify the last sample, and write operands that no earlier call had."""
         values = changed_values(self._memory, lambda array: self._renewal(array).of(array))
         self._write(values, warm=self._warm)
         self._prepared = values
@@ -262,7 +262,7 @@ class IsolatedCall(OwnCall):
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take a sample: one call, or several warm calls, on new operands.
 
-        Without isolation, a single call in a sample finds what other variants leave in the caches.
+        Without isolation, a single call in a sample runs with the caches that other variants left.
         Therefore, another call and touches of the memory precede several calls, but not one call.
         """
         self._cold, warm = cold, repeats > 1

@@ -127,8 +127,8 @@ class KernelCall(IsolatedCall):
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take a sample of launches whose operands are new.
 
-        Each launch is timed alone. The overhead of single launches is removed to the extent to
-        which it would not be part of `repeats` launches in one interval.
+        Each launch is timed alone. From the overhead of a single launch, the part is subtracted
+        that `repeats` launches in one interval would not have.
         """
         self._verify()
         arrays = [a for a in self._memory.host_arguments if is_array(a)]

@@ -21,7 +21,7 @@ Axis = tuple[Any, Any]
 
 
 def _library_of(value: Any) -> str:
-    """The library of a labelled array, or an empty text."""
+    """The library of a labelled array, or an empty string."""
     classes = {"xarray": ("DataArray",), "pandas": ("DataFrame", "Series")}
     for library, names in classes.items():
         module = sys.modules.get(library)

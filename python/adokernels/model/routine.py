@@ -232,7 +232,7 @@ class Routine(Ladder, _core.Callable):
 
     Call it like a function, index it by a variant's name, or iterate over its variants. Results
     have the type of the operands: NumPy arrays, tensors of torch, labelled arrays of xarray, frames
-    of pandas, device arrays. A call with Dask arrays, also in xarray, returns a lazy one.
+    of pandas, device arrays. A call with Dask arrays, also in xarray, returns a lazy result.
 
     Attributes
     ----------

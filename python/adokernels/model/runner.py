@@ -67,7 +67,7 @@ class _Block(_HostBlock):
         return int(memory.__cuda_array_interface__["data"][0] + self._at)
 
     def upload(self, *, as_base: bool = False) -> None:
-        """Copy the block to the device; as base values, too."""
+        """Copy the block to the device; with `as_base`, also to the base values."""
         for memory in (self.device, self._base)[: 1 + as_base]:
             memory.copy_from(self._host)
 
@@ -139,7 +139,7 @@ class KernelOnDevice(_Kernel):
         self._overhead = self._measured_overhead(renew[0])
 
     def _measured_overhead(self, kernel: _core.CudaKernel) -> float:
-        """The seconds by which one launch is longer than one of many, for a kernel without work.
+        """The extra seconds of a single launch, compared with one of many, for an empty kernel.
 
         It is a mean of many samples, because events have a resolution of half a microsecond.
         """
@@ -170,7 +170,7 @@ class KernelOnDevice(_Kernel):
         return {"claim": 0, "results": None}
 
     def fetch(self) -> None:
-        """Copy the memory of the last launch to the host, unless that was done for another one."""
+        """Copy the memory of the last launch to the host, unless an earlier launch was copied."""
         _core.synchronize()
         for block in [] if self._fetched else self._blocks:
             block.download()
@@ -179,7 +179,7 @@ class KernelOnDevice(_Kernel):
     def sample(
         self, changes: Sequence[Sequence[tuple[int, float]]], cold: bool, keep: int, base: bool
     ) -> dict[str, Any]:
-        """Time a launch per element of `changes`; `keep` is the one that can be fetched.
+        """Time a launch per element of `changes`; `keep` is the launch that can be fetched.
 
         `base` states whether the memory on the host has new base values. A warm launch finds its
         operands and results in L2, if they fit.

@@ -123,7 +123,7 @@ class Sandbox:
             self._socket.sendall(data)
 
     def _receive(self, seconds: float) -> dict[str, Any]:
-        """The next message of the child, within the limits; otherwise it is ended."""
+        """The next message of the child, within the limits; otherwise, the child is ended."""
         try:
             message = self._next(seconds)
         except Broken as error:
@@ -215,7 +215,7 @@ class Sandbox:
             self._kill(running, signal.SIGSTOP)
 
     def _processor_times(self) -> dict[int, int]:
-        """Nanoseconds for which each process has run, with all threads, also the ended ones."""
+        """Nanoseconds for which each process has run, with all threads, including ended ones."""
         found = {}
         for pid in self._known:
             with suppress(OSError):  # it has ended

@@ -19,7 +19,7 @@ from adokernels.records.sweep import Sweep
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ComparedVariant(Fields):
-    """One variant, measured twice; or a function beside the first one.
+    """One variant, measured twice; or a function, compared with the first one.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ComparedVariant(Fields):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SweepComparison(StoredRecord, ShownAsTables, Plotted, Entries[ComparedVariant]):
-    """The variants that two sweeps have in common, or functions beside the first one.
+    """The variants that two sweeps have in common, or functions compared with the first one.
 
     It is a sequence of :class:`ComparedVariant`.
 

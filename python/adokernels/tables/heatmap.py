@@ -82,7 +82,7 @@ def _totals(heatmap: Heatmap) -> Table:
 
 
 def _listings(heatmaps: Sequence[Heatmap]) -> Iterator[Listing]:
-    """The excerpts with counted lines, each line with its marks: per column, all heat maps."""
+    """The excerpts that have counted lines. A line has one mark per column and heat map."""
     columns: dict[str, Callable[[LineCounts, Heatmap], Mark]] = {
         "executed": _executed,
         "lanes": _lanes,
