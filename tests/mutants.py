@@ -6,6 +6,9 @@ import copy
 import json
 from pathlib import Path
 
+import adokernels as ado
+from adokernels.records.loading import record_of
+
 ROOT = Path(__file__).parent.parent
 #: A name that charts, tables, HTML and terminals could each misread.
 HOSTILE = "_$x_{$ [bold]<b>&\"'|`*\x1b[31m\x00\u202e\ud800\n" + "y" * 300
@@ -111,6 +114,11 @@ def heatmap_document():
     }
 
 
+def comparison_document(sweep):
+    record = record_of(json.dumps(sweep).encode(), "sweep.json")
+    return {"schema": 2, "kind": "comparison", **ado.compare(record, record).to_dict()}
+
+
 def tuning_document():
     """Two settings of a variant: one was measured, and one fails."""
     sweep = sweep_document()
@@ -149,6 +157,7 @@ def documents():
             "sweeps": [{name: sweep[name] for name in sweep if name not in ("schema", "kind")}],
         },
         "tuning": tuning_document(),
+        "comparison": comparison_document(sweep),
         "sass": read("notebooks/data/course/transpose-int64-8192-naive-sass.json"),
     }
 

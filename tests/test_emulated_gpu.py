@@ -189,6 +189,8 @@ def test_a_modified_gpu(gpu_restored, rng):
     ],
 )
 def test_unknown_gpus(gpu_restored, gpu, error):
+    ado.settings.emulated_gpu = {"l2_bytes": 7 << 20}  # a known GPU does not hide a wrong one
+    ado.settings.emulated_gpu = "H200"
     with pytest.raises(ValueError, match=error):
         ado.settings.emulated_gpu = gpu
     assert ado.settings.emulated_gpu == "H200"

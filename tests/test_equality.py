@@ -70,6 +70,7 @@ MAKERS = {
             measurements=(dataclasses.replace(make_transpose()["naive"], variant=str(SETTING)),),
         ),
     ),
+    "comparison": lambda: ado.compare(make_transpose(), make_transpose(counters=True)),
     "sass": lambda: ado.records.Sass(routine="r", variant="v", arch="sm_90", kernels=(KERNEL,)),
 }
 

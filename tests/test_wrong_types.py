@@ -43,10 +43,10 @@ CALLS = {
     "device must be a str, got object": lambda: ado.measure(abs, 1, device=object()),
     "device must be a str, got tuple": lambda: ado.machine(("cpu",)),
     "shapes must be a sequence of lengths per problem, got int": lambda: scan(shapes=8),
-    "shapes must be lengths of each problem, got int": lambda: scan(shapes=[8]),
+    "shapes must be lengths of each problem, got str": lambda: scan(shapes=["8"]),
     "peers must be a mapping from names to functions, got list": lambda: scan(peers=[abs]),
     "variants must be names of variants, got float": lambda: scan(variants=0.5),
-    "routine must be a routine such as ado.transpose, got a str": lambda: ado.scan("transpose"),
+    "routine must be a variant, routine or callable, got str": lambda: ado.scan("transpose"),
     "against must be names of variants, got int": lambda: own(against=5),
     "sweep must be a sweep, got NoneType": lambda: ado.steps(None),
     "sweep must be a sweep, got Measurement": lambda: ado.accuracy(SWEEP[0]),
@@ -55,10 +55,10 @@ CALLS = {
     "what must be sweeps, measurements or machines, got int": lambda: ado.roofline(5),
     "ax must be Axes of matplotlib, got int": lambda: ado.steps(SWEEP, ax=5),
     "title must be a str, got int": lambda: ado.write_report("x", **REPORT | {"title": 5}),
-    "sweeps must be a sequence of sweeps, got int": lambda: ado.write_report(
+    "sweeps must be a sequence of sweeps, scans and comparisons, got int": lambda: ado.write_report(
         "x", **REPORT | {"sweeps": 5}
     ),
-    "sweeps must be sweeps, got Measurement": lambda: ado.write_report(
+    "sweeps must be sweeps, scans and comparisons, got Measurement": lambda: ado.write_report(
         "x", **REPORT | {"sweeps": [SWEEP[0]]}
     ),
     "other must be a variant or its name, got int": lambda: ado.transpose["simd"].diff(5),

@@ -121,10 +121,9 @@ struct Chosen {
 
   Chosen() { choose({}); }
   void choose(const GpuChoice& choice) {
+    GpuModel model = make(choice);  // throws if a value is NaN, which the map cannot order
     const std::lock_guard lock(mutex);
-    auto at = made.find(choice);
-    if (at == made.end()) at = made.emplace(choice, make(choice)).first;
-    current = &*at;
+    current = &*made.try_emplace(choice, std::move(model)).first;
   }
 };
 

@@ -88,10 +88,11 @@ class Function:
         return returned
 
 
-def require_function(what: Any, block: object) -> None:
+def require_function(what: Any, block: object, name: str = "what") -> None:
     """Raise TypeError for an object that cannot be called, and for a block shape of a function."""
     if not callable(what):
-        raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
+        found = type(what).__name__
+        raise TypeError(f"{name} must be a variant, routine or callable, got {found}")
     if block is not None:
         raise TypeError(f"block must be None for callables, got {block}")
 

@@ -131,7 +131,7 @@ def scan(
     if isinstance(routine, Ladder):
         check_options(routine, (), options, scan)
     else:
-        require_function(routine, None)
+        require_function(routine, None, "routine")
     if copies:
         device = _gpu_of(device)
         if variants is not None or peers:

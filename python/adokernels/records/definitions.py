@@ -302,6 +302,7 @@ TERMS = (
         "executed FLOPs per second, relative to the measured FMA peak in the problem's precision",
         "executed / `ado.machine`",
     ),
+    Term("of limit", "%", "the largest of the shares of the roof, FMA peak and mix limit", ""),
     Term(
         "of mix limit",
         "%",
