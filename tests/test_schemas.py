@@ -20,6 +20,7 @@ RELATIONS = (
     "ceilings must contain",
     "must be in the sweep",
     "measurements of settings",
+    "comparable with before",
 )
 
 

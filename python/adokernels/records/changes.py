@@ -41,7 +41,7 @@ class ComparedVariant(Fields):
         try:
             self.comparison  # noqa: B018
         except ValueError as error:
-            return str(error)
+            return f"after must be comparable with before: {error}"
         return ""
 
     @cached_property
