@@ -104,7 +104,8 @@ def test_records_of_earlier_versions_state_how_caches_became_cold(pair):
 
 
 def test_caches_of_new_measurements_are_overwritten():
-    sweep = ado.sweep(ado.grayscale, np.zeros((8, 8, 3), np.uint8), device="cpu", seconds=0.05)
+    quick = {"device": "cpu", "seconds": 0.05, "ceilings": False, "progress": False}
+    sweep = ado.sweep(ado.grayscale, np.zeros((8, 8, 3), np.uint8), **quick)
     assert {m.flush for m in sweep} == {"overwritten"}
 
 
