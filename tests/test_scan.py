@@ -142,7 +142,7 @@ def test_wrong_arguments(scan):
             ado.scan(np.transpose, shapes=shapes, operands=np.ones)
     with pytest.raises(TypeError, match="shapes must be a sequence"):
         ado.scan(np.transpose, shapes=3, operands=np.ones)
-    with pytest.raises(TypeError, match="what must be a variant, routine or callable, got int"):
+    with pytest.raises(TypeError, match="routine must be a variant, routine or callable, got int"):
         ado.scan(3)
     for further in ({"variants": ["a"]}, {"dtype": "f4"}):
         with pytest.raises(TypeError, match="dtype are for routines; variants is for ladders"):
