@@ -271,6 +271,6 @@ import sys
 import numpy as np
 import adokernels as ado
 ado.transpose(np.zeros((2, 3)))
-print({"rich", "pygments", "matplotlib", "concurrent"} & {*sys.modules})
+print({"rich", "pygments", "matplotlib", "concurrent", "importlib.metadata"} & {*sys.modules})
 """
     assert run_python(code) == "set()"

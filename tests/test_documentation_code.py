@@ -260,7 +260,7 @@ def test_code_in_prose_uses_existing_names(page):
 
 
 def commands():
-    """The commands in shell blocks, and those of the program in prose and tables."""
+    """The commands in shell blocks, and the commands of adokernels in prose and tables."""
     for page in PAGES:
         for block in blocks_of(page, "sh"):
             for command in re.split(r" && | \| |\n", block):

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from adokernels.records.kernels import Kernel
 
-_REMEDY = f"install a CUDA toolkit, or {toolkit.installation('kernels')}"
 #: The message of cuobjdump for a file without code for GPUs.
 _NO_CODE = "does not contain device code"
 _CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")
@@ -134,11 +133,15 @@ def _arch_on_device(known: Sequence[str]) -> str:
     return usable[max(same)] if same else known[0]
 
 
+def _remedy() -> str:
+    return f"install a CUDA toolkit, or {toolkit.installation('kernels')}"
+
+
 def tool(name: str) -> str:
     """The path of a disassembler; Unavailable is raised if it is not installed."""
     if found := toolkit.program(name):
         return found
-    raise _core.Unavailable(f"machine code cannot be shown: {name} is missing; remedy: {_REMEDY}")
+    raise _core.Unavailable(f"machine code cannot be shown: {name} is missing; remedy: {_remedy()}")
 
 
 def architectures(module: Path) -> list[str]:
@@ -171,7 +174,8 @@ def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") 
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
         raise _core.Unavailable(
-            f"machine code cannot be shown: {command[0]} cannot be run: {error}; remedy: {_REMEDY}"
+            f"machine code cannot be shown: {command[0]} cannot be run: {error}; "
+            f"remedy: {_remedy()}"
         ) from error
     if done.returncode and accepted and accepted in done.stdout + done.stderr:
         return ""
@@ -179,7 +183,7 @@ def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") 
         reason = " ".join((done.stderr or done.stdout).split())[-500:]
         raise _core.Unavailable(
             f"machine code cannot be shown: {command[0]} ended with status {done.returncode}: "
-            f"{reason}; remedy: use tools that are at least as new as the compiler: {_REMEDY}"
+            f"{reason}; remedy: use tools that are at least as new as the compiler: {_remedy()}"
         )
     return done.stdout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -20,7 +19,9 @@ def installation(extra: str) -> str:
     It names the requirements, so that it works in a clone and does not build the package again.
     """
     end = re.compile(rf"""; *extra *== *["']{extra}["']$""")
-    lines = importlib.metadata.requires("adokernels") or ()
+    from importlib.metadata import requires  # slow to import
+
+    lines = requires("adokernels") or ()
     return " ".join(
         ["pip install", *(f"'{end.sub('', line)}'" for line in lines if end.search(line))]
     )

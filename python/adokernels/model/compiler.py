@@ -15,7 +15,6 @@ from adokernels.toolkit import installation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_REMEDY = installation("kernels")
 _ARCH_WITHOUT_GPU = "sm_90"
 #: Standard headers that NVRTC lacks.
 _STANDARD_HEADERS = Path(__file__).parent / "headers"
@@ -23,7 +22,7 @@ _STANDARD_HEADERS = Path(__file__).parent / "headers"
 _NAME_MAP = "__nv_name_map"
 _HEADER_HINT = (
     "NVRTC contains few headers. The headers of CUDA (cuda_fp16.h, cooperative_groups.h) and of "
-    f"CCCL (cuda/std, cub) come with {_REMEDY} or a CUDA toolkit ($CUDA_HOME). Of the C++ "
+    "CCCL (cuda/std, cub) come with {remedy} or a CUDA toolkit ($CUDA_HOME). Of the C++ "
     "library, only headers for device code are available. Headers are searched in the folder of "
     "the file and in the folders of the option -I."
 )
@@ -272,7 +271,7 @@ def _cuda_core() -> tuple[Any, Any]:
         from cuda.core import Program, ProgramOptions
     except ImportError as error:
         raise _core.Unavailable(
-            f"CUDA C++ source cannot be compiled: {error}; remedy: {_REMEDY}"
+            f"CUDA C++ source cannot be compiled: {error}; remedy: {installation('kernels')}"
         ) from error
     return Program, ProgramOptions
 
@@ -316,7 +315,8 @@ def _explained(error: Exception, source: str, kernel: str, file: str) -> Excepti
         return ValueError(f"arch and options must be known to NVRTC: {log or head}")
     if "NotFoundError" in type(error).__name__:  # cuda.pathfinder does not find a library
         return _core.Unavailable(
-            f"CUDA C++ source cannot be compiled: {text.splitlines()[0]}; remedy: {_REMEDY}"
+            f"CUDA C++ source cannot be compiled: {text.splitlines()[0]}; "
+            f"remedy: {installation('kernels')}"
         )
     return error
 
@@ -332,7 +332,7 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
         return CompilationError(message, log, file, source)
     hints = [""]
     if re.search(r"(could not|cannot) open source file", log):
-        hints.append(_HEADER_HINT)
+        hints.append(_HEADER_HINT.format(remedy=installation("kernels")))
     if "not allowed in JIT mode" in log:
         hints.append(_HOST_HINT)
     # Removes the lines about the kernel's name and the number of errors.
