@@ -254,6 +254,7 @@ SOUND = (
         (made("DRAM read", 4.5, 4.8, 1.29), "the interval of its samples is 129 % of their median"),
         (made("DRAM read", 6.0, 4.8), "it is 1.25 times the theoretical figure"),
         (made("FP64 fma", 12.0), "it has 73 % of the speed of FP64 add"),
+        (made("FP64 add", 6.0), "it has 18 % of the speed of FP64 fma"),
     ],
 )
 def test_contradictions(wrong, reason):

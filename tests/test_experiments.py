@@ -14,6 +14,7 @@ from adokernels import _core
 from adokernels.diagnosis import cpu_rules
 from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.experiments import by_experiment
+from adokernels.measuring import trials
 from adokernels.measuring.cpu_experiments import CpuExperiments, _setting
 from adokernels.measuring.trials import Sizes, footprint_of
 from adokernels.records.experiments import GIVEN, HALF, SMALLEST, Experiments, Run
@@ -192,6 +193,13 @@ def test_a_cache_as_slow_as_dram_is_not_named():
     slow = ONE | {"L3 read": 16e9}
     assert by_experiment(measured(*runs), SIXTEEN).kind is Kind.L3
     assert by_experiment(measured(*runs, ceilings=slow), SIXTEEN).kind is Kind.DRAM
+
+
+@pytest.mark.parametrize("name", ["scalar code", "dependent operations"])
+def test_a_refused_peak_of_additions_is_half_of_that_of_fmas(name):
+    ceilings = {key: value for key, value in ONE.items() if key != "FP64 add"}
+    found = by_experiment(measured(*CASES[name][0], ceilings=ceilings), SIXTEEN)
+    assert found.unit == CASES[name][2]
 
 
 def test_threads_that_use_part_of_dram_are_not_done():
@@ -387,7 +395,8 @@ def test_experiments_can_be_skipped():
         ado.sweep(ado.transpose, a, device="cpu", limiter="yes")
 
 
-def test_functions_have_runs_of_several_sizes():
+def test_functions_have_runs_of_several_sizes(monkeypatch):
+    monkeypatch.setattr(trials, "_REUSED", 0.0)  # the first run has the samples of the sweep
     add = ado.ladder("add", reference=lambda x, y: x + y, flops=lambda x, y: x.size)
     add.add(ado.variant(lambda x, y: x + y, name="numpy"))
     x = np.random.default_rng(0).random(200_000)
@@ -395,6 +404,7 @@ def test_functions_have_runs_of_several_sizes():
     tried = found["numpy"].experiments
     assert {r.isa for r in tried.runs} == {""}
     assert {r.threads for r in tried.runs} == {0}
+    assert tried.given.processors > 0
     assert {"L1", SMALLEST, GIVEN} <= {r.size for r in tried.runs}
 
 

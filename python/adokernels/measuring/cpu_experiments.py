@@ -71,13 +71,15 @@ class CpuExperiments:
                 prepared = call if conditions == given else problem.prepare(name)
             return Trial(conditions, prepared, footprint_of(problem), setting)
 
-        yield lambda: trial(sizes.problem)
+        first = trial(sizes.problem)
+        yield lambda: first
         used = 1
-        if own and (warm := trial(sizes.problem, cache="warm")):
-            warm.warm_up()
-            warm.sample()
+        if own and (warm := trial(sizes.problem, cache="warm") if self._cache == "cold" else first):
+            if warm is not first:
+                warm.warm_up()
+            warm.sample()  # also if the first trial reuses the samples of the sweep
             used = round(max(warm.processors)) if max(warm.processors) >= _SEVERAL else 1
-            if self._cache == "cold":
+            if warm is not first:
                 yield lambda: warm
         inside: dict[str, Any] = {"cache": "warm", "threads": 0 if own else 1}
         for level in sizes.levels(used):

@@ -22,6 +22,8 @@ _WIDEST = 1.0
 _ABOVE_THEORY = 1.05
 #: A cache may be slower than the next level by this factor, because ceilings are samples.
 _SLOWER = 0.97
+#: Additions per FLOP of FMAs; with equal clocks, a half.
+_FEWEST_ADDED = 0.4
 #: Memory levels, the farthest one first. Shared memory has the data path of L1.
 _LEVELS = ("DRAM", "L3", "L2", "L1", "shared")
 #: The tensor cores that can compute products of problems of a precision.
@@ -76,9 +78,10 @@ def contradictions(ceilings: Sequence[Ceiling]) -> dict[str, str]:
     """Find ceilings that cannot be right, and state the reason for each name.
 
     A ceiling is wrong if its samples vary by more than their median, if it exceeds the theoretical
-    figure by more than 5 %, if a cache is slower than a farther memory level, or if FMAs perform
-    fewer FLOPs per second than additions. Ceilings that are wrong by themselves are not compared
-    with others.
+    figure by more than 5 %, if a cache is slower than a farther memory level, if FMAs perform fewer
+    FLOPs per second than additions, or if additions perform less than 40 % of the FLOPs of FMAs:
+    each FMA includes an addition. Ceilings that are wrong by themselves are not compared with
+    others.
     """
     found = {}
     for c in ceilings:
@@ -97,9 +100,11 @@ def contradictions(ceilings: Sequence[Ceiling]) -> dict[str, str]:
             found[c.name] = _speed(c, fastest)
     additions = {c.level: c for c in ceilings if c.operation == "add" and c.name not in found}
     for c in ceilings:
-        added = additions.get(c.level) if c.operation == "fma" else None
-        if added and c.name not in found and c.measured < _SLOWER * added.measured:
+        added = additions.get(c.level) if c.operation == "fma" and c.name not in found else None
+        if added and c.measured < _SLOWER * added.measured:
             found[c.name] = _speed(c, added)
+        elif added and added.measured < _FEWEST_ADDED * c.measured:
+            found[added.name] = _speed(added, c)
     return found
 
 
