@@ -258,6 +258,21 @@ def test_steps_are_compared_with_the_variant_before(ladder):
     assert "Compared" not in str(course.step(ladder, "naive"))
 
 
+def test_a_live_sweep_beside_a_stored_one():
+    stored = ado.load(DATA / "cpu" / "transpose.json")
+    context = {"context": {**stored.fastest.context, "threads": 2}}
+    few = dataclasses.replace(
+        stored, measurements=tuple(dataclasses.replace(m, **context) for m in stored.measurements)
+    )
+    text = str(course.beside_stored(few, stored))
+    steps, facts = text.split("\n\n")[0], text.split("\n\n")[-1]
+    assert "| simd |" in steps
+    assert facts.splitlines()[2:] == ["| threads | 2 | 12 |"]
+    assert "All 6 steps have the same verdict on both machines." in text
+    swapped = dataclasses.replace(stored, measurements=stored.measurements[::-1])
+    assert "The verdicts differ for" in str(course.beside_stored(swapped, stored))
+
+
 def test_between_states_ratio_interval_and_verdict(ladder):
     verdict, ratio, (low, high) = ladder["padded"].compare(ladder["tiled"])
     text = course.between(ladder["padded"], ladder["tiled"])

@@ -28,6 +28,7 @@ from adobook.pictures import draw_latency as draw_latency
 from adobook.pictures import draw_pipes as draw_pipes
 from adobook.pictures import draw_windows as draw_windows
 from adobook.published import Published as Published
+from adobook.steps import beside_stored as beside_stored
 from adobook.steps import between as between
 from adobook.steps import libraries as libraries
 from adobook.steps import predicted as predicted
