@@ -336,7 +336,8 @@ def main() -> int:
     if arguments.append:
         path = arguments.append
         scores = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        path.write_text(json.dumps([*scores, found], indent=1) + "\n", encoding="utf-8")
+        lines = ",\n".join(map(json.dumps, [*scores, found]))  # one score per line
+        path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     return 0
 
 
