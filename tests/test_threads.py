@@ -1,5 +1,6 @@
 """Threads of the CPU routines: the pool, the number of threads, fork, and concurrent callers."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -102,6 +103,19 @@ def compiled(folder, program, *sources):
     return folder / "program"
 
 
+@functools.cache
+def limits_of_address_spaces_are_ignored():
+    """Whether programs run in QEMU, which accepts these limits and does not apply them."""
+    code = """
+import resource
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+wanted = 1 << 40 if hard < 0 else hard // 2
+resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+print(resource.getrlimit(resource.RLIMIT_AS)[0] == wanted)
+"""
+    return run_python(code) == "False"
+
+
 @pytest.fixture
 def set_threads():
     """Set the number of threads for problems of any size, until the test ends."""
@@ -110,6 +124,17 @@ def set_threads():
     _core.set_max_threads(before)
 
 
+@pytest.fixture
+def forks_while_threads_start():
+    """Skip the test in QEMU: a child that is forked meanwhile can wait forever for QEMU's locks.
+
+    So does a program with one thread that starts and joins empty threads.
+    """
+    if limits_of_address_spaces_are_ignored():
+        pytest.skip("QEMU: a process that is forked while a thread starts can wait forever")
+
+
+@pytest.mark.usefixtures("forks_while_threads_start")
 def test_every_part_runs_once(tmp_path):
     program = compiled(tmp_path, POOL, *POOL_SOURCES)
     done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=120)
@@ -200,6 +225,8 @@ print(all(np.array_equal(ado.transpose(a), a.T) for _ in range(20)))
 
 def test_calls_succeed_if_threads_cannot_be_started():
     """The limit of the address space leaves no memory for the stack of a thread."""
+    if limits_of_address_spaces_are_ignored():
+        pytest.skip("QEMU ignores limits of the address space")
     code = """
 import resource, numpy as np, adokernels as ado
 from adokernels import _core
@@ -234,6 +261,7 @@ def test_concurrent_callers(set_threads, rng):
         assert all(pool.map(call, range(200)))
 
 
+@pytest.mark.usefixtures("forks_while_threads_start")
 def test_fork_during_a_call():
     code = """
 import os, threading, numpy as np, adokernels as ado
