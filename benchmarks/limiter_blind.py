@@ -175,7 +175,7 @@ def main() -> int:
     parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
     parser.add_argument("--only", help="measure this problem, in this process")
     parser.add_argument("--limit", type=float, default=190, help="seconds of the measurement")
-    parser.add_argument("--rules", default="", help="the commit of the rules")
+    parser.add_argument("--rules", default=ado.__version__, help="the commit of the rules")
     parser.add_argument("--json", type=Path, help="write the score to this file")
     arguments = parser.parse_args()
     if arguments.only:

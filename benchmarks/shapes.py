@@ -177,7 +177,8 @@ def store(
         "against": summary(records),
         "shapes": [record.to_dict() for record in records],
     }
-    path = options.json / f"shapes-{options.device}-{routine}-{options.seed}.json"
+    device = f"cpu-{_core.isa()}" if options.device == "cpu" else "cuda"
+    path = options.json / f"shapes-{device}-{routine}-{options.seed}.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
