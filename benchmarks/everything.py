@@ -109,7 +109,7 @@ COMPARED = [*(f"{name}-16384" for name in FILTERS), "average_matvec-1024", "max_
 COUNTED = {"average_matvec": "256x512x1024", "max_plus": "64x1048576", "gpp": "200x128x2048x2"}
 COUNTED |= dict.fromkeys(("transpose", *FILTERS), "8192x8192")
 #: The notebooks and pages in the order of the measurements; then the others, as they are listed.
-ORDER = ("01", "02", "06", "05", "04", "03", "07", "access_patterns.md", "break_even.md")
+ORDER = ("01", "02", "06", "05", "04", "03", "07", "access_patterns.md", "cpu.md", "break_even.md")
 DATA, COURSE, RESULTS = "{}/notebooks/data", "{}/notebooks/data/course", "{}/benchmarks/results"
 
 
@@ -208,10 +208,13 @@ def _others() -> Iterator[tuple[Any, ...]]:
     file = "{}/tests/data/emulator/counters.json"
     yield "emulator", f"benchmarks/emulated_counters.py {file}", 3, file, "emulator.md"
     file = f"{RESULTS}/verdicts.json"
-    for series, count, minutes in (("aa", 1000, 6), ("power", 100, 1), ("load", 100, 6)):
-        command = f"benchmarks/verdicts.py {{work}}/verdicts.jsonl {series} --count {count}"
-        yield (f"verdicts {series}", f"{command} --limit {60 * minutes} --json {file}",
-               minutes + 0.3, file, "reliability.md")
+    for series, minutes in (
+        *((f"aa --count 1000 --cache {cache}", 0.9) for cache in ("cold", "warm")),
+        *((f"aa --count 150 --device cpu --cache {cache}", 0.9) for cache in ("cold", "warm")),
+        ("power", 0.6), ("load", 6.2),
+    ):
+        command = f"benchmarks/verdicts.py {{work}}/verdicts.jsonl {series} --json {file}"
+        yield f"verdicts {series}", command, minutes, file, "reliability.md"
     tests = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
     tests.remove("test_generated.py")
     for part in range(4):

@@ -17,6 +17,10 @@ everything = load_script("benchmarks/everything.py")
 STAGES = everything.stages()
 #: Counts that test_heatmap repeats without a GPU.
 EMULATED = "notebooks/data/emulated/*.json"
+NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
+#: GPUs of the documents, of the models that MODEL finds.
+PUBLISHED = {"A100"}
+MODEL = r"\b(?:[AHBL]\d{2,3}|G[HB]\d{3})\b"
 #: Writes a record of the board in the file BOARD: the file's name, an error if LATER exists.
 FAKE = """
 import json, pathlib, sys
@@ -36,21 +40,49 @@ def test_one_stage_writes_each_stored_record():
     writers = collections.Counter(
         path for stage in STAGES for p in stage.patterns for path in ROOT.glob(p)
     )
-    verdicts = ROOT / "benchmarks/results/verdicts.json"  # of three series
-    assert writers.pop(verdicts) == 3
+    verdicts = ROOT / "benchmarks/results/verdicts.json"  # of six series
+    assert writers.pop(verdicts) == 6
     assert {path: writers[path] for path in stored - {verdicts} if writers[path] != 1} == {}
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
-def test_stages_name_the_notebooks_that_show_their_records(path):
+def cells_of(path, kind):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    code = "".join("".join(c["source"]) + "\n" for c in cells if c["cell_type"] == "code")
+    return [cell for cell in cells if cell["cell_type"] == kind]
+
+
+def records_of(path):
+    """The stored records of the stages that a notebook shows."""
+    patterns = [p for s in STAGES if path.name[:2] in s.shown.split() for p in s.patterns]
+    return [file for pattern in patterns for file in ROOT.glob(pattern)]
+
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+@each_notebook
+def test_stages_name_the_notebooks_that_show_their_records(path):
+    code = "\n".join("".join(cell["source"]) for cell in cells_of(path, "code"))
     files = re.findall(r"\b(?:load|import_ncu)\([^()]*?\"([^\"]+)\"\s*\)", code)
     loaded = {re.sub(r"{.*?}", "*", f if "." in f else f"{f}.json") for f in files} - {"mine.json"}
-    patterns = [p for s in STAGES if path.name[:2] in s.shown.split() for p in s.patterns]
-    written = [file for pattern in patterns for file in ROOT.glob(pattern)]
+    written = records_of(path)
     assert [name for name in loaded if not any(file.match(name) for file in written)] == []
     assert loaded
+
+
+@each_notebook
+def test_notebooks_are_executed_after_their_records_and_name_their_gpus(path):
+    texts = [file.read_text(encoding="utf-8") for file in records_of(path)]
+    documents = [json.loads(text) for text in texts if text.startswith(("{", "["))]
+    contexts = [c for document in documents for c in everything.contexts(document)]
+    executed = min(
+        cell["metadata"]["execution"]["iopub.execute_input"]
+        for cell in cells_of(path, "code")
+        if cell["execution_count"]
+    )
+    assert max(context["time"] for context in contexts if "time" in context) <= executed
+    markdown = "\n".join("".join(cell["source"]) for cell in cells_of(path, "markdown"))
+    measured = " ".join({c["cuda"]["name"] for c in contexts if "cuda" in c})
+    assert set(re.findall(MODEL, markdown)) <= PUBLISHED | set(re.findall(MODEL, measured))
 
 
 def test_commands_exist():

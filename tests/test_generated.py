@@ -86,7 +86,6 @@ def test_problems_of_the_break_even_script():
     assert all(5 <= len(script.shapes_of(r)) <= 10 for r in ado.routines.values())
 
 
-
 def test_the_origin_is_stated():
     origin = stored.origin
     gpu = {"time": "2026-01-02T03:04:05+00:00", "adokernels": "1.0", "device_name": "GPU"}
