@@ -110,6 +110,7 @@ COUNTED = {"average_matvec": "256x512x1024", "max_plus": "64x1048576", "gpp": "2
 COUNTED |= dict.fromkeys(("transpose", *FILTERS), "8192x8192")
 #: The notebooks and pages in the order of the measurements; then the others, as they are listed.
 ORDER = ("01", "02", "06", "05", "04", "03", "07", "access_patterns.md", "cpu.md", "break_even.md")
+BLIND = "benchmarks/limiter_blind.py {work}/limiters"
 DATA, COURSE, RESULTS = "{}/notebooks/data", "{}/notebooks/data/course", "{}/benchmarks/results"
 
 
@@ -133,6 +134,7 @@ def _ladders() -> Iterator[tuple[Any, ...]]:
             yield (f"ladder {name}", f"{bench} --device cuda {options}", LADDERS.get(name, 0.3),
                    file, f"{shown} {ALSO.get(name, '')}",
                    f"{bench} --device emulator {small} --json {file}")
+            yield f"limiters {name}", f"{BLIND} {name}", 0.25, "", "limiters.md"
             if name in COMPARED:
                 command = f"benchmarks/peers.py --device cuda --problems {name} --seconds 8"
                 yield (f"peers {name}", f"{command} --json {DATA} {routine}", 0.6,
@@ -200,8 +202,7 @@ def _others() -> Iterator[tuple[Any, ...]]:
         yield (f"unseen {part}", f"-m adobook.unseen sweep {source} {out}", 1.5, f"{out}/*.json",
                f"diagnosis.md/{part}")
     file = f"{RESULTS}/limiters-gpu.json"
-    command = "benchmarks/limiter_blind.py --out {work}/gpu --limit 240 --json"
-    yield "limiters", f"{command} {file}", 4.2, file, "limiters.md"
+    yield "limiters", f"{BLIND} --json {file}", 0.1, file, "limiters.md"
     file = f"{RESULTS}/limiters-cpu.json"
     command = "benchmarks/limiter_truth.py --out {work}/cpu --repeat 3 --append"
     yield "cpu limiters", f"{command} {file}", 4, file, "limiters.md"
@@ -224,8 +225,11 @@ def _others() -> Iterator[tuple[Any, ...]]:
         yield f"sanitizer {routine}", f"benchmarks/sanitize.py {routine}", 0.7
         shape = f"--shape {COUNTED[routine]}" if routine in COUNTED else ""
         yield f"counters {routine}", f"benchmarks/counters.py {routine} {shape}", 0.7
-    command = f"benchmarks/shapes.py --device cuda --standard {' '.join(FILTERS)}"
-    yield "standard shapes", command, 1.5
+    images = ["1080x1920", "2160x3840", "1792x1792", "2048x2048", "64x224x224", "16x512x512"]
+    for routines, ending in (("gaussian_blur sobel", ""), ("grayscale edge_detect", "x4")):
+        sizes = " ".join(f"{size}{ending}" for size in images)
+        yield (f"standard shapes {ending}".strip(),
+               f"benchmarks/shapes.py --device cuda --verbose {routines} --shapes {sizes}", 0.7)
 # fmt: on
 
 
@@ -428,7 +432,7 @@ def pack(folder: Path, archive: Path) -> list[Path]:
     with tarfile.open(fileobj=packed, mode="w:xz") as tar:
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder)
-            if path.is_file() and name.parts[0] != "work":
+            if path.is_file() and "cache" not in name.parts:
                 tar.add(path, str(name))
     data = packed.getvalue()
     parts = [data[first : first + PART] for first in range(0, len(data), PART)]

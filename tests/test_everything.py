@@ -220,7 +220,7 @@ def test_transfer_in_parts_and_publishing(folder, tmp_path, monkeypatch):
     copy, root = tmp_path / "copy", tmp_path / "root"
     everything.unpack(reversed(parts), copy)
     assert everything.load_state(copy) == everything.load_state(folder)
-    assert not (copy / "work").exists()
+    assert not (copy / "work" / "first" / "cache").exists()
     (root / "notebooks/data").mkdir(parents=True)
     (root / "notebooks/data/a.json").write_text("old")
     assert everything.publish(stages, copy, root) == {"c": "incomplete, or of several boards: 02"}
