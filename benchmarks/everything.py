@@ -141,7 +141,7 @@ def _ladders() -> Iterator[tuple[Any, ...]]:
                        f"{DATA}/{name}-peers.json", f"{shown.split()[0]} libraries.md")
         file = f"{DATA}/break_even/{routine}.json"
         yield (f"break even {routine}", f"benchmarks/break_even.py {DATA}/break_even {routine}",
-               1 if routine == "gpp" else 0.4, file, "break_even.md")
+               1.2 if routine == "gpp" else 0.4, file, "break_even.md")
         file = f"{DATA}/cpu/{routine}.json"
         bench += f" --device cpu --json {file}"
         yield (f"cpu {routine}", bench, 0.5, file,
