@@ -426,6 +426,7 @@ def run(
 
 def pack(folder: Path, archive: Path) -> list[Path]:
     """Write the folder to an archive, or to parts whose names end in a number."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
     for old in archive.parent.glob(f"{archive.name}*"):
         old.unlink()
     packed = io.BytesIO()

@@ -256,7 +256,7 @@ def test_refused_for_publishing(folder, tmp_path, changes, reason):
 
 
 def test_small_problems_run_here_and_are_marked(tmp_path, monkeypatch, capsys):
-    out, archive = str(tmp_path / "out"), str(tmp_path / "e.tar.xz")
+    out, archive = str(tmp_path / "out"), str(tmp_path / "new" / "e.tar.xz")
     words = ["everything.py", out, "--small", "--only", "ladder transpose-float32-odd"]
     monkeypatch.setattr(sys, "argv", [*words, "--pack", archive])
     assert everything.main() == 0
