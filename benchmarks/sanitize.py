@@ -58,8 +58,9 @@ def main() -> int:
     """Run the routines named on the command line, or all, in one process per tool."""
     names = sys.argv[1:] or TASKS
     if CHILD in os.environ:
-        print(f"{sum(map(run, names))} calls")
+        calls = sum(map(run, names))
         ado.synchronize()
+        print(f"{calls} calls")
         return 0
     command = [sys.executable, __file__, *names]
     checked = [
@@ -69,7 +70,7 @@ def main() -> int:
         )
         for tool in TOOLS
     ]
-    return max(process.wait() for process in checked)
+    return int(any([process.wait() for process in checked]))
 
 
 if __name__ == "__main__":
