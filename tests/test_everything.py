@@ -85,6 +85,24 @@ def test_notebooks_are_executed_after_their_records_and_name_their_gpus(path):
     assert set(re.findall(MODEL, markdown)) <= PUBLISHED | set(re.findall(MODEL, measured))
 
 
+@pytest.mark.xfail(reason="the stored records are of several boards and versions")
+def test_all_records_of_a_page_are_of_one_board_and_version():
+    state = {}
+    for stage in STAGES:
+        files = [path for pattern in stage.patterns for path in ROOT.glob(pattern)]
+        texts = [path.read_text(encoding="utf-8") for path in files if path.suffix == ".json"]
+        found = [c for text in texts for c in everything.contexts(json.loads(text))]
+        if not found:  # machine code, for example
+            continue
+        boards = {c["cuda"]["uuid"] for c in found if "cuda" in c} or {""}
+        versions = {c["adokernels"] for c in found}
+        assert len(boards) == len(versions) == 1, stage.name
+        state[stage.name] = everything.Done(*boards, *versions, 0.0, ())
+    known = [stage for stage in STAGES if stage.name in state]
+    for version in {done.code for done in state.values()}:
+        assert everything.kept(known, state, {}, version) == state
+
+
 def test_commands_exist():
     for stage in STAGES:
         first, second, *_ = stage.command.removeprefix("ADOKERNELS_ISA=").split()
