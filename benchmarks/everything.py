@@ -206,6 +206,10 @@ def _others() -> Iterator[tuple[Any, ...]]:
     file = f"{RESULTS}/limiters-cpu.json"
     command = "benchmarks/limiter_truth.py --out {work}/cpu --repeat 3 --append"
     yield "cpu limiters", f"{command} {file}", 4, file, "limiters.md"
+    for device, name, minutes in (("cuda", "cold policy", 0.5), ("cpu", "cpu cold policy", 2)):
+        file = f"{RESULTS}/cold-{device}.json"
+        command = f"benchmarks/cold_policy.py {file} --device {device}"
+        yield name, command, minutes, file, "methods.md"
     file = "{}/tests/data/emulator/counters.json"
     yield "emulator", f"benchmarks/emulated_counters.py {file}", 3, file, "emulator.md"
     file = f"{RESULTS}/verdicts.json"
