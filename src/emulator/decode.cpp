@@ -48,6 +48,10 @@ const Variable kReserved{.name = "%reserved_smem_offset_1",
                          .align = 16,
                          .bytes = Program::kReservedBytes};
 
+bool uses_carry(const Words& w) {
+  return contains(w, "cc") || w[0] == "addc" || w[0] == "subc" || w[0] == "madc";
+}
+
 }  // namespace
 
 Program Decoder::run(Function& entry) {
@@ -318,8 +322,11 @@ void Decoder::function(Frame& frame) {
   Frame* const outer = frame_;
   frame_ = &frame;
   std::vector<int> begin(f.statements.size() + 1);
+  std::vector<bool> leads(f.statements.size() + 1);
+  for (const auto& [name, i] : f.labels) leads[i] = true;
   for (std::size_t i = 0; i < f.statements.size(); ++i) {
     begin[i] = static_cast<int>(p_.code.size());
+    if (leads[i]) expressions_.clear(), numbers_.clear();
     statement(f.statements[i]);
   }
   begin.back() = static_cast<int>(p_.code.size());
@@ -341,7 +348,33 @@ void Decoder::statement(const Statement& s) {
     p_.newest = {compute, std::string(s.text) + " (" + place() + ")"};
   instruction(s.opcode);
   if (p_.code.size() == before) emit(Op::kNop);
-  costs_.push_back(cost_of(s.opcode, static_cast<int>(before), line));
+  Cost cost = cost_of(s.opcode, static_cast<int>(before), line);
+  if (repeats(s, before)) cost.operations = {};
+  costs_.push_back(cost);
+}
+
+bool Decoder::repeats(const Statement& s, std::size_t before) {
+  const auto begin = p_.code.begin() + static_cast<std::ptrdiff_t>(before);
+  bool pure = s.guard < 0 && s.operands.size() > 1 && s.operands[0].kind == Kind::kRegister &&
+              !uses_carry(s.opcode) &&
+              std::all_of(begin, p_.code.end(), [](const Inst& i) { return i.op == Op::kAlu; });
+  std::string expression = joined(s.opcode);
+  for (std::size_t i = 1; i < s.operands.size() && pure; ++i) {
+    const Operand& o = s.operands[i];
+    pure = o.kind == Kind::kRegister || o.kind == Kind::kImmediate;
+    expression += o.kind == Kind::kImmediate ? " =" : o.negated ? " !" : " ";
+    expression += std::to_string(
+        o.kind == Kind::kImmediate ? o.value : numbers_.emplace(reg(o.reg), ++number_).first->second);
+  }
+  if (pure) {
+    const auto [at, added] = expressions_.emplace(std::move(expression), ++number_);
+    numbers_[reg(s.operands[0].reg)] = at->second;
+    return !added;
+  }
+  if (!s.operands.empty())
+    for (const Operand& o : parts_of(s.operands[0]))
+      if (o.kind == Kind::kRegister) numbers_[reg(o.reg)] = ++number_;
+  return false;
 }
 
 void Decoder::call(const Statement& s) {
@@ -502,8 +535,7 @@ void Decoder::instruction(const Words& w) {
   if (op == "lop3") return logic3();
   if (op == "bfi") return bit_insert(w);
   if (op == "slct") return select_by_sign(w);
-  if (op == "add" || op == "sub" || op == "mad" || op == "addc" || op == "subc" || op == "madc")
-    if (op.ends_with('c') || contains(w, "cc")) return carry(w);
+  if (uses_carry(w)) return carry(w);
   element_wise(w);
 }
 

@@ -128,6 +128,10 @@ class Decoder {
   std::int64_t allocate_local(const Variable& v);
   void function(Frame& frame);
   void statement(const Statement& s);
+  // Returns true if the statement, translated to the code from `before` on, repeats an expression
+  // of its basic block. The compiler's front end leaves such repetitions in PTX, and ptxas removes
+  // them.
+  bool repeats(const Statement& s, std::size_t before);
   void call(const Statement& s);
   void inlined(Function& target, const std::vector<Operand>& params,
                const std::vector<Operand>& results);
@@ -220,6 +224,10 @@ class Decoder {
   std::map<std::tuple<Source, int, std::uint64_t, int, bool>, std::uint32_t> constants_;
   std::vector<int> labels_;
   std::vector<Cost> costs_;
+  // The expressions of the basic block and the values of registers, by number.
+  std::unordered_map<std::string, std::uint64_t> expressions_;
+  std::unordered_map<std::uint32_t, std::uint64_t> numbers_;
+  std::uint64_t number_ = 0;
   std::unordered_map<std::string_view, std::int64_t> shared_;
   int dynamic_align_ = 16;  // of dynamic shared memory
   std::uint32_t carry_ = kNone;

@@ -92,18 +92,28 @@ class Flow {
       }
       if (!ends_block(last) || last.guard != kNone) next_[b].push_back(b + 1);
     }
-    for (int b = 0; b + 1 < blocks; ++b) {
-      const Block& block = p_.blocks[b + 1];
-      const Inst &branch = p_.code[block.begin - 1], &other = p_.code[block.end - 1];
-      const auto is_forward = [](const Inst& inst, int from) {
-        return inst.op == Op::kBranch && inst.guard != kNone && static_cast<int>(inst.aux) > from;
-      };
-      p_.blocks[b].joins_next =
-          is_forward(branch, b + 1) && is_forward(other, b + 1) && branch.aux == other.aux &&
-          !targets[block.begin] &&
-          std::all_of(p_.code.begin() + block.begin, p_.code.begin() + block.end - 1,
+    std::vector<int> last(blocks);  // block of the same condition
+    for (int b = blocks - 1; b >= 0; --b) {
+      last[b] = b;
+      const Inst& branch = p_.code[p_.blocks[b].end - 1];
+      p_.blocks[b].target = static_cast<int>(branch.aux);
+      if (b + 1 == blocks || !is_condition(branch, b)) continue;
+      const Block &next = p_.blocks[b + 1], &end = p_.blocks[last[b + 1]];
+      const bool joins =
+          is_condition(p_.code[end.end - 1], last[b + 1]) && !targets[next.begin] &&
+          std::all_of(p_.code.begin() + next.begin, p_.code.begin() + next.end - 1,
                       [](const Inst& i) { return i.op == Op::kAlu || i.op == Op::kNop; });
+      const bool branches = p_.blocks[b].target == end.target;
+      if (!joins || !(branches || p_.blocks[b].target == last[b + 1] + 1)) continue;
+      p_.blocks[b].joins = branches ? Block::Joins::kBranching : Block::Joins::kGoingOn;
+      p_.blocks[b].target = end.target;
+      last[b] = last[b + 1];
     }
+  }
+
+  // Returns true for a branch of block b, under a condition, to a later block than the next one.
+  static bool is_condition(const Inst& inst, int b) {
+    return inst.op == Op::kBranch && inst.guard != kNone && static_cast<int>(inst.aux) > b + 1;
   }
 
   // Immediate post-dominators: dominators of the reversed graph, whose root is the exit.

@@ -124,7 +124,7 @@ bool run_warp(Worker& worker, Warp& warp) {
       if (inst->guard != kNone) {
         const std::uint32_t predicate = warp.predicate(inst->guard);
         active &= inst->guard_negated ? ~predicate : predicate;
-        if (active == 0 && (warp.branched == 0 || inst->op != Op::kBranch)) continue;
+        if (active == 0 && ((warp.branched | warp.passed) == 0 || inst->op != Op::kBranch)) continue;
       }
       const int position = static_cast<int>(inst - code);
       switch (inst->op) {
@@ -139,19 +139,20 @@ bool run_warp(Worker& worker, Warp& warp) {
           break;
         case Op::kBranch: {
           ++worker.branches;
-          const int target = static_cast<int>(inst->aux);
-          if (block.joins_next && active != mask) {
-            warp.branched |= active;
+          const int target = block.target;
+          const bool goes_on = block.joins == Block::Joins::kGoingOn;
+          if (block.joins != Block::Joins::kNo && active != mask) {
+            (goes_on ? warp.passed : warp.branched) |= active;
             warp.mask = mask & ~active;
             break;
           }
-          const std::uint32_t all = mask | warp.branched;
+          if (goes_on) active = 0, next = static_cast<int>(inst->aux);
+          const std::uint32_t all = mask | warp.branched | warp.passed;
           active |= std::exchange(warp.branched, 0);
+          warp.passed = 0;
           warp.mask = all;
-          if (active == all) {
-            next = target;
-            break;
-          }
+          if (active == all) next = target;
+          if (active == all || active == 0) break;
           ++worker.divergent;
           const int join = block.reconverges;
           // Pushes the code after the join, then the lanes that do not branch. The lanes that

@@ -249,9 +249,10 @@ struct Block {
   int begin = 0, end = 0;
   int reconverges = -1;   // block; -1: only at the exit
   bool backward = false;  // may branch to an earlier block
-  // The next block is reached only from here, and only computes another condition for a branch to
-  // the same target. The compiler makes one branch of both (`a || b`).
-  bool joins_next = false;
+  // This block and the next ones compute one condition, such as `a && (b || c)`, of which the
+  // compiler makes one branch: to `target`, or on. The lanes that branch here take that way.
+  enum class Joins : std::uint8_t { kNo, kBranching, kGoingOn } joins = Joins::kNo;
+  int target = -1;
   int instructions = 0;
   std::vector<LineCost> costs;
 };

@@ -102,7 +102,7 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
                       count = std::min<std::size_t>(threads - first, kLanes);
     warp.alive = warp.mask = count == kLanes ? kAllLanes : (1u << count) - 1;
     warp.block = 0;
-    warp.branched = 0;
+    warp.branched = warp.passed = 0;
     warp.reconverges = -1;
     warp.resumes = warp.arrived = warp.yielded = false;
     warp.state = WarpState::kReady;

@@ -88,7 +88,7 @@ enum class WarpState : std::uint8_t { kReady, kBarrier, kCluster, kDone };
 struct Warp {
   std::uint8_t* bases[2];  // registers; constants minus kInConstants
   std::uint32_t alive = 0, mask = 0;
-  std::uint32_t branched = 0;  // lanes that wait for the next block's branch (Block::joins_next)
+  std::uint32_t branched = 0, passed = 0;  // lanes that wait for another block's branch (Joins)
   int block = 0, pc = 0;
   int reconverges = -1;
   bool resumes = false;  // inside a block
