@@ -34,6 +34,11 @@ bool check_members(Worker& worker, const Warp& warp, int line, const u32* member
 void set_words(Worker& worker, Warp& warp, u32 d, const u32* values, u32 mask) {
   worker.launch.functions.blend(warp.at(d), values, mask, 4);
 }
+void set_all(Worker& worker, Warp& warp, u32 d, u32 value, u32 mask) {
+  std::array<u32, kLanes> values;
+  values.fill(value);
+  set_words(worker, warp, d, values.data(), mask);
+}
 void set_predicate(Warp& warp, u32 d, u32 value, u32 mask) {
   auto& predicate = *reinterpret_cast<u32*>(warp.at(d));
   predicate = (predicate & ~mask) | (value & mask);
@@ -257,18 +262,13 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
       const u32* members = words(warp, e[1]);
       if (!check_members(worker, warp, line, members, mask, "elect.sync")) return false;
       const u32 leader = static_cast<u32>(std::countr_zero(mask));
-      u32 lanes[kLanes];
-      for (u32& lane : lanes) lane = leader;
-      set_words(worker, warp, inst.d, lanes, mask);
+      set_all(worker, warp, inst.d, leader, mask);
       set_predicate(warp, e[0], 1u << leader, mask);
       return true;
     }
-    case Op::kActiveMask: {
-      u32 lanes[kLanes];
-      for (u32& lane : lanes) lane = mask;
-      set_words(worker, warp, inst.d, lanes, mask);
+    case Op::kActiveMask:
+      set_all(worker, warp, inst.d, mask, mask);
       return true;
-    }
     case Op::kMapRank: {
       u64 out[kLanes];
       u32 narrow[kLanes];

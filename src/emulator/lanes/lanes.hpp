@@ -18,6 +18,23 @@ using namespace emulator;
 using f32 = float;
 using f64 = double;
 
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, u32, u64>;
+
+template <class T>
+ADO_INLINE BitsOf<T> bits(T x) {
+  return __builtin_bit_cast(BitsOf<T>, x);
+}
+// The minimum and the maximum, where -0 is less than 0. A NaN is ignored.
+template <class T>
+ADO_INLINE T smaller(T a, T b) {
+  return b != b || a < b || (a == b && bits(a) > bits(b)) ? a : b;
+}
+template <class T>
+ADO_INLINE T larger(T a, T b) {
+  return b != b || a > b || (a == b && bits(a) < bits(b)) ? a : b;
+}
+
 // A mask of the lanes whose element is not 0; elements are 0 or ~0.
 ADO_INLINE u32 mask_of(const u32* lanes) {
 #if defined(__AVX512DQ__)
