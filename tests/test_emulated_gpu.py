@@ -212,7 +212,7 @@ def test_wrong_gpus(gpu_restored, gpu, error):
 
 @pytest.mark.parametrize("gpu", [{"compute": "90"}, {"name": 90}, {"l2_bytes": None}, 90, None])
 def test_wrong_types_of_gpus(gpu_restored, gpu):
-    with pytest.raises(TypeError, match="must be a (str|number|str or a mapping), got"):
+    with pytest.raises(TypeError, match=r"must be a (str|number|str or a mapping), got"):
         ado.settings.emulated_gpu = gpu
 
 

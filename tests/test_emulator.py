@@ -323,7 +323,7 @@ def test_repeated_expressions_count_once(second, flops):
 
 @pytest.mark.parametrize("last", ["TAKEN", "ON"])
 def test_conditions_of_a_short_circuit_are_one_branch(last):
-    """The lanes of `t < 8 || !(t < 16) && t < 24` execute the branch together, also if all go on."""
+    """The lanes of `t < 8 || !(t < 16) && t < 24` branch together, also if all others go on."""
     text = f"""setp.lt.u32 %p0, %t, 8; @%p0 bra TAKEN;
   setp.lt.u32 %p1, %t, {16 if last == "TAKEN" else 32}; @%p1 bra ON;
   setp.lt.u32 %p2, %t, 24; @%p2 bra TAKEN;

@@ -40,7 +40,7 @@ def test_a_ladder_states_its_steps_and_what_they_change(folder, name):
 
 
 without_compiler = pytest.mark.skipif(
-    bool(compiler.why_no_compiler() or _core.why_no_emulator()), reason="needs NVRTC and the emulator"
+    bool(compiler.why_no_compiler() or _core.why_no_emulator()), reason="needs NVRTC, the emulator"
 )
 
 

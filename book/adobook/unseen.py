@@ -1,9 +1,9 @@
 """Ladders of textbooks on which the rules of the diagnosis are tested: check and sweep.
 
-``python -m adobook.unseen check FOLDER`` executes each variant on the emulator, with small operands,
-and compares its results with the reference. ``python -m adobook.unseen sweep FOLDER OUT [NAME ...]``
-measures the ladders on a GPU, with counters, and stores one record per ladder. A folder contains
-one module per ladder, with its kernels in a file of the same name.
+``python -m adobook.unseen check FOLDER`` executes each variant on the emulator, with small
+operands, and compares its results with the reference. ``python -m adobook.unseen sweep FOLDER OUT
+[NAME ...]`` measures the ladders on a GPU, with counters, and stores one record per ladder. A
+folder contains one module per ladder, with its kernels in a file of the same name.
 """
 
 from __future__ import annotations

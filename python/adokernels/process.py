@@ -123,8 +123,8 @@ class Settings:
         Raises
         ------
         ValueError
-            If the GPU or a property is unknown, or a value is less than 1 or not a whole number (clocks
-            may be fractions).
+            If the GPU or a property is unknown, or a value is less than 1 or not a whole number
+            (clocks may be fractions).
         """
         name, changes = _core.emulated_gpu()
         values = {key: int(x) if x.is_integer() else x for key, x in changes.items()}

@@ -12,8 +12,8 @@
 namespace ado::cuda::emulated {
 namespace {
 
-// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and cuda::arch_traits
-// of NVIDIA's CCCL (libcudacxx/include/cuda/__device/arch_traits.h), which give the same values.
+// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". NVIDIA's CCCL
+// gives the same values in cuda::arch_traits (libcudacxx/include/cuda/__device/arch_traits.h).
 struct Limits {
   int compute, threads, blocks;          // per multiprocessor
   int shared_kib, shared_kib_per_block;  // of a multiprocessor; of a block that opts in

@@ -146,7 +146,10 @@ def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
     files = (Path(__file__).parents[1] / "documents").glob("*.toml")
     return tuple(
         Document(
-            **{**settings, "rows": tuple(Row(item, **row) for item, row in settings["rows"].items())},
+            **{
+                **settings,
+                "rows": tuple(Row(item, **row) for item, row in settings["rows"].items()),
+            },
             records=records,
             known=published_of(settings["letter"]),
         )
