@@ -418,41 +418,6 @@ bool generic_access(Worker& worker, Warp& warp, const Inst& inst, const Access& 
   return local == 0 || local_access(worker, warp, inst, a, relative, nullptr, local);
 }
 
-template <class T>
-T combine(const Access& a, T old, T operand, T second) {
-  switch (a.operation) {
-    case AtomicOp::kAdd:
-      return static_cast<T>(old + operand);
-    case AtomicOp::kMin:
-      return old < operand ? old : operand;
-    case AtomicOp::kMax:
-      return old > operand ? old : operand;
-    case AtomicOp::kExchange:
-      return operand;
-    case AtomicOp::kCompare:
-      return old == operand ? second : old;
-    default:
-      break;
-  }
-  if constexpr (std::is_integral_v<T>) {
-    switch (a.operation) {
-      case AtomicOp::kAnd:
-        return old & operand;
-      case AtomicOp::kOr:
-        return old | operand;
-      case AtomicOp::kXor:
-        return old ^ operand;
-      case AtomicOp::kIncrement:
-        return old >= operand ? 0 : old + 1;
-      case AtomicOp::kDecrement:
-        return old == 0 || old > operand ? operand : old - 1;
-      default:
-        break;
-    }
-  }
-  return old;
-}
-
 // Replaces bits in memory by next(bits) atomically, because other workers may change them.
 template <class Bits, class Next>
 Bits exchange(void* memory, const Next& next) {
@@ -471,7 +436,8 @@ template <class T, class Bits>
 u64 apply_to(const Access& a, void* memory, u64 operand, u64 second) {
   const auto of = [](u64 bits) { return std::bit_cast<T>(static_cast<Bits>(bits)); };
   return exchange<Bits>(memory, [&](Bits old) {
-    return std::bit_cast<Bits>(combine(a, std::bit_cast<T>(old), of(operand), of(second)));
+    return std::bit_cast<Bits>(
+        combine(a.operation, std::bit_cast<T>(old), of(operand), of(second)));
   });
 }
 
@@ -701,14 +667,13 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   counts.wavefronts += contiguous ? bytes / 4 : count_wavefronts(offsets, 0, mask, bytes, true);
   counts.ideal += (std::popcount(mask) * bytes + 127) / 128;
   if (auto& written = warp.home->written; !written.empty())
-    for (u32 left = mask; left != 0; left &= left - 1)
-      fill_bytes(&written[copy.to[first_of(left)]], 2, bytes);
+    for (const int lane : Lanes{mask}) fill_bytes(&written[copy.to[lane]], 2, bytes);
   // Lanes of different groups are separate copies.
   while (mask != 0) {
     const s64 group = warp.commits[first_of(mask)];
     u32 same = 0;
-    for (u32 left = mask; left != 0; left &= left - 1)
-      if (warp.commits[first_of(left)] == group) same |= left & -left;
+    for (const int lane : Lanes{mask})
+      if (warp.commits[lane] == group) same |= 1u << lane;
     copy.mask = same, copy.group = group;
     warp.copies.push_back(copy);
     mask &= ~same;
@@ -720,8 +685,7 @@ bool wait_copies(Worker& worker, Warp& warp, u32 mask, s64 pending) {
   BlockState& block = *warp.home;
   const bool all = pending == kNone;
   s64 newest = 0;  // the newest group for which any lane waits
-  for (u32 left = mask; left != 0; left &= left - 1)
-    newest = std::max(newest, warp.commits[first_of(left)] - pending - 1);
+  for (const int lane : Lanes{mask}) newest = std::max(newest, warp.commits[lane] - pending - 1);
   for (PendingCopy& copy : warp.copies) {
     if (!all && copy.group > newest) break;
     u32 ready = copy.mask & mask;

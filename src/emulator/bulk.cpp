@@ -394,14 +394,13 @@ bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   return true;
 }
 
-bool wait_bulk_stores(Worker& worker, Warp& warp, u32 mask, s64 pending) {
+void wait_bulk_stores(Worker& worker, Warp& warp, u32 mask, s64 pending) {
   std::erase_if(warp.bulk_stores, [&](const BulkCopy& copy) {
     const bool ready =
         ((mask >> copy.lane) & 1) && copy.group < warp.bulk_commits[copy.lane] - pending;
     if (ready) perform_store(worker, copy);
     return ready;
   });
-  return true;
 }
 
 bool check_bulk_done(Worker& worker, Warp& warp) {

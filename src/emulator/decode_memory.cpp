@@ -111,16 +111,11 @@ void Decoder::load_or_store(const Words& w, bool store) {
 }
 
 void Decoder::atomic(const Words& w, bool reduction) {
-  static const std::map<std::string_view, AtomicOp> kOps = {
-      {"add", AtomicOp::kAdd},       {"min", AtomicOp::kMin},     {"max", AtomicOp::kMax},
-      {"and", AtomicOp::kAnd},       {"or", AtomicOp::kOr},       {"xor", AtomicOp::kXor},
-      {"exch", AtomicOp::kExchange}, {"cas", AtomicOp::kCompare}, {"inc", AtomicOp::kIncrement},
-      {"dec", AtomicOp::kDecrement}};
   const Statement& s = *s_;
   Access access{.space = space_of(w), .atomic = true, .strong = true};
   bool known = false;
   for (const std::string_view word : w)
-    if (const auto at = kOps.find(word); at != kOps.end())
+    if (const auto at = kAtomicOps.find(word); at != kAtomicOps.end())
       access.operation = at->second, known = true;
   // atom.add.noftz.f16x2, atom.global.v2.f32.add: the type is not always the last word
   std::string_view type;

@@ -39,6 +39,13 @@ inline std::string bits_type(std::string_view type) {
   return type == "pred" ? "pred" : "b" + std::to_string(8 * size_of_type(type));
 }
 
+// By their names in PTX.
+inline const std::map<std::string_view, AtomicOp> kAtomicOps = {
+    {"add", AtomicOp::kAdd},       {"min", AtomicOp::kMin},     {"max", AtomicOp::kMax},
+    {"and", AtomicOp::kAnd},       {"or", AtomicOp::kOr},       {"xor", AtomicOp::kXor},
+    {"exch", AtomicOp::kExchange}, {"cas", AtomicOp::kCompare}, {"inc", AtomicOp::kIncrement},
+    {"dec", AtomicOp::kDecrement}};
+
 // decode_costs.cpp
 int compute_of(const Words& w);
 Cost cost_of(const Words& w, int position, int line);

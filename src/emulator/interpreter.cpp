@@ -181,8 +181,7 @@ bool run_warp(Worker& worker, Warp& warp) {
           if (!copy_async(worker, warp, *inst, active)) return false;
           break;
         case Op::kCommitGroup:
-          for (u32 left = active; left != 0; left &= left - 1)
-            ++warp.commits[std::countr_zero(left)];
+          for (const int lane : Lanes{active}) ++warp.commits[lane];
           break;
         case Op::kWaitGroup:
           if (!warp.copies.empty() && !wait_copies(worker, warp, active, inst->aux)) return false;
@@ -191,11 +190,10 @@ bool run_warp(Worker& worker, Warp& warp) {
           if (!copy_bulk(worker, warp, *inst, active)) return false;
           break;
         case Op::kCommitBulk:
-          for (u32 left = active; left != 0; left &= left - 1)
-            ++warp.bulk_commits[std::countr_zero(left)];
+          for (const int lane : Lanes{active}) ++warp.bulk_commits[lane];
           break;
         case Op::kWaitBulk:
-          if (!wait_bulk_stores(worker, warp, active, inst->aux)) return false;
+          wait_bulk_stores(worker, warp, active, inst->aux);
           break;
         case Op::kMbarrier:
           if (!mbarrier(worker, warp, *inst, active)) return false;

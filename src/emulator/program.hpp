@@ -99,7 +99,6 @@ enum class BulkMode : u8 { kLoad, kStore, kSharedToShared };
 enum class BarrierMode : u8 { kSync, kArrive, kPopulation, kAnd, kOr };
 enum class ShuffleMode : u8 { kUp, kDown, kButterfly, kIndex };
 enum class VoteMode : u8 { kAll, kAny, kUniform, kBallot };
-enum class ReduceMode : u8 { kAdd, kMin, kMax, kAnd, kOr, kXor };
 enum class ClockMode : u8 { kCycles, kNanoseconds };
 enum class AtomicOp : u8 {
   kAdd,

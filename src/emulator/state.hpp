@@ -209,6 +209,27 @@ SourceLine source_line(const LaunchState& launch, int line);
 std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread);
 std::string thread_text(const LaunchState& launch, int thread);
 
+// The result of an atomic operation or a reduction.
+template <class T>
+T combine(AtomicOp op, T old, T operand, T second) {
+  if (op == AtomicOp::kMin) return old < operand ? old : operand;
+  if (op == AtomicOp::kMax) return old > operand ? old : operand;
+  if (op == AtomicOp::kExchange) return operand;
+  if (op == AtomicOp::kCompare) return old == operand ? second : old;
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    if (op == AtomicOp::kAdd)
+      return static_cast<T>(static_cast<Unsigned>(old) + static_cast<Unsigned>(operand));
+    if (op == AtomicOp::kAnd) return old & operand;
+    if (op == AtomicOp::kOr) return old | operand;
+    if (op == AtomicOp::kXor) return old ^ operand;
+    if (op == AtomicOp::kIncrement) return old >= operand ? 0 : old + 1;
+    return old == 0 || old > operand ? operand : old - 1;  // kDecrement
+  } else {
+    return old + operand;
+  }
+}
+
 // access.cpp: return false after an error.
 bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, u32 mask);
 bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask);
@@ -224,7 +245,7 @@ u8* resolve(Worker& worker, Warp& warp, u64 address, int bytes, int lane);
 // bulk.cpp: mbarriers and bulk copies
 bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, u32 mask);
 bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, u32 mask);
-bool wait_bulk_stores(Worker& worker, Warp& warp, u32 mask, s64 pending);
+void wait_bulk_stores(Worker& worker, Warp& warp, u32 mask, s64 pending);
 // Reports copies that nothing waited for when a warp ends.
 bool check_bulk_done(Worker& worker, Warp& warp);
 // What an mbarrier waits for, for a message.

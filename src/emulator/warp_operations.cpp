@@ -124,35 +124,15 @@ bool reduce(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   const Extra& e = worker.program.extras[inst.aux];
   const u32 *values = words(warp, e[1]), *members = words(warp, e[2]);
   if (!check_members(worker, warp, line, members, mask, "redux.sync")) return false;
-  const bool is_signed = inst.mode & 16;
+  const auto op = static_cast<AtomicOp>(inst.mode & 15);
   u32 out[kLanes] = {};
   for (const int lane : Lanes{mask}) {
     const u32 group = members[lane] & mask;
-    u32 sum = values[std::countr_zero(group)];
-    for (u32 others = group & (group - 1); others != 0; others &= others - 1) {
-      const u32 x = values[std::countr_zero(others)];
-      const bool less = is_signed ? static_cast<s32>(x) < static_cast<s32>(sum) : x < sum;
-      switch (static_cast<ReduceMode>(inst.mode & 15)) {
-        case ReduceMode::kAdd:
-          sum += x;
-          break;
-        case ReduceMode::kMin:
-          sum = less ? x : sum;
-          break;
-        case ReduceMode::kMax:
-          sum = less ? sum : x;
-          break;
-        case ReduceMode::kAnd:
-          sum &= x;
-          break;
-        case ReduceMode::kOr:
-          sum |= x;
-          break;
-        case ReduceMode::kXor:
-          sum ^= x;
-          break;
-      }
-    }
+    u32 sum = values[first_of(group)];
+    for (const int other : Lanes{group & (group - 1)})
+      sum = inst.mode & 16 ? static_cast<u32>(combine(op, static_cast<s32>(sum),
+                                                      static_cast<s32>(values[other]), 0))
+                           : combine(op, sum, values[other], 0u);
     out[lane] = sum;
   }
   set_words(worker, warp, inst.d, out, mask);
