@@ -207,20 +207,20 @@ def two_gpus():
         pytest.skip(str(error))
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    """Tests share the ceilings that one of them measures, and leave the user's files alone."""
-    folder = tmp_path_factory.getbasetemp() / "cache"
-    monkeypatch.setenv("ADOKERNELS_CACHE", str(folder))
-
-
 #: Maximum number of bytes of an array that measures a ceiling of the CPU.
 _CEILING_BYTES = 8 << 20
 
 
-@pytest.fixture
-def small_ceilings(monkeypatch):
-    """Ceilings of the CPU are measured with small arrays and few samples."""
+@pytest.fixture(autouse=True)
+def own_cache(request, tmp_path_factory, monkeypatch):
+    """Tests share the ceilings that one of them measures, and leave the user's files alone.
+
+    Ceilings of the CPU are measured with small arrays and few samples.
+    """
+    folder = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("ADOKERNELS_CACHE", str(folder))
+    if request.node.get_closest_marker("gpu"):
+        return
     cases = machine._cases
     monkeypatch.setattr(
         machine,
@@ -282,10 +282,13 @@ POISON = 0xA5
 
 
 def why_not(routine, variant, operands, **options):
-    """Why the variant declines the problem; empty if it can. The default variant always can."""
+    """Why the variant declines the problem; empty if it can. The default variant always can.
+
+    Unlike a problem of the model, a problem of the core does not copy the operands.
+    """
     if variant is None:
         return ""
-    return routine.problem(*operands, variant=variant, **options).why_not(variant)
+    return routine._core.problem(tuple(operands), options, None, variant).why_not(variant)
 
 
 def check(routine, operands, expected, variant=None, **options):
