@@ -82,7 +82,7 @@ for threads in (1, 3):
     for variant in routine.variants:
         if variant.device != "cpu" or variant.ceiling:
             continue
-        timer = press_ctrl_c(0.02)
+        timer = press_ctrl_c()
         try:
             routine(*operands, variant=variant.name)
         except KeyboardInterrupt:
