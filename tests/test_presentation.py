@@ -176,6 +176,8 @@ def test_each_share_has_one_meaning():
     assert fast.share_of_mix_limit(dataclasses.replace(fused, device="cpu")) is None
     moved = make_transpose()
     assert moved.limit == "roof"
+    assert moved.fastest.variant == "asynchronous_bulk"
+    assert moved["copy"].seconds < moved.fastest.seconds, "a ceiling is not a variant"
     assert moved.share_of_peak(moved.fastest) is moved.share_of_mix_limit(moved.fastest) is None
     assert moved.share_of_limit(moved.fastest) == moved.share_of_roof(moved.fastest)
     assert dataclasses.replace(moved, measurements=()).limit == "roof"
