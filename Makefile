@@ -39,8 +39,9 @@ tour: $(VENV)/wheel
 
 # Number of pytest-xdist workers. With a GPU 0 (one process): large tests would share GPU memory.
 WORKERS ?= $(if $(wildcard /dev/nvidiactl),0,auto)
+# With worksteal, a worker runs neighbouring tests, which share expected results. The slowest 20 tests are listed.
 test: $(INDEX) $(VENV)/wheel $(VENV)/with-test
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --durations 20 $(ARGS)
 
 dev: module $(INDEX) $(VENV)/with-test
 

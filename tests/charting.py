@@ -241,7 +241,7 @@ def new_figure(size, **options):
 def draw(what, size=SIZES[0], **options):
     ax = new_figure(size, layout="constrained").add_subplot()
     roofline(what, ax=ax, **options)
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()  # it places all texts
     return ax
 
 

@@ -51,7 +51,7 @@ def gpp(*errors, **options):
 def draw(sweep, size=SIZES[1], **options):
     ax = new_figure(size, layout="constrained").add_subplot()
     assert accuracy(sweep, ax=ax, **options) is ax
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     return ax
 
 

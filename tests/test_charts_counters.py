@@ -78,7 +78,7 @@ CHARTS = {
 def draw(chart, what, size=SIZES[1], **options):
     ax = new_figure(size, layout="constrained").add_subplot()
     assert chart(what, ax=ax, **options) is ax
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     return ax
 
 

@@ -12,8 +12,6 @@ import adokernels as ado
 from adokernels import _core, cli
 from adokernels.cli import program
 
-pytestmark = pytest.mark.usefixtures("small_ceilings")
-
 
 def run(capsys, *arguments):
     status = cli.main(arguments)

@@ -15,8 +15,6 @@ from adokernels import cli
 from adokernels.charts import files
 from adokernels.measuring.progress import ProgressDisplay
 
-pytestmark = pytest.mark.usefixtures("small_ceilings")
-
 BENCH = ["bench", "transpose", "--shape", "8x8", "--json"]
 OWN = "def own(a):\n    return a.T.copy()\n"
 

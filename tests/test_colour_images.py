@@ -95,7 +95,6 @@ def test_records_contain_the_option_only_if_it_was_passed(rng, tmp_path):
     assert ado.records.Measurement.load(path).problem.options == {"batch": True}
 
 
-@pytest.mark.usefixtures("small_ceilings")
 def test_the_command_line_takes_the_option(capsys):
     arguments = ["bench", "sobel", "--shape", "2x9x3", "--device", "cpu", "--seconds", "0.01"]
     assert cli.main(arguments) == 2

@@ -127,7 +127,7 @@ def test_no_words_overlap_in_the_slope_chart(make, size):
     after = run_again(before, **{name: 0.9**i for i, name in enumerate(names)})
     ax = new_figure(size, layout="constrained").add_subplot()
     assert ado.compare(before, after).plot(ax) is ax
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     assert not clashes(ax)
 
 
@@ -137,7 +137,7 @@ def test_the_slope_chart_of_equal_times_separates_its_labels():
     sweep = run_again(dataclasses.replace(make_gpp(), measurements=tuple(equal)))
     ax = new_figure((8.5, 6.5), layout="constrained").add_subplot()
     ado.compare(sweep, run_again(sweep)).plot(ax)
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     assert not clashes(ax)
 
 

@@ -477,10 +477,13 @@ def test_blocks(name, variant, emulator):
 
 
 @pytest.mark.parametrize(("name", "variant"), contracts(ceilings=True))
-def test_unknown_blocks(name, variant):
+def test_reasons_and_unknown_blocks(name, variant):
     about = ado.routines[name][variant]
     for case in plain_cases(name):
-        if why_not(case.routine, variant, case.operands):
+        reason = why_not(case.routine, variant, case.operands, **case.options)
+        problem = case.routine.problem(*case.operands, variant=variant, **case.options)
+        assert problem.why_not(variant) == reason
+        if reason:
             continue
         for block in [(1,) * 4, (7, 3), *((*b[:-1], b[-1] + 1) for b in about.blocks)]:
             if block not in about.blocks:

@@ -167,7 +167,7 @@ def stored(function, argument, record):
 
 
 @pytest.fixture
-def reader(tmp_path, monkeypatch, small_ceilings):
+def reader(tmp_path, monkeypatch):
     """The reader's folder, with the files of the blocks. Timing is short, and caches are warm."""
     monkeypatch.chdir(tmp_path)
     pixels = np.random.default_rng().integers(0, 256, (48, 64, 4), np.uint8)

@@ -87,7 +87,7 @@ def test_a_failure_is_a_verdict_with_a_record(name, tmp_path, capsys, monkeypatc
         monkeypatch.setattr(isolated_process, "_MEMORY", 600 << 20)
     source, reason = BROKEN[name]
     before = children()  # of earlier tests
-    seconds = "60" if "memory" in name or name == "processes" else "2"
+    seconds = "1" if "did not return" in reason else "60"
     status, record = check_file(tmp_path, source, "--timeout", seconds, "--no-timing")
     assert status == 1
     assert (record["kind"], record["correct"], record["isolated"]) == ("check", False, True)

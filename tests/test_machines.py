@@ -13,7 +13,6 @@ from adokernels.cli.program import parse
 from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.rendering import to_text
 
-pytestmark = pytest.mark.usefixtures("small_ceilings")
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 SWEEP = ado.load(DATA / "transpose-float32-8192.json")
 #: Not a product: the records of this model are made from those of another one.

@@ -401,7 +401,7 @@ def test_budgets_that_mean_nothing(bad):
         ado.sweep(ado.transpose, A, **bad)
 
 
-def test_cold_and_warm_are_not_compared():
+def test_cold_and_warm_are_not_compared(eviction):
     cold = ado.measure(ado.transpose["naive_loops"], A, seconds=0.01)
     warm = ado.measure(ado.transpose["naive_loops"], A, cache="warm", seconds=0.01)
     with pytest.raises(ValueError, match="cannot compare a cold with a warm"):
@@ -449,10 +449,8 @@ def test_a_variant_takes_no_variant():
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ADOKERNELS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-        return ado.sweep(ado.transpose, A, device="cpu", **QUICK)
+def sweep():
+    return ado.sweep(ado.transpose, A, device="cpu", **QUICK)
 
 
 def test_records_survive_a_file(sweep, tmp_path):

@@ -128,7 +128,7 @@ def test_dir_and_star_import_contain_all_names():
     assert set(ado.__all__) <= set(namespace)
 
 
-def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path, small_ceilings):
+def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
     path = tmp_path / "scan.json"
     shapes = [(16, 16), (32, 32)]
     ado.scan(ado.transpose, shapes=shapes, device="cpu", seconds=0.01, progress=False).save(path)

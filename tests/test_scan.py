@@ -55,7 +55,7 @@ def test_a_scan_is_stored(scan, tmp_path):
 def test_the_chart_has_a_line_per_variant(scan, kind, size):
     ax = new_figure(size, layout="constrained").add_subplot()
     assert scan.plot(kind, ax=ax) is ax
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     assert not clashes(ax)
     assert not outside(ax)
     for name, line in zip(scan.names, ax.lines, strict=False):
@@ -71,7 +71,7 @@ def test_time_and_bandwidth_are_in_one_figure_by_default(scan):
     labels = [ax.get_ylabel() for ax in axes]
     assert [label.split(" [")[0] for label in labels] == ["Bandwidth", "Time per call, logarithmic"]
     assert axes[0] is upper
-    upper.figure.canvas.draw()
+    upper.figure.draw_without_rendering()
     units = ("", r" [nµm]?s")  # a time can need another prefix at the next tick
     for ax, unit in zip(axes, units, strict=True):
         assert not clashes(ax)
@@ -247,7 +247,7 @@ def test_the_chart_of_a_scan_with_copies_names_its_curves(cpu, linked, size):
     scan = make_offloads(cpu=cpu, linked=linked)
     ax = new_figure(size, layout="constrained").add_subplot()
     assert scan.plot(ax=ax) is ax
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     assert not clashes(ax)
     assert not outside(ax)
     words = [text.get_text() for text in ax.texts]

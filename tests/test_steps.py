@@ -33,7 +33,7 @@ SWEEPS = {
 def draw(sweep, size=SIZES[1], **options):
     ax = new_figure(size, layout="constrained").add_subplot()
     assert steps(sweep, ax=ax, **options) is ax
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     return ax
 
 

@@ -13,7 +13,6 @@ import adokernels as ado
 from adokernels import _core, cli, tour
 from adokernels.model.tasks import TASKS
 
-pytestmark = pytest.mark.usefixtures("small_ceilings")
 NO_CUDA = bool(_core.why_no_cuda())
 QUICK = ["photograph", "transpose", "average_matvec"]
 

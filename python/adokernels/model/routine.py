@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import operator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -84,6 +85,7 @@ class BuiltInVariant(Variant, _core.Callable):
         if parameters:
             raise ValueError(f"{self.label} does not support parameters, got {dict(parameters)}")
         self.routine._core.set_default_block(self.name, block)
+        self.routine.__dict__.pop("variants", None)  # which have the earlier block shape
         return self.routine[self.name]
 
     if TYPE_CHECKING:
@@ -259,14 +261,18 @@ class Routine(Ladder, _core.Callable):
         self.parameters: tuple[_core.Parameter, ...] = tuple(core.parameters)
         self.dimensions: tuple[str, ...] = tuple(core.dimensions)
         self.batched, self.halo = core.batched, core.halo
+        self._task: Task
+        self._shared: Task | None = None  # the task of which _task is a copy
 
     @property
     def task(self) -> Task:
         """The reference result, the allowed error, and the problems to run."""
-        task = TASKS.get(self.name) or Task(_without_reference)
-        return dataclasses.replace(task, core=self._core)
+        shared = TASKS.get(self.name, _WITHOUT_REFERENCE)
+        if self._shared is not shared:
+            self._task, self._shared = dataclasses.replace(shared, core=self._core), shared
+        return self._task
 
-    @property
+    @cached_property
     def variants(self) -> tuple[BuiltInVariant, ...]:
         """The variants in ladder order, CPU then CUDA."""
         return tuple(BuiltInVariant(self, info) for info in self._core.variants)
@@ -372,3 +378,6 @@ def check_types(routine: Routine, operands: Sequence[Any], options: Mapping[str,
 
 def _without_reference(*_: Any, **__: Any) -> NoReturn:
     raise ValueError("this routine has no reference result")
+
+
+_WITHOUT_REFERENCE = Task(_without_reference)
