@@ -147,7 +147,7 @@ def test_the_child_ends_with_its_parent(tmp_path):
         "with Isolation(60) as isolation:\n"
         "    ladder = isolation.ladder(ado.transpose.with_variants(mine))\n"
         "    call = ladder.problem(np.ones((3, 4)), device='cpu').prepare('mine')\n"
-        "    print(call._candidate.sandbox._pid, flush=True)\n"
+        "    print(call._process._pid, flush=True)\n"
         "    os._exit(0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -303,7 +303,7 @@ def test_processes_are_stopped_between_calls(rng):
         ladder = isolation.ladder(ado.transpose.with_variants(mine))
         call = ladder.problem(rng.random((3, 4)), device="cpu").prepare("mine")
         call.run()
-        pid = call._candidate.sandbox._pid
+        pid = call._process._pid
         assert sandbox._states(pid) <= set("tT")
     assert not Path(f"/proc/{pid}").exists()
 

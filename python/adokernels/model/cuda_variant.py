@@ -110,16 +110,17 @@ class CudaVariant(OwnVariant):
         about: dict[str, Any] = {"file": self.file, "options": options, "trusted": self.trusted}
         return compile_cuda(self.text, _filled(self.kernel, values), arch=arch, **about)
 
-    def prepare(self, problem: Problem, block: Block | None = None) -> KernelCall:
+    def prepare(self, problem: Problem, block: Block | None = None) -> OwnCall:
         """Compile and load the kernel, and pack its arguments."""
-        return KernelCall(self, problem, self._shape(block))
+        call: OwnCall = KernelCall(self, problem, self._shape(block))
+        return self.isolation.call(self, problem, call) if self.isolation else call
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
     ) -> SourceLaunch:
         """The launch of the kernel, with copies of the operands."""
         problem = self.ladder.problem(*args, variant=self.name, **options)
-        return self.prepare(problem, block).stored()
+        return KernelCall(self, problem, self._shape(block)).stored()
 
     def _shape(self, block: Block | None) -> Block:
         return self.blocks[0] if block is None else _extent("block", block)

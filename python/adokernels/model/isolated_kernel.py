@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import random
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels.model.compiler import compile_cuda
-from adokernels.model.isolated_call import MALFORMED, IsolatedCall
+from adokernels.model.isolated_call import IsolatedCall
 from adokernels.model.problem import changed_values
-from adokernels.model.sandbox import Broken
 from adokernels.model.values import is_array
 from adokernels.process import settings
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from adokernels import _core
-    from adokernels.model.cuda_variant import KernelCall as PlannedCall
+    from adokernels.model.cuda_variant import KernelCall
     from adokernels.model.isolated_process import Candidate
     from adokernels.model.own_variant import OwnVariant
     from adokernels.model.problem import Problem, Values
@@ -45,15 +43,15 @@ _FLOATS = {2: "__half", 4: "float", 8: "double"}
 _INTEGERS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 
 
-class KernelCall(IsolatedCall):
+class IsolatedKernel(IsolatedCall):
     """A kernel under the runner, which times launches with events of its own."""
 
     def __init__(
-        self, variant: OwnVariant, problem: Problem, candidate: Candidate, plan: PlannedCall
+        self, variant: OwnVariant, problem: Problem, process: Candidate, plan: KernelCall
     ) -> None:
         self._plan = plan  # the launch in this process, which is never run
         self._base: Values | None = None  # the values from which samples are made
-        super().__init__(variant, problem, candidate, None)
+        super().__init__(variant, problem, process)
         self.block, self.grid = plan.block, plan.grid
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
@@ -93,11 +91,9 @@ class KernelCall(IsolatedCall):
             "units": [unit for unit, _ in self._units],
             "emulated_gpu": settings.emulated_gpu,
         }
-        path = self._candidate.file("plan.pickle")
-        path.write_bytes(pickle.dumps(plan))
-        return message | {"plan": str(path)}
+        return message | {"plan": plan}
 
-    def _compare(self) -> None:
+    def _compare(self, interval: float) -> None:
         """Do nothing: the times of the runner are trusted."""
 
     def conclude(self) -> None:
@@ -140,13 +136,8 @@ class KernelCall(IsolatedCall):
             self._base = self._memory.values
         changes = list(map(self._change, drawn))
         answer = self._remote.ask("sample", changes=changes, cold=cold, keep=keep, base=new)
-        try:
-            overhead = float(answer["overhead"]) * (1 - 1 / repeats)
-            numbers = (max(float(answer["seconds"]) - overhead, 0.0), float(answer["hertz"]))
-            rest = (bool(answer["blocked"]), float(answer["waited"]))
-        except MALFORMED as error:
-            raise Broken("the runner sent a malformed answer") from error
         if keep >= 0:
             renewals = iter(drawn[keep])
             self._taken = changed_values(self._memory, lambda array: next(renewals).of(array))
-        return (*numbers, *rest)
+        seconds = max(answer["seconds"] - answer["overhead"] * (1 - 1 / repeats), 0.0)
+        return seconds, answer["hertz"], answer["blocked"], answer["waited"]

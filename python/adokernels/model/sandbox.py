@@ -1,8 +1,8 @@
 """A process for untrusted code: it can be stopped, watched and ended, and its memory can be read.
 
 docs/grading.md describes the protection. The process is a child of a warden, which adopts
-all processes that the code starts. Messages to the child are pickled; messages of the child are
-untrusted, and are JSON.
+all processes that the code starts. Messages to the child are pickled, in a file that both have
+open. Messages of the child are untrusted, and are JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
 
 #: The program of the child. The interpreter runs the file: importing it would import the package.
 _PROGRAM = Path(__file__).with_name("candidate.py")
-_LONGEST = 1 << 17  # bytes of a message
+_LONGEST = 1 << 17  # bytes of a message of the child
 _WATCHED_SECONDS = 0.02
 _STOP_SECONDS = 5.0
 _START_SECONDS = 60.0
 _MOST_PROCESSES = 64
 #: A thread may run for this time after the system has reported it as stopped.
 _STOPPED_NANOSECONDS = 30_000
+#: If other threads ran for longer than this time, the first one can have waited for them.
+_OTHERS_NANOSECONDS = 40_000
 _CPUCLOCK_SCHED = 2  # of clock_getcpuclockid()
 _MOST_BYTES_PER_COPY = 1 << 30
 _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
@@ -48,15 +51,15 @@ class Broken(ValueError):
 
 
 class Times(NamedTuple):
-    """Nanoseconds of an interval in which the processes of the child could run.
+    """Seconds of an interval in which the processes of the child could run.
 
-    `others` are all threads except the first one.
+    The first thread of the child ran for `run` seconds. For `waited` seconds, it or the parent
+    waited for a processor because of other work.
     """
 
-    interval: int
-    run: int
-    others: int
-    waited: int
+    interval: float
+    run: float
+    waited: float
 
 
 class Sandbox:
@@ -67,17 +70,19 @@ class Sandbox:
     """
 
     def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
-        self._seconds, self._memory, self._broken = seconds, memory, ""
+        self.seconds, self._memory, self._broken = seconds, memory, ""
         self._known: list[int] = []  # the child, and the processes that it has started
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # close() closes it
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        command = [sys.executable, "-I", str(_PROGRAM), str(other.fileno())]
         streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         try:
             with other:
+                inherited = other.fileno(), self._file.fileno()
+                command = [sys.executable, "-I", str(_PROGRAM), *map(str, inherited)]
                 self._warden = subprocess.Popen(
-                    command, **streams, pass_fds=[other.fileno()], start_new_session=True
+                    command, **streams, pass_fds=inherited, start_new_session=True
                 )
             self._send(path=sys.path, **settings)
             self._pid = int(self._receive(_START_SECONDS)["pid"])
@@ -90,37 +95,40 @@ class Sandbox:
 
     # --- Messages ---------------------------------------------------------------------------------
 
-    def ask(self, **message: Any) -> tuple[dict[str, Any], Times]:
+    def ask(self, **message: Any) -> dict[str, Any]:
         """Send a message to the stopped child, let it run until it answers, and stop it.
 
-        A message of more than 100 KiB raises ValueError.
+        `times` then describes this interval.
         """
         self._send(**message)
-        spent, before = self._processor_times(), self._first_thread()
+        spent, before = self._processor_times(), self._waits()
         ran = any(spent[pid] - self._spent.get(pid, 0) > _STOPPED_NANOSECONDS for pid in spent)
+        ran |= not set(self._descendants()) <= set(self._known)
         if ran or not all(_states(pid) <= _STOPPED for pid in self._known):
             self._broken = "its processes ran while they were stopped"
             self.close()
         start = time.perf_counter_ns()
         self._kill(self._known, signal.SIGCONT)
         try:
-            answer = self._receive(self._seconds)
+            answer = self._receive(self.seconds)
         finally:
             end = self._halt()
             self._spent = self._processor_times()
-        run, waited = (now - then for now, then in zip(self._first_thread(), before, strict=True))
-        total = sum(self._spent[pid] - spent.get(pid, 0) for pid in self._spent)
-        return answer, Times(end - start, run, total - run, waited)
+        run, waited, started = (a - b for a, b in zip(self._waits(), before, strict=True))
+        others = sum(self._spent[pid] - spent.get(pid, 0) for pid in self._spent) - run
+        # Its own threads and processes, also those that have ended, can have caused the waits.
+        waited = 0 if others > _OTHERS_NANOSECONDS or started else waited
+        self.times = Times(1e-9 * (end - start), 1e-9 * run, 1e-9 * waited)
+        return answer
 
     def _send(self, **message: Any) -> None:
         data = pickle.dumps(message)
-        if len(data) > _LONGEST:
-            raise ValueError(f"options must have at most {_LONGEST} bytes, got {len(data)}")
-        with suppress(OSError):  # _receive() finds the reason
+        with suppress(OSError, ValueError):  # it is closed: _receive() finds the reason
             if self._poll.poll(0) and self._socket.recv(_LONGEST):
                 self._broken = "its process sent a message without being asked"
                 self.close()
-            self._socket.sendall(data)
+            os.pwrite(self._file.fileno(), data, 0)
+            self._socket.sendall(str(len(data)).encode())
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         """The next message of the child, within the limits; otherwise, the child is ended."""
@@ -186,8 +194,8 @@ class Sandbox:
         for pid in found:
             with suppress(OSError):
                 for task in os.listdir(f"/proc/{pid}/task"):
-                    text = Path(f"/proc/{pid}/task/{task}/children").read_text("ascii")
-                    found += [int(child) for child in text.split() if int(child) not in found]
+                    children = map(int, _words(f"/proc/{pid}/task/{task}/children"))
+                    found += [child for child in children if child not in found]
             if len(found) > 4 * _MOST_PROCESSES:
                 break
         yield from found[1:]
@@ -222,12 +230,17 @@ class Sandbox:
                 found[pid] = time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED)
         return found
 
-    def _first_thread(self) -> tuple[int, int]:
-        """Nanoseconds for which the first thread of the child has run, and waited to run."""
+    def _waits(self) -> tuple[int, int, int]:
+        """Nanoseconds for which the first thread of the child has run, and waited to run.
+
+        The waits include those of this thread, which reads the clock. The third number changes if
+        any process or thread of the system starts.
+        """
         with suppress(OSError, ValueError):
-            run, waited, *_ = Path(f"/proc/{self._pid}/schedstat").read_text("ascii").split()
-            return int(run), int(waited)
-        return 0, 0
+            run, waited, *_ = _words(f"/proc/{self._pid}/schedstat")
+            own, started = _words("/proc/thread-self/schedstat")[1], _words("/proc/loadavg")[-1]
+            return int(run), int(waited) + int(own), int(started)
+        return 0, 0, 0
 
     def maps(self, file: Path) -> bool:
         """Whether a process of the child has mapped this file, or a file with the same content."""
@@ -248,6 +261,7 @@ class Sandbox:
     def close(self) -> None:
         """End all processes."""
         self._socket.close()
+        self._file.close()
         end = time.monotonic() + _STOP_SECONDS
         with suppress(AttributeError, OSError, subprocess.TimeoutExpired):
             while (pids := list(self._descendants())) and time.monotonic() < end:
@@ -280,26 +294,24 @@ class Sandbox:
                 raise Broken(f"the memory of its process cannot be accessed ({error})")
 
 
-def _tasks(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
+def _words(path: str) -> list[str]:
+    return Path(path).read_text("ascii").split()
 
 
 def _states(pid: int) -> set[str]:
     """The states of the threads of a process, one letter each."""
     found = set()
-    for task in _tasks(pid):
-        with suppress(OSError, IndexError):
-            text = Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace")
-            found.add(text.rpartition(")")[2].split()[0])
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError, IndexError):
+                text = Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace")
+                found.add(text.rpartition(")")[2].split()[0])
     return found
 
 
 def _resident_bytes(pid: int) -> int:
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+        pages = int(_words(f"/proc/{pid}/statm")[1])
     except (OSError, IndexError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
