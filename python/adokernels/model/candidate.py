@@ -192,7 +192,7 @@ class FunctionOnHost:
             return {"claim": claim, "arrays": None}
         found = [(array.dtype, array.shape) for array in self._kept]
         if found != self._types:
-            words = (", ".join(f"{d} {shape}" for d, shape in each) for each in (found, self._types))
+            words = (", ".join(f"{t} {n}" for t, n in each) for each in (found, self._types))
             raise ValueError("wrong result: {}, expected {}".format(*words))
         view = any([self._is_view(array) for array in (*self._kept, *self._returned)])
         return {"claim": claim, "arrays": [a.ctypes.data for a in self._kept], "view": view}

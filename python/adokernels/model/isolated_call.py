@@ -5,7 +5,6 @@ docs/grading.md describes the protocol.
 
 from __future__ import annotations
 
-import random
 import time
 from functools import cached_property
 from pathlib import Path
@@ -139,18 +138,21 @@ class IsolatedCall(OwnCall):
         """The result of the last call; ValueError if other memory has changed."""
         answer = self._reply.answer if self._reply else {}
         self._memory.forget()
-        self._remote.read(views=views)
-        returned = answer.get("arrays") is not None
-        self._memory.require_intact(values, results=returned)
-        if not returned:
-            return self._memory.results()
-        if answer.get("view") and not views:
-            raise ValueError("wrong result: it returns a view of an operand, not data")
-        found = [np.empty(kind.shape, kind.dtype) for kind in self._memory.result_types]
+        self._remote.read()
         with well_formed():
-            places = list(zip(found, map(int, answer["arrays"]), strict=True))
-        for array, address in places:
+            addresses = [*map(int, answer.get("arrays") or ())]
+            kinds = self._memory.result_types if addresses else ()
+            found = [np.empty(kind.shape, kind.dtype) for kind in kinds]
+            places = list(zip(addresses, found, strict=True))
+        ranges = [(address, address + array.nbytes) for address, array in places]
+        if not views and (answer.get("view") or not self._remote.is_copied(ranges)):
+            what = "a view of an operand" if answer.get("view") else "shared memory"
+            raise ValueError(f"wrong result: it returns {what}, not data")
+        for address, array in places:
             self._process.read(address, array.reshape(-1).view(np.uint8))
+        self._memory.require_intact(values, results=bool(found))
+        if not found:
+            return self._memory.results()
         return tuple(found) if len(found) > 1 else found[0]
 
     # --- Calls ------------------------------------------------------------------------------------
@@ -219,7 +221,7 @@ class IsolatedCall(OwnCall):
         self._samples += 1
         most, least = _VERIFIED
         share = min(max(_EXPECTED / self._samples, least), most)
-        return self._verify_seconds < _CHEAP_SECONDS or random.random() < share
+        return self._verify_seconds < _CHEAP_SECONDS or self._rng.random() < share
 
     def _verify(self) -> None:
         """Verify the last sample if it has been chosen."""

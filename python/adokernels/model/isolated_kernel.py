@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from adokernels.model.compiler import compile_cuda
 from adokernels.model.isolated_call import IsolatedCall
+from adokernels.model.isolated_process import TICK
 from adokernels.model.problem import changed_values
 from adokernels.model.values import is_array
 from adokernels.process import settings
@@ -129,7 +129,7 @@ class IsolatedKernel(IsolatedCall):
         self._verify()
         arrays = [a for a in self._memory.host_arguments if is_array(a)]
         drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
-        keep = random.randrange(repeats) if self._is_chosen() else -1
+        keep = int(self._rng.integers(repeats)) if self._is_chosen() else -1
         new = self._base is not self._memory.values
         if new:
             self._write(self._memory.values)
@@ -139,5 +139,5 @@ class IsolatedKernel(IsolatedCall):
         if keep >= 0:
             renewals = iter(drawn[keep])
             self._taken = changed_values(self._memory, lambda array: next(renewals).of(array))
-        seconds = max(answer["seconds"] - answer["overhead"] * (1 - 1 / repeats), 0.0)
+        seconds = max(answer["seconds"] - answer["overhead"] * (1 - 1 / repeats), TICK)
         return seconds, answer["hertz"], answer["blocked"], answer["waited"]

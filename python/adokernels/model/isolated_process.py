@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import sysconfig
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Bytes that a process may use: a constant, and a multiple of the operands.
 _MEMORY, _MEMORY_FACTOR = 4 << 30, 16
+#: The shortest time of a call in seconds: ratios of times need a number above 0.
+TICK = 1e-9
 
 
 class Missing(ValueError):
@@ -127,7 +130,6 @@ class Remote:
         with well_formed():
             self._number = int(answer["problem"])
             self._places = list(zip(map(int, answer["addresses"]), blocks, strict=True))
-        self._operands = len(blocks) - len(message["results"])
 
     def ask(self, verb: str, **message: Any) -> dict[str, Any]:
         """Send a message about the problem to the stopped process; return its answer."""
@@ -138,16 +140,21 @@ class Remote:
         for address, block in self._places:
             self._process.write(address, block.block)
 
-    def read(self, *, views: bool) -> None:
-        """Read operands, then results.
-
-        Unless `views`, operands are overwritten after they are read: a result that shares their
-        memory, for example because the process has mapped it twice, is then wrong.
-        """
-        for i, (address, block) in enumerate(self._places):
+    def read(self) -> None:
+        """Read operands and results."""
+        for address, block in self._places:
             self._process.read(address, block.block)
-            if i < self._operands and not views:
-                self._process.write(address, ~block.block)
+
+    def is_copied(self, arrays: Sequence[tuple[int, int]]) -> bool:
+        """Whether returned arrays, as address ranges, share no memory with operands.
+
+        Memory that the process can have mapped twice, to avoid a copy, counts as shared.
+        """
+        blocks = [(address, address + block.block.size) for address, block in self._places]
+        mapped = self._process.shared_memory()
+        taken = [*mapped, *blocks]
+        pairs = [*itertools.product(arrays, taken), *itertools.product(blocks, mapped)]
+        return not any(max(a[0], b[0]) < min(a[1], b[1]) for a, b in pairs)
 
     def call(self, **how: Any) -> Reply:
         """Let the process call the function; it is then stopped."""
@@ -158,4 +165,5 @@ class Remote:
             raise Broken("its process claims an impossible time")
         # The waits include those after the interval, until the process is stopped.
         interval = max(times.interval - times.waited, times.run)
-        return Reply(claim, interval, min(times.waited, max(claim - times.run, 0.0)), answer)
+        waited = min(times.waited, max(claim - times.run, 0.0))
+        return Reply(max(claim, TICK), interval, waited, answer)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import pickle
 import select
@@ -65,8 +66,8 @@ class Times(NamedTuple):
 class Sandbox:
     """A child process, ready to receive its function. Close it after use.
 
-    An answer may take `seconds`, and all processes may use `memory` bytes. `settings` are sent to
-    the program of the child.
+    An answer may take `seconds`, and all processes may use `memory` bytes; it is infinite if the
+    child runs trusted code only. `settings` are sent to the program of the child.
     """
 
     def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
@@ -116,8 +117,10 @@ class Sandbox:
             self._spent = self._processor_times()
         run, waited, started = (a - b for a, b in zip(self._waits(), before, strict=True))
         others = sum(self._spent[pid] - spent.get(pid, 0) for pid in self._spent) - run
-        # Its own threads and processes, also those that have ended, can have caused the waits.
-        waited = 0 if others > _OTHERS_NANOSECONDS or started else waited
+        # Threads and processes of the code, also those that have ended, can have caused the waits.
+        unknown = started or spent.keys() - self._spent.keys()
+        if self._memory < math.inf and (others > _OTHERS_NANOSECONDS or unknown):
+            waited = 0
         self.times = Times(1e-9 * (end - start), 1e-9 * run, 1e-9 * waited)
         return answer
 
@@ -271,6 +274,16 @@ class Sandbox:
             self._warden.wait(_STOP_SECONDS)
 
     # --- Memory -----------------------------------------------------------------------------------
+
+    def shared_memory(self) -> list[tuple[int, int]]:
+        """The address ranges of the child that can be the memory of another range or process."""
+        found = []
+        for line in Path(f"/proc/{self._pid}/maps").read_text("utf-8", "replace").splitlines():
+            span, mode, _, _, file, *_ = line.split(maxsplit=5)
+            if mode.endswith("s") or file != "0":
+                low, _, high = span.partition("-")
+                found.append((int(low, 16), int(high, 16)))
+        return found
 
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
         """Copy bytes to the memory of the stopped child."""
