@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import os
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ _C_TYPES = {
     **{"complex64": "float2", "complex128": "double2"},
 }
 _POINTER_BYTES = 8
+_NOT_SOURCE = {r"^\s*\.version\s+\d": "PTX", r"\A\x7fELF": "machine code"}
 #: The latest compute capability, times ten, of the PTX that the emulator executes.
 _EMULATED_COMPUTE = 90
 
@@ -409,6 +411,9 @@ def cuda_variant(
     """
     if not isinstance(source, str):
         raise TypeError(f"source must be a str, got {type(source).__name__}")
+    for pattern, kind in _NOT_SOURCE.items():
+        if re.search(pattern, source, re.MULTILINE):
+            raise ValueError(f"source must be CUDA C++, got {kind}")
     words = "a mapping from names to values"
     require((Mapping, type(None)), words, parameters=parameters)
     given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]

@@ -45,15 +45,6 @@ _CHEAP_SECONDS, _VERIFIED, _EXPECTED = 0.05, (0.5, 0.1), 5
 ELSEWHERE = "it launches work on a stream other than the timed one"
 
 
-def _packed(array: NDArray[Any]) -> NDArray[Any]:
-    """A packed copy with the alignment of device memory."""
-    memory = np.empty(array.nbytes + 256, np.uint8)
-    start = -memory.ctypes.data % 256
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
-
-
 class IsolatedCall(OwnCall):
     """A call in a sandbox. Its operands and results have copies in the memory of the parent."""
 
@@ -68,13 +59,15 @@ class IsolatedCall(OwnCall):
     ) -> None:
         super().__init__(variant, problem)
         self._process, self._twin_process = process, twin
-        arguments, hosts = problem.arguments, problem.host_arguments
+        given = problem.arguments, problem.host_arguments, problem.options
+        #: The memory of the parent, which is copied to and from the process.
+        self._memory = Problem(problem.ladder, *given, "cpu", problem.result_types)
         if problem.device != "cpu" or process.library != "numpy":
             # Kernels and these libraries receive packed arrays.
-            arguments = hosts = tuple(_packed(o) if is_array(o) else o for o in hosts)
-        of = (problem.ladder, arguments, hosts, problem.options, "cpu", problem.result_types)
-        #: The memory of the parent, which is copied to and from the process.
-        self._memory = Problem(*of)
+            self._memory.guarded_operands = [
+                GuardedArray(each.shape, each.dtype, "cpu") if is_array(each) else each
+                for each in problem.host_arguments
+            ]
         self._rng = np.random.default_rng()
         self._cold, self._warm = True, False
         self._reply: Reply | None = None  # of the last call

@@ -248,17 +248,14 @@ class Sandbox:
     def maps(self, file: Path) -> bool:
         """Whether a process of the child has mapped this file, or a file with the same content."""
         facts = file.stat()
-        for pid in self._known:
+        for path in {name for pid in self._known for _, _, name in _mappings(pid) if "/" in name}:
             with suppress(OSError):
-                lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines()
-                for path in {line.split(maxsplit=5)[5] for line in lines if line.count("/")}:
-                    with suppress(OSError):
-                        other = os.stat(path)
-                        if os.path.samestat(other, facts) or (
-                            other.st_size == facts.st_size
-                            and Path(path).read_bytes() == file.read_bytes()
-                        ):
-                            return True
+                other = os.stat(path)
+                same_size = other.st_size == facts.st_size
+                if os.path.samestat(other, facts) or (
+                    same_size and Path(path).read_bytes() == file.read_bytes()
+                ):
+                    return True
         return False
 
     def close(self) -> None:
@@ -277,13 +274,8 @@ class Sandbox:
 
     def shared_memory(self) -> list[tuple[int, int]]:
         """The address ranges of the child that can be the memory of another range or process."""
-        found = []
-        for line in Path(f"/proc/{self._pid}/maps").read_text("utf-8", "replace").splitlines():
-            span, mode, _, _, file, *_ = line.split(maxsplit=5)
-            if mode.endswith("s") or file != "0":
-                low, _, high = span.partition("-")
-                found.append((int(low, 16), int(high, 16)))
-        return found
+        mappings = list(_mappings(self._pid))
+        return [span for span, is_private, name in mappings if name or not is_private]
 
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
         """Copy bytes to the memory of the stopped child."""
@@ -309,6 +301,15 @@ class Sandbox:
 
 def _words(path: str) -> list[str]:
     return Path(path).read_text("ascii").split()
+
+
+def _mappings(pid: int) -> Iterator[tuple[tuple[int, int], bool, str]]:
+    """The address ranges of a process: whether each is private, and the name of its file."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines():
+            span, mode, _, _, number, *name = line.split(maxsplit=5)
+            low, high = (int(address, 16) for address in span.split("-"))
+            yield (low, high), mode.endswith("p"), "".join(name) if number != "0" else ""
 
 
 def _states(pid: int) -> set[str]:
