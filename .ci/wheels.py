@@ -141,8 +141,16 @@ def try_wheel(wheel: Path, python: str, system: arm64.System | None, kind: str) 
         check = ROOT / ".ci" / "wheel_check.py"
         tour = ["tour", "--size", "200", "--out", folder / "tour"]
         run([*command, "-W", "error", check, wheel.name, kind], env=environment, cwd=name)
-        for arguments in () if system else (["info"], tour):  # timings of an emulator say nothing
+        if system:  # timings of an emulator say nothing
+            return
+        for arguments in (["info"], tour):
             run([bare / "adokernels", *arguments], env=environment, cwd=name)
+        needed = [r for r in requirements("test") if r.startswith(("pytest>", "hypothesis"))]
+        run([bare / "pip", "install", *needed])
+        tests = [
+            ROOT / "tests" / f"test_{routine}.py" for routine in ("average_matvec", "max_plus")
+        ]
+        run([bare / "pytest", "-p", "no:cacheprovider", *tests], env=environment, cwd=name)
 
 
 def make(kind: str, version: str, python: str, system: arm64.System | None = None) -> None:
@@ -156,6 +164,7 @@ def make(kind: str, version: str, python: str, system: arm64.System | None = Non
         wheel = repair(build(tools(python, version), kind, system, steps[0]), steps[1])
         if kind == "cpu":
             wheel = with_local_version(wheel, kind, steps[2])
+        run([BIN / "twine", "check", "--strict", wheel])
         try_wheel(wheel, python, system, kind)
         done = Path(shutil.move(wheel, target / wheel.name))
     size = done.stat().st_size / 1e6
@@ -170,6 +179,11 @@ def main() -> None:
     machines = list(dict.fromkeys([platform.machine(), arm64.System.MACHINE]))
     parser.add_argument("--machine", nargs="+", choices=machines, default=machines)
     arguments = parser.parse_args()
+    # Two builds of a commit are the same, byte for byte: files in a wheel have the commit's time.
+    if "SOURCE_DATE_EPOCH" not in os.environ:
+        command = ["git", "-C", ROOT, "log", "-1", "--format=%ct"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        os.environ["SOURCE_DATE_EPOCH"] = done.stdout.strip()
     found = {version: find_python(version) for version in arguments.python}
     for kind, (version, python) in itertools.product(arguments.kinds or KINDS, found.items()):
         for machine in arguments.machine if python else []:

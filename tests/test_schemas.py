@@ -1,4 +1,4 @@
-"""The JSON schemas of stored records, checked by an independent validator."""
+"""The JSON schema of stored records, checked by an independent validator."""
 
 import json
 from importlib import resources
@@ -24,12 +24,8 @@ RELATIONS = (
 )
 
 
-def validator_of(kind):
-    text = resources.files("adokernels.records").joinpath("schemas", f"{kind}-{SCHEMA}.json")
-    return Draft202012Validator(json.loads(text.read_text(encoding="utf-8")))
-
-
-VALIDATORS = {kind: validator_of(kind) for kind in KINDS}
+FILE = resources.files("adokernels.records").joinpath(f"schema-{SCHEMA}.json")
+VALIDATOR = Draft202012Validator(json.loads(FILE.read_text(encoding="utf-8")))
 
 
 def stored_records():
@@ -40,9 +36,8 @@ def stored_records():
             yield path, document
 
 
-def test_every_schema_is_valid():
-    for validator in VALIDATORS.values():
-        validator.check_schema(validator.schema)
+def test_the_schema_is_valid():
+    VALIDATOR.check_schema(VALIDATOR.schema)
 
 
 def current(document, path):
@@ -56,7 +51,7 @@ def current(document, path):
 def test_every_stored_record_validates():
     kinds = set()
     for path, document in stored_records():
-        VALIDATORS[document["kind"]].validate(current(document, path))
+        VALIDATOR.validate(current(document, path))
         kinds.add(document["kind"])
     assert kinds >= {"sweep", "hotspots", "sass", "check"}
 
@@ -74,14 +69,13 @@ def rejection(path):
 def test_schemas_reject_what_load_rejects(name, rng, tmp_path):
     """An independent validator and the loader agree on documents with one wrong value."""
     document, path, rejected = DOCUMENTS[name], tmp_path / "x.json", 0
-    validator = VALIDATORS[document["kind"]]
-    assert validator.is_valid(document)
+    assert VALIDATOR.is_valid(document)
     for changed, mutant in mutants(document, rng, 150):
         if "NaN" in changed or "infinity" in changed:
             continue  # not JSON
         path.write_text(json.dumps(mutant), encoding="utf-8")
         message = rejection(path)
         if not any(words in message for words in RELATIONS):
-            assert validator.is_valid(mutant) == (not message), f"{changed}: {message}"
+            assert VALIDATOR.is_valid(mutant) == (not message), f"{changed}: {message}"
             rejected += bool(message)
     assert rejected > 30

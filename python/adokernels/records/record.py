@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from adokernels.records.forms import Schema
 
 #: Version of the JSON layout. A reader rejects files of later versions.
 SCHEMA = 2
@@ -133,23 +132,6 @@ class StoredRecord(Fields):
         if reason := too_large(content):
             raise ValueError(f"the record {reason}")
         return content
-
-    @classmethod
-    def schema(cls) -> Schema:
-        """The JSON schema of files with this record."""
-        kind: Any = cls
-        definitions: dict[str, Schema] = {}
-        form_of(kind).schema(definitions)
-        own = definitions.pop(cls.__name__)
-        document = {"schema": {"const": SCHEMA}, "kind": {"const": cls.KIND}}
-        return {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": f"adokernels {cls.KIND}, schema {SCHEMA}",
-            **own,
-            "properties": document | own["properties"],
-            "required": [*document, *own["required"]],
-            "$defs": definitions,
-        }
 
 
 class Entries(Generic[Entry]):
