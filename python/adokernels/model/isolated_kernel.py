@@ -103,9 +103,9 @@ class IsolatedKernel(IsolatedCall):
     def _change(self, renewals: Sequence[Renewal]) -> list[tuple[int, float]]:
         """The parameters of a renewal of each block; results get their sentinel bytes again."""
         changes: list[tuple[int, float]] = [(0, 0.0)] * len(self._blocks)
-        for place, (renewal, block) in enumerate(zip(renewals, self._blocks, strict=False)):
+        facts = zip(renewals, self._blocks, self._units, strict=False)
+        for place, (renewal, block, (_, multiplied)) in enumerate(facts):
             mask = renewal.mask * (block.dtype.kind in "iu")
-            multiplied = self._units[place][1]
             changes[place] = renewal.distance, renewal.factor if multiplied else mask
         return changes
 

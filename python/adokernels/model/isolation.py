@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from adokernels.model.isolated_call import IsolatedCall
@@ -12,8 +13,6 @@ from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.own_variant import OwnVariant
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from adokernels.model.cuda_variant import KernelCall
     from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Problem
@@ -22,19 +21,13 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 
 
-class Isolation:
+class Isolation(ExitStack):
     """The processes of the own variants of a comparison. It ends them when its context ends."""
 
     def __init__(self, timeout: float) -> None:
+        super().__init__()
         self._timeout = timeout
         self._processes: dict[tuple[str, str], Candidate] = {}  # by name and device
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._processes.values():
-            process.close()
 
     def ladder(self, ladder: Ladder) -> OwnLadder:
         """The ladder with its own variants in sandboxes."""
@@ -48,7 +41,8 @@ class Isolation:
         """The process of a variant; or the twin, which never loads a function."""
         key = (variant.name if variant else "", problem.device)
         if key not in self._processes:
-            self._processes[key] = Candidate(variant, problem, self._timeout)
+            process = self._processes[key] = Candidate(variant, problem, self._timeout)
+            self.callback(process.close)
         return self._processes[key]
 
     def call(

@@ -37,7 +37,7 @@ class _Block(HostBlock):
 
     def __init__(self, layout: dict[str, Any]) -> None:
         super().__init__(layout)
-        self.device, self._base = (_core.to_device(self.pages) for _ in range(2))
+        self.device, self.base = (_core.to_device(self.pages) for _ in range(2))
         self.nbytes = self.array.nbytes
         #: The array that functions use.
         self.memory = DeviceView(self.device, self.at, self.shape, self.dtype)
@@ -49,7 +49,7 @@ class _Block(HostBlock):
 
     def upload(self, *, as_base: bool = False) -> None:
         """Copy the block to the device; with `as_base`, also to the base values."""
-        for memory in (self.device, self._base)[: 1 + as_base]:
+        for memory in (self.device, self.base)[: 1 + as_base]:
             memory.copy_from(self.pages)
 
     def download(self) -> None:
@@ -57,16 +57,6 @@ class _Block(HostBlock):
         self.pages[...] = self.device.numpy()
 
     def renewal(
-        self, kernel: _core.CudaKernel, unit: np.dtype[Any], distance: int, number: float
-    ) -> _core.KernelLaunch:
-        """A launch that writes renewed base values to the block; see :class:`Renewal`."""
-        return self._launch(kernel, unit, self._base, distance, number)
-
-    def touch(self, kernel: _core.CudaKernel, unit: np.dtype[Any]) -> _core.KernelLaunch:
-        """A launch that reads the block and writes the same values, which brings it into L2."""
-        return self._launch(kernel, unit, self.device, 0, unit.kind == "f")
-
-    def _launch(
         self,
         kernel: _core.CudaKernel,
         unit: np.dtype[Any],
@@ -74,6 +64,7 @@ class _Block(HostBlock):
         distance: int,
         number: float,
     ) -> _core.KernelLaunch:
+        """A launch that writes renewed values of the source; see :class:`Renewal`."""
         per_element = self.dtype.itemsize // unit.itemsize
         n = self.array.size * per_element
         numbers = (self.address(source), self.address(), n, distance * per_element)
@@ -170,9 +161,9 @@ class KernelOnDevice(_Kernel):
         samples, self._fetched = [], False
         for place, change in enumerate(changes):
             for (block, kernel, unit), numbers in zip(self._renewed, change, strict=True):
-                block.renewal(kernel, unit, *numbers).run(0)
-            for block, kernel, unit in [] if cold else self._renewed:
-                block.touch(kernel, unit).run(0)
+                block.renewal(kernel, unit, block.base, *numbers).run(0)
+            for block, kernel, unit in [] if cold else self._renewed:  # brings them into L2
+                block.renewal(kernel, unit, block.device, 0, unit.kind == "f").run(0)
             samples.append(_core.sample(self._run, "cuda", cold, 1, 0))
             if place == keep < len(changes) - 1:
                 self.fetch()
