@@ -116,13 +116,8 @@ class FunctionOnHost:
         self._args, self._out = operands, tuple(out)
         self._types = [(each["dtype"], each["shape"]) for each in message["results"]]
         self._options: dict[str, Any] = dict(message["options"])
-        #: The blocks that it uses, and the sizes of the arrays that it returns.
-        self._used, self._sizes = self.blocks, list[int]()
         if message["out"]:
             self._options["out"] = self._out if len(out) > 1 else out[0]
-        else:
-            split = len(self.blocks) - len(out)
-            self._used, self._sizes = self.blocks[:split], [b.size for b in self.blocks[split:]]
         self._returned: Any = None  # as the function has returned it
         self._kept: list[Any] | None = None  # the packed arrays
 
@@ -178,10 +173,11 @@ class FunctionOnHost:
 
     def _touch(self) -> None:
         """Bring the memory of a call into the caches of this core."""
-        for block in self._used:
+        used = len(self.blocks) - (0 if "out" in self._options else len(self._out))
+        for block in self.blocks[:used]:
             self._numpy.bitwise_or(block, 0, out=block)
-        for size in self._sizes:
-            self._numpy.empty(size, self._numpy.uint8).fill(0)
+        for block in self.blocks[used:]:  # as large as the arrays that it returns
+            self._numpy.empty(block.size, self._numpy.uint8).fill(0)
 
     def call(self, *, repeats: int = 1, touch: bool = False, **how: Any) -> dict[str, Any]:
         """Call the function. Its last result stays in memory until the parent has read it."""
