@@ -224,6 +224,8 @@ class Sandbox:
             if time.monotonic() > end:
                 raise Broken("its processes cannot be stopped")
             self._kill(running, signal.SIGSTOP)
+            if set(self._known) - set(known):  # new processes ran until now
+                clock = time.perf_counter_ns()
 
     def _processor_times(self) -> dict[int, int]:
         """Nanoseconds for which each process has run, with all threads, including ended ones."""
