@@ -4,8 +4,7 @@
     python benchmarks/break_even.py FOLDER --limit 30 transpose gpp
 
 The script scans each routine with copies, from small to large problems, and writes
-FOLDER/ROUTINE.json. A routine whose file exists is skipped, so that an interrupted run continues
-with the same command. After its time limit, a routine ends with the sizes measured until then.
+FOLDER/ROUTINE.json. After its time limit, a routine ends with the sizes measured until then.
 """
 
 from __future__ import annotations
@@ -51,16 +50,12 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     ado.machine("cuda")  # outside of the time limits
     for name in given.routines:
-        path = given.folder / f"{name}.json"
-        if path.exists():
-            print(f"{name}: {path} exists", flush=True)
-            continue
         try:
             found = measure(ado.routines[name], given.seconds, given.limit)
         except KeyboardInterrupt:
             print(f"{name}: no problem in {given.limit} s", flush=True)
             continue
-        found.save(path)
+        found.save(given.folder / f"{name}.json")
         print(f"{name}, {len(found)} sizes: {found.finding}", flush=True)
 
 

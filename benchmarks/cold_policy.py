@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.measuring.context import context
 from adokernels.text import percent, quantity
 
 POLICIES = ("overwritten", "read")
@@ -88,7 +89,8 @@ def measure(device: str, rounds: int) -> dict[str, Any]:
             for policy, samples in seconds.items():
                 found[name][policy].append([size, float(np.median(samples[2:]))])
     machine = ado.machine(device)
-    return {"device": device, "name": machine.name, "roof": machine.roof, "works": found}
+    about = {"device": device, "name": machine.name, "roof": machine.roof}
+    return {**about, "context": context(device), "works": found}
 
 
 class Line(NamedTuple):

@@ -1,11 +1,9 @@
 """Compares the limiters that experiments find on a GPU with the limiters that counters show.
 
-    python benchmarks/limiter_blind.py --out FOLDER --limit 190
-    python benchmarks/limiter_blind.py --score FOLDER --rules COMMIT --json SCORE.json
+    python benchmarks/limiter_blind.py FOLDER max_plus-float64     # measure a stored ladder again
+    python benchmarks/limiter_blind.py FOLDER --json SCORE.json
 
-The problems come from the stored ladders. Timing, experiments and counters of a variant use the
-same operands; results are not checked. Problems with large operands come last, because the run
-ends at the limit.
+Timing, experiments and counters of a variant use the same operands; results are not checked.
 """
 
 from __future__ import annotations
@@ -14,11 +12,9 @@ import argparse
 import collections
 import dataclasses
 import json
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,43 +38,16 @@ _SAMPLES, _SECONDS, _LONGEST = 11, 0.3, 0.1
 _COSTS = ("flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions")
 
 
-def in_turn(names: Sequence[str]) -> list[str]:
-    """The first problem of every routine, then the second one, and so on."""
-    seen: collections.Counter[str] = collections.Counter()
-    ranked = []
-    for place, name in enumerate(names):
-        routine = name.partition("-")[0]
-        ranked.append((seen[routine], place, name))
-        seen[routine] += 1
-    return [name for _, _, name in sorted(ranked)]
+def _problems() -> dict[str, argparse.Namespace]:
+    return dict(problems("cuda", lambda given: parse(["bench", *given])))
 
 
-def measure(out: Path, limit: float) -> None:
-    """Measure as many problems as the time allows, each in a process of its own."""
-    out.mkdir(parents=True, exist_ok=True)
-    start = time.perf_counter()
-    with displayed(False) as display:
-        measured_machine("cuda:0", display)  # stored for the other processes
-    for name in in_turn([name for name, _ in _problems()]):
-        left = limit - (time.perf_counter() - start)
-        if left <= 0:
-            return
-        command = [sys.executable, __file__, "--out", str(out), "--only", name]
-        with suppress(subprocess.TimeoutExpired):
-            subprocess.run(command, check=False, timeout=left)
-        print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
-
-
-def _problems() -> list[tuple[str, argparse.Namespace]]:
-    return problems("cuda", lambda given: parse(["bench", *given]))
-
-
-def measure_one(out: Path, name: str) -> None:
+def measure(out: Path, name: str) -> None:
     """Time and count every variant of one problem, then run the experiments, and store the rows.
 
     Counters come first, because experiments create a green context.
     """
-    ladder, operands, options = problem_of(dict(_problems())[name])
+    ladder, operands, options = problem_of(_problems()[name])
     problem = ladder.problem(*operands, device="cuda:0", **options)
     rows = {}
     for variant in ladder:
@@ -147,13 +116,13 @@ def _counted(variant: Any, problem: Any) -> Any:
 def score(folder: Path, rules: str) -> dict[str, Any]:
     """Compare both limiters of each row."""
     rows = []
-    for path in sorted(folder.glob("*.json")):
-        sweep = ado.load(path)
+    for name in sorted(_problems()):
+        sweep = ado.load(folder / f"{name}.json")
         for m in sweep.variants:
             found = by_experiment(m, sweep.machine)
             rows.append(
                 {
-                    "ladder": path.stem,
+                    "ladder": name,
                     "variant": m.variant,
                     "counters": str(m.limiter.kind),
                     "experiments": str(found.kind if found else Kind.UNKNOWN),
@@ -169,21 +138,18 @@ def score(folder: Path, rules: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure, or score stored sweeps."""
+    """Measure one ladder, or score the stored sweeps."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, help="measure, and store the sweeps in this folder")
-    parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
-    parser.add_argument("--only", help="measure this problem, in this process")
-    parser.add_argument("--limit", type=float, default=190, help="seconds of the measurement")
-    parser.add_argument("--rules", default="", help="the commit of the rules")
+    parser.add_argument("folder", type=Path, help="folder of the sweeps")
+    parser.add_argument("ladder", nargs="?", help="measure this ladder; default: score all sweeps")
+    parser.add_argument("--rules", default=ado.__version__, help="the commit of the rules")
     parser.add_argument("--json", type=Path, help="write the score to this file")
     arguments = parser.parse_args()
-    if arguments.only:
-        measure_one(arguments.out, arguments.only)
+    if arguments.ladder:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        measure(arguments.folder, arguments.ladder)
         return 0
-    if arguments.out:
-        measure(arguments.out, arguments.limit)
-    found = score(arguments.score or arguments.out, arguments.rules)
+    found = score(arguments.folder, arguments.rules)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"{found['rows']} rows, {found['named']} named, {found['agree']} agree")

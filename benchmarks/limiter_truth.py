@@ -31,6 +31,7 @@ from adokernels.diagnosis import cpu_rules as rules
 from adokernels.records.limiter import Kind
 
 SOURCE = Path(__file__).resolve().parent.parent / "tests" / "data" / "limiter_truth.cpp"
+STORED = Path(__file__).resolve().parent / "results" / "limiters-cpu.json"
 FLAGS = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
 
 
@@ -320,8 +321,10 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0, help="per kernel")
     parser.add_argument("--library", type=Path, help="compiled kernels, if there is no g++ here")
-    parser.add_argument("--append", type=Path, help="append the score to this JSON file")
-    parser.add_argument("--rules", default="", help="the commit of the rules")
+    parser.add_argument(
+        "--append", type=Path, help="write the stored scores and this one to a file"
+    )
+    parser.add_argument("--rules", default=ado.__version__, help="the commit of the rules")
     parser.add_argument("--note", default="", help="the circumstances of the measurement")
     arguments = parser.parse_args()
     if arguments.out:
@@ -334,9 +337,9 @@ def main() -> int:
             print("       " + "; ".join(row["evidence"]))
     print(f"{sum(row['right'] for row in found['rows'])} of {len(found['rows'])} right")
     if arguments.append:
-        path = arguments.append
-        scores = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        path.write_text(json.dumps([*scores, found], indent=1) + "\n", encoding="utf-8")
+        scores = json.loads(STORED.read_text(encoding="utf-8"))
+        text = json.dumps([*scores, found], indent=1) + "\n"
+        arguments.append.write_text(text, encoding="utf-8")
     return 0
 
 

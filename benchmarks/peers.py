@@ -2,64 +2,52 @@
 
     python benchmarks/peers.py                    # NumPy and OpenCV, on the CPU
     python benchmarks/peers.py --device cuda      # torch, CuPy, cuBLAS geam, NPP and CV-CUDA
-    python benchmarks/peers.py transpose --shapes 8191x8193 --dtypes float32
+    python benchmarks/peers.py transpose --shapes 8191x8193 --dtypes float32 int64
 
-The script prints one table per problem: the default variant, the ceiling of its ladder, and its
-peers. A peer that cannot run here, or whose result is wrong, is reported and left out. Problems of
-gpp are small, because each step of its formulas makes an array.
+The problems are those of the stored ladders, or the default ones on the CPU. Problems of gpp are
+smaller, because each step of its formulas makes an array. The script prints one table per problem:
+the default variant, the ceiling of its ladder, and its peers. A peer that cannot run here, or whose
+result is wrong, is reported and left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from array_peers import PEERS
 from beside_peers import Peers, correct, parser, shape
 from image_peers import FILTERS, correct_filters, libraries
 
 import adokernels as ado
+from adokernels.cli.everything import problems
+from adokernels.cli.program import parse
 from adokernels.model.tasks.gpp import GPP_SIZES
 
-#: A shape and a type, as for `adokernels bench`. The operands of gpp have several types.
-Case = tuple[tuple[int, ...], str | None]
-Cases = list[Case]
-
-TYPES = ("uint8", "uint16", "float32", "float64", "complex128")
-ON_BOTH: dict[str, Cases] = {
-    "transpose": [((8192, 8192), dtype) for dtype in TYPES],
-    "average_matvec": [((1024, 1024, 1024), "float32"), ((512, 1024, 1024), "float64")],
-    "max_plus": [((64, 4 << 20), "float64"), ((64, 8 << 20), "float32")],
-}
-CASES: dict[str, dict[str, Cases]] = {
-    "cpu": {
-        **ON_BOTH,
-        **{name: [((2160, 3840), "uint8")] for name in FILTERS},
-        "gpp": [(GPP_SIZES["small"], None)],
-    },
-    "cuda": {
-        **ON_BOTH,
-        **{name: [((16384, 16384), "uint8"), ((1600, 2560), "uint8")] for name in FILTERS},
-        "gpp": [((64, 512, 4096, 2), None)],
-    },
-}
+COMPARED = ("transpose", *FILTERS, "average_matvec", "max_plus", "gpp")
+#: The problem of gpp per device.
+GPP = {"cpu": GPP_SIZES["small"], "cuda": (64, 512, 4096, 2)}
+#: The name of a problem, its lengths or None for the default, and its type or None.
+Case = tuple[str, tuple[int, ...] | None, Any]
 
 
-def chosen(known: Cases, options: argparse.Namespace) -> Iterable[Case]:
-    """The requested shapes and types that the routine accepts, or else the known ones.
-
-    Shapes with another number of lengths are ignored. So is ``--dtypes`` if only one type exists.
-    """
-    types = list(dict.fromkeys(dtype for _, dtype in known))
-    if options.dtypes and types[1:]:
-        types = options.dtypes
-    elif not options.shapes:
-        return known
-    shapes = options.shapes or dict.fromkeys(lengths for lengths, _ in known)
-    return itertools.product((s for s in shapes if len(s) == len(known[0][0])), types)
+def cases(name: str, options: argparse.Namespace) -> Iterator[Case]:
+    """The problems of a routine: the requested ones, or else the known ones."""
+    if options.shapes:
+        for lengths in options.shapes:
+            for dtype in options.dtypes or [None]:
+                words = [name, "x".join(map(str, lengths)), *([dtype] if dtype else [])]
+                yield "-".join(words), lengths, dtype
+        return
+    if name == "gpp":
+        yield name, GPP[options.device], None
+        return
+    for problem, known in problems(options.device, lambda given: parse(["bench", *given])):
+        if known.routine == name and problem in (options.problems or [problem]):
+            yield problem, known.shape, known.dtype
 
 
 def without_result(run: Callable[[], object]) -> None:
@@ -69,7 +57,7 @@ def without_result(run: Callable[[], object]) -> None:
 
 def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> None:
     """Measure a variant, the first ceiling and the peers in the same rounds."""
-    (lengths, dtype), device, name = case, options.device, routine.name
+    (problem, lengths, dtype), device, name = case, options.device, routine.name
     operands = routine.task.random_operands(lengths, dtype)
     args = tuple(map(ado.to_device, operands)) if device == "cuda" else operands
     peers: Peers
@@ -89,23 +77,22 @@ def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> No
         print(f"left out {function} of {name}: {reason}")
     if options.json:
         options.json.mkdir(parents=True, exist_ok=True)
-        words = [device, name, "x".join(map(str, lengths)), *([dtype] if dtype else [])]
-        sweep.save(options.json / f"{'-'.join(words)}.json")
+        sweep.save(options.json / f"{problem}-peers.json")
 
 
 def main() -> None:
-    options = parser(__doc__, CASES["cpu"])
+    options = parser(__doc__, COMPARED)
+    options.add_argument("--problems", nargs="+", help="stored ladders, for example transpose-odd")
     options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
-    options.add_argument("--dtypes", nargs="+", choices=TYPES, help="if the routine has several")
+    options.add_argument("--dtypes", nargs="+", help="for --shapes, if the routine has several")
     options.add_argument("--variant", help="default: the default variant")
     options.add_argument("--seconds", type=float, default=12.0, help="per problem")
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")
     options.add_argument("--json", type=Path, help="folder for the raw measurements")
     given = options.parse_args()
-    ado.machine(given.device, refresh=True)
     given.libraries = libraries(given.device) if set(given.routines) & set(FILTERS) else {}
     for name in given.routines:
-        for case in chosen(CASES[given.device][name], given):
+        for case in cases(name, given):
             measure(ado.routines[name], case, given)
 
 

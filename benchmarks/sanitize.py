@@ -1,21 +1,25 @@
-"""Runs every CUDA variant of every routine on small problems, for compute-sanitizer.
+"""Runs every CUDA variant of every routine on small problems under compute-sanitizer.
 
-    for tool in memcheck racecheck initcheck synccheck; do
-      compute-sanitizer --tool $tool --error-exitcode 1 python benchmarks/sanitize.py
-    done
+    python benchmarks/sanitize.py [ROUTINE ...]
 
-`adokernels.model.tasks` defines the problems. Arguments select routines by name.
+The four tools run at the same time. `adokernels.model.tasks` defines the problems.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import adokernels as ado
 from adokernels.model.tasks import TASKS
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+#: The environment variable of the processes that the tools run.
+CHILD = "ADOKERNELS_SANITIZED"
 
 
 def problems(name: str, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[list[Any], dict]]:
@@ -50,12 +54,24 @@ def run(name: str) -> int:
     return calls
 
 
-def main() -> None:
-    """Run the routines named on the command line, or all."""
-    calls = sum(run(name) for name in sys.argv[1:] or TASKS)
-    ado.synchronize()
-    print(f"{calls} calls")
+def main() -> int:
+    """Run the routines named on the command line, or all, in one process per tool."""
+    names = sys.argv[1:] or TASKS
+    if CHILD in os.environ:
+        calls = sum(map(run, names))
+        ado.synchronize()
+        print(f"{calls} calls")
+        return 0
+    command = [sys.executable, __file__, *names]
+    checked = [
+        subprocess.Popen(
+            ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *command],
+            env=os.environ | {CHILD: tool},
+        )
+        for tool in TOOLS
+    ]
+    return int(any([process.wait() for process in checked]))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

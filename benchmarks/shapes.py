@@ -6,8 +6,8 @@
     python benchmarks/shapes.py --shapes 399x481 7x30000 --dtypes u1 f8 transpose
 
 A ratio is the time of the fastest peer divided by our time. The script prints the geometric mean
-and the minimum of the ratios, the ten shapes with the smallest ratios, and whether the bounds in
-criteria.py hold. Sizes and aspect ratios are log-uniform (random_shapes.py). The results of
+and the minimum of the ratios, and the ten shapes with the smallest ratios. Sizes and aspect ratios
+are log-uniform (random_shapes.py). The results of
 adokernels and of the peers are compared with a reference before they are timed. If a result is
 wrong, the exit code is 1.
 
@@ -35,7 +35,6 @@ from pathlib import Path
 from typing import Any
 
 from beside_peers import COMPILER, first_line, parser, shape
-from criteria import standard_cases, verdicts
 from image_peers import FILTERS, libraries
 from random_shapes import DRAW, LIMITS, Case, Limits, cases
 from rich.console import Console
@@ -85,11 +84,6 @@ def parsed() -> argparse.Namespace:
         "for gpp: bands x ngpown x ncouls x frequencies",
     )
     options.add_argument(
-        "--standard",
-        action="store_true",
-        help="1080p, 4K and batches instead of random shapes, for the filters",
-    )
-    options.add_argument(
         "--dtypes", nargs="+", default=["f4"], help="types for --shapes, if the routine has several"
     )
     found = options.parse_args()
@@ -101,9 +95,6 @@ def parsed() -> argparse.Namespace:
 
 def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> Iterator[Case]:
     """The requested shapes, or random ones."""
-    if options.standard:
-        yield from standard_cases(routine) if routine in FILTERS else ()
-        return
     if not options.shapes:
         yield from cases(routine, options.seed, options.count, limits)
         return
@@ -177,7 +168,8 @@ def store(
         "against": summary(records),
         "shapes": [record.to_dict() for record in records],
     }
-    path = options.json / f"shapes-{options.device}-{routine}-{options.seed}.json"
+    device = f"cpu-{_core.isa()}" if options.device == "cpu" else "cuda"
+    path = options.json / f"shapes-{device}-{routine}-{options.seed}.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
@@ -214,8 +206,6 @@ def main() -> int:
                 r = records[-1]
                 console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
         show(routine, records, console)
-        for line in verdicts("gpp" if options.own else routine, options.device, records):
-            console.print(escape(line))
         console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
         for problem in wrong:
             console.print(escape(f"WRONG: {problem}"), style="bold red")

@@ -68,7 +68,6 @@ PROGRAMS = {
     **dict.fromkeys(("ncu", "ncu-ui", "nsys", "compute-sanitizer", "cuda-gdb"), "needs a GPU"),
     **dict.fromkeys(("module", "srun", "source"), "exists on HPC systems"),
     **dict.fromkeys(("cc", "cp"), "needs the files of an earlier command"),
-    "benchmarks/on_gpu.sh": "needs a GPU",
     ".venv/bin/jupyter": "runs for minutes",
     "LD_PRELOAD=$PWD/failing_malloc.so": "needs the files of an earlier command",
     "(cuda-gdb)": "input of a debugger",

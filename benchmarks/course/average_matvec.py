@@ -5,8 +5,10 @@ them in its cell with the tag "ladder". The problem is the same as in the series
 vectors of length 1024, filled with ones and twos, for which sums are exact in any order.
 
 The controls run as peers of the built-in variants, in the same rounds; their results are checked.
+ncu counts two of them by source line, and writes average_matvec-plain-ncu.csv, which notebook 05
+imports. Two variants on the CPU are compared with the CPU of the series.
 
-It needs the extra ``kernels``, and about 40 seconds on an H200.
+It needs the extra ``kernels``, ncu, and about two minutes.
 
     python benchmarks/course/average_matvec.py FOLDER
 """
@@ -14,8 +16,10 @@ It needs the extra ``kernels``, and about 40 seconds on an H200.
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +28,7 @@ from own_kernels import definitions
 from recording import Recorder, launched, run
 
 import adokernels as ado
+from adokernels.measuring.nsight_report import recorded, run_ncu
 from adokernels.model.cuda_variant import CudaVariant
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ SAMPLED_SETS = 264  # sets, for the hot spots: two blocks for each of 132 multip
 ODD = (5, 1000, 1000)  # a problem on which the controls are also checked
 COMPARED = ("read", "block_per_set", "warp_average", "warp_shuffle")
 SAMPLED = ("plain_block_per_set", "plain_warp_average")
+ON_CPU = ("threaded", "blocked")
 
 
 def ones_and_twos(shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -57,6 +63,16 @@ def work_of(
     assert callable(control.grid)
     grid = control.grid(vectors, matrix)
     return launched(control, grid, (vectors, matrix), out, (sets, length, samples))
+
+
+def all_counters(control: CudaVariant, operands: tuple[NDArray[np.float32], ...]) -> list[str]:
+    """The lines of a report of ncu in base units: names, units, and one line per kernel."""
+    with tempfile.TemporaryDirectory() as folder:
+        launch = control.source_launch(operands, {}, None)
+        report = recorded(launch.save, Path(folder), ["--set", "full"])
+        shown = ["--csv", "--page", "raw", "--print-units", "base"]
+        page = run_ncu(["--import", str(report), *shown], report)
+    return [line for line in page.splitlines() if line.startswith('"')]
 
 
 def record(recorder: Recorder) -> None:
@@ -95,6 +111,15 @@ def record(recorder: Recorder) -> None:
         hot = ado.hotspots(plain[name], vectors[:SAMPLED_SETS], matrix)
         recorder.save(f"average_matvec-{name}-hotspots", hot)
         recorder.require(hot.lines, f"{name}: no samples")
+        heat = partial(ado.heatmap, plain[name], vectors, matrix)
+        recorder.attempt(f"average_matvec-heatmap-{name}", heat)
+    first, second = (all_counters(plain[name], (vectors, matrix)) for name in SAMPLED)
+    table = recorder.folder / "average_matvec-plain-ncu.csv"
+    table.write_text("\n".join([*first, *second[2:]]) + "\n", encoding="utf-8")
+    for name in ON_CPU:
+        variant = ado.average_matvec[name]
+        m = ado.measure(variant, vectors, matrix, seconds=recorder.seconds)
+        recorder.save(f"average_matvec-cpu-{name}", m)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Each sweep contains the variant that the completed kernel must be faster than, the starter if its
 result is correct, and the solution. A starter with a wrong result is in ``skipped``.
 
-    python benchmarks/course/exercises.py FOLDER
+    python benchmarks/course/exercises.py FOLDER [--only NAME ...]
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def measured(name: str, seconds: float) -> ado.records.Sweep:
 
 
 def record(recorder: Recorder) -> None:
-    """Measure every exercise."""
-    for name in course.EXERCISES:
+    """Measure the chosen exercises."""
+    for name in recorder.names:
         recorder.save(f"exercise-{name}", measured(name, recorder.seconds))
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=3.0)
+    run(record, __doc__, seconds=3.0, names=list(course.EXERCISES))

@@ -3,8 +3,9 @@
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
 post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
 copies of an array with the three ways of loading. It measures the last step with no energy near a
-pole, and runs benchmarks/fp64_operands.cu. It needs the extra ``kernels``, nvcc, a GPU whose
-counters can be read, and 40 seconds on an H200. It exits with status 1 if a record is missing.
+pole (gpp-si214-far.json in the folder above, with the ladders), and runs
+benchmarks/fp64_operands.cu. It needs the extra ``kernels``, nvcc, a GPU whose counters can be read,
+and about a minute. It exits with status 1 if a record is missing.
 
     python benchmarks/course/gpp.py FOLDER
 """
@@ -29,10 +30,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "notebooks" / "kernels" / "gpp" / "staging.cu"
 OPERANDS = ROOT / "benchmarks" / "fp64_operands.cu"
 
-#: The problem of notebooks/data/gpp-counted.json, and the problem of the post.
-SMALL, SI214 = (400, 256, 4096, 2), "si214"
-#: Variants: before the reciprocals, with reciprocals, and with squared moduli.
-SAMPLED = ("frequency_outside", "reciprocal", "squared_moduli")
+#: The problem of notebooks/data/gpp-counted.json, the problem of the post, and a part of it.
+SMALL, SI214, PART = (400, 256, 4096, 2), "si214", (800, 128, 11075, 2)
+#: Variants: before the reciprocals, with reciprocals, and with squared moduli; and later ones.
+SAMPLED = {
+    **dict.fromkeys(("frequency_outside", "reciprocal", "squared_moduli"), SMALL),
+    **dict.fromkeys(("sorted_bands", "sorted_by_energy", "blocks_2d", "single_launch"), PART),
+}
 #: Variants: the baseline; loads that share lines between or within blocks; copies that bypass L1.
 TRAFFIC = ("collapse3", "blocked", "blocks_2d", "tiled", "two_rows")
 #: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
@@ -112,12 +116,11 @@ def rates_of_operands() -> ado.records.Machine:
 
 def record(recorder: Recorder) -> None:
     """Write the records."""
-    small = ado.gpp_operands(SMALL, seed=0)
-    for name in SAMPLED:
-        variant = ado.gpp[name]
+    for name, shape in SAMPLED.items():
+        few = ado.gpp_operands(shape, seed=0)
         recorder.attempt(
             f"gpp-samples-{name}",
-            partial(ado.hotspots, variant, *small, seconds=recorder.seconds),
+            partial(ado.hotspots, ado.gpp[name], *few, seconds=recorder.seconds),
             lambda hotspots: hotspots.samples,
         )
 
@@ -133,7 +136,7 @@ def record(recorder: Recorder) -> None:
 
     last = [v.name for v in ado.gpp if v.device == "cuda"][-1]
     far = partial(ado.sweep, ado.gpp, *ado.gpp_operands(SI214, seed=0, near=False), device="cuda")
-    recorder.attempt("gpp-si214-far", partial(far, variants=[last], progress=False))
+    recorder.attempt("../gpp-si214-far", partial(far, variants=[last], progress=False))
 
     copies = staging()
     x = ado.to_device(np.random.default_rng(0).random(ELEMENTS))

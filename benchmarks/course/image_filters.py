@@ -6,7 +6,8 @@ The image has the size of the GTC 2015 talk.
   to the device, run the naive variant of each filter, copy the edges back. The steps are the peers
   of a CPU variant of the whole pipeline.
 * image_filters-samples-pipeline.json: samples of the warps of all three kernels.
-* image_filters-samples-VARIANT.json: samples of the warps of variants of the Gaussian.
+* image_filters-samples-VARIANT.json, gaussian_blur-heatmap-VARIANT.json: samples of the warps of
+  variants of the Gaussian, and counts by source line.
 
 It needs a GPU whose counters can be read, and about 20 seconds on an H200. It exits with status 1
 if a record is missing.
@@ -91,6 +92,9 @@ def record(recorder: Recorder) -> None:
             partial(ado.hotspots, *work, seconds=recorder.seconds / 10),
             lambda hotspots: hotspots.lines,
         )
+    for name in SAMPLED:
+        heat = partial(ado.heatmap, ado.gaussian_blur[name], gray)
+        recorder.attempt(f"gaussian_blur-heatmap-{name}", heat)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,18 @@
-"""Stores the machine code of the kernels in stored ladders, for the notebooks.
+"""Stores the machine code of the kernels in measured ladders, for the notebooks.
 
-::
+    python benchmarks/course/machine_code.py notebooks/data/course [--only LADDER ...]
 
-    python benchmarks/course/machine_code.py notebooks/data/course
-
-It needs a build with machine code for the GPU of the ladders, cuobjdump and nvdisasm, but no GPU.
-The registers of each kernel are compared with the stored ones, so that machine code of another
-build is rejected.
+The ladders are in the folder above. The script needs a build with machine code for their GPU,
+cuobjdump and nvdisasm, but no GPU. The registers of each kernel are compared with the measured
+ones, so that machine code of another build is rejected.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
+from recording import Recorder, run
 
 import adokernels as ado
 
-DATA = Path(__file__).parents[2] / "notebooks" / "data"
 #: The driver reports at least this number of registers per thread.
 LEAST_REGISTERS = 16
 _MAX_PLUS = (
@@ -38,25 +34,22 @@ LADDERS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="output folder")
-    parser.add_argument("--arch", default="sm_90", help="the architecture of the measured GPU")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    for ladder, variants in LADDERS.items():
-        sweep = ado.load(DATA / f"{ladder}.json")
-        for name in variants:
+def record(recorder: Recorder) -> None:
+    """Store the machine code of the chosen ladders."""
+    for ladder in recorder.names:
+        sweep = ado.load(recorder.folder.parent / f"{ladder}.json")
+        for name in LADDERS[ladder]:
             measured = [k.kernel for k in sweep[name].profile.kernels]
-            sass = ado.routines[sweep.routine][name].sass(kernels=measured, arch=options.arch)
+            arch = f"sm_{sweep.machine.context['cuda']['compute']}"
+            sass = ado.routines[sweep.routine][name].sass(kernels=measured, arch=arch)
             for kernel, launched in zip(sass, measured, strict=True):
-                if max(kernel.registers, LEAST_REGISTERS) != launched.registers:
-                    raise SystemExit(
-                        f"{kernel.name} must have the {launched.registers} registers with which it "
-                        f"was measured, got {kernel.registers}"
-                    )
-            sass.save(options.folder / f"{ladder}-{name}-sass.json")
+                recorder.require(
+                    max(kernel.registers, LEAST_REGISTERS) == launched.registers,
+                    f"{kernel.name} was measured with {launched.registers} registers, and has "
+                    f"{kernel.registers}",
+                )
+            recorder.save(f"{ladder}-{name}-sass", sass)
 
 
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, names=list(LADDERS))

@@ -51,11 +51,11 @@ class Recorder:
         self.seconds = seconds  # time per record
         self.names = names  # the records to make, for scripts with the argument --only
         self.errors: list[str] = []  # one message per missing, incomplete or wrong record
-        self._folder, self._start = folder, time.perf_counter()
+        self.folder, self._start = folder, time.perf_counter()
 
     def save(self, name: str, record: Any) -> None:
         """Save and print a record."""
-        record.save(self._folder / f"{name}.json")
+        record.save(self.folder / f"{name}.json")
         print(f"== {name} ({time.perf_counter() - self._start:.1f} s)\n{record!r}\n", flush=True)
 
     def attempt(
@@ -90,7 +90,7 @@ def run(
     record: Callable[[Recorder], None],
     description: str | None,
     *,
-    seconds: float,
+    seconds: float = 0.0,
     names: Sequence[str] = (),
 ) -> None:
     """Parse the arguments, make the records, and exit with status 1 if there are errors.

@@ -2,8 +2,8 @@
 
 * transpose-naive-blocks.json: the naive kernel with several block shapes, timed in the same rounds,
   each with the counters of the ladders and the counters of branches.
-* transpose-hotspots-VARIANT.json: samples and stall reasons by source line of three variants; naive
-  with the block shape of the slides.
+* transpose-hotspots-VARIANT.json, transpose-heatmap-VARIANT.json: samples and stall reasons by
+  source line of three variants, and counts; naive with the block shape of the slides.
 
     python benchmarks/course/transpose.py FOLDER
 """
@@ -54,6 +54,8 @@ def record(recorder: Recorder) -> None:
         block = BLOCKS[0] if name == "naive" else None
         hot = ado.hotspots(ado.transpose[name], a, block=block, seconds=0.3)
         recorder.save(f"transpose-hotspots-{name}", hot)
+        heat = ado.heatmap(ado.transpose[name], a, block=block)
+        recorder.save(f"transpose-heatmap-{name}", heat)
 
 
 if __name__ == "__main__":
