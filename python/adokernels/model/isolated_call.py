@@ -141,8 +141,7 @@ class IsolatedCall(OwnCall):
         if not views and (answer.get("view") or not self._remote.is_copied(ranges)):
             what = "a view of an operand" if answer.get("view") else "shared memory"
             raise ValueError(f"wrong result: it returns {what}, not data")
-        for address, array in places:
-            self._process.read(address, array.reshape(-1).view(np.uint8))
+        self._process.read((at, array.reshape(-1).view(np.uint8)) for at, array in places)
         self._memory.require_intact(values, results=bool(found))
         if not found:
             return self._memory.results()

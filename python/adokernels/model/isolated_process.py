@@ -137,13 +137,11 @@ class Remote:
 
     def write(self) -> None:
         """Write operands and results."""
-        for address, block in self._places:
-            self._process.write(address, block.block)
+        self._process.write((address, block.block) for address, block in self._places)
 
     def read(self) -> None:
         """Read operands and results."""
-        for address, block in self._places:
-            self._process.read(address, block.block)
+        self._process.read((address, block.block) for address, block in self._places)
 
     def is_copied(self, arrays: Sequence[tuple[int, int]]) -> bool:
         """Whether returned arrays, as address ranges, share no memory with operands.

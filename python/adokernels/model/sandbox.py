@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,10 +27,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from adokernels.text import printable, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
+
+    #: Addresses of the child, with arrays of bytes in the memory of this process.
+    Places = Iterable[tuple[int, NDArray[np.uint8]]]
 
 #: The program of the child. The interpreter runs the file: importing it would import the package.
 _PROGRAM = Path(__file__).with_name("candidate.py")
@@ -279,26 +283,39 @@ class Sandbox:
         mappings = list(_mappings(self._pid))
         return [span for span, is_private, name in mappings if name or not is_private]
 
-    def write(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Copy bytes to the memory of the stopped child."""
-        self._copy("process_vm_writev", address, data)
+    def write(self, places: Places) -> None:
+        """Copy bytes to addresses of the stopped child."""
+        self._copy("process_vm_writev", places)
 
-    def read(self, address: int, into: NDArray[np.uint8]) -> None:
-        """Copy bytes from the memory of the stopped child."""
-        self._copy("process_vm_readv", address, into)
+    def read(self, places: Places) -> None:
+        """Copy bytes from addresses of the stopped child."""
+        self._copy("process_vm_readv", places)
 
-    def _copy(self, function: str, address: int, data: NDArray[np.uint8]) -> None:
+    def _copy(self, function: str, places: Places) -> None:
         copy = getattr(ctypes.CDLL(None, use_errno=True), function)
         copy.restype = ctypes.c_ssize_t
-        pid, at = self._pid, data.ctypes.data
-        for offset in range(0, data.nbytes, _MOST_BYTES_PER_COPY):
-            count = min(data.nbytes - offset, _MOST_BYTES_PER_COPY)
-            local, remote = (
-                (ctypes.c_size_t * 2)(start + offset, count) for start in (at, address)
-            )
-            if copy(pid, local, 1, remote, 1, 0) != count:
-                error = os.strerror(ctypes.get_errno())
-                raise Broken(f"the memory of its process cannot be accessed ({error})")
+        # The pages can wait for a stopped process of the child (userfaultfd).
+        timer = threading.Timer(self.seconds, self._expire)
+        timer.start()
+        try:
+            for address, data in places:
+                for offset in range(0, data.nbytes, _MOST_BYTES_PER_COPY):
+                    count = min(data.nbytes - offset, _MOST_BYTES_PER_COPY)
+                    local, remote = (
+                        (ctypes.c_size_t * 2)(start + offset, count)
+                        for start in (data.ctypes.data, address)
+                    )
+                    if copy(self._pid, local, 1, remote, 1, 0) != count:
+                        error = os.strerror(ctypes.get_errno())
+                        raise Broken(f"the memory of its process cannot be accessed ({error})")
+        finally:
+            timer.cancel()
+        if self._broken:
+            raise Broken(self._broken)
+
+    def _expire(self) -> None:
+        self._broken = f"its memory could not be copied within {quantity(self.seconds, 's')}"
+        self.close()
 
 
 def _words(path: str) -> list[str]:
