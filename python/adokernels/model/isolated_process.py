@@ -108,8 +108,8 @@ class Reply(NamedTuple):
     """A call in a process: times in seconds, and the answer of the process.
 
     `claim` is the time that the process states. `interval` is the time between two readings of the
-    parent's clock around the call, without the time for which the process waited for a processor
-    because of other work. `waited` is the part of this time that is within the claim.
+    parent's clock around the call, without waits for a processor. `waited` is the part of these
+    waits that is within the claim.
     """
 
     claim: float
@@ -156,12 +156,10 @@ class Remote:
 
     def call(self, **how: Any) -> Reply:
         """Let the process call the function; it is then stopped."""
-        answer, times = self.ask("call", **how), self._process.times
+        answer, process = self.ask("call", **how), self._process
         with well_formed():
             claim = float(answer["claim"])
-        if not 0 <= claim < self._process.seconds:
+        if not 0 <= claim < process.seconds:
             raise Broken("its process claims an impossible time")
-        # The waits include those after the interval, until the process is stopped.
-        interval = max(times.interval - times.waited, times.run)
-        waited = min(times.waited, max(claim - times.run, 0.0))
-        return Reply(max(claim, TICK), interval, waited, answer)
+        waited = min(process.waited, max(claim - process.run, 0.0))
+        return Reply(max(claim, TICK), process.interval, waited, answer)

@@ -22,7 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from adokernels.text import printable, quantity
 
@@ -53,18 +53,6 @@ _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 
 class Broken(ValueError):
     """The code in the child has failed: it raised an error, does not answer, or has ended."""
-
-
-class Times(NamedTuple):
-    """Seconds of an interval in which the processes of the child could run.
-
-    The first thread of the child ran for `run` seconds. For `waited` seconds, it or the parent
-    waited for a processor because of other work.
-    """
-
-    interval: float
-    run: float
-    waited: float
 
 
 class Sandbox:
@@ -103,7 +91,8 @@ class Sandbox:
     def ask(self, **message: Any) -> dict[str, Any]:
         """Send a message to the stopped child, let it run until it answers, and stop it.
 
-        `times` then describes this interval.
+        Then, its first thread has run for `run` seconds. For `waited` seconds, it or the parent
+        waited for a processor because of other work. `interval` does not contain this time.
         """
         self._send(**message)
         spent, before = self._processor_times(), self._waits()
@@ -125,7 +114,9 @@ class Sandbox:
         unknown = started or spent.keys() - self._spent.keys()
         if self._memory < math.inf and (others > _OTHERS_NANOSECONDS or unknown):
             waited = 0
-        self.times = Times(1e-9 * (end - start), 1e-9 * run, 1e-9 * waited)
+        # The waits include those after the interval, until the process is stopped.
+        self.interval = 1e-9 * max(end - start - waited, run)
+        self.run, self.waited = 1e-9 * run, 1e-9 * waited
         return answer
 
     def _send(self, **message: Any) -> None:
@@ -296,6 +287,7 @@ class Sandbox:
         copy.restype = ctypes.c_ssize_t
         # The pages can wait for a stopped process of the child (userfaultfd).
         timer = threading.Timer(self.seconds, self._expire)
+        timer.daemon = True
         timer.start()
         try:
             for address, data in places:
