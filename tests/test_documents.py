@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from adobook.pages import documents, figures, stored, targets
-from adobook.pages.figures import Figure
+from adobook.pages import document_figures, documents, stored, targets
+from adobook.pages.document_figures import Figure
 from adokernels.text import ratio
 
 TEXT = (stored.ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
@@ -35,8 +35,8 @@ def test_published_figures_are_listed_beside_ours(document):
     for row in document.rows:
         name = row.stored or document.ladder
         of_item = [p for p in published if p.item == row.item]
-        for figure in figures.counterparts(of_item, document.sweep_of(row)):
-            assert figures.ours(STORED, name, figure).text in rows[row.item], row.item
+        for figure in document_figures.counterparts(of_item, document.sweep_of(row)):
+            assert document_figures.ours(STORED, name, figure).text in rows[row.item], row.item
 
 
 def contents(row):
@@ -146,7 +146,7 @@ def test_a_target_that_does_not_exist_is_found(target):
     ],
 )
 def test_our_figures_are_those_of_the_stored_record(figure, shown):
-    assert figures.ours(STORED, LADDER, figure) == shown
+    assert document_figures.ours(STORED, LADDER, figure) == shown
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_our_figures_are_those_of_the_stored_record(figure, shown):
 )
 def test_a_figure_that_was_not_measured_is_found(figure):
     with pytest.raises(ValueError, match="no figure"):
-        figures.ours(STORED, LADDER, figure)
+        document_figures.ours(STORED, LADDER, figure)
 
 
 def test_the_page_counts_its_items():

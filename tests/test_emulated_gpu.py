@@ -1,6 +1,7 @@
 """The emulated GPU: calls, arrays, errors, profiles against stored ones, sweeps."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def gpu_restored():
 
 
 #: Per GPU: compute capability, multiprocessors, warps and bytes of shared memory per
-#: multiprocessor, blocks per multiprocessor (NVIDIA's programming guide and white papers).
+#: multiprocessor, blocks per multiprocessor (deviceQuery, and cuda::arch_traits of CCCL).
 GPUS = {
     "H200": (90, 132, 64, 228 << 10, 32),
     "H100": (90, 132, 64, 228 << 10, 32),
@@ -176,6 +177,12 @@ def test_a_modified_gpu(gpu_restored, rng):
     ado.settings.emulated_gpu = {"compute": 86}
     known = ado.profile(ado.transpose["tiled"], x, **ON).context["cuda"]
     assert (known["compute"], known["threads_per_multiprocessor"]) == (86, 1536)
+    ado.settings.emulated_gpu = {"core_hertz": 1.5, "threads_per_multiprocessor": 96}
+    assert ado.settings.emulated_gpu["core_hertz"] == 1.5
+    known = ado.profile(ado.transpose["tiled"], x, **ON).context["cuda"]
+    assert (known["core_hertz"], known["threads_per_multiprocessor"]) == (1.5, 96)
+    ado.settings.emulated_gpu = {}
+    assert ado.settings.emulated_gpu == "H200"
 
 
 @pytest.mark.parametrize(
@@ -184,16 +191,29 @@ def test_a_modified_gpu(gpu_restored, rng):
         ("H300", "must be one of H200, .*, got H300"),
         ({"name": "A100", "multiprocessor": 3}, "must be one of .*multiprocessors.*, got"),
         ({"compute": 70}, "compute .* must be one of 75, .*, got 70"),
-        ({"multiprocessors": 0}, "multiprocessors must be between 1 and"),
-        ({"l2_bytes": float("nan")}, "l2_bytes must be between 1 and"),
+        ({"multiprocessors": 0}, "multiprocessors must be a whole number between 1 and"),
+        ({"compute": 90.5}, "compute must be a whole number between 1 and"),
+        ({5: 3}, "must be one of .*multiprocessors.*, got 5"),
+        ({"kind": 3}, "must be one of .*multiprocessors.*, got kind"),
+    ]
+    + [
+        ({name: value}, f"{name} must be .*between 1 and .*, got {text}")
+        for name in ("compute", "core_hertz", "l2_bytes", "shared_bytes")
+        for value, text in ((math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"), (-90, "-90"))
     ],
 )
-def test_unknown_gpus(gpu_restored, gpu, error):
+def test_wrong_gpus(gpu_restored, gpu, error):
     ado.settings.emulated_gpu = {"l2_bytes": 7 << 20}  # a known GPU does not hide a wrong one
     ado.settings.emulated_gpu = "H200"
     with pytest.raises(ValueError, match=error):
         ado.settings.emulated_gpu = gpu
     assert ado.settings.emulated_gpu == "H200"
+
+
+@pytest.mark.parametrize("gpu", [{"compute": "90"}, {"name": 90}, {"l2_bytes": None}, 90, None])
+def test_wrong_types_of_gpus(gpu_restored, gpu):
+    with pytest.raises(TypeError, match=r"must be a (str|number|str or a mapping), got"):
+        ado.settings.emulated_gpu = gpu
 
 
 def test_code_for_9_0_on_older_gpus(gpu_restored, rng):

@@ -303,6 +303,42 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("second", "flops"),
+    [
+        ("mul.f64 %r1, %x0, %x1;", 2),
+        ("mul.f64 %r1, %x1, %x0;", 3),  # the compiler repeats expressions literally
+        ("mov.f64 %x0, %x1; mul.f64 %r1, %x0, %x1;", 3),
+        ("LATER: mul.f64 %r1, %x0, %x1;", 3),
+        ("mul.f64 %x0, %x0, %x1; mul.f64 %r1, %x0, %x1;", 3),
+    ],
+)
+def test_repeated_expressions_count_once(second, flops):
+    """Of a basic block. ptxas removes repetitions, and the counts are the machine code's."""
+    text = f"{{ .reg .f64 %r<2>; mul.f64 %r0, %x0, %x1; {second} add.f64 %d, %r0, %r1; }}"
+    a, b, out = (device_array(32, "f8", values) for values in (2.0, 3.0, 0.0))
+    module = _core.EmulatedModule(ptx_of(text, "f64", ["f64", "f64"]))
+    assert run(module, "k", (1,), (32,), out, a, b)["operations"]["flop64"] == 32 * flops
+
+
+@pytest.mark.parametrize("last", ["TAKEN", "ON"])
+def test_conditions_of_a_short_circuit_are_one_branch(last):
+    """The lanes of `t < 8 || !(t < 16) && t < 24` branch together, also if all others go on."""
+    text = f"""setp.lt.u32 %p0, %t, 8; @%p0 bra TAKEN;
+  setp.lt.u32 %p1, %t, {16 if last == "TAKEN" else 32}; @%p1 bra ON;
+  setp.lt.u32 %p2, %t, 24; @%p2 bra TAKEN;
+  ON: add.u32 %d, %x0, 1; bra END;
+  TAKEN: ld.global.u32 %d, [%a1]; add.u32 %d, %d, 2;
+  END:"""
+    a, out = (device_array(32, "u4", np.arange(32)) for _ in range(2))
+    module = _core.EmulatedModule(ptx_of(text, "u32", ["u32"]))
+    counts = run(module, "k", (1,), (32,), out, a)
+    taken = (a < 8) | ((a >= 16) & (a < 24) & (last == "TAKEN"))
+    np.testing.assert_array_equal(out, a + np.where(taken, 2, 1))
+    assert counts["global_loads"]["requests"] == 2
+    assert counts["divergent_branches"] == 1
+
+
 @pytest.mark.parametrize("instruction", [i for i, case in CASES.items() if case[2]])
 def test_an_instruction(instruction, rng):
     result, operands, reference = CASES[instruction]

@@ -1,32 +1,25 @@
 """Ladders of textbooks on which the rules of the diagnosis are tested: check and sweep.
 
-``python -m adobook.unseen check FOLDER`` executes each variant on the CPU, with small operands, and
-compares its results with the reference. ``python -m adobook.unseen sweep FOLDER OUT [NAME ...]``
-measures the ladders on a GPU, with counters, and stores one record per ladder. A folder contains
-one module per ladder, with its kernels in a file of the same name.
+``python -m adobook.unseen check FOLDER`` executes each variant on the emulator, with small
+operands, and compares its results with the reference. ``python -m adobook.unseen sweep FOLDER OUT
+[NAME ...]`` measures the ladders on a GPU, with counters, and stores one record per ladder. A
+folder contains one module per ladder, with its kernels in a file of the same name.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
 import adokernels as ado
-from adokernels import _core, toolkit
-from adokernels.model.cuda_variant import CudaVariant, _evaluated, _grid_of, packed_argument
+from adokernels.measuring.emulating import all_checks
 from adokernels.model.values import as_tuple
-
-#: Largest number of instructions of warps in one emulated launch.
-_LIMIT = 200_000_000
 
 
 def modules(folder: str | Path) -> dict[str, ModuleType]:
@@ -41,91 +34,20 @@ def modules(folder: str | Path) -> dict[str, ModuleType]:
     return found
 
 
-def ptx_of(source: str) -> _core.EmulatedModule:
-    """Compile CUDA C++ source to PTX, for the emulator."""
-    nvcc = toolkit.program("nvcc")
-    if not nvcc:
-        raise ado.Unavailable("the kernels cannot be compiled: nvcc is missing")
-    with tempfile.TemporaryDirectory() as folder:
-        file, ptx = Path(folder) / "kernels.cu", Path(folder) / "kernels.ptx"
-        file.write_text(source, encoding="utf-8")
-        command = [nvcc, "-ptx", "-arch=compute_90", "-std=c++20", str(file), "-o", str(ptx)]
-        subprocess.run(command, check=True)
-        return _core.EmulatedModule(ptx.read_text(encoding="utf-8"))
-
-
-def emulate(
-    module: _core.EmulatedModule, variant: CudaVariant, operands: tuple[Any, ...]
-) -> tuple[np.ndarray[Any, Any], ...]:
-    """Execute a variant on the CPU; return its results, or raise ValueError."""
-    task = variant.ladder.task
-    expected = as_tuple(task.expected(*operands))
-    results = [_aligned(task.rounded(e)) for e in expected]
-    for result in results:
-        result.view(np.uint8)[...] = 0xA5
-    given = [_aligned(o) if isinstance(o, np.ndarray) else o for o in operands]
-    views = [_view(o) if isinstance(o, np.ndarray) else o for o in (*given, *results)]
-    lengths = task.lengths_of(operands)
-    block = variant.blocks[0]
-    settings = {"block": block, **variant.default_parameters}
-    before = views[: len(given)]
-    grid = _grid_of(variant, block, before, settings, results[0].shape, lengths)
-    arguments = [*views, *lengths.values()]
-    if variant.arguments is not None:
-        arguments = list(_evaluated(variant.arguments, views, settings))
-    entry = next(e for e in module.entries if f"{len(variant.kernel)}{variant.kernel}" in e)
-    packed = b""
-    for (offset, size), argument in zip(module.parameters(entry), arguments, strict=True):
-        packed = packed.ljust(offset, b"\0") + packed_argument("argument", argument, size)
-    arrays = [
-        *(("operand", a, True) for a in given if isinstance(a, np.ndarray)),
-        *(("result", a, False) for a in results),
-    ]
-    shared = _evaluated(variant.shared_bytes, before, settings)
-    launched = module.launch(
-        entry, _three(grid), _three(block), packed, arrays, int(shared), limit=_LIMIT, threads=2
-    )
-    if launched["error"] is not None:
-        raise ValueError(launched["error"]["text"])
-    return tuple(results)
-
-
-def _aligned(values: Any) -> np.ndarray[Any, Any]:
-    """A copy with the alignment of device memory, 256 bytes."""
-    values = np.ascontiguousarray(values)
-    raw = np.zeros(values.nbytes + 256, np.uint8)
-    start = -raw.ctypes.data % 256
-    array: np.ndarray[Any, Any] = raw[start : start + values.nbytes].view(values.dtype)
-    array = array.reshape(values.shape)
-    array[...] = values
-    return array
-
-
-def _view(array: np.ndarray[Any, Any]) -> Any:
-    """An array as variants receive it: with its address and its shape."""
-    interface = {"data": (array.ctypes.data, False), "shape": array.shape}
-    return SimpleNamespace(
-        __cuda_array_interface__=interface, shape=array.shape, dtype=array.dtype, size=array.size
-    )
-
-
-def _three(extent: tuple[int, ...]) -> list[int]:
-    return [*extent, *(1,) * (3 - len(extent))]
-
-
 def check(module: ModuleType, seed: int = 1) -> Iterator[str]:
-    """Execute all variants of a ladder twice on the CPU; yield the errors.
+    """Execute all variants of a ladder twice on the emulator; yield the errors.
 
     The second launch has other operands, and finds state that the first one has left behind.
     """
-    emulated = ptx_of(module.SOURCE)
-    for variant in module.ladder.variants:
-        task = variant.ladder.task
+    ladder = module.ladder
+    for variant in ladder.variants:
         for case in range(2):
             operands = module.operands(np.random.default_rng(seed + case), small=True)
             try:
-                task.check(emulate(emulated, variant, operands), task.expected(*operands))
-            except ValueError as error:
+                with all_checks():
+                    found = ladder(*operands, variant=variant.name, device="emulator")
+                ladder.task.check(as_tuple(found), ladder.task.expected(*operands))
+            except (ValueError, ado.KernelError) as error:
                 yield f"{variant.label}: {error}"
                 break
 

@@ -123,7 +123,8 @@ class Settings:
         Raises
         ------
         ValueError
-            If the GPU or a property is unknown, or a value is less than 1.
+            If the GPU or a property is unknown, or a value is less than 1 or not a whole number
+            (clocks may be fractions).
         """
         name, changes = _core.emulated_gpu()
         values = {key: int(x) if x.is_integer() else x for key, x in changes.items()}
@@ -132,11 +133,12 @@ class Settings:
     @emulated_gpu.setter
     def emulated_gpu(self, gpu: str | Mapping[str, str | float]) -> None:
         require((str, Mapping), "a str or a mapping", emulated_gpu=gpu)
-        changes: dict[str, Any] = {"name": gpu} if isinstance(gpu, str) else dict(gpu)
+        given = {"name": gpu} if isinstance(gpu, str) else gpu
+        changes: dict[str, Any] = {str(key): value for key, value in given.items()}
         name = changes.pop("name", "H200")
         require(str, "a str", name=name)
         require(Real, "a number", **changes)
-        _core.set_emulated_gpu(name, changes)
+        _core.set_emulated_gpu(name, {key: float(value) for key, value in changes.items()})
 
     def __setattr__(self, name: str, value: object) -> None:
         if not hasattr(type(self), name):

@@ -131,7 +131,7 @@ def visible(text: str) -> str:
     return printable(text, len(text))
 
 
-def require(kind: Any, words: str, **values: object) -> None:
+def require(kind: Any, words: str, /, **values: object) -> None:
     """Raise TypeError if arguments do not have a type: ``require(str, "a str", label=label)``."""
     for name, value in values.items():
         if not isinstance(value, kind):

@@ -29,11 +29,13 @@ py::dict dict_of(const AccessCounts& c) {
 }
 
 py::dict dict_of(const Operations& o) {
-  using namespace py::literals;
-  return py::dict("flop16"_a = o.flop16, "flop32"_a = o.flop32, "flop64"_a = o.flop64,
-                  "divide32"_a = o.divide32, "divide64"_a = o.divide64, "root32"_a = o.root32,
-                  "root64"_a = o.root64, "special32"_a = o.special32, "expanded32"_a = o.expanded32,
-                  "expanded64"_a = o.expanded64, "fused32"_a = o.fused32, "fused64"_a = o.fused64);
+  static constexpr const char* kNames[] = {"flop16",     "flop32",     "flop64",  "divide32",
+                                           "divide64",   "root32",     "root64",  "special32",
+                                           "expanded32", "expanded64", "fused32", "fused64"};
+  static_assert(std::size(kNames) == kCounted);
+  py::dict found;
+  for (int i = 0; i < kCounted; ++i) found[kNames[i]] = o[i];
+  return found;
 }
 
 py::dict dict_of(const Counts& c) {

@@ -1,6 +1,7 @@
 #include "device/emulated_gpus.hpp"
 
 #include <atomic>
+#include <cmath>
 #include <mutex>
 #include <sstream>
 #include <string_view>
@@ -11,34 +12,37 @@
 namespace ado::cuda::emulated {
 namespace {
 
-// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". NVIDIA's CCCL
+// gives the same values in cuda::arch_traits (libcudacxx/include/cuda/__device/arch_traits.h).
 struct Limits {
   int compute, threads, blocks;          // per multiprocessor
   int shared_kib, shared_kib_per_block;  // of a multiprocessor; of a block that opts in
 };
 constexpr Limits kLimits[] = {
     {75, 1024, 16, 64, 64},    {80, 2048, 32, 164, 163},  {86, 1536, 16, 100, 99},
-    {87, 1536, 16, 164, 163},  {89, 1536, 24, 100, 99},   {90, 2048, 32, 228, 227},
-    {100, 2048, 32, 228, 227}, {103, 2048, 32, 228, 227}, {120, 1536, 24, 100, 99},
-    {121, 1536, 24, 100, 99},
+    {87, 1536, 16, 164, 163},  {88, 1536, 16, 100, 99},   {89, 1536, 24, 100, 99},
+    {90, 2048, 32, 228, 227},  {100, 2048, 32, 228, 227}, {103, 2048, 32, 228, 227},
+    {110, 1536, 24, 228, 227}, {120, 1536, 24, 100, 99},  {121, 1536, 24, 100, 99},
 };
 
-// White papers of the architectures and data sheets of the products. Clocks are boost clocks.
+// Values that CUDA's runtime reports: the output of NVIDIA's sample deviceQuery on these products,
+// published with several drivers, and the records in notebooks/data (H200, H100). The drivers agree
+// except for the memory, which varies by 1 %. Clocks are the highest ones.
 struct Product {
   const char *name, *full_name;
   int compute, multiprocessors;
   double core_hertz, memory_hertz;
-  int memory_bus_bits, memory_gib, l2_mib;
+  int memory_bus_bits, memory_mib, l2_mib;
 };
 constexpr Product kProducts[] = {
-    {"H200", "NVIDIA H200", 90, 132, 1.98e9, 3.201e9, 6016, 141, 60},
-    {"H100", "NVIDIA H100 SXM", 90, 132, 1.98e9, 2.619e9, 5120, 80, 50},
-    {"A100", "NVIDIA A100 SXM", 80, 108, 1.41e9, 1.593e9, 5120, 80, 40},
-    {"A10", "NVIDIA A10", 86, 72, 1.695e9, 6.251e9, 384, 24, 6},
-    {"L4", "NVIDIA L4", 89, 58, 2.04e9, 6.251e9, 192, 24, 48},
-    {"T4", "Tesla T4", 75, 40, 1.59e9, 5.001e9, 256, 16, 4},
-    {"RTX 4090", "NVIDIA GeForce RTX 4090", 89, 128, 2.52e9, 10.501e9, 384, 24, 72},
-    {"RTX 5090", "NVIDIA GeForce RTX 5090", 120, 170, 2.407e9, 14.001e9, 512, 32, 96},
+    {"H200", "NVIDIA H200", 90, 132, 1.98e9, 3.201e9, 6016, 143155, 60},
+    {"H100", "NVIDIA H100 SXM", 90, 132, 1.98e9, 2.619e9, 5120, 81079, 50},
+    {"A100", "NVIDIA A100 SXM", 80, 108, 1.41e9, 1.593e9, 5120, 81051, 40},
+    {"A10", "NVIDIA A10", 86, 72, 1.695e9, 6.251e9, 384, 22516, 6},
+    {"L4", "NVIDIA L4", 89, 58, 2.04e9, 6.251e9, 192, 22518, 48},
+    {"T4", "Tesla T4", 75, 40, 1.59e9, 5.001e9, 256, 15110, 4},
+    {"RTX 4090", "NVIDIA GeForce RTX 4090", 89, 128, 2.52e9, 10.501e9, 384, 24081, 72},
+    {"RTX 5090", "NVIDIA GeForce RTX 5090", 120, 170, 2.407e9, 14.001e9, 512, 32101, 96},
 };
 
 using Property = std::variant<int Properties::*, std::int64_t Properties::*, double Properties::*>;
@@ -75,26 +79,17 @@ std::string text_of(double value) {
 GpuModel make(const GpuChoice& choice) {
   const Product& product = find(kProducts, "the emulated GPU", choice.name,
                                 [](const Product& p) { return std::string(p.name); });
-  const auto other = choice.changes.find("compute");
-  const int compute =
-      other == choice.changes.end() ? product.compute : static_cast<int>(other->second);
-  const Limits& limits =
-      find(kLimits, "compute (the compute capability times ten)", std::to_string(compute),
-           [](const Limits& l) { return std::to_string(l.compute); });
   constexpr std::int64_t kKiB = 1 << 10;
   Properties p{.name = std::string("emulated ") + product.full_name,
                .uuid = {},
                .pci_bus_id = {},
-               .compute = compute,
+               .compute = product.compute,
                .multiprocessors = product.multiprocessors,
-               .threads_per_multiprocessor = limits.threads,
                .core_hertz = product.core_hertz,
                .memory_hertz = product.memory_hertz,
                .memory_bus_bits = product.memory_bus_bits,
-               .memory_bytes = product.memory_gib * kKiB * kKiB * kKiB,
-               .l2_bytes = product.l2_mib * kKiB * kKiB,
-               .shared_bytes_per_multiprocessor = limits.shared_kib * kKiB,
-               .shared_bytes_per_block = limits.shared_kib_per_block * kKiB};
+               .memory_bytes = product.memory_mib * kKiB * kKiB,
+               .l2_bytes = product.l2_mib * kKiB * kKiB};
   for (const auto& [name, value] : choice.changes) {
     const auto& row = find(kProperties, "a property of the emulated GPU", name,
                            [](const auto& entry) { return std::string(entry.first); });
@@ -102,15 +97,25 @@ GpuModel make(const GpuChoice& choice) {
         [&](auto member) {
           using Value = std::remove_reference_t<decltype(p.*member)>;
           constexpr double kMost = sizeof(Value) == 4 ? 0x1p31 - 1 : 0x1p53;
-          if (!(value >= 1 && value <= kMost))
-            throw ValueError(name + " must be between 1 and " + text_of(kMost) + ", got " +
-                             text_of(value));
+          constexpr bool kWhole = std::is_integral_v<Value>;
+          if (!(value >= 1 && value <= kMost) || (kWhole && value != std::floor(value)))
+            throw ValueError(name + " must be " + (kWhole ? "a whole number " : "") +
+                             "between 1 and " + text_of(kMost) + ", got " + text_of(value));
           p.*member = static_cast<Value>(value);
         },
         row.second);
   }
+  const Limits& limits =
+      find(kLimits, "compute (the compute capability times ten)", std::to_string(p.compute),
+           [](const Limits& l) { return std::to_string(l.compute); });
+  const auto set = [](auto& property, auto limit) {
+    if (property == 0) property = limit;  // not one of the changes
+  };
+  set(p.threads_per_multiprocessor, limits.threads);
+  set(p.shared_bytes_per_multiprocessor, limits.shared_kib * kKiB);
+  set(p.shared_bytes_per_block, limits.shared_kib_per_block * kKiB);
   if (!choice.changes.empty()) p.name += ", modified";
-  return {std::move(p), limits.blocks, compute < 80 ? 0 : 1 << 10};
+  return {std::move(p), limits.blocks, limits.compute < 80 ? 0 : 1 << 10};
 }
 
 // Never destroyed, because static destructors can free memory of the emulated GPU.

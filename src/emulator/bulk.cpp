@@ -13,33 +13,25 @@ namespace ado::emulator {
 namespace {
 
 constexpr int kChunk = 16;  // bytes that a swizzle keeps together
-constexpr std::uint8_t kPending = 2;
-constexpr std::uint32_t kOffsetMask = (1u << kRankShift) - 1;
-
-std::uint64_t lane_value(const Warp& warp, std::uint32_t r, int lane, int bytes) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, warp.at(r) + lane * bytes, static_cast<std::size_t>(bytes));
-  return value;
-}
+constexpr u8 kPending = 2;
+constexpr u32 kOffsetMask = (1u << kRankShift) - 1;
 
 // --- The 64 bits of an mbarrier ------------------------------------------------------------------
 
 struct Phase {
-  std::uint32_t expected = 0, pending = 0;  // arrivals
-  std::int32_t bytes = 0;                   // of copies; negative if copies end before expect_tx
+  u32 expected = 0, pending = 0;  // arrivals
+  s32 bytes = 0;                  // of copies; negative if copies end before expect_tx
   bool odd = false, valid = false;
 
-  static Phase of(std::uint64_t bits) {
-    constexpr std::uint64_t kCount = (1u << 20) - 1;
-    return {static_cast<std::uint32_t>(bits & kCount),
-            static_cast<std::uint32_t>(bits >> 20 & kCount),
-            static_cast<std::int32_t>(static_cast<std::int64_t>(bits << 2) >> 42), bits >> 63 != 0,
+  static Phase of(u64 bits) {
+    constexpr u64 kCount = (1u << 20) - 1;
+    return {static_cast<u32>(bits & kCount), static_cast<u32>(bits >> 20 & kCount),
+            static_cast<s32>(static_cast<s64>(bits << 2) >> 42), bits >> 63 != 0,
             (bits >> 62 & 1) != 0};
   }
-  std::uint64_t bits() const {
-    return expected | std::uint64_t{pending} << 20 |
-           (static_cast<std::uint64_t>(bytes) & ((1u << 22) - 1)) << 40 |
-           std::uint64_t{valid} << 62 | std::uint64_t{odd} << 63;
+  u64 bits() const {
+    return expected | u64{pending} << 20 | (static_cast<u64>(bytes) & ((1u << 22) - 1)) << 40 |
+           u64{valid} << 62 | u64{odd} << 63;
   }
   // Begins the next phase if nothing is missing.
   bool end() {
@@ -50,39 +42,38 @@ struct Phase {
   }
 };
 
-Phase load_phase(const BlockState& block, std::uint32_t at) {
-  std::uint64_t bits;
+Phase load_phase(const BlockState& block, u32 at) {
+  u64 bits;
   std::memcpy(&bits, block.shared.data() + at, sizeof bits);
   return Phase::of(bits);
 }
-void store_phase(Worker& worker, BlockState& block, std::uint32_t at, Phase phase) {
+void store_phase(Worker& worker, BlockState& block, u32 at, Phase phase) {
   if (phase.end()) barrier_passed(block);
-  const std::uint64_t bits = phase.bits();
+  const u64 bits = phase.bits();
   std::memcpy(block.shared.data() + at, &bits, sizeof bits);
   ++worker.changes;
 }
 
 // --- Transfers -----------------------------------------------------------------------------------
 
-std::uint32_t swizzled(std::uint32_t at, int bytes) {
-  return bytes == 0 ? at : at ^ ((at >> 3) & (static_cast<std::uint32_t>(bytes) - kChunk));
+u32 swizzled(u32 at, int bytes) {
+  return bytes == 0 ? at : at ^ ((at >> 3) & (static_cast<u32>(bytes) - kChunk));
 }
 
 int elements_of_box(const TensorMap& map, int dimension) {
   return (map.box[dimension] + map.steps[dimension] - 1) / map.steps[dimension];
 }
-std::uint32_t bytes_of_box(const TensorMap& map) {
-  std::uint32_t bytes = map.element_bytes;
-  for (int i = 0; i < map.dimensions; ++i)
-    bytes *= static_cast<std::uint32_t>(elements_of_box(map, i));
+u32 bytes_of_box(const TensorMap& map) {
+  u32 bytes = map.element_bytes;
+  for (int i = 0; i < map.dimensions; ++i) bytes *= static_cast<u32>(elements_of_box(map, i));
   return bytes;
 }
 
 // One row of a copy: `bytes` bytes of shared memory from `at` on. Its bytes [first, last) are in
 // global memory from `address` on.
 struct Row {
-  std::uint32_t at, bytes, first, last;
-  std::uint64_t address;
+  u32 at, bytes, first, last;
+  u64 address;
 };
 
 // Calls visit(row) for the rows of a copy until it returns false.
@@ -92,31 +83,30 @@ bool for_rows(const BulkCopy& copy, const Visit& visit) {
   const TensorMap& map = *copy.map;
   const int size = map.element_bytes, step = map.steps[0], count = elements_of_box(map, 0);
   std::array<int, 5> index{};
-  for (std::uint32_t at = copy.at;; at += static_cast<std::uint32_t>(count * size)) {
+  for (u32 at = copy.at;; at += static_cast<u32>(count * size)) {
     bool inside = true;
-    std::uint64_t address = map.address;
+    u64 address = map.address;
     for (int i = 1; i < map.dimensions; ++i) {
-      const std::int64_t element = std::int64_t{copy.coordinates[i]} + index[i] * map.steps[i];
+      const s64 element = s64{copy.coordinates[i]} + index[i] * map.steps[i];
       inside = inside && element >= 0 && element < map.lengths[i];
-      address += static_cast<std::uint64_t>(element) * map.strides[i - 1];
+      address += static_cast<u64>(element) * map.strides[i - 1];
     }
-    const std::int64_t begin = copy.coordinates[0], length = map.lengths[0];
-    const auto index_from = [&](std::int64_t element) {
-      return std::clamp<std::int64_t>((element - begin + step - 1) / step, 0, count);
+    const s64 begin = copy.coordinates[0], length = map.lengths[0];
+    const auto index_from = [&](s64 element) {
+      return std::clamp<s64>((element - begin + step - 1) / step, 0, count);
     };
-    const std::int64_t first = inside ? index_from(0) : 0, last = inside ? index_from(length) : 0;
+    const s64 first = inside ? index_from(0) : 0, last = inside ? index_from(length) : 0;
     if (step == 1 || first == last) {
-      if (!visit(Row{at, static_cast<std::uint32_t>(count * size),
-                     static_cast<std::uint32_t>(first * size),
-                     static_cast<std::uint32_t>(last * size),
-                     address + static_cast<std::uint64_t>((begin + first) * size)}))
+      if (!visit(Row{at, static_cast<u32>(count * size), static_cast<u32>(first * size),
+                     static_cast<u32>(last * size),
+                     address + static_cast<u64>((begin + first) * size)}))
         return false;
     } else {
       for (int i = 0; i < count; ++i) {
         const bool valid = i >= first && i < last;
-        if (!visit(Row{at + static_cast<std::uint32_t>(i * size), static_cast<std::uint32_t>(size),
-                       0, static_cast<std::uint32_t>(valid ? size : 0),
-                       address + static_cast<std::uint64_t>((begin + i * step) * size)}))
+        if (!visit(Row{at + static_cast<u32>(i * size), static_cast<u32>(size), 0,
+                       static_cast<u32>(valid ? size : 0),
+                       address + static_cast<u64>((begin + i * step) * size)}))
           return false;
       }
     }
@@ -132,36 +122,35 @@ template <class Visit>
 void for_chunks(const BulkCopy& copy, const Row& row, const Visit& visit) {
   const int swizzle = copy.map == nullptr ? 0 : copy.map->swizzle_bytes;
   if (swizzle == 0) return visit(row.at, 0u, row.bytes);
-  for (std::uint32_t done = 0; done < row.bytes;) {
-    const std::uint32_t at = row.at + done,
-                        count = std::min(row.bytes - done, kChunk - at % kChunk);
+  for (u32 done = 0; done < row.bytes;) {
+    const u32 at = row.at + done, count = std::min(row.bytes - done, kChunk - at % kChunk);
     visit(swizzled(at, swizzle), done, count);
     done += count;
   }
 }
 
-void fill_outside(const BulkCopy& copy, std::vector<std::uint8_t>& line) {
+void fill_outside(const BulkCopy& copy, std::vector<u8>& line) {
   std::fill(line.begin(), line.end(), 0);
   if (copy.map == nullptr || !copy.map->nan_outside) return;
   const std::size_t size = copy.map->element_bytes;
-  static constexpr std::uint8_t kNan[] = {0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f};
+  static constexpr u8 kNan[] = {0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f};
   for (std::size_t i = 0; i < line.size(); ++i)
     line[i] = size == 4 ? kNan[i % 4] : size == 2 ? (i % 2 == 0 ? 0xff : 0x7f) : kNan[i % 8];
 }
 
 void perform_load(const BulkCopy& copy) {
   BlockState& block = *copy.shared;
-  std::uint8_t* const shared = block.shared.data();
-  std::vector<std::uint8_t> line;
+  u8* const shared = block.shared.data();
+  std::vector<u8> line;
   for_rows(copy, [&](const Row& row) {
-    const auto* from = reinterpret_cast<const std::uint8_t*>(row.address);
+    const auto* from = reinterpret_cast<const u8*>(row.address);
     if (row.first != 0 || row.last != row.bytes) {
       line.resize(row.bytes);
       fill_outside(copy, line);
       if (row.last > row.first) std::memcpy(&line[row.first], from, row.last - row.first);
       from = line.data();
     }
-    for_chunks(copy, row, [&](std::uint32_t at, std::uint32_t done, std::uint32_t count) {
+    for_chunks(copy, row, [&](u32 at, u32 done, u32 count) {
       if (count == kChunk)  // a constant size becomes loads and stores
         std::memcpy(shared + at, from + done, kChunk);
       else
@@ -173,15 +162,15 @@ void perform_load(const BulkCopy& copy) {
 }
 
 void perform_store(Worker& worker, const BulkCopy& copy) {
-  std::vector<std::uint8_t> line;
+  std::vector<u8> line;
   for_rows(copy, [&](const Row& row) {
     line.resize(row.bytes);
-    for_chunks(copy, row, [&](std::uint32_t at, std::uint32_t to, std::uint32_t count) {
+    for_chunks(copy, row, [&](u32 at, u32 to, u32 count) {
       std::memcpy(&line[to], copy.shared->shared.data() + at, count);
     });
-    auto* const to = reinterpret_cast<std::uint8_t*>(row.address);
+    auto* const to = reinterpret_cast<u8*>(row.address);
     Allocation* const range = worker.launch.memory.find(row.address);
-    for (std::uint32_t i = row.first; i < row.last; ++i) {
+    for (u32 i = row.first; i < row.last; ++i) {
       if (!((copy.byte_mask >> (i % kChunk)) & 1)) continue;
       to[i - row.first] = line[i];
       if (!range->written.empty()) range->written[row.address - range->begin + i - row.first] = 1;
@@ -192,7 +181,7 @@ void perform_store(Worker& worker, const BulkCopy& copy) {
 }
 
 // Completes the loads of a barrier, and the arrivals that wait for cp.async.
-bool complete_loads(Worker& worker, BlockState& block, std::uint32_t barrier, Phase& phase) {
+bool complete_loads(Worker& worker, BlockState& block, u32 barrier, Phase& phase) {
   bool fine = true;
   std::erase_if(block.bulk_loads, [&](const BulkCopy& copy) {
     if (copy.barrier != barrier || !fine) return false;
@@ -202,7 +191,7 @@ bool complete_loads(Worker& worker, BlockState& block, std::uint32_t barrier, Ph
       if (phase.pending > 0) --phase.pending;
     } else {
       perform_load(copy);
-      phase.bytes -= static_cast<std::int32_t>(copy.bytes);
+      phase.bytes -= static_cast<s32>(copy.bytes);
     }
     ++worker.changes;
     return true;
@@ -220,7 +209,7 @@ class Check {
   bool shared_memory() {
     const BlockState& block = *copy_.shared;
     const bool tensor = copy_.map != nullptr;
-    if (std::uint64_t{copy_.at} + copy_.bytes > block.shared_size)
+    if (u64{copy_.at} + copy_.bytes > block.shared_size)
       return fail("out of bounds",
                   "bulk copy of " + std::to_string(copy_.bytes) + " bytes at byte " +
                       std::to_string(copy_.at) + " of shared memory, which has " +
@@ -247,24 +236,24 @@ class Check {
     const Allocation* range = nullptr;
     return for_rows(copy_, [&](const Row& row) {
       if (row.first == row.last) return true;
-      const std::uint64_t end = row.address + row.last - row.first;
+      const u64 end = row.address + row.last - row.first;
       counts.bytes += row.last - row.first;
-      counts.sectors += static_cast<std::int64_t>((end + 31) / 32 - row.address / 32);
+      counts.sectors += static_cast<s64>((end + 31) / 32 - row.address / 32);
       counts.ideal += (row.last - row.first + 31) / 32;
       if (range == nullptr || row.address < range->begin || end > range->end)
         range = worker_.launch.memory.find(row.address);
-      for (const std::uint64_t byte : {row.address, end - 1})
+      for (const u64 byte : {row.address, end - 1})
         if (range == nullptr || byte < range->begin || byte >= range->end)
           return report_bounds(worker_, *copy_.warp, a_, copy_.lane, byte, store);
-      const auto at = static_cast<std::int64_t>(row.address - range->begin);
+      const auto at = static_cast<s64>(row.address - range->begin);
       if (store && !range->writable)
         return fail("read-only", "bulk copy to '" + range->name + "', which is read-only",
                     range->name, at);
       if (store || range->written.empty() || !worker_.launch.options.initcheck) return true;
-      const std::uint8_t* const written = range->written.data();
+      const u8* const written = range->written.data();
       const void* const missing = std::memchr(written + at, 0, row.last - row.first);
       if (missing == nullptr) return true;
-      const std::int64_t byte = static_cast<const std::uint8_t*>(missing) - written;
+      const s64 byte = static_cast<const u8*>(missing) - written;
       return fail("uninitialised",
                   "bulk copy of byte " + std::to_string(byte) + " of '" + range->name +
                       "', which nothing has written",
@@ -273,9 +262,9 @@ class Check {
   }
 
   // Shared memory that a copy reads must have been written.
-  bool source_in_shared(const BlockState& block, std::uint32_t at) {
+  bool source_in_shared(const BlockState& block, u32 at) {
     if (block.written.empty()) return true;
-    for (std::uint32_t i = at; i < at + copy_.bytes; ++i) {
+    for (u32 i = at; i < at + copy_.bytes; ++i) {
       const bool pending = block.written[i] == kPending;
       if (block.written[i] == 1 || (!pending && !worker_.launch.options.shared_initcheck)) continue;
       return fail(pending ? "missing wait" : "uninitialised",
@@ -287,13 +276,13 @@ class Check {
     return true;
   }
 
-  bool recorded(BlockState& block, std::uint32_t at, bool write) {
-    constexpr std::int64_t kZeros[kLanes] = {};
+  bool recorded(BlockState& block, u32 at, bool write) {
+    constexpr s64 kZeros[kLanes] = {};
     return record_shared(worker_, *copy_.warp, block, a_, copy_.access, kZeros, Pattern::kScattered,
                          at, 1u << copy_.lane, static_cast<int>(copy_.bytes), write);
   }
 
-  bool fail(std::string kind, std::string message, std::string array = "", std::int64_t byte = 0) {
+  bool fail(std::string kind, std::string message, std::string array = "", s64 byte = 0) {
     return report(worker_, *copy_.warp, a_.line, copy_.lane, std::move(kind), std::move(message),
                   std::move(array), byte);
   }
@@ -305,11 +294,11 @@ class Check {
 };
 
 // Reads the tensor map and the coordinates of a copy.
-bool read_tensor(Worker& worker, BulkCopy& copy, const Extra& e, std::uint64_t address) {
+bool read_tensor(Worker& worker, BulkCopy& copy, const Extra& e, u64 address) {
   Check check(worker, copy);
-  std::uint8_t* const bytes = resolve(worker, *copy.warp, address, sizeof(TensorMap), copy.lane);
+  u8* const bytes = resolve(worker, *copy.warp, address, sizeof(TensorMap), copy.lane);
   const auto* map = reinterpret_cast<const TensorMap*>(bytes);
-  if (map == nullptr || reinterpret_cast<std::uint64_t>(bytes) % alignof(TensorMap) != 0 ||
+  if (map == nullptr || reinterpret_cast<u64>(bytes) % alignof(TensorMap) != 0 ||
       map->mark != TensorMap::kMark)
     return check.fail("invalid tensor map",
                       "the tensor map must be encoded by cuTensorMapEncodeTiled and aligned to 64 "
@@ -322,8 +311,7 @@ bool read_tensor(Worker& worker, BulkCopy& copy, const Extra& e, std::uint64_t a
   copy.map = map;
   copy.bytes = bytes_of_box(*map);
   for (int i = 0; i < map->dimensions; ++i)
-    copy.coordinates[i] =
-        static_cast<std::int32_t>(lane_value(*copy.warp, e[kBulkCoordinates + i], copy.lane, 4));
+    copy.coordinates[i] = static_cast<s32>(copy.warp->value(e[kBulkCoordinates + i], copy.lane, 4));
   return true;
 }
 
@@ -332,13 +320,12 @@ bool start_load(Worker& worker, BulkCopy copy) {
   if (!check.shared_memory()) return false;
   if (copy.mode == BulkMode::kSharedToShared) {
     BlockState* from = shared_block(*copy.warp, copy.other & 0xffffffffu);
-    const auto at = static_cast<std::uint32_t>(copy.other & kOffsetMask);
-    std::uint8_t* memory =
-        resolve(worker, *copy.warp, copy.other, static_cast<int>(copy.bytes), copy.lane);
+    const auto at = static_cast<u32>(copy.other & kOffsetMask);
+    u8* memory = resolve(worker, *copy.warp, copy.other, static_cast<int>(copy.bytes), copy.lane);
     if (memory == nullptr)
       return check.fail("out of bounds", "bulk copy from outside shared memory", "shared", at);
     if (!check.source_in_shared(*from, at) || !check.recorded(*from, at, false)) return false;
-    copy.other = reinterpret_cast<std::uint64_t>(memory);
+    copy.other = reinterpret_cast<u64>(memory);
   } else if (!check.global_memory()) {
     return false;
   }
@@ -362,44 +349,42 @@ bool start_store(Worker& worker, BulkCopy copy) {
 
 }  // namespace
 
-bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
+bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   const Access& a = worker.program.accesses[inst.aux];
   const Extra& e = worker.program.extras[a.extra];
-  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
-    const int lane = std::countr_zero(left);
-    const std::uint64_t shared = lane_value(warp, e[kBulkShared], lane, 8);
+  for (const int lane : Lanes{mask}) {
+    const u64 shared = warp.value(e[kBulkShared], lane, 8);
     BulkCopy copy{.warp = &warp,
                   .lane = lane,
                   .access = static_cast<int>(inst.aux),
                   .mode = static_cast<BulkMode>(inst.mode),
                   .shared = shared_block(warp, shared & 0xffffffffu),
-                  .at = static_cast<std::uint32_t>(shared & kOffsetMask),
-                  .other = lane_value(warp, e[kBulkOther], lane, 8),
+                  .at = static_cast<u32>(shared & kOffsetMask),
+                  .other = warp.value(e[kBulkOther], lane, 8),
                   .group = warp.bulk_commits[lane]};
     if (copy.shared == nullptr)
       return Check(worker, copy)
           .fail("out of bounds",
                 "bulk copy with a block that is not in the "
                 "cluster");
-    if (e[kBulkMask] != kNone)
-      copy.byte_mask = static_cast<std::uint32_t>(lane_value(warp, e[kBulkMask], lane, 4));
+    if (e[kBulkMask] != kNone) copy.byte_mask = static_cast<u32>(warp.value(e[kBulkMask], lane, 4));
     if (e[kBulkBytes] == kNone) {
       if (!read_tensor(worker, copy, e, copy.other)) return false;
     } else {
-      copy.bytes = static_cast<std::uint32_t>(lane_value(warp, e[kBulkBytes], lane, 4));
+      copy.bytes = static_cast<u32>(warp.value(e[kBulkBytes], lane, 4));
     }
     if (copy.mode == BulkMode::kStore) {
       if (!start_store(worker, copy)) return false;
       continue;
     }
-    const std::uint64_t barrier = lane_value(warp, e[kBulkBarrier], lane, 8);
-    copy.barrier = static_cast<std::uint32_t>(barrier & kOffsetMask);
+    const u64 barrier = warp.value(e[kBulkBarrier], lane, 8);
+    copy.barrier = static_cast<u32>(barrier & kOffsetMask);
     if (e[kBulkBlocks] == kNone) {
       if (!start_load(worker, copy)) return false;
       continue;
     }
     const auto& blocks = warp.home->cluster->blocks;
-    const std::uint64_t chosen = lane_value(warp, e[kBulkBlocks], lane, 4);
+    const u64 chosen = warp.value(e[kBulkBlocks], lane, 4);
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
       if (!((chosen >> rank) & 1)) continue;
       copy.shared = blocks[rank].get();
@@ -409,14 +394,13 @@ bool copy_bulk(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask)
   return true;
 }
 
-bool wait_bulk_stores(Worker& worker, Warp& warp, std::uint32_t mask, std::int64_t pending) {
+void wait_bulk_stores(Worker& worker, Warp& warp, u32 mask, s64 pending) {
   std::erase_if(warp.bulk_stores, [&](const BulkCopy& copy) {
     const bool ready =
         ((mask >> copy.lane) & 1) && copy.group < warp.bulk_commits[copy.lane] - pending;
     if (ready) perform_store(worker, copy);
     return ready;
   });
-  return true;
 }
 
 bool check_bulk_done(Worker& worker, Warp& warp) {
@@ -434,33 +418,31 @@ bool check_bulk_done(Worker& worker, Warp& warp) {
                                   "which writes its shared memory");
 }
 
-std::string awaited(Warp& warp, std::uint64_t address) {
+std::string awaited(const Warp& warp, u64 address) {
   const BlockState* block = shared_block(warp, address & 0xffffffffu);
-  const Phase phase = load_phase(*block, static_cast<std::uint32_t>(address & kOffsetMask));
+  const Phase phase = load_phase(*block, static_cast<u32>(address & kOffsetMask));
   return std::to_string(phase.pending) + " arrivals and " + std::to_string(phase.bytes) +
          " bytes of copies are missing";
 }
 
-bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) {
+bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   const Access& a = worker.program.accesses[inst.aux];
   const Extra& e = worker.program.extras[a.extra];
   const auto mode = static_cast<MbarrierMode>(inst.mode);
-  const auto set_result = [&](int lane, std::uint64_t value, std::size_t bytes) {
+  const auto set_result = [&](int lane, u64 value, std::size_t bytes) {
     if (e[kMbarrierResult] != kNone)
       std::memcpy(warp.at(e[kMbarrierResult]) + static_cast<std::size_t>(lane) * bytes, &value,
                   bytes);
   };
-  std::uint32_t ended = 0;
-  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
-    const int lane = std::countr_zero(left);
-    const std::uint64_t address = lane_value(warp, e[kMbarrierAddress], lane, 8);
-    const auto operand = [&](MbarrierOperand which, std::uint32_t otherwise) {
-      return e[which] == kNone ? otherwise
-                               : static_cast<std::uint32_t>(lane_value(warp, e[which], lane, 4));
+  u32 ended = 0;
+  for (const int lane : Lanes{mask}) {
+    const u64 address = warp.value(e[kMbarrierAddress], lane, 8);
+    const auto operand = [&](MbarrierOperand which, u32 otherwise) {
+      return e[which] == kNone ? otherwise : static_cast<u32>(warp.value(e[which], lane, 4));
     };
     const auto fail = [&](const char* kind, const std::string& message) {
       return report(worker, warp, a.line, lane, kind, message, "shared",
-                    static_cast<std::int64_t>(address & kOffsetMask));
+                    static_cast<s64>(address & kOffsetMask));
     };
     if (mode == MbarrierMode::kPendingCount) {
       set_result(lane, Phase::of(address).pending, 4);
@@ -470,13 +452,13 @@ bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) 
       return fail("out of bounds", "an mbarrier must be in shared memory");
     if (address % 8 != 0) return fail("misaligned", "an mbarrier must be aligned to 8 bytes");
     BlockState& block = *shared_block(warp, address & 0xffffffffu);
-    const auto at = static_cast<std::uint32_t>(address & kOffsetMask);
-    constexpr std::int64_t kZeros[kLanes] = {};
+    const auto at = static_cast<u32>(address & kOffsetMask);
+    constexpr s64 kZeros[kLanes] = {};
     if (!record_shared(worker, warp, block, a, static_cast<int>(inst.aux), kZeros,
                        Pattern::kScattered, at, 1u << lane, 8, true))
       return false;
     if (mode == MbarrierMode::kInit) {
-      const std::uint32_t count = operand(kMbarrierValue, 0);
+      const u32 count = operand(kMbarrierValue, 0);
       if (count == 0 || count >= 1u << 20)
         return fail("invalid barrier", "the count of an mbarrier must be between 1 and 2^20 - 1");
       store_phase(worker, block, at, {count, count, 0, false, true});
@@ -486,7 +468,7 @@ bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) 
     Phase phase = load_phase(block, at);
     if (!phase.valid || (!block.written.empty() && block.written[at] == 0))
       return fail("uninitialised", "the mbarrier has not been initialised");
-    const auto drop = [&](std::uint32_t count) {
+    const auto drop = [&](u32 count) {
       // Copies that end in the meantime may end the phase.
       if (phase.pending < count && !complete_loads(worker, block, at, phase)) return false;
       if (phase.end()) barrier_passed(block);
@@ -501,18 +483,18 @@ bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) 
         store_phase(worker, block, at, {1, 1, 0, false, false});
         break;
       case MbarrierMode::kExpect:
-        phase.bytes += static_cast<std::int32_t>(operand(kMbarrierBytes, 0));
+        phase.bytes += static_cast<s32>(operand(kMbarrierBytes, 0));
         store_phase(worker, block, at, phase);
         break;
       case MbarrierMode::kComplete:
-        phase.bytes -= static_cast<std::int32_t>(operand(kMbarrierBytes, 0));
+        phase.bytes -= static_cast<s32>(operand(kMbarrierBytes, 0));
         store_phase(worker, block, at, phase);
         break;
       case MbarrierMode::kArrive:
       case MbarrierMode::kArriveAndDrop: {
-        const std::uint64_t before = phase.bits();
-        phase.bytes += static_cast<std::int32_t>(operand(kMbarrierBytes, 0));
-        const std::uint32_t count = operand(kMbarrierValue, 1);
+        const u64 before = phase.bits();
+        phase.bytes += static_cast<s32>(operand(kMbarrierBytes, 0));
+        const u32 count = operand(kMbarrierValue, 1);
         if (!drop(count)) return false;
         if (mode == MbarrierMode::kArriveAndDrop) phase.expected -= std::min(phase.expected, count);
         store_phase(worker, block, at, phase);
@@ -537,11 +519,10 @@ bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) 
         if (!complete_loads(worker, block, at, phase)) return false;
         if (phase.bits() != load_phase(block, at).bits()) store_phase(worker, block, at, phase);
         phase = load_phase(block, at);
-        const std::uint64_t value = mode == MbarrierMode::kTest
-                                        ? lane_value(warp, e[kMbarrierValue], lane, 8) >> 63
-                                        : operand(kMbarrierValue, 0) & 1;
+        const u64 value = mode == MbarrierMode::kTest ? warp.value(e[kMbarrierValue], lane, 8) >> 63
+                                                      : operand(kMbarrierValue, 0) & 1;
         const bool complete = phase.odd != (value != 0);
-        ended |= static_cast<std::uint32_t>(complete) << lane;
+        ended |= static_cast<u32>(complete) << lane;
         warp.polled = complete ? 0 : address;
         warp.polling = static_cast<int>(&inst - worker.program.code.data());
         if (!complete) warp.strong = kPollsBeforeYield;
@@ -549,7 +530,7 @@ bool mbarrier(Worker& worker, Warp& warp, const Inst& inst, std::uint32_t mask) 
     }
   }
   if (mode == MbarrierMode::kTest || mode == MbarrierMode::kTestParity) {
-    auto& predicate = *reinterpret_cast<std::uint32_t*>(warp.at(e[kMbarrierResult]));
+    auto& predicate = *reinterpret_cast<u32*>(warp.at(e[kMbarrierResult]));
     predicate = (predicate & ~mask) | ended;
   }
   return true;

@@ -18,22 +18,21 @@ const Tables& tables_of(Isa isa) {
 }
 
 // Values of %name registers that do not depend on the thread.
-const std::map<std::string_view, std::uint8_t> kBlockNames = {
-    {"%ntid", kThreads},
-    {"%ctaid", kBlockIndex},
-    {"%nctaid", kBlocks},
-    {"%clusterid", kClusterIndex},
-    {"%nclusterid", kClusters},
-    {"%cluster_ctaid", kIndexInCluster},
-    {"%cluster_nctaid", kClusterBlocks},
-    {"%cluster_ctarank", kRank},
-    {"%cluster_nctarank", kClusterSize},
-    {"%smid", kMultiprocessor},
-    {"%nsmid", kMultiprocessors},
-    {"%dynamic_smem_size", kDynamicShared},
-    {"%total_smem_size", kTotalShared},
-    {"%envreg1", kWorkspaceHigh},
-    {"%envreg2", kWorkspaceLow}};
+const std::map<std::string_view, u8> kBlockNames = {{"%ntid", kThreads},
+                                                    {"%ctaid", kBlockIndex},
+                                                    {"%nctaid", kBlocks},
+                                                    {"%clusterid", kClusterIndex},
+                                                    {"%nclusterid", kClusters},
+                                                    {"%cluster_ctaid", kIndexInCluster},
+                                                    {"%cluster_nctaid", kClusterBlocks},
+                                                    {"%cluster_ctarank", kRank},
+                                                    {"%cluster_nctarank", kClusterSize},
+                                                    {"%smid", kMultiprocessor},
+                                                    {"%nsmid", kMultiprocessors},
+                                                    {"%dynamic_smem_size", kDynamicShared},
+                                                    {"%total_smem_size", kTotalShared},
+                                                    {"%envreg1", kWorkspaceHigh},
+                                                    {"%envreg2", kWorkspaceLow}};
 const std::map<std::string_view, ThreadValue> kThreadNames = {
     {"%laneid", ThreadValue::kLane},
     {"%warpid", ThreadValue::kWarp},
@@ -48,6 +47,10 @@ const Variable kReserved{.name = "%reserved_smem_offset_1",
                          .align = 16,
                          .bytes = Program::kReservedBytes};
 
+bool uses_carry(const Words& w) {
+  return contains(w, "cc") || w[0] == "addc" || w[0] == "subc" || w[0] == "madc";
+}
+
 }  // namespace
 
 Program Decoder::run(Function& entry) {
@@ -59,7 +62,7 @@ Program Decoder::run(Function& entry) {
   p_.lines.emplace_back();
   if (!entry.params.empty()) {
     const Variable& last = entry.params.back();
-    p_.param_bytes = static_cast<std::uint32_t>(last.offset + last.bytes);
+    p_.param_bytes = static_cast<u32>(last.offset + last.bytes);
   }
   const auto product = [](const std::vector<int>& v) {
     int n = 1;
@@ -76,47 +79,45 @@ Program Decoder::run(Function& entry) {
   return std::move(p_);
 }
 
-std::uint32_t Decoder::temporary(int bytes) {
-  registers_.push_back(static_cast<std::uint8_t>(bytes));
-  return static_cast<std::uint32_t>(registers_.size() - 1);
+u32 Decoder::temporary(int bytes) {
+  registers_.push_back(static_cast<u8>(bytes));
+  return static_cast<u32>(registers_.size() - 1);
 }
 
-std::uint32_t Decoder::constant(Source source, int bytes, std::uint64_t bits, int read_bytes,
-                                bool sign) {
-  if (bytes < 8 && source == Source::kBits) bits &= (std::uint64_t{1} << (8 * bytes)) - 1;
+u32 Decoder::constant(Source source, int bytes, u64 bits, int read_bytes, bool sign) {
+  if (bytes < 8 && source == Source::kBits) bits &= (u64{1} << (8 * bytes)) - 1;
   if (bytes == 1 && source == Source::kBits) bits = bits != 0;
   const auto key = std::tuple{source, bytes, bits, read_bytes, sign};
-  const auto [at, added] = constants_.emplace(key, static_cast<std::uint32_t>(p_.constants.size()));
+  const auto [at, added] = constants_.emplace(key, static_cast<u32>(p_.constants.size()));
   if (added)
-    p_.constants.push_back({source, static_cast<std::uint8_t>(bytes),
-                            static_cast<std::uint8_t>(read_bytes), sign, bits});
+    p_.constants.push_back(
+        {source, static_cast<u8>(bytes), static_cast<u8>(read_bytes), sign, bits});
   return at->second | kConstantBit;
 }
 
-Inst& Decoder::emit(Op op) {
-  Inst inst;
+void Decoder::emit(Op op, Inst inst) {
   inst.op = op;
   inst.guard = guard_;
   inst.guard_negated = guard_negated_;
   p_.code.push_back(inst);
   p_.line_of_code.push_back(line_);
-  return p_.code.back();
 }
 
-void Decoder::emit_alu(std::string_view name, std::uint32_t d, std::uint32_t a, std::uint32_t b,
-                       std::uint32_t c) {
+void Decoder::emit_alu(std::string_view name, u32 d, u32 a, u32 b, u32 c) {
   const AluEntry* entry = find(name);
   if (entry == nullptr) unknown();
   emit_alu(*entry, d, a, b, c);
 }
 
-void Decoder::emit_alu(const AluEntry& entry, std::uint32_t d, std::uint32_t a, std::uint32_t b,
-                       std::uint32_t c) {
-  Inst& inst = emit(Op::kAlu);
-  inst.alu = entry.function;
-  inst.d = d, inst.a = a, inst.b = b, inst.c = c;
-  inst.bytes = entry.bytes[0];
-  inst.mode = std::strncmp(entry.name, "mov.", 4) == 0 ? 1 : 0;
+void Decoder::emit_alu(const AluEntry& entry, u32 d, u32 a, u32 b, u32 c) {
+  const bool moves = std::strncmp(entry.name, "mov.", 4) == 0;
+  emit(Op::kAlu, {.alu = entry.function,
+                  .d = d,
+                  .a = a,
+                  .b = b,
+                  .c = c,
+                  .bytes = entry.bytes[0],
+                  .mode = moves});
 }
 
 const AluEntry* Decoder::find(std::string_view name) const {
@@ -124,7 +125,7 @@ const AluEntry* Decoder::find(std::string_view name) const {
   return at == tables_.alu.end() ? nullptr : at->second;
 }
 
-std::uint32_t Decoder::extra(std::initializer_list<std::uint32_t> values) {
+u32 Decoder::extra(std::initializer_list<u32> values) {
   Extra e = empty_extra();
   std::copy(values.begin(), values.end(), e.registers.begin());
   return add_extra(e);
@@ -136,9 +137,9 @@ Extra Decoder::empty_extra() {
   return e;
 }
 
-std::uint32_t Decoder::add_extra(const Extra& e) {
+u32 Decoder::add_extra(const Extra& e) {
   p_.extras.push_back(e);
-  return static_cast<std::uint32_t>(p_.extras.size() - 1);
+  return static_cast<u32>(p_.extras.size() - 1);
 }
 
 int Decoder::new_label() {
@@ -167,29 +168,29 @@ std::string Decoder::place() const {
                  std::string(s_->text));
 }
 
-std::uint32_t Decoder::result(const Operand& o, int bytes) {
+u32 Decoder::result(const Operand& o, int bytes) {
   if (o.kind == Kind::kSink) return temporary(bytes);
   if (o.kind != Kind::kRegister) fail("the result must be a register");
   if (registers_[reg(o.reg)] != bytes) fail("a register of another size was expected");
   return reg(o.reg);
 }
 
-std::uint32_t Decoder::value(const Operand& o, int bytes) {
+u32 Decoder::value(const Operand& o, int bytes) {
   switch (o.kind) {
     case Kind::kRegister: {
       if (registers_[reg(o.reg)] != bytes) fail("a register of another size was expected");
       if (!o.negated) return reg(o.reg);
-      const std::uint32_t inverse = temporary(1);
+      const u32 inverse = temporary(1);
       emit_alu("not.pred", inverse, reg(o.reg));
       return inverse;
     }
     case Kind::kImmediate: {
-      std::uint64_t bits = o.value;
+      u64 bits = o.value;
       if (o.is_double && bytes == 4) {
         double x;
         std::memcpy(&x, &bits, sizeof x);
         const float narrow = static_cast<float>(x);
-        std::uint32_t word;
+        u32 word;
         std::memcpy(&word, &narrow, sizeof word);
         bits = word;
       }
@@ -210,15 +211,13 @@ std::uint32_t Decoder::value(const Operand& o, int bytes) {
   }
 }
 
-std::uint32_t Decoder::special(std::string_view name, int bytes) {
+u32 Decoder::special(std::string_view name, int bytes) {
   if (name.starts_with("%clock") || name.starts_with("%globaltimer")) {
     const bool time = name.starts_with("%g");
-    const std::uint32_t d = temporary(bytes);
-    const std::uint32_t wide = bytes == 8 ? d : temporary(8);
-    Inst& inst = emit(Op::kClock);
-    inst.d = wide;
-    inst.bytes = 8;
-    inst.mode = static_cast<std::uint8_t>(time ? ClockMode::kNanoseconds : ClockMode::kCycles);
+    const u32 d = temporary(bytes);
+    const u32 wide = bytes == 8 ? d : temporary(8);
+    const auto mode = static_cast<u8>(time ? ClockMode::kNanoseconds : ClockMode::kCycles);
+    emit(Op::kClock, {.d = wide, .bytes = 8, .mode = mode});
     if (bytes == 4) emit_alu(name.ends_with("hi") ? "high.b64" : "low.b64", d, wide);
     return d;
   }
@@ -227,21 +226,21 @@ std::uint32_t Decoder::special(std::string_view name, int bytes) {
     axis = name.back() - 'x';
     name.remove_suffix(2);
   }
-  std::uint32_t r;
+  u32 r;
   if (name == "%tid")
-    r = static_cast<std::uint32_t>(axis);
+    r = static_cast<u32>(axis);
   else if (const auto thread = kThreadNames.find(name); thread != kThreadNames.end())
-    r = static_cast<std::uint32_t>(thread->second);
+    r = static_cast<u32>(thread->second);
   else if (const auto block = kBlockNames.find(name); block != kBlockNames.end())
     r = constant(Source::kBlock, 4, block->second + axis);
   else if (name == "%gridid")
     r = immediate(0, 4);
   else if (name == kReserved.name)
-    r = immediate(p_.reserved_shared = static_cast<std::uint32_t>(shared_offset(kReserved)), 4);
+    r = immediate(p_.reserved_shared = static_cast<u32>(shared_offset(kReserved)), 4);
   else
     fail("the emulator does not support the register " + std::string(name));
   if (bytes == 4) return r;
-  const std::uint32_t d = temporary(bytes);
+  const u32 d = temporary(bytes);
   emit_alu(bytes == 8 ? "cvt.u64.u32" : "cvt.u16.u32", d, r);
   return d;
 }
@@ -254,40 +253,40 @@ const Variable& Decoder::variable(const Operand& o) const {
   return text_.variables[text_.variable_of_name.at(o.name)];
 }
 
-std::optional<std::int64_t> Decoder::local_offset(const Operand& o) const {
+std::optional<s64> Decoder::local_offset(const Operand& o) const {
   if (o.variable >= 0 && frame_->variables[o.variable] >= 0) return frame_->variables[o.variable];
   if (o.variable < 0)
     if (const auto at = frame_->params.find(o.name); at != frame_->params.end()) return at->second;
   return std::nullopt;
 }
 
-std::uint32_t Decoder::address_of(const Operand& o, int bytes) {
+u32 Decoder::address_of(const Operand& o, int bytes) {
   if (const auto local = local_offset(o))
-    return immediate(static_cast<std::uint64_t>(*local) + o.value, bytes);
+    return immediate(static_cast<u64>(*local) + o.value, bytes);
   const Variable& v = variable(o);
   if (v.space == Space::kShared) {
     if (v.bytes == 0 && v.external) {
       dynamic_align_ = std::max(dynamic_align_, v.align);
       return constant(Source::kDynamicShared, bytes, o.value);
     }
-    return immediate(static_cast<std::uint64_t>(shared_offset(v)) + o.value, bytes);
+    return immediate(static_cast<u64>(shared_offset(v)) + o.value, bytes);
   }
   if (v.space == Space::kParam)
-    return constant(Source::kParamAddress, 8, static_cast<std::uint64_t>(v.offset) + o.value);
+    return constant(Source::kParamAddress, 8, static_cast<u64>(v.offset) + o.value);
   return immediate(addresses_.address.at(v.name) + o.value, 8);
 }
 
-std::int64_t Decoder::shared_offset(const Variable& v) {
+s64 Decoder::shared_offset(const Variable& v) {
   const auto [at, added] = shared_.emplace(v.name, 0);
   if (added) {
     at->second = (p_.static_shared + v.align - 1) / v.align * v.align;
-    p_.static_shared = static_cast<std::uint32_t>(at->second + v.bytes);
+    p_.static_shared = static_cast<u32>(at->second + v.bytes);
   }
   return at->second;
 }
 
 void Decoder::finish_shared() {
-  const auto align = static_cast<std::uint32_t>(dynamic_align_);
+  const auto align = static_cast<u32>(dynamic_align_);
   p_.static_shared = (p_.static_shared + align - 1) / align * align;
   for (Constant& c : p_.constants) {
     if (c.source != Source::kDynamicShared) continue;
@@ -296,19 +295,19 @@ void Decoder::finish_shared() {
   }
 }
 
-std::int64_t Decoder::allocate_local(const Variable& v) {
-  const std::int64_t align = std::max(v.align, 4);
-  const std::int64_t at = (p_.local_bytes + align - 1) / align * align;
-  p_.local_bytes = static_cast<std::uint32_t>(at + v.bytes);
+s64 Decoder::allocate_local(const Variable& v) {
+  const s64 align = std::max(v.align, 4);
+  const s64 at = (p_.local_bytes + align - 1) / align * align;
+  p_.local_bytes = static_cast<u32>(at + v.bytes);
   return at;
 }
 
 void Decoder::function(Frame& frame) {
   Function& f = *frame.function;
   if (!f.parsed) parse_body(text_, f);
-  frame.first_register = static_cast<std::uint32_t>(registers_.size());
+  frame.first_register = static_cast<u32>(registers_.size());
   for (const Register& r : f.registers)
-    registers_.push_back(static_cast<std::uint8_t>(r.type == "pred" ? 1 : std::max(r.bytes, 2)));
+    registers_.push_back(static_cast<u8>(r.type == "pred" ? 1 : std::max(r.bytes, 2)));
   frame.first_line = static_cast<int>(p_.lines.size());
   p_.lines.insert(p_.lines.end(), f.lines.begin(), f.lines.end());
   for (const Variable& v : f.variables)
@@ -318,8 +317,11 @@ void Decoder::function(Frame& frame) {
   Frame* const outer = frame_;
   frame_ = &frame;
   std::vector<int> begin(f.statements.size() + 1);
+  std::vector<bool> leads(f.statements.size() + 1);
+  for (const auto& [name, i] : f.labels) leads[i] = true;
   for (std::size_t i = 0; i < f.statements.size(); ++i) {
     begin[i] = static_cast<int>(p_.code.size());
+    if (leads[i]) expressions_.clear(), numbers_.clear();
     statement(f.statements[i]);
   }
   begin.back() = static_cast<int>(p_.code.size());
@@ -341,7 +343,34 @@ void Decoder::statement(const Statement& s) {
     p_.newest = {compute, std::string(s.text) + " (" + place() + ")"};
   instruction(s.opcode);
   if (p_.code.size() == before) emit(Op::kNop);
-  costs_.push_back(cost_of(s.opcode, static_cast<int>(before), line));
+  Cost cost = cost_of(s.opcode, static_cast<int>(before), line);
+  if (repeats(s, before)) cost.operations = {};
+  costs_.push_back(cost);
+}
+
+bool Decoder::repeats(const Statement& s, std::size_t before) {
+  const auto begin = p_.code.begin() + static_cast<std::ptrdiff_t>(before);
+  bool pure = s.guard < 0 && s.operands.size() > 1 && s.operands[0].kind == Kind::kRegister &&
+              !uses_carry(s.opcode) &&
+              std::all_of(begin, p_.code.end(), [](const Inst& i) { return i.op == Op::kAlu; });
+  std::string expression = joined(s.opcode);
+  for (std::size_t i = 1; i < s.operands.size() && pure; ++i) {
+    const Operand& o = s.operands[i];
+    pure = o.kind == Kind::kRegister || o.kind == Kind::kImmediate;
+    expression += o.kind == Kind::kImmediate ? " =" : o.negated ? " !" : " ";
+    expression += std::to_string(o.kind == Kind::kImmediate
+                                     ? o.value
+                                     : numbers_.emplace(reg(o.reg), ++number_).first->second);
+  }
+  if (pure) {
+    const auto [at, added] = expressions_.emplace(std::move(expression), ++number_);
+    numbers_[reg(s.operands[0].reg)] = at->second;
+    return !added;
+  }
+  if (!s.operands.empty())
+    for (const Operand& o : parts_of(s.operands[0]))
+      if (o.kind == Kind::kRegister) numbers_[reg(o.reg)] = ++number_;
+  return false;
 }
 
 void Decoder::call(const Statement& s) {
@@ -354,21 +383,17 @@ void Decoder::call(const Statement& s) {
   const Operand& callee = s.operands[i++];
   if (i < s.operands.size() && s.operands[i].kind == Kind::kVector) params = &s.operands[i].parts;
   if (callee.name == "vprintf" || callee.name == "__assertfail") {
-    std::vector<std::uint32_t> values;
+    std::vector<u32> values;
     for (const Operand& o : *params) {
       const Variable& v = variable(o);
       values.push_back(temporary(static_cast<int>(v.bytes)));
       move_local(*local_offset(o), values.back(), false);
     }
-    if (callee.name == "__assertfail") {
-      const std::uint32_t e =
-          extra({kNone, values.at(0), values.at(1), values.at(2), values.at(3)});
-      emit(Op::kAssertFail).aux = e;
-      return;
-    }
-    const std::uint32_t count = temporary(4);
-    const std::uint32_t e = extra({count, values.at(0), values.at(1)});
-    emit(Op::kPrint).aux = e;
+    if (callee.name == "__assertfail")
+      return emit(Op::kAssertFail,
+                  {.aux = extra({kNone, values.at(0), values.at(1), values.at(2), values.at(3)})});
+    const u32 count = temporary(4);
+    emit(Op::kPrint, {.aux = extra({count, values.at(0), values.at(1)})});
     if (!results->empty()) move_local(*local_offset(results->at(0)), count, true);
     return;
   }
@@ -404,7 +429,7 @@ void Decoder::inlined(Function& target, const std::vector<Operand>& params,
   s_ = outer;
 }
 
-void Decoder::call_through(std::uint32_t pointer, const std::vector<Operand>& params,
+void Decoder::call_through(u32 pointer, const std::vector<Operand>& params,
                            const std::vector<Operand>& results, int end) {
   const auto same = [&](const std::vector<Operand>& given, const std::vector<Variable>& wanted) {
     return std::equal(
@@ -415,7 +440,7 @@ void Decoder::call_through(std::uint32_t pointer, const std::vector<Operand>& pa
   for (const std::string_view name : text_.callable) {
     Function& target = text_.functions.at(name);
     if (!same(params, target.params) || !same(results, target.results)) continue;
-    const std::uint32_t chosen = temporary(1);
+    const u32 chosen = temporary(1);
     emit_alu("setp.eq.b64", chosen, pointer, immediate(addresses_.address.at(name), 8));
     const int next = new_label();
     guard_ = chosen, guard_negated_ = true;
@@ -426,7 +451,7 @@ void Decoder::call_through(std::uint32_t pointer, const std::vector<Operand>& pa
     branch(end);
     labels_[next] = static_cast<int>(p_.code.size());
   }
-  emit(Op::kTrap).mode = 1;
+  emit(Op::kTrap, {.mode = 1});
 }
 
 void Decoder::instruction(const Words& w) {
@@ -450,48 +475,29 @@ void Decoder::instruction(const Words& w) {
   if (op == "call") return call(s);
   if (op == "ret" || op == "exit") {
     if (op == "ret" && !frame_->entry) return branch(frame_->end_label);
-    emit(Op::kExit);
-    return;
+    return emit(Op::kExit);
   }
-  if (op == "trap" || op == "brkpt") {
-    emit(Op::kTrap);
-    return;
-  }
+  if (op == "trap" || op == "brkpt") return emit(Op::kTrap);
   if (op == "bar" || op == "barrier") return barrier(w);
   if (op == "shfl") return shuffle(w);
   if (op == "vote") return vote(w);
   if (op == "match") return match(w);
   if (op == "redux") return warp_reduce(w);
   if (op == "elect") {
-    const std::uint32_t lane =
-        o.at(0).kind == Kind::kVector ? result(o[0].parts[0], 4) : temporary(4);
-    const std::uint32_t predicate = result(o[0].kind == Kind::kVector ? o[0].parts[1] : o[0], 1);
-    const std::uint32_t e = extra({predicate, value(o.at(1), 4)});
-    Inst& inst = emit(Op::kElect);
-    inst.d = lane, inst.aux = e, inst.bytes = 4;
-    return;
+    const u32 lane = o.at(0).kind == Kind::kVector ? result(o[0].parts[0], 4) : temporary(4);
+    const u32 predicate = result(o[0].kind == Kind::kVector ? o[0].parts[1] : o[0], 1);
+    const u32 e = extra({predicate, value(o.at(1), 4)});
+    return emit(Op::kElect, {.d = lane, .aux = e, .bytes = 4});
   }
-  if (op == "activemask") {
-    const std::uint32_t d = result(o.at(0), 4);
-    Inst& inst = emit(Op::kActiveMask);
-    inst.d = d, inst.bytes = 4;
-    return;
-  }
+  if (op == "activemask") return emit(Op::kActiveMask, {.d = result(o.at(0), 4), .bytes = 4});
   if (op == "mapa") return map_rank(w);
   if (op == "isspacep") {
-    const std::uint32_t d = result(o.at(0), 1), a = value(o.at(1), 8);
-    Inst& inst = emit(Op::kSpacePredicate);
-    inst.d = d, inst.a = a, inst.bytes = 1, inst.mode = static_cast<std::uint8_t>(space_of(w));
-    return;
+    const u32 d = result(o.at(0), 1), a = value(o.at(1), 8);
+    return emit(Op::kSpacePredicate,
+                {.d = d, .a = a, .bytes = 1, .mode = static_cast<u8>(space_of(w))});
   }
-  if (op == "nanosleep") {
-    emit(Op::kPause);
-    return;
-  }
-  if (op == "membar" || op == "fence") {
-    emit(Op::kFence);
-    return;
-  }
+  if (op == "nanosleep") return emit(Op::kPause);
+  if (op == "membar" || op == "fence") return emit(Op::kFence);
   // The emulator executes the memory operations of a warp in order and caches nothing.
   if (op == "prefetch" || op == "prefetchu" || op == "griddepcontrol" || op == "applypriority" ||
       op == "discard" || op == "pmevent" || op == "setmaxnreg")
@@ -502,8 +508,7 @@ void Decoder::instruction(const Words& w) {
   if (op == "lop3") return logic3();
   if (op == "bfi") return bit_insert(w);
   if (op == "slct") return select_by_sign(w);
-  if (op == "add" || op == "sub" || op == "mad" || op == "addc" || op == "subc" || op == "madc")
-    if (op.ends_with('c') || contains(w, "cc")) return carry(w);
+  if (uses_carry(w)) return carry(w);
   element_wise(w);
 }
 
@@ -511,10 +516,10 @@ void Decoder::branch_indexed() {
   const auto& o = s_->operands;
   const auto table = frame_->function->branch_tables.find(o.at(1).name);
   if (table == frame_->function->branch_tables.end() || guard_ != kNone) unknown();
-  const std::uint32_t index = value(o[0], 4);
+  const u32 index = value(o[0], 4);
   for (std::size_t i = 0; i < table->second.size(); ++i) {
     guard_ = kNone;
-    const std::uint32_t chosen = temporary(1);
+    const u32 chosen = temporary(1);
     emit_alu("setp.eq.b32", chosen, index, immediate(i, 4));
     if (i + 1 < table->second.size()) guard_ = chosen, guard_negated_ = false;
     branch(label_of(table->second[i]));

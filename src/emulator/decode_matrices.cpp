@@ -70,11 +70,11 @@ void Decoder::multiply_matrices(const Words& w) {
   product.c = add(o[3], types[3], false);
   product.extra = add_extra(e);
   p_.matrices.push_back(product);
-  emit(Op::kMatrix).aux = static_cast<std::uint32_t>(p_.matrices.size() - 1);
+  emit(Op::kMatrix, {.aux = static_cast<u32>(p_.matrices.size() - 1)});
 }
 
-std::uint32_t Decoder::combined(std::string_view op, int bytes, std::uint32_t a, std::uint32_t b) {
-  const std::uint32_t d = temporary(bytes);
+u32 Decoder::combined(std::string_view op, int bytes, u32 a, u32 b) {
+  const u32 d = temporary(bytes);
   emit_alu(op, d, a, b);
   return d;
 }
@@ -90,41 +90,40 @@ void Decoder::move_fragment(const Words& w) {
   const bool by_row = contains(w, "row");
   const std::span<const Operand> parts = parts_of(o.at(store ? 1 : 0));
   Space space = space_of(w);
-  const std::uint32_t base = generic_address(o.at(store ? 0 : 1), space);
+  const u32 base = generic_address(o.at(store ? 0 : 1), space);
   if (space == Space::kShared) space = Space::kGeneric;
-  const std::uint32_t pitch = o.size() > 2 ? value(o[2], 4) : immediate(by_row ? columns : rows, 4);
+  const u32 pitch = o.size() > 2 ? value(o[2], 4) : immediate(by_row ? columns : rows, 4);
   const int bytes = bytes_of(*type), whole = std::max(bytes, 4), per_register = whole / bytes;
-  const auto lane = static_cast<std::uint32_t>(ThreadValue::kLane);
+  const auto lane = static_cast<u32>(ThreadValue::kLane);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    std::vector<std::uint32_t> elements;
-    const std::uint32_t whole_register = store ? value(parts[i], whole) : kNone;
+    std::vector<u32> elements;
+    const u32 whole_register = store ? value(parts[i], whole) : kNone;
     for (int k = 0; k < per_register; ++k) {
-      const auto slot = static_cast<std::uint64_t>(i) * per_register + k;
-      const std::uint32_t index =
+      const auto slot = static_cast<u64>(i) * per_register + k;
+      const u32 index =
           combined("and.b32", 4, combined("add.u32", 4, lane, immediate(32 * slot, 4)),
-                   immediate(static_cast<std::uint64_t>(rows) * columns - 1, 4));
-      const std::uint32_t row = combined("div.u32", 4, index, immediate(columns, 4)),
-                          column = combined("rem.u32", 4, index, immediate(columns, 4));
-      const std::uint32_t element = temporary(4), offset = temporary(8), address = temporary(8);
+                   immediate(static_cast<u64>(rows) * columns - 1, 4));
+      const u32 row = combined("div.u32", 4, index, immediate(columns, 4)),
+                column = combined("rem.u32", 4, index, immediate(columns, 4));
+      const u32 element = temporary(4), offset = temporary(8), address = temporary(8);
       emit_alu("mad.lo.u32", element, by_row ? row : column, pitch, by_row ? column : row);
       emit_alu("mul.wide.u32", offset, element, immediate(bytes, 4));
       emit_alu("add.u64", address, base, offset);
-      const std::uint32_t data =
-          bytes == whole && store ? whole_register : temporary(std::max(bytes, 2));
+      const u32 data = bytes == whole && store ? whole_register : temporary(std::max(bytes, 2));
       elements.push_back(data);
       if (store && bytes == 2) emit_alu(k == 0 ? "low.b32" : "high.b32", data, whole_register);
       move_element(space, bytes, address, data, store);
     }
     if (store) continue;
-    const std::uint32_t d = result(parts[i], whole);
+    const u32 d = result(parts[i], whole);
     if (per_register == 1) {
       emit_alu("mov.b" + std::to_string(8 * whole), d, elements[0]);
     } else if (per_register == 2) {
       emit_alu("pack.b32", d, elements[0], elements[1]);
     } else {
-      std::uint32_t halves[2];
+      u32 halves[2];
       for (int half = 0; half < 2; ++half) {
-        const std::uint32_t high = combined("shl.b16", 2, elements[2 * half + 1], immediate(8, 4));
+        const u32 high = combined("shl.b16", 2, elements[2 * half + 1], immediate(8, 4));
         halves[half] = combined("or.b16", 2, elements[2 * half], high);
       }
       emit_alu("pack.b32", d, halves[0], halves[1]);
@@ -137,27 +136,26 @@ void Decoder::move_matrices(const Words& w) {
   const bool store = w[0] == "stmatrix", transposed = contains(w, "trans");
   if (!contains(w, "m8n8") || w.back() != "b16") unknown();
   const std::span<const Operand> parts = parts_of(o.at(store ? 1 : 0));
-  const std::uint32_t address = generic_address(o.at(store ? 0 : 1), Space::kShared);
-  const auto lane = static_cast<std::uint32_t>(ThreadValue::kLane);
-  const std::uint32_t low = temporary(4), high = temporary(4);
+  const u32 address = generic_address(o.at(store ? 0 : 1), Space::kShared);
+  const auto lane = static_cast<u32>(ThreadValue::kLane);
+  const u32 low = temporary(4), high = temporary(4);
   emit_alu("low.b64", low, address);
   emit_alu("high.b64", high, address);
-  const std::uint32_t fourth = combined("shr.u32", 4, lane, immediate(2, 4)),
-                      pair = combined("shl.b32", 4, combined("and.b32", 4, lane, immediate(3, 4)),
-                                      immediate(1, 4));
+  const u32 fourth = combined("shr.u32", 4, lane, immediate(2, 4)),
+            pair = combined("shl.b32", 4, combined("and.b32", 4, lane, immediate(3, 4)),
+                            immediate(1, 4));
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    std::uint32_t elements[2];
-    const std::uint32_t whole = store ? value(parts[i], 4) : kNone;
-    for (std::uint64_t k = 0; k < 2; ++k) {
-      const std::uint32_t second = combined("add.u32", 4, pair, immediate(k, 4));
-      const std::uint32_t row = transposed ? second : fourth, column = transposed ? fourth : second;
-      const std::uint32_t from = combined("add.u32", 4, row, immediate(8 * i, 4));
-      const std::uint32_t start = temporary(4);
-      const std::uint32_t e = extra({kNone, low, from, immediate(31, 4), immediate(~0u, 4)});
-      Inst& inst = emit(Op::kShuffle);
-      inst.d = start, inst.aux = e, inst.bytes = 4;
-      inst.mode = static_cast<std::uint8_t>(ShuffleMode::kIndex);
-      const std::uint32_t at = temporary(4), wide = temporary(8);
+    u32 elements[2];
+    const u32 whole = store ? value(parts[i], 4) : kNone;
+    for (u64 k = 0; k < 2; ++k) {
+      const u32 second = combined("add.u32", 4, pair, immediate(k, 4));
+      const u32 row = transposed ? second : fourth, column = transposed ? fourth : second;
+      const u32 from = combined("add.u32", 4, row, immediate(8 * i, 4));
+      const u32 start = temporary(4);
+      const u32 e = extra({kNone, low, from, immediate(31, 4), immediate(~0u, 4)});
+      emit(Op::kShuffle,
+           {.d = start, .aux = e, .bytes = 4, .mode = static_cast<u8>(ShuffleMode::kIndex)});
+      const u32 at = temporary(4), wide = temporary(8);
       emit_alu("mad.lo.u32", at, column, immediate(2, 4), start);
       emit_alu("pack.b64", wide, at, high);
       elements[k] = temporary(2);

@@ -5,10 +5,10 @@
 
 namespace ado::emulator {
 
-std::uint32_t Decoder::add_access(Access access) {
+u32 Decoder::add_access(Access access) {
   access.line = line_;
   p_.accesses.push_back(access);
-  return static_cast<std::uint32_t>(p_.accesses.size() - 1);
+  return static_cast<u32>(p_.accesses.size() - 1);
 }
 
 MoveFunction Decoder::move_of(std::string_view type, int register_bytes, bool store) const {
@@ -22,21 +22,20 @@ MoveFunction Decoder::move_of(std::string_view type, int register_bytes, bool st
   unknown();
 }
 
-void Decoder::move_element(Space space, int bytes, std::uint32_t address, std::uint32_t data,
-                           bool store) {
+void Decoder::move_element(Space space, int bytes, u32 address, u32 data, bool store) {
   Access access{.space = space, .store = store};
-  access.element_bytes = static_cast<std::uint8_t>(bytes);
+  access.element_bytes = static_cast<u8>(bytes);
   access.register_bytes = lane_bytes(data);
   access.move = move_of("b" + std::to_string(8 * bytes), access.register_bytes, store);
   access.address = address;
   access.address_bytes = lane_bytes(address);
   access.data[0] = data;
-  emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
+  emit(store ? Op::kStore : Op::kLoad, {.aux = add_access(access)});
 }
 
-void Decoder::move_local(std::int64_t offset, std::uint32_t data, bool store) {
-  move_element(Space::kLocal, lane_bytes(data), immediate(static_cast<std::uint64_t>(offset), 4),
-               data, store);
+void Decoder::move_local(s64 offset, u32 data, bool store) {
+  move_element(Space::kLocal, lane_bytes(data), immediate(static_cast<u64>(offset), 4), data,
+               store);
 }
 
 Space Decoder::space_of(const Words& w) {
@@ -53,10 +52,10 @@ Space Decoder::space_of(const Words& w) {
 void Decoder::set_address(Access& access, const Operand& o) {
   if (o.kind != Kind::kAddress || o.parts.empty()) fail("expected an address");
   const Operand& base = o.parts[0];
-  access.offset = static_cast<std::int64_t>(o.value);
+  access.offset = static_cast<s64>(o.value);
   if (base.kind == Kind::kRegister) {
     access.address = reg(base.reg);
-    access.address_bytes = static_cast<std::uint8_t>(bytes_of(base));
+    access.address_bytes = static_cast<u8>(bytes_of(base));
     if (access.address_bytes < 4) fail("addresses must have 32 or 64 bits");
   } else {
     const bool narrow = access.space == Space::kShared || access.space == Space::kLocal;
@@ -75,17 +74,17 @@ void Decoder::load_or_store(const Words& w, bool store) {
   const Operand& place = s.operands[store ? 0 : 1];
   const Operand& data = s.operands[store ? 1 : 0];
   const std::string_view type = w.back();
-  access.element_bytes = static_cast<std::uint8_t>(size_of_type(type));
+  access.element_bytes = static_cast<u8>(size_of_type(type));
   const std::span<const Operand> list = parts_of(data);
-  access.count = static_cast<std::uint8_t>(list.size());
+  access.count = static_cast<u8>(list.size());
   if (access.space == Space::kParam) {
     const Operand& base = place.parts.at(0);
     if (base.kind == Kind::kVariable && !local_offset(base) && !store) {
       for (std::size_t i = 0; i < list.size(); ++i) {
         if (list[i].kind == Kind::kSink) continue;
         const int bytes = bytes_of(list[i]);
-        const std::uint64_t at = static_cast<std::uint64_t>(variable(base).offset) + place.value +
-                                 i * access.element_bytes;
+        const u64 at =
+            static_cast<u64>(variable(base).offset) + place.value + i * access.element_bytes;
         emit_alu("mov.b" + std::to_string(8 * bytes), result(list[i], bytes),
                  constant(Source::kParam, bytes, at, access.element_bytes, is_signed_type(type)));
       }
@@ -104,24 +103,19 @@ void Decoder::load_or_store(const Words& w, bool store) {
   for (std::size_t i = 0; i < list.size(); ++i)
     access.data[i] = store ? value(list[i], register_bytes) : result(list[i], register_bytes);
   access.move = move_of(type, register_bytes, store);
-  access.register_bytes = static_cast<std::uint8_t>(register_bytes);
+  access.register_bytes = static_cast<u8>(register_bytes);
   set_address(access, place);
   if (contains(w, "release")) emit(Op::kFence);
-  emit(store ? Op::kStore : Op::kLoad).aux = add_access(access);
+  emit(store ? Op::kStore : Op::kLoad, {.aux = add_access(access)});
   if (contains(w, "acquire")) emit(Op::kFence);
 }
 
 void Decoder::atomic(const Words& w, bool reduction) {
-  static const std::map<std::string_view, AtomicOp> kOps = {
-      {"add", AtomicOp::kAdd},       {"min", AtomicOp::kMin},     {"max", AtomicOp::kMax},
-      {"and", AtomicOp::kAnd},       {"or", AtomicOp::kOr},       {"xor", AtomicOp::kXor},
-      {"exch", AtomicOp::kExchange}, {"cas", AtomicOp::kCompare}, {"inc", AtomicOp::kIncrement},
-      {"dec", AtomicOp::kDecrement}};
   const Statement& s = *s_;
   Access access{.space = space_of(w), .atomic = true, .strong = true};
   bool known = false;
   for (const std::string_view word : w)
-    if (const auto at = kOps.find(word); at != kOps.end())
+    if (const auto at = kAtomicOps.find(word); at != kAtomicOps.end())
       access.operation = at->second, known = true;
   // atom.add.noftz.f16x2, atom.global.v2.f32.add: the type is not always the last word
   std::string_view type;
@@ -142,7 +136,7 @@ void Decoder::atomic(const Words& w, bool reduction) {
   } else if (bytes == 2 && !logic) {
     unknown();
   }
-  access.element_bytes = static_cast<std::uint8_t>(bytes);
+  access.element_bytes = static_cast<u8>(bytes);
   std::size_t i = reduction ? 0 : 1;
   const bool vector = s.operands.at(i + 1).kind == Kind::kVector;
   if (!reduction && !vector && s.operands[0].kind != Kind::kSink)
@@ -151,7 +145,7 @@ void Decoder::atomic(const Words& w, bool reduction) {
   if (vector) {
     const auto& parts = s.operands[i + 1].parts;
     if (parts.size() > Access::kOldValues) unknown();
-    access.count = static_cast<std::uint8_t>(parts.size());
+    access.count = static_cast<u8>(parts.size());
     access.data.fill(kNone);
     for (std::size_t k = 0; k < parts.size(); ++k) {
       access.data[k] = value(parts[k], bytes);
@@ -162,28 +156,23 @@ void Decoder::atomic(const Words& w, bool reduction) {
     access.operand = value(s.operands.at(i + 1), bytes);
     if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
   }
-  emit(Op::kAtomic).aux = add_access(access);
+  emit(Op::kAtomic, {.aux = add_access(access)});
 }
 
 void Decoder::copy_async(const Words& w) {
   const Statement& s = *s_;
   if (contains(w, "bulk")) return copy_bulk(w);
   if (contains(w, "mbarrier")) return mbarrier(w);
-  if (contains(w, "commit_group")) {
-    emit(Op::kCommitGroup);
-    return;
-  }
+  if (contains(w, "commit_group")) return emit(Op::kCommitGroup);
   if (contains(w, "wait_group") || contains(w, "wait_all")) {
     // wait_all also waits for copies that are not in a group.
-    const std::uint32_t pending =
-        contains(w, "wait_all") ? kNone : static_cast<std::uint32_t>(s.operands.at(0).value);
-    emit(Op::kWaitGroup).aux = pending;
-    return;
+    const u32 pending = contains(w, "wait_all") ? kNone : static_cast<u32>(s.operands.at(0).value);
+    return emit(Op::kWaitGroup, {.aux = pending});
   }
   if (space_of(w) != Space::kShared) unknown();
   // [to], [from], bytes {, source bytes | predicate} {, cache policy}
   Access access{.space = Space::kShared, .store = true};
-  access.element_bytes = static_cast<std::uint8_t>(s.operands.at(2).value);
+  access.element_bytes = static_cast<u8>(s.operands.at(2).value);
   set_address(access, s.operands.at(0));
   Access source{.space = Space::kGlobal};
   set_address(source, s.operands.at(1));
@@ -197,21 +186,20 @@ void Decoder::copy_async(const Words& w) {
     access.second = value(limit, predicate ? 1 : 4);
     access.is_signed = predicate;  // marks a predicate: true ignores the source
   }
-  emit(Op::kCopyAsync).aux = add_access(access);
+  emit(Op::kCopyAsync, {.aux = add_access(access)});
 }
 
-std::uint32_t Decoder::generic_address(const Operand& o, Space space) {
+u32 Decoder::generic_address(const Operand& o, Space space) {
   Access place{.space = space};
   set_address(place, o);
-  std::uint32_t address = place.address;
+  u32 address = place.address;
   if (place.address_bytes == 4) {
     address = temporary(8);
     emit_alu("cvt.u64.u32", address, place.address);
   }
-  const std::uint64_t added =
-      static_cast<std::uint64_t>(place.offset) + (space == Space::kShared ? kSharedWindow : 0);
+  const u64 added = static_cast<u64>(place.offset) + (space == Space::kShared ? kSharedWindow : 0);
   if (added == 0) return address;
-  const std::uint32_t sum = temporary(8);
+  const u32 sum = temporary(8);
   emit_alu("add.u64", sum, address, immediate(added, 8));
   return sum;
 }
@@ -220,7 +208,7 @@ void Decoder::mbarrier(const Words& w) {
   const auto& o = s_->operands;
   Extra e = empty_extra();
   MbarrierMode mode;
-  std::uint8_t bytes = 0;
+  u8 bytes = 0;
   const auto address = [&](const Operand& place) {
     e.registers[kMbarrierAddress] = generic_address(place, space_of(w));
   };
@@ -263,28 +251,20 @@ void Decoder::mbarrier(const Words& w) {
   access.atomic = mode != MbarrierMode::kInit && mode != MbarrierMode::kInvalidate;
   access.element_bytes = 8;
   access.extra = add_extra(e);
-  Inst& inst = emit(Op::kMbarrier);
-  inst.aux = add_access(access);
-  inst.mode = static_cast<std::uint8_t>(mode);
-  inst.bytes = bytes;
+  emit(Op::kMbarrier, {.aux = add_access(access), .bytes = bytes, .mode = static_cast<u8>(mode)});
 }
 
 void Decoder::copy_bulk(const Words& w) {
   const auto& o = s_->operands;
   if (contains(w, "prefetch")) return;  // the emulator has no caches
-  if (contains(w, "commit_group")) {
-    emit(Op::kCommitBulk);
-    return;
-  }
-  if (contains(w, "wait_group")) {
-    emit(Op::kWaitBulk).aux = static_cast<std::uint32_t>(o.at(0).value);
-    return;
-  }
+  if (contains(w, "commit_group")) return emit(Op::kCommitBulk);
+  if (contains(w, "wait_group"))
+    return emit(Op::kWaitBulk, {.aux = static_cast<u32>(o.at(0).value)});
   if (contains(w, "im2col") || w[1] == "reduce") unknown();
   const bool tensor = contains(w, "tensor"), grouped = contains(w, "bulk_group");
   const bool between = !contains(w, "global");
   Extra e = empty_extra();
-  const auto set = [&](BulkOperand which, std::uint32_t r) { e.registers[which] = r; };
+  const auto set = [&](BulkOperand which, u32 r) { e.registers[which] = r; };
   // The destination comes first.
   const Operand &to = o.at(0), &from = o.at(1);
   const Operand &shared = grouped ? from : to, &other = grouped ? to : from;
@@ -306,23 +286,22 @@ void Decoder::copy_bulk(const Words& w) {
   }
   if (!grouped) set(kBulkBarrier, generic_address(o.at(next++), Space::kShared));
   if (contains(w, "multicast::cluster")) {
-    const std::uint32_t blocks = temporary(4);
+    const u32 blocks = temporary(4);
     emit_alu("cvt.u32.u16", blocks, value(o.at(next++), 2));
     set(kBulkBlocks, blocks);
   }
   if (contains(w, "cp_mask")) {
-    const std::uint32_t bytes = temporary(4);
+    const u32 bytes = temporary(4);
     emit_alu("cvt.u32.u16", bytes, value(o.back(), 2));
     set(kBulkMask, bytes);
   }
   Access access{.space = Space::kShared, .store = !grouped};
   access.element_bytes = 16;
   access.extra = add_extra(e);
-  Inst& inst = emit(Op::kCopyBulk);
-  inst.aux = add_access(access);
-  inst.mode = static_cast<std::uint8_t>(between   ? BulkMode::kSharedToShared
-                                        : grouped ? BulkMode::kStore
-                                                  : BulkMode::kLoad);
+  const BulkMode mode = between   ? BulkMode::kSharedToShared
+                        : grouped ? BulkMode::kStore
+                                  : BulkMode::kLoad;
+  emit(Op::kCopyBulk, {.aux = add_access(access), .mode = static_cast<u8>(mode)});
 }
 
 void Decoder::convert_address(const Words& w) {
@@ -332,10 +311,10 @@ void Decoder::convert_address(const Words& w) {
   const bool to = contains(w, "to");
   Space space = space_of(w);
   if (space == Space::kParam && !frame_->entry) space = Space::kLocal;
-  const std::uint64_t window = space == Space::kShared  ? kSharedWindow
-                               : space == Space::kLocal ? kLocalWindow
-                                                        : 0;
-  const std::uint32_t d = result(o.at(0), 8), a = value(o.at(1), 8);
+  const u64 window = space == Space::kShared  ? kSharedWindow
+                     : space == Space::kLocal ? kLocalWindow
+                                              : 0;
+  const u32 d = result(o.at(0), 8), a = value(o.at(1), 8);
   if (window == 0) return emit_alu("mov.b64", d, a);
   emit_alu(to ? "sub.u64" : "add.u64", d, a, immediate(window, 8));
 }

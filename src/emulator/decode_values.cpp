@@ -30,19 +30,19 @@ void Decoder::element_wise(const Words& w) {
   name.push_back(typed);
   const AluEntry* entry = find(joined(name));
   if (entry == nullptr && w.size() > 2 && w[0] == "bfind" && w[1] == "shiftamt") {
-    const std::uint32_t bit = temporary(4);
+    const u32 bit = temporary(4);
     emit_alu("bfind." + std::string(type), bit, value(o.at(1), size_of_type(type)));
     return emit_alu("sub.u32", result(o.at(0), 4), immediate(8 * size_of_type(type) - 1, 4), bit);
   }
   if (entry == nullptr) unknown();
-  std::uint32_t operands[3] = {kNone, kNone, kNone};
+  u32 operands[3] = {kNone, kNone, kNone};
   for (int i = 0; i < 3; ++i)
     if (entry->bytes[i + 1] != 0) operands[i] = value(o.at(i + 1), entry->bytes[i + 1]);
   const Operand& d = o.at(0);
   if (!sat)
     return emit_alu(*entry, result(d, entry->bytes[0]), operands[0], operands[1], operands[2]);
   if (type != "f32" && type != "f64") unknown();
-  const std::uint32_t wide = temporary(entry->bytes[0]);
+  const u32 wide = temporary(entry->bytes[0]);
   emit_alu(*entry, wide, operands[0], operands[1], operands[2]);
   emit_alu("sat." + std::string(type), result(d, entry->bytes[0]), wide);
 }
@@ -58,9 +58,9 @@ void Decoder::move(const Words& w, const Operand& d, const Operand& a) {
   const int part = bytes / static_cast<int>(parts.size());
   if (part < 2 || bytes > 8 || (parts.size() != 2 && parts.size() != 4)) unknown();
   if (d.kind == Kind::kVector) {
-    std::uint32_t whole = value(a, bytes);
+    u32 whole = value(a, bytes);
     if (parts.size() == 4) {  // four 16-bit parts of 64 bits
-      const std::uint32_t halves[2] = {temporary(4), temporary(4)};
+      const u32 halves[2] = {temporary(4), temporary(4)};
       emit_alu("low.b64", halves[0], whole);
       emit_alu("high.b64", halves[1], whole);
       for (int i = 0; i < 4; ++i)
@@ -70,16 +70,16 @@ void Decoder::move(const Words& w, const Operand& d, const Operand& a) {
     }
     // A part may be the same register as the whole.
     const std::string suffix = bytes == 8 ? ".b64" : ".b32";
-    const std::uint32_t low = parts[0].kind == Kind::kSink ? kNone : temporary(part);
+    const u32 low = parts[0].kind == Kind::kSink ? kNone : temporary(part);
     if (low != kNone) emit_alu("low" + suffix, low, whole);
     if (parts[1].kind != Kind::kSink) emit_alu("high" + suffix, result(parts[1], part), whole);
     if (low != kNone) emit_alu(part == 4 ? "mov.b32" : "mov.b16", result(parts[0], part), low);
     return;
   }
-  std::vector<std::uint32_t> values;
+  std::vector<u32> values;
   for (const Operand& o : parts) values.push_back(value(o, part));
   if (parts.size() == 4) {
-    const std::uint32_t halves[2] = {temporary(4), temporary(4)};
+    const u32 halves[2] = {temporary(4), temporary(4)};
     emit_alu("pack.b32", halves[0], values[0], values[1]);
     emit_alu("pack.b32", halves[1], values[2], values[3]);
     return emit_alu("pack.b64", result(d, 8), halves[0], halves[1]);
@@ -108,7 +108,7 @@ void Decoder::convert(const Words& w) {
     if (entry == nullptr || sat || relu) unknown();
     return emit_alu(*entry, result(o[0], 4), value(o[1], 4), value(o[2], 4), kNone);
   }
-  std::uint32_t source;
+  u32 source;
   const int source_bytes = bytes_of(o[1]);
   if (o[1].kind == Kind::kRegister && source_bytes > stored(from)) {
     source = temporary(stored(from));
@@ -118,7 +118,7 @@ void Decoder::convert(const Words& w) {
     source = value(o[1], stored(from));
   }
   if (ftz && from == "f32") {
-    const std::uint32_t flushed = temporary(4);
+    const u32 flushed = temporary(4);
     emit_alu("add.ftz.f32", flushed, source, immediate(0x80000000u, 4));
     source = flushed;
   }
@@ -133,10 +133,10 @@ void Decoder::convert(const Words& w) {
   if (entry == nullptr) unknown();
   const int bytes = o[0].kind == Kind::kRegister ? bytes_of(o[0]) : stored(to);
   const bool extend = bytes > stored(to), clamp = sat && !integer, flush = ftz && to == "f32";
-  std::uint32_t d = extend || clamp || flush ? temporary(stored(to)) : result(o[0], bytes);
+  u32 d = extend || clamp || flush ? temporary(stored(to)) : result(o[0], bytes);
   emit_alu(*entry, d, source, kNone, kNone);
   if (flush) {
-    const std::uint32_t next = clamp ? temporary(4) : result(o[0], 4);
+    const u32 next = clamp ? temporary(4) : result(o[0], 4);
     emit_alu("add.ftz.f32", next, d, immediate(0x80000000u, 4));
     d = next;
   }
@@ -154,14 +154,14 @@ void Decoder::convert(const Words& w) {
 void Decoder::compare(const Words& w) {
   const auto& o = s_->operands;
   const bool pair = o.at(0).kind == Kind::kVector, combined = o.size() == 4;
-  const std::uint32_t p = pair ? result(o[0].parts[0], 1) : result(o[0], 1);
-  const std::uint32_t q = pair ? result(o[0].parts[1], 1) : kNone;
+  const u32 p = pair ? result(o[0].parts[0], 1) : result(o[0], 1);
+  const u32 q = pair ? result(o[0].parts[1], 1) : kNone;
   const std::string boolean = combined ? std::string(w[2]) + ".pred" : "";
-  const std::uint32_t third = combined ? value(o[3], 1) : kNone;
-  const std::uint32_t plain = combined || pair ? temporary(1) : p;
+  const u32 third = combined ? value(o[3], 1) : kNone;
+  const u32 plain = combined || pair ? temporary(1) : p;
   comparison(w, 1, plain, o.at(1), o.at(2));
   if (q != kNone) {
-    const std::uint32_t inverse = combined ? temporary(1) : q;
+    const u32 inverse = combined ? temporary(1) : q;
     emit_alu("not.pred", inverse, plain);
     if (combined) emit_alu(boolean, q, inverse, third);
   }
@@ -171,8 +171,8 @@ void Decoder::compare(const Words& w) {
     emit_alu("mov.pred", p, plain);
 }
 
-void Decoder::comparison(const Words& w, std::size_t at, std::uint32_t d, const Operand& a,
-                         const Operand& b, std::string_view type) {
+void Decoder::comparison(const Words& w, std::size_t at, u32 d, const Operand& a, const Operand& b,
+                         std::string_view type) {
   if (type.empty()) type = w.back();
   std::string op(w[at]);
   static const std::map<std::string, std::string> kUnsigned = {
@@ -188,7 +188,7 @@ void Decoder::compare_to_value(const Words& w) {
   const auto& o = s_->operands;
   const std::string_view to = w[w.size() - 2];
   if (o.size() != 3 || size_of_type(to) != 4) unknown();
-  const std::uint32_t p = temporary(1);
+  const u32 p = temporary(1);
   comparison(w, 1, p, o[1], o[2]);
   emit_alu("selp.b32", result(o[0], 4), immediate(to == "f32" ? 0x3f800000u : 0xffffffffu, 4),
            immediate(0, 4), p);
@@ -196,13 +196,13 @@ void Decoder::compare_to_value(const Words& w) {
 
 void Decoder::logic3() {
   const auto& o = s_->operands;
-  const std::uint32_t in[3] = {value(o.at(1), 4), value(o.at(2), 4), value(o.at(3), 4)};
-  const std::uint64_t table = o.at(4).value;
-  std::uint32_t not_in[3], sum = immediate(0, 4);
+  const u32 in[3] = {value(o.at(1), 4), value(o.at(2), 4), value(o.at(3), 4)};
+  const u64 table = o.at(4).value;
+  u32 not_in[3], sum = immediate(0, 4);
   for (int i = 0; i < 3; ++i) emit_alu("not.b32", not_in[i] = temporary(4), in[i]);
   for (int row = 0; row < 8; ++row) {
     if (!((table >> row) & 1)) continue;
-    const std::uint32_t ab = temporary(4), abc = temporary(4), next = temporary(4);
+    const u32 ab = temporary(4), abc = temporary(4), next = temporary(4);
     emit_alu("and.b32", ab, row & 4 ? in[0] : not_in[0], row & 2 ? in[1] : not_in[1]);
     emit_alu("and.b32", abc, ab, row & 1 ? in[2] : not_in[2]);
     emit_alu("or.b32", next, sum, abc);
@@ -214,7 +214,7 @@ void Decoder::logic3() {
 void Decoder::bit_insert(const Words& w) {
   const auto& o = s_->operands;
   const int bytes = size_of_type(w.back());
-  std::uint32_t where;
+  u32 where;
   if (o.at(3).kind == Kind::kImmediate && o.at(4).kind == Kind::kImmediate) {
     where = immediate((o[3].value & 0xff) | (o[4].value & 0xff) << 8, 4);
   } else {
@@ -229,7 +229,7 @@ void Decoder::select_by_sign(const Words& w) {
   const auto& o = s_->operands;
   const std::string_view type = w[w.size() - 2];
   const bool is_float = w.back() == "f32";
-  const std::uint32_t p = temporary(1);
+  const u32 p = temporary(1);
   emit_alu(is_float ? "setp.ge.f32" : "setp.ge.s32", p, value(o.at(3), 4), immediate(0, 4));
   const int bytes = size_of_type(type);
   emit_alu("selp." + bits_type(type), result(o[0], bytes), value(o[1], bytes), value(o[2], bytes),
@@ -245,21 +245,21 @@ void Decoder::carry(const Words& w) {
   if (carry_ == kNone) carry_ = temporary(1);
   const bool subtract = w[0].starts_with("sub"), multiply = w[0].starts_with("mad"),
              carries_in = w[0].ends_with('c');
-  std::uint32_t a = value(o.at(1), bytes), b = value(o.at(2), bytes);
+  u32 a = value(o.at(1), bytes), b = value(o.at(2), bytes);
   if (multiply) {
-    const std::uint32_t product = temporary(bytes);
+    const u32 product = temporary(bytes);
     emit_alu("mul." + std::string(contains(w, "hi") ? "hi." : "lo.") + std::string(type), product,
              a, b);
     a = product, b = value(o.at(3), bytes);
   }
   if (subtract) {
-    const std::uint32_t inverse = temporary(bytes);
+    const u32 inverse = temporary(bytes);
     emit_alu("not" + bits, inverse, b);
     b = inverse;
   }
   // After a subtraction the flag holds the carry of a + ~b + 1, the inverse of the borrow.
-  const std::uint32_t in = carries_in ? carry_ : immediate(subtract ? 1 : 0, 1);
-  const std::uint32_t out = temporary(1), sum = temporary(bytes);
+  const u32 in = carries_in ? carry_ : immediate(subtract ? 1 : 0, 1);
+  const u32 out = temporary(1), sum = temporary(bytes);
   if (contains(w, "cc")) emit_alu("carry" + bits, out, a, b, in);
   emit_alu("addc" + bits, sum, a, b, in);
   if (contains(w, "cc")) emit_alu("mov.pred", carry_, out);

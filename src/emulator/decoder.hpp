@@ -39,6 +39,13 @@ inline std::string bits_type(std::string_view type) {
   return type == "pred" ? "pred" : "b" + std::to_string(8 * size_of_type(type));
 }
 
+// By their names in PTX.
+inline const std::map<std::string_view, AtomicOp> kAtomicOps = {
+    {"add", AtomicOp::kAdd},       {"min", AtomicOp::kMin},     {"max", AtomicOp::kMax},
+    {"and", AtomicOp::kAnd},       {"or", AtomicOp::kOr},       {"xor", AtomicOp::kXor},
+    {"exch", AtomicOp::kExchange}, {"cas", AtomicOp::kCompare}, {"inc", AtomicOp::kIncrement},
+    {"dec", AtomicOp::kDecrement}};
+
 // decode_costs.cpp
 int compute_of(const Words& w);
 Cost cost_of(const Words& w, int position, int line);
@@ -54,32 +61,28 @@ class Decoder {
   struct Frame {
     Function* function;
     bool entry = false;
-    std::uint32_t first_register = 0;
+    u32 first_register = 0;
     int first_line = 0;
     int end_label = -1;
-    std::vector<std::int64_t> variables = {};                        // local offsets, by variable
-    std::unordered_map<std::string_view, std::int64_t> params = {};  // local offsets
+    std::vector<s64> variables = {};                        // local offsets, by variable
+    std::unordered_map<std::string_view, s64> params = {};  // local offsets
     std::unordered_map<std::string_view, int> labels = {};
     int depth = 0;
   };
 
   // --- Emission ----------------------------------------------------------------------------------
 
-  std::uint32_t temporary(int bytes);
-  std::uint32_t constant(Source source, int bytes, std::uint64_t bits, int read_bytes = 0,
-                         bool sign = false);
-  std::uint32_t immediate(std::uint64_t bits, int bytes) {
-    return constant(Source::kBits, bytes, bits);
-  }
-  Inst& emit(Op op);
-  void emit_alu(std::string_view name, std::uint32_t d, std::uint32_t a, std::uint32_t b = kNone,
-                std::uint32_t c = kNone);
-  void emit_alu(const AluEntry& entry, std::uint32_t d, std::uint32_t a, std::uint32_t b,
-                std::uint32_t c);
+  u32 temporary(int bytes);
+  u32 constant(Source source, int bytes, u64 bits, int read_bytes = 0, bool sign = false);
+  u32 immediate(u64 bits, int bytes) { return constant(Source::kBits, bytes, bits); }
+  // Appends an instruction with these fields and the guard of the statement.
+  void emit(Op op, Inst inst = {});
+  void emit_alu(std::string_view name, u32 d, u32 a, u32 b = kNone, u32 c = kNone);
+  void emit_alu(const AluEntry& entry, u32 d, u32 a, u32 b, u32 c);
   const AluEntry* find(std::string_view name) const;
-  std::uint32_t extra(std::initializer_list<std::uint32_t> values);
+  u32 extra(std::initializer_list<u32> values);
   static Extra empty_extra();
-  std::uint32_t add_extra(const Extra& e);
+  u32 add_extra(const Extra& e);
   int new_label();
   int label_of(std::string_view name);
 
@@ -92,58 +95,60 @@ class Decoder {
 
   // --- Operands ----------------------------------------------------------------------------------
 
-  std::uint32_t reg(int index) const {
-    return frame_->first_register + static_cast<std::uint32_t>(index);
-  }
+  u32 reg(int index) const { return frame_->first_register + static_cast<u32>(index); }
   int bytes_of(const Operand& o) const {
     return o.kind == Kind::kRegister ? registers_[reg(o.reg)] : 0;
   }
   // Bytes per lane of a register or a constant.
-  std::uint8_t lane_bytes(std::uint32_t r) const {
+  u8 lane_bytes(u32 r) const {
     return r & kConstantBit ? p_.constants[r & ~kConstantBit].bytes : registers_[r];
   }
   // The elements of a vector, or the operand itself.
   static std::span<const Operand> parts_of(const Operand& o) {
     return o.kind == Kind::kVector ? std::span(o.parts) : std::span(&o, 1);
   }
-  std::uint32_t result(const Operand& o, int bytes);
+  u32 result(const Operand& o, int bytes);
 
   // The register that holds an operand of `bytes` per lane.
-  std::uint32_t value(const Operand& o, int bytes);
-  std::uint32_t special(std::string_view name, int bytes);
+  u32 value(const Operand& o, int bytes);
+  u32 special(std::string_view name, int bytes);
   const Variable& variable(const Operand& o) const;
 
   // The offset in local memory of a variable of this call, or nothing.
-  std::optional<std::int64_t> local_offset(const Operand& o) const;
+  std::optional<s64> local_offset(const Operand& o) const;
 
   // The address within its space; for global, constant and parameter variables a host address.
-  std::uint32_t address_of(const Operand& o, int bytes);
-  std::int64_t shared_offset(const Variable& v);
+  u32 address_of(const Operand& o, int bytes);
+  s64 shared_offset(const Variable& v);
 
   // Dynamic shared memory begins after the static one, whose size is known only at the end.
   void finish_shared();
 
   // --- Functions ---------------------------------------------------------------------------------
 
-  std::int64_t allocate_local(const Variable& v);
+  s64 allocate_local(const Variable& v);
   void function(Frame& frame);
   void statement(const Statement& s);
+  // Returns true if the statement, translated to the code from `before` on, repeats an expression
+  // of its basic block. The compiler's front end leaves such repetitions in PTX, and ptxas removes
+  // them.
+  bool repeats(const Statement& s, std::size_t before);
   void call(const Statement& s);
   void inlined(Function& target, const std::vector<Operand>& params,
                const std::vector<Operand>& results);
 
   // A call through a pointer: every function with these parameters may be the target.
-  void call_through(std::uint32_t pointer, const std::vector<Operand>& params,
+  void call_through(u32 pointer, const std::vector<Operand>& params,
                     const std::vector<Operand>& results, int end);
 
   // --- Memory ------------------------------------------------------------------------------------
 
-  std::uint32_t add_access(Access access);
+  u32 add_access(Access access);
   MoveFunction move_of(std::string_view type, int register_bytes, bool store) const;
   // Loads or stores one element per lane. `address`: a register or a constant.
-  void move_element(Space space, int bytes, std::uint32_t address, std::uint32_t data, bool store);
+  void move_element(Space space, int bytes, u32 address, u32 data, bool store);
   // Loads or stores a register in local memory.
-  void move_local(std::int64_t offset, std::uint32_t data, bool store);
+  void move_local(s64 offset, u32 data, bool store);
   static Space space_of(const Words& w);
 
   // Fills in the address operand.
@@ -153,7 +158,7 @@ class Decoder {
   void copy_async(const Words& w);
 
   // The address of an operand as a generic one, in a register of 64 bits.
-  std::uint32_t generic_address(const Operand& o, Space space);
+  u32 generic_address(const Operand& o, Space space);
 
   // mbarrier.* and cp.async.mbarrier.arrive
   void mbarrier(const Words& w);
@@ -171,7 +176,7 @@ class Decoder {
   static int bytes_of(Number number);
   void multiply_matrices(const Words& w);
 
-  std::uint32_t combined(std::string_view op, int bytes, std::uint32_t a, std::uint32_t b);
+  u32 combined(std::string_view op, int bytes, u32 a, u32 b);
 
   // wmma.load and wmma.store. Slot s of lane l of a fragment holds element s * 32 + l of the
   // matrix, in row-major order; if there are more slots than elements, the elements repeat.
@@ -190,7 +195,7 @@ class Decoder {
   void move(const Words& w, const Operand& d, const Operand& a);
   void convert(const Words& w);
   void convert_address(const Words& w);
-  void branch(int label) { emit(Op::kBranch).aux = static_cast<std::uint32_t>(label); }
+  void branch(int label) { emit(Op::kBranch, {.aux = static_cast<u32>(label)}); }
   void branch_indexed();
   void barrier(const Words& w);
   void shuffle(const Words& w);
@@ -201,8 +206,8 @@ class Decoder {
 
   // setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}
   void compare(const Words& w);
-  void comparison(const Words& w, std::size_t at, std::uint32_t d, const Operand& a,
-                  const Operand& b, std::string_view type = {});
+  void comparison(const Words& w, std::size_t at, u32 d, const Operand& a, const Operand& b,
+                  std::string_view type = {});
   // set.CmpOp.dtype.stype
   void compare_to_value(const Words& w);
   void logic3();
@@ -216,17 +221,21 @@ class Decoder {
   const ModuleAddresses& addresses_;
   const Tables& tables_;
   Program p_;
-  std::vector<std::uint8_t> registers_;  // bytes per lane
-  std::map<std::tuple<Source, int, std::uint64_t, int, bool>, std::uint32_t> constants_;
+  std::vector<u8> registers_;  // bytes per lane
+  std::map<std::tuple<Source, int, u64, int, bool>, u32> constants_;
   std::vector<int> labels_;
   std::vector<Cost> costs_;
-  std::unordered_map<std::string_view, std::int64_t> shared_;
+  // The expressions of the basic block and the values of registers, by number.
+  std::unordered_map<std::string, u64> expressions_;
+  std::unordered_map<u32, u64> numbers_;
+  u64 number_ = 0;
+  std::unordered_map<std::string_view, s64> shared_;
   int dynamic_align_ = 16;  // of dynamic shared memory
-  std::uint32_t carry_ = kNone;
+  u32 carry_ = kNone;
   Frame* frame_ = nullptr;
   const Statement* s_ = nullptr;
   int line_ = 0;
-  std::uint32_t guard_ = kNone;
+  u32 guard_ = kNone;
   bool guard_negated_ = false;
 };
 

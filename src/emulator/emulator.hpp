@@ -123,21 +123,32 @@ struct AccessCounts {
   AccessCounts& operator+=(const AccessCounts& other);
 };
 
-struct Operations {
-  std::int64_t flop16 = 0, flop32 = 0, flop64 = 0;  // an FMA counts as two
-  std::int64_t divide32 = 0, divide64 = 0, root32 = 0, root64 = 0, special32 = 0;
-  // FLOPs of the instructions by which the hardware computes quotients, roots and other functions
-  // (decode.cpp). Its counters show flop32 + expanded32 and flop64 + expanded64.
-  std::int64_t expanded32 = 0, expanded64 = 0;
-  std::int64_t fused32 = 0, fused64 = 0;  // FMAs, which are also among the FLOPs
-  Operations& operator+=(const Operations& other);
+// Counted operations. An FMA is two FLOPs, and is counted as fused, too. `expanded`: FLOPs of the
+// instructions by which the hardware computes quotients, roots and other functions
+// (decode_costs.cpp). Its counters show flop32 + expanded32 and flop64 + expanded64.
+enum class Counted : std::uint8_t {
+  kFlop16,
+  kFlop32,
+  kFlop64,
+  kDivide32,
+  kDivide64,
+  kRoot32,
+  kRoot64,
+  kSpecial32,
+  kExpanded32,
+  kExpanded64,
+  kFused32,
+  kFused64,
+  kCount
 };
+inline constexpr int kCounted = static_cast<int>(Counted::kCount);
+using Operations = std::array<std::int64_t, kCounted>;
 
 struct LineCounts {
   SourceLine at;
   std::int64_t instructions = 0;  // PTX instructions per warp; not the hardware's
   std::int64_t lanes = 0;         // active lanes of all instructions
-  Operations operations;
+  Operations operations{};
   AccessCounts global_loads, global_stores, shared_loads, shared_stores;
 };
 
@@ -148,7 +159,7 @@ struct Counts {
   std::int64_t barriers = 0;      // per warp
   std::int64_t atomics = 0;       // per warp
   std::int64_t async_copies = 0;  // per warp; their sectors are among the global loads
-  Operations operations;
+  Operations operations{};
   AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores, local;
   // Global memory of bulk copies, which the hardware does not count as loads and stores. One
   // request per copy.

@@ -40,7 +40,7 @@ void for_operands(Program& p, Inst& inst, const Visit& visit) {
   const bool is_number =
       inst.op == Op::kBranch || inst.op == Op::kWaitGroup || inst.op == Op::kWaitBulk;
   if (!is_number && inst.aux != kNone) visit_extra(p.extras[inst.aux]);
-  for (std::uint32_t* operand : {&inst.a, &inst.b, &inst.c})
+  for (u32* operand : {&inst.a, &inst.b, &inst.c})
     if (*operand != kNone) visit(*operand, false);
   if (inst.d != kNone) visit(inst.d, true);
 }
@@ -49,7 +49,7 @@ bool ends_block(const Inst& inst) { return inst.op == Op::kBranch || inst.op == 
 
 class Flow {
  public:
-  Flow(Program& p, const std::vector<std::uint8_t>& register_bytes, const std::vector<int>& labels,
+  Flow(Program& p, const std::vector<u8>& register_bytes, const std::vector<int>& labels,
        const std::vector<Cost>& costs)
       : p_(p), bytes_(register_bytes), labels_(labels), costs_(costs) {}
 
@@ -86,24 +86,34 @@ class Flow {
     for (int b = 0; b < blocks; ++b) {
       Inst& last = p_.code[p_.blocks[b].end - 1];
       if (last.op == Op::kBranch) {
-        last.aux = static_cast<std::uint32_t>(block_of_[labels_[last.aux]]);
+        last.aux = static_cast<u32>(block_of_[labels_[last.aux]]);
         next_[b].push_back(static_cast<int>(last.aux));
         p_.blocks[b].backward = static_cast<int>(last.aux) <= b;
       }
       if (!ends_block(last) || last.guard != kNone) next_[b].push_back(b + 1);
     }
-    for (int b = 0; b + 1 < blocks; ++b) {
-      const Block& block = p_.blocks[b + 1];
-      const Inst &branch = p_.code[block.begin - 1], &other = p_.code[block.end - 1];
-      const auto is_forward = [](const Inst& inst, int from) {
-        return inst.op == Op::kBranch && inst.guard != kNone && static_cast<int>(inst.aux) > from;
-      };
-      p_.blocks[b].joins_next =
-          is_forward(branch, b + 1) && is_forward(other, b + 1) && branch.aux == other.aux &&
-          !targets[block.begin] &&
-          std::all_of(p_.code.begin() + block.begin, p_.code.begin() + block.end - 1,
+    std::vector<int> last(blocks);  // block of the same condition
+    for (int b = blocks - 1; b >= 0; --b) {
+      last[b] = b;
+      const Inst& branch = p_.code[p_.blocks[b].end - 1];
+      p_.blocks[b].target = static_cast<int>(branch.aux);
+      if (b + 1 == blocks || !is_condition(branch, b)) continue;
+      const Block &next = p_.blocks[b + 1], &end = p_.blocks[last[b + 1]];
+      const bool joins =
+          is_condition(p_.code[end.end - 1], last[b + 1]) && !targets[next.begin] &&
+          std::all_of(p_.code.begin() + next.begin, p_.code.begin() + next.end - 1,
                       [](const Inst& i) { return i.op == Op::kAlu || i.op == Op::kNop; });
+      const bool branches = p_.blocks[b].target == end.target;
+      if (!joins || !(branches || p_.blocks[b].target == last[b + 1] + 1)) continue;
+      p_.blocks[b].joins = branches ? Block::Joins::kBranching : Block::Joins::kGoingOn;
+      p_.blocks[b].target = end.target;
+      last[b] = last[b + 1];
     }
+  }
+
+  // Returns true for a branch of block b, under a condition, to a later block than the next one.
+  static bool is_condition(const Inst& inst, int b) {
+    return inst.op == Op::kBranch && inst.guard != kNone && static_cast<int>(inst.aux) > b + 1;
   }
 
   // Immediate post-dominators: dominators of the reversed graph, whose root is the exit.
@@ -163,9 +173,9 @@ class Flow {
   // replaced.
   void share_constants() {
     std::vector<int> definitions(bytes_.size(), 0);
-    std::vector<std::uint32_t> alias(bytes_.size(), kNone);
+    std::vector<u32> alias(bytes_.size(), kNone);
     for (Inst& inst : p_.code)
-      for_operands(p_, inst, [&](std::uint32_t& r, bool result) {
+      for_operands(p_, inst, [&](u32& r, bool result) {
         if (result && !(r & kConstantBit)) ++definitions[r];
       });
     for (Inst& inst : p_.code) {
@@ -177,7 +187,7 @@ class Flow {
       inst = Inst{};
     }
     for (Inst& inst : p_.code)
-      for_operands(p_, inst, [&](std::uint32_t& r, bool) {
+      for_operands(p_, inst, [&](u32& r, bool) {
         if (!(r & kConstantBit) && alias[r] != kNone) r = alias[r];
       });
   }
@@ -211,9 +221,9 @@ class Flow {
     p_.line_of_code.resize(to);
   }
 
-  using Bits = std::vector<std::uint64_t>;
-  static bool has(const Bits& set, std::uint32_t r) { return (set[r / 64] >> (r % 64)) & 1; }
-  static void put(Bits& set, std::uint32_t r) { set[r / 64] |= std::uint64_t{1} << (r % 64); }
+  using Bits = std::vector<u64>;
+  static bool has(const Bits& set, u32 r) { return (set[r / 64] >> (r % 64)) & 1; }
+  static void put(Bits& set, u32 r) { set[r / 64] |= u64{1} << (r % 64); }
 
   // The first and last position at which a register holds a value. A use is at 2 i, a result at
   // 2 i + 1. Only element-wise instructions may write a register that they read.
@@ -223,7 +233,7 @@ class Flow {
         in(blocks, Bits(words));
     begin_.assign(bytes_.size(), -1);
     end_.assign(bytes_.size(), -1);
-    const auto extend = [&](std::uint32_t r, int position) {
+    const auto extend = [&](u32 r, int position) {
       if (begin_[r] < 0 || position < begin_[r]) begin_[r] = position;
       end_[r] = std::max(end_[r], position);
     };
@@ -231,7 +241,7 @@ class Flow {
       for (int i = p_.blocks[b].begin; i < p_.blocks[b].end; ++i) {
         Inst& inst = p_.code[i];
         const bool alu = inst.op == Op::kAlu;
-        for_operands(p_, inst, [&](std::uint32_t& r, bool result) {
+        for_operands(p_, inst, [&](u32& r, bool result) {
           if (r & kConstantBit) return;
           if (!result || inst.guard != kNone) {
             if (!has(defined[b], r)) put(used[b], r);
@@ -239,7 +249,7 @@ class Flow {
           extend(r, 2 * i + (result || !alu ? 1 : 0));
         });
         if (inst.guard == kNone)
-          for_operands(p_, inst, [&](std::uint32_t& r, bool result) {
+          for_operands(p_, inst, [&](u32& r, bool result) {
             if (result && !(r & kConstantBit)) put(defined[b], r);
           });
       }
@@ -251,7 +261,7 @@ class Flow {
         for (int n : next_[b])
           for (std::size_t w = 0; w < words; ++w) out[w] |= in[n][w];
         for (std::size_t w = 0; w < words; ++w) {
-          const std::uint64_t live = used[b][w] | (out[w] & ~defined[b][w]);
+          const u64 live = used[b][w] | (out[w] & ~defined[b][w]);
           if (live != in[b][w]) in[b][w] = live, changed = true;
         }
       }
@@ -259,8 +269,8 @@ class Flow {
     for (std::size_t b = 0; b < blocks; ++b) {
       const auto extend_all = [&](const Bits& set, int position) {
         for (std::size_t w = 0; w < words; ++w)
-          for (std::uint64_t left = set[w]; left != 0; left &= left - 1)
-            extend(static_cast<std::uint32_t>(64 * w + __builtin_ctzll(left)), position);
+          for (u64 left = set[w]; left != 0; left &= left - 1)
+            extend(static_cast<u32>(64 * w + __builtin_ctzll(left)), position);
       };
       extend_all(in[b], 2 * p_.blocks[b].begin);
       for (int n : next_[b])
@@ -269,34 +279,31 @@ class Flow {
   }
 
   void assign_memory() {
-    std::vector<std::uint32_t> offset(bytes_.size(), kNone);
-    std::uint32_t size = 0;
-    const auto lane_bytes = [](std::uint8_t bytes) -> std::uint32_t {
-      return bytes == 1 ? 4 : bytes * kLanes;
-    };
+    std::vector<u32> offset(bytes_.size(), kNone);
+    u32 size = 0;
+    const auto lane_bytes = [](u8 bytes) -> u32 { return bytes == 1 ? 4 : bytes * kLanes; };
     for (std::size_t r = 0; r < p_.thread_registers.size(); ++r) {
       offset[r] = size;
       p_.thread_registers[r].offset = size;
       size += 4 * kLanes;
     }
     // Predicates come first in memory, in a range of their own, so that vectors stay aligned.
-    std::vector<std::uint32_t> order;
-    for (std::uint32_t r = static_cast<std::uint32_t>(p_.thread_registers.size());
-         r < bytes_.size(); ++r)
+    std::vector<u32> order;
+    for (u32 r = static_cast<u32>(p_.thread_registers.size()); r < bytes_.size(); ++r)
       if (begin_[r] >= 0) order.push_back(r);
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return begin_[a] < begin_[b]; });
     for (const bool predicates : {true, false}) {
-      using Ending = std::pair<int, std::uint32_t>;
+      using Ending = std::pair<int, u32>;
       std::priority_queue<Ending, std::vector<Ending>, std::greater<>> active;
-      std::map<std::uint32_t, std::vector<std::uint32_t>> free;  // by size
-      for (const std::uint32_t r : order) {
+      std::map<u32, std::vector<u32>> free;  // by size
+      for (const u32 r : order) {
         if ((bytes_[r] == 1) != predicates) continue;
         while (!active.empty() && active.top().first < begin_[r]) {
-          const std::uint32_t ended = active.top().second;
+          const u32 ended = active.top().second;
           free[lane_bytes(bytes_[ended])].push_back(offset[ended]);
           active.pop();
         }
-        const std::uint32_t needed = lane_bytes(bytes_[r]);
+        const u32 needed = lane_bytes(bytes_[r]);
         if (auto& list = free[needed]; !list.empty()) {
           offset[r] = list.back();
           list.pop_back();
@@ -309,20 +316,20 @@ class Flow {
       size = (size + 63) / 64 * 64;
     }
     p_.register_bytes = std::max(size, 64u);
-    std::uint32_t constants = 0;
+    u32 constants = 0;
     for (Constant& constant : p_.constants) {
       constant.offset = constants;
       constants += (lane_bytes(constant.bytes) + 63) / 64 * 64;
     }
     p_.constant_bytes = std::max(constants, 64u);
-    const auto place = [&](std::uint32_t& r) {
+    const auto place = [&](u32& r) {
       r = r & kConstantBit ? p_.constants[r & ~kConstantBit].offset | kInConstants : offset[r];
     };
-    for (Inst& inst : p_.code) for_operands(p_, inst, [&](std::uint32_t& r, bool) { place(r); });
+    for (Inst& inst : p_.code) for_operands(p_, inst, [&](u32& r, bool) { place(r); });
   }
 
   Program& p_;
-  const std::vector<std::uint8_t>& bytes_;
+  const std::vector<u8>& bytes_;
   const std::vector<int>& labels_;
   const std::vector<Cost>& costs_;
   std::vector<int> block_of_;
@@ -332,7 +339,7 @@ class Flow {
 
 }  // namespace
 
-void finish_program(Program& program, const std::vector<std::uint8_t>& register_bytes,
+void finish_program(Program& program, const std::vector<u8>& register_bytes,
                     const std::vector<int>& label_positions, const std::vector<Cost>& costs) {
   Flow(program, register_bytes, label_positions, costs).run();
 }

@@ -43,18 +43,18 @@ bool end_warp(Worker& worker, Warp& warp) {
   return fine && check_bulk_done(worker, warp);
 }
 
-bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, std::uint32_t mask) {
+bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   ++worker.barriers;
   if (worker.launch.options.synccheck && mask != warp.alive)
     return report(
         worker, warp, line, std::countr_zero(warp.alive & ~mask), "divergent barrier",
         "barrier in divergent code: this thread does not take part with the others of its warp");
   BlockState& block = *warp.home;
-  const int index = static_cast<int>(*reinterpret_cast<const std::uint32_t*>(warp.at(inst.a)) & 15);
+  const int index = static_cast<int>(*reinterpret_cast<const u32*>(warp.at(inst.a)) & 15);
   Barrier& barrier = block.barriers[index];
   const auto mode = static_cast<BarrierMode>(inst.mode);
   if (inst.b != kNone) {
-    const std::uint32_t threads = *reinterpret_cast<const std::uint32_t*>(warp.at(inst.b));
+    const u32 threads = *reinterpret_cast<const u32*>(warp.at(inst.b));
     if (threads % kLanes != 0)
       return report(worker, warp, line, std::countr_zero(mask), "invalid barrier",
                     "the number of threads of a barrier must be a multiple of 32");
@@ -63,8 +63,8 @@ bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, s
     barrier.expected = 0;  // all warps that have not ended
   }
   if (inst.c != kNone) {
-    const std::uint32_t yes = warp.predicate(inst.c) & mask;
-    barrier.population += static_cast<std::uint32_t>(std::popcount(yes));
+    const u32 yes = warp.predicate(inst.c) & mask;
+    barrier.population += static_cast<u32>(std::popcount(yes));
     barrier.all = barrier.all && yes == mask;
     barrier.any = barrier.any || yes != 0;
   }
@@ -77,7 +77,7 @@ bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, s
 
 // Throws Interrupted if the call must end. Called at least once per loop of a kernel.
 void poll_sometimes(Worker& worker) {
-  constexpr std::int64_t kInstructions = 1 << 16;  // take 1 to 10 ms
+  constexpr s64 kInstructions = 1 << 16;  // take 1 to 10 ms
   if (worker.executed < worker.next_poll) return;
   worker.next_poll = worker.executed + kInstructions;
   poll();
@@ -101,7 +101,7 @@ bool run_warp(Worker& worker, Warp& warp) {
       warp.pc = block.begin;
     }
     warp.resumes = false;
-    const std::uint32_t mask = warp.mask;
+    const u32 mask = warp.mask;
     // Lanes that have ended may be overwritten.
     const bool full = (mask | ~warp.alive) == kAllLanes;
     const Inst* inst = code + warp.pc;
@@ -109,9 +109,9 @@ bool run_warp(Worker& worker, Warp& warp) {
     int next = warp.block + 1;
     for (; inst != end; ++inst) {
       if (inst->op == Op::kAlu && inst->guard == kNone) {
-        const std::uint8_t* const a = warp.at(inst->a);
-        const std::uint8_t* const b = inst->b == kNone ? nullptr : warp.at(inst->b);
-        const std::uint8_t* const c = inst->c == kNone ? nullptr : warp.at(inst->c);
+        const u8* const a = warp.at(inst->a);
+        const u8* const b = inst->b == kNone ? nullptr : warp.at(inst->b);
+        const u8* const c = inst->c == kNone ? nullptr : warp.at(inst->c);
         if (full) {
           inst->alu(warp.at(inst->d), a, b, c);
         } else {
@@ -120,11 +120,12 @@ bool run_warp(Worker& worker, Warp& warp) {
         }
         continue;
       }
-      std::uint32_t active = mask;
+      u32 active = mask;
       if (inst->guard != kNone) {
-        const std::uint32_t predicate = warp.predicate(inst->guard);
+        const u32 predicate = warp.predicate(inst->guard);
         active &= inst->guard_negated ? ~predicate : predicate;
-        if (active == 0 && (warp.branched == 0 || inst->op != Op::kBranch)) continue;
+        if (active == 0 && ((warp.branched | warp.passed) == 0 || inst->op != Op::kBranch))
+          continue;
       }
       const int position = static_cast<int>(inst - code);
       switch (inst->op) {
@@ -139,19 +140,20 @@ bool run_warp(Worker& worker, Warp& warp) {
           break;
         case Op::kBranch: {
           ++worker.branches;
-          const int target = static_cast<int>(inst->aux);
-          if (block.joins_next && active != mask) {
-            warp.branched |= active;
+          const int target = block.target;
+          const bool goes_on = block.joins == Block::Joins::kGoingOn;
+          if (block.joins != Block::Joins::kNo && active != mask) {
+            (goes_on ? warp.passed : warp.branched) |= active;
             warp.mask = mask & ~active;
             break;
           }
-          const std::uint32_t all = mask | warp.branched;
+          if (goes_on) active = 0, next = static_cast<int>(inst->aux);
+          const u32 all = mask | warp.branched | warp.passed;
           active |= std::exchange(warp.branched, 0);
+          warp.passed = 0;
           warp.mask = all;
-          if (active == all) {
-            next = target;
-            break;
-          }
+          if (active == all) next = target;
+          if (active == all || active == 0) break;
           ++worker.divergent;
           const int join = block.reconverges;
           // Pushes the code after the join, then the lanes that do not branch. The lanes that
@@ -179,8 +181,7 @@ bool run_warp(Worker& worker, Warp& warp) {
           if (!copy_async(worker, warp, *inst, active)) return false;
           break;
         case Op::kCommitGroup:
-          for (std::uint32_t left = active; left != 0; left &= left - 1)
-            ++warp.commits[std::countr_zero(left)];
+          for (const int lane : Lanes{active}) ++warp.commits[lane];
           break;
         case Op::kWaitGroup:
           if (!warp.copies.empty() && !wait_copies(worker, warp, active, inst->aux)) return false;
@@ -189,11 +190,10 @@ bool run_warp(Worker& worker, Warp& warp) {
           if (!copy_bulk(worker, warp, *inst, active)) return false;
           break;
         case Op::kCommitBulk:
-          for (std::uint32_t left = active; left != 0; left &= left - 1)
-            ++warp.bulk_commits[std::countr_zero(left)];
+          for (const int lane : Lanes{active}) ++warp.bulk_commits[lane];
           break;
         case Op::kWaitBulk:
-          if (!wait_bulk_stores(worker, warp, active, inst->aux)) return false;
+          wait_bulk_stores(worker, warp, active, inst->aux);
           break;
         case Op::kMbarrier:
           if (!mbarrier(worker, warp, *inst, active)) return false;
@@ -245,7 +245,7 @@ bool run_warp(Worker& worker, Warp& warp) {
     if (block.backward) {
       if (worker.launch.failed.load(std::memory_order_relaxed)) return false;
       poll_sometimes(worker);
-      const std::int64_t limit = worker.launch.options.max_block_transitions;
+      const s64 limit = worker.launch.options.max_block_transitions;
       if (limit != 0 && warp.transitions > limit)
         return report(worker, warp, block.end > block.begin ? p.line_of_code[block.end - 1] : 0,
                       std::countr_zero(warp.mask), "endless loop",

@@ -41,7 +41,7 @@ const LaneFunctions& lane_functions(Isa isa) {
 void Memory::add(const void* data, std::size_t bytes, std::string name, bool initialised,
                  bool writable) {
   auto range = std::make_unique<Allocation>();
-  range->begin = reinterpret_cast<std::uint64_t>(data);
+  range->begin = reinterpret_cast<u64>(data);
   range->end = range->begin + bytes;
   range->name = std::move(name);
   range->writable = writable;
@@ -49,10 +49,10 @@ void Memory::add(const void* data, std::size_t bytes, std::string name, bool ini
   ranges_[range->begin] = std::move(range);
 }
 
-void Memory::remove(const void* data) { ranges_.erase(reinterpret_cast<std::uint64_t>(data)); }
+void Memory::remove(const void* data) { ranges_.erase(reinterpret_cast<u64>(data)); }
 
 void Memory::mark_written(const void* data, std::size_t bytes) {
-  const auto address = reinterpret_cast<std::uint64_t>(data);
+  const auto address = reinterpret_cast<u64>(data);
   Allocation* range = find(address);
   if (range == nullptr || address >= range->end || range->written.empty()) return;
   const std::size_t at = address - range->begin;
@@ -61,8 +61,8 @@ void Memory::mark_written(const void* data, std::size_t bytes) {
 }
 
 void Memory::mark_copied(const void* to, const void* from, std::size_t bytes) {
-  const auto source = reinterpret_cast<std::uint64_t>(from);
-  const auto target = reinterpret_cast<std::uint64_t>(to);
+  const auto source = reinterpret_cast<u64>(from);
+  const auto target = reinterpret_cast<u64>(to);
   const Allocation* const known = find(source);
   if (known == nullptr || source >= known->end || known->written.empty())
     return mark_written(to, bytes);
@@ -74,7 +74,7 @@ void Memory::mark_copied(const void* to, const void* from, std::size_t bytes) {
   std::memmove(range->written.data() + to_at, known->written.data() + at, count);
 }
 
-Allocation* Memory::find(std::uint64_t address) const {
+Allocation* Memory::find(u64 address) const {
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return nullptr;
   return std::prev(after)->second.get();
@@ -103,10 +103,9 @@ std::unique_ptr<Module> Module::load(std::string ptx, Memory& memory) {
         module->storage_->variables.try_emplace(v.name, Bytes((size + 255) / 256 * 256 + 256), size)
             .first->second;
     // cudaMalloc aligns to 256 bytes; sectors depend on the alignment.
-    auto* data = reinterpret_cast<std::uint8_t*>(
-        (reinterpret_cast<std::uint64_t>(storage.data()) + 255) / 256 * 256);
+    auto* data = reinterpret_cast<u8*>((reinterpret_cast<u64>(storage.data()) + 255) / 256 * 256);
     std::memset(data, 0, size);
-    module->storage_->addresses.address[v.name] = reinterpret_cast<std::uint64_t>(data);
+    module->storage_->addresses.address[v.name] = reinterpret_cast<u64>(data);
     memory.add(data, size, std::string(v.name), true, v.space == Space::kGlobal);
   }
   auto& addresses = module->storage_->addresses.address;
@@ -114,7 +113,7 @@ std::unique_ptr<Module> Module::load(std::string ptx, Memory& memory) {
     addresses.emplace(module->text_->callable[i], kFunctionWindow + i);
   for (const Variable& v : module->text_->variables) {
     if (v.initial.empty()) continue;
-    const std::vector<std::uint8_t> initial = initial_bytes(v, [&](std::string_view name) {
+    const std::vector<u8> initial = initial_bytes(v, [&](std::string_view name) {
       const auto at = addresses.find(name);
       if (at == addresses.end())
         throw PtxError("variable " + std::string(v.name) + ": the initial value " +
@@ -173,14 +172,6 @@ AccessCounts& AccessCounts::operator+=(const AccessCounts& o) {
   return *this;
 }
 
-Operations& Operations::operator+=(const Operations& o) {
-  flop16 += o.flop16, flop32 += o.flop32, flop64 += o.flop64;
-  divide32 += o.divide32, divide64 += o.divide64, root32 += o.root32, root64 += o.root64,
-      special32 += o.special32, expanded32 += o.expanded32, expanded64 += o.expanded64,
-      fused32 += o.fused32, fused64 += o.fused64;
-  return *this;
-}
-
 SourceLine source_line(const LaunchState& launch, int line) {
   const Line& at = launch.program.lines[line];
   const auto file = [&](int number) {
@@ -196,14 +187,22 @@ std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread) {
   return {t % b.x, t / b.x % b.y, t / b.x / b.y};
 }
 
-std::string thread_text(const LaunchState& launch, int thread) {
-  const std::array<unsigned, 3> t = thread_of(launch, thread);
-  return "(" + std::to_string(t[0]) + ", " + std::to_string(t[1]) + ", " + std::to_string(t[2]) +
+namespace {
+std::string triple(const std::array<unsigned, 3>& v) {
+  return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) +
          ")";
+}
+std::string compute_text(int compute) {
+  return std::to_string(compute / 10) + "." + std::to_string(compute % 10);
+}
+}  // namespace
+
+std::string thread_text(const LaunchState& launch, int thread) {
+  return triple(thread_of(launch, thread));
 }
 
 bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
-            std::string message, std::string array, std::int64_t byte) {
+            std::string message, std::string array, s64 byte) {
   LaunchState& launch = worker.launch;
   const std::lock_guard guard(launch.lock);
   launch.failed.store(true);
@@ -220,10 +219,6 @@ bool report(Worker& worker, const Warp& warp, int line, int lane, std::string ki
 }
 
 std::string Error::text() const {
-  const auto triple = [](const std::array<unsigned, 3>& v) {
-    return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) +
-           ")";
-  };
   std::string where = at.file + ":" + std::to_string(at.line);
   if (at.outer_line != 0)
     where += " (inlined at " + at.outer_file + ":" + std::to_string(at.outer_line) + ")";
@@ -232,12 +227,6 @@ std::string Error::text() const {
 }
 
 // --- Launch --------------------------------------------------------------------------------------
-
-namespace {
-std::string compute_text(int compute) {
-  return std::to_string(compute / 10) + "." + std::to_string(compute % 10);
-}
-}  // namespace
 
 Result launch(Module& module, std::string_view entry, const LaunchShape& given,
               std::span<const std::byte> params, Memory& memory, const Options& options) {
@@ -284,7 +273,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
   std::copy(params.begin(), params.end(), reinterpret_cast<std::byte*>(aligned.data()));
   memory.add(aligned.data(), aligned.size(), "parameters", true, false);
   // Blocks of a cooperative launch count their arrivals here: the size in bytes, then the barrier.
-  alignas(64) std::array<std::uint32_t, 64> workspace{sizeof workspace};
+  alignas(64) std::array<u32, 64> workspace{sizeof workspace};
   memory.add(workspace.data(), sizeof workspace, "grid barrier", true);
 
   Result result;
@@ -301,10 +290,10 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                     .cluster_count = 0,
                     .lock = {},
                     .result = result};
-  state.cluster_count = static_cast<std::int64_t>(state.clusters.volume());
-  const std::int64_t wanted = options.threads > 0 ? options.threads : max_threads();
-  const int parts = static_cast<int>(
-      std::clamp<std::int64_t>(state.cluster_count, 1, std::min<std::int64_t>(wanted, kMaxParts)));
+  state.cluster_count = static_cast<s64>(state.clusters.volume());
+  const s64 wanted = options.threads > 0 ? options.threads : max_threads();
+  const int parts =
+      static_cast<int>(std::clamp<s64>(state.cluster_count, 1, std::min<s64>(wanted, kMaxParts)));
   struct RemoveParams {
     Memory& memory;
     const void *data, *workspace;
@@ -319,9 +308,8 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
         run_worker(*static_cast<LaunchState*>(const_cast<void*>(work)));
       },
       &state);
-  result.counts.blocks = static_cast<std::int64_t>(shape.grid.volume());
-  result.counts.warps =
-      result.counts.blocks * static_cast<std::int64_t>((threads + kLanes - 1) / kLanes);
+  result.counts.blocks = static_cast<s64>(shape.grid.volume());
+  result.counts.warps = result.counts.blocks * static_cast<s64>((threads + kLanes - 1) / kLanes);
   std::erase_if(result.counts.lines, [](const LineCounts& line) { return line.instructions == 0; });
   return result;
 }

@@ -8,9 +8,13 @@
 #include <cstring>
 
 #include "emulator/state.hpp"
+#define ADO_ISA baseline
+#include "emulator/lanes/half.hpp"
 
 namespace ado::emulator {
 namespace {
+
+using namespace baseline;
 
 using Fragment = MatrixProduct::Fragment;
 
@@ -20,30 +24,8 @@ int elements_per_register(Number type) {
                                                        : 1;
 }
 
-float of_half(std::uint16_t h) {
-  const int exponent = h >> 10 & 31, mantissa = h & 1023;
-  const float size = exponent == 31 ? (mantissa == 0 ? INFINITY : NAN)
-                     : exponent == 0
-                         ? std::ldexp(static_cast<float>(mantissa), -24)
-                         : std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
-  return h & 0x8000 ? -size : size;
-}
-std::uint16_t to_half(double x) {
-  if (x != x) return 0x7fff;
-  const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
-  const double size = std::fabs(x);
-  if (size >= 65520) return sign | 0x7c00;
-  int exponent;
-  std::frexp(size, &exponent);
-  const int shift = std::max(exponent - 11, -24);  // position of the last bit
-  const double units = std::nearbyint(std::ldexp(size, -shift));
-  const auto bits = static_cast<std::uint16_t>(units);
-  // A normal number's leading bit adds 1 to the exponent.
-  return static_cast<std::uint16_t>(sign | (shift == -24 ? bits : ((shift + 24) << 10) + bits));
-}
-
-double load(const Warp& warp, std::uint32_t r, Number type, int lane, int e) {
-  const std::uint8_t* at = warp.at(r);
+double load(const Warp& warp, u32 r, Number type, int lane, int e) {
+  const u8* at = warp.at(r);
   const auto read = [&](auto zero, int index) {
     auto x = zero;
     std::memcpy(&x, at + static_cast<std::size_t>(index) * sizeof x, sizeof x);
@@ -51,46 +33,45 @@ double load(const Warp& warp, std::uint32_t r, Number type, int lane, int e) {
   };
   switch (type) {
     case Number::kF16:
-      return of_half(read(std::uint16_t{}, 2 * lane + e));
+      return Half::widen(read(u16{}, 2 * lane + e));
     case Number::kBf16:
-      return std::bit_cast<float>(std::uint32_t{read(std::uint16_t{}, 2 * lane + e)} << 16);
+      return Brain::widen(read(u16{}, 2 * lane + e));
     case Number::kTf32:  // the last 13 bits are ignored
-      return std::bit_cast<float>(read(std::uint32_t{}, lane) & ~0x1fffu);
+      return std::bit_cast<float>(read(u32{}, lane) & ~0x1fffu);
     case Number::kF32:
       return read(0.f, lane);
     case Number::kF64:
       return read(0.0, lane);
     case Number::kS8:
-      return read(std::int8_t{}, 4 * lane + e);
+      return read(s8{}, 4 * lane + e);
     case Number::kU8:
-      return read(std::uint8_t{}, 4 * lane + e);
+      return read(u8{}, 4 * lane + e);
     case Number::kS32:
-      return read(std::int32_t{}, lane);
+      return read(s32{}, lane);
   }
   return 0;
 }
 
-void store(Warp& warp, std::uint32_t r, Number type, int lane, int e, double value,
-           bool saturates) {
-  std::uint8_t* at = warp.at(r);
+void store(Warp& warp, u32 r, Number type, int lane, int e, double value, bool saturates) {
+  u8* at = warp.at(r);
   const auto write = [&](auto x, int index) {
     std::memcpy(at + static_cast<std::size_t>(index) * sizeof x, &x, sizeof x);
   };
   switch (type) {
     case Number::kF16:
-      return write(to_half(value), 2 * lane + e);
+      return write(Half::narrow<Round::kNearest>(odd_of(value)), 2 * lane + e);
     case Number::kF64:
       return write(value, lane);
     case Number::kS32: {
       const double limited = saturates ? std::fmin(std::fmax(value, -0x1p31), 0x1p31 - 1) : value;
-      return write(static_cast<std::int32_t>(static_cast<std::int64_t>(limited)), lane);
+      return write(static_cast<s32>(static_cast<s64>(limited)), lane);
     }
     default:
       return write(static_cast<float>(value), lane);
   }
 }
 
-enum class Role : std::uint8_t { kLeft, kRight, kSum };
+enum class Role : u8 { kLeft, kRight, kSum };
 
 // Calls visit(row, column, register, lane, element of the register).
 template <class Visit>
@@ -121,8 +102,7 @@ void for_elements(const MatrixProduct& p, const Fragment& f, Role role, const Vi
 
 }  // namespace
 
-bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& p, int line,
-                       std::uint32_t mask) {
+bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& p, int line, u32 mask) {
   if (mask != kAllLanes)
     return report(worker, warp, line, std::countr_zero(~mask), "missing thread",
                   "a product of matrices needs all threads of the warp");

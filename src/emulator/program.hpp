@@ -12,25 +12,26 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/emulator.hpp"
 #include "emulator/lanes/table.hpp"
 #include "emulator/ptx.hpp"
 
 namespace ado::emulator {
 
 // The lowest bit of a register's offset: the register is in the area of the constants.
-inline constexpr std::uint32_t kInConstants = 1;
-inline constexpr std::uint32_t kNone = 0xffffffffu;
+inline constexpr u32 kInConstants = 1;
+inline constexpr u32 kNone = 0xffffffffu;
 
 // Generic addresses. Global addresses are host addresses. Shared and local memory have windows of
 // addresses that no host pointer uses.
-inline constexpr std::uint64_t kSharedWindow = 0xfff1'0000'0000'0000u;
-inline constexpr std::uint64_t kLocalWindow = 0xfff2'0000'0000'0000u;
+inline constexpr u64 kSharedWindow = 0xfff1'0000'0000'0000u;
+inline constexpr u64 kLocalWindow = 0xfff2'0000'0000'0000u;
 // Plus i: the address of function i of Text::callable.
-inline constexpr std::uint64_t kFunctionWindow = 0xfff3'0000'0000'0000u;
+inline constexpr u64 kFunctionWindow = 0xfff3'0000'0000'0000u;
 // A shared address of another block of the cluster: (rank + 1) << kRankShift | offset.
 inline constexpr int kRankShift = 24;
 
-enum class Op : std::uint8_t {
+enum class Op : u8 {
   kAlu,
   kNop,
   kBranch,
@@ -66,7 +67,7 @@ enum class Op : std::uint8_t {
   kTrap,
 };
 
-enum class MbarrierMode : std::uint8_t {
+enum class MbarrierMode : u8 {
   kInit,
   kInvalidate,
   kArrive,  // also .expect_tx
@@ -78,14 +79,14 @@ enum class MbarrierMode : std::uint8_t {
   kArriveOfCopies,  // cp.async.mbarrier.arrive; bytes 1: .noinc
   kPendingCount,    // of a state
 };
-enum MbarrierOperand : std::uint8_t {  // registers of an Extra
-  kMbarrierResult,                     // a state, a predicate or a count
-  kMbarrierAddress,                    // generic, of the barrier; of kPendingCount: the state
-  kMbarrierValue,                      // count, state or parity
-  kMbarrierBytes,                      // of expect_tx
+enum MbarrierOperand : u8 {  // registers of an Extra
+  kMbarrierResult,           // a state, a predicate or a count
+  kMbarrierAddress,          // generic, of the barrier; of kPendingCount: the state
+  kMbarrierValue,            // count, state or parity
+  kMbarrierBytes,            // of expect_tx
 };
-enum BulkOperand : std::uint8_t {  // registers of an Extra
-  kBulkShared = 1,                 // generic address in shared memory
+enum BulkOperand : u8 {  // registers of an Extra
+  kBulkShared = 1,       // generic address in shared memory
   kBulkOther,    // address in global memory, of a tensor map or, if `mode` is kSharedToShared, in
                  // shared memory
   kBulkBytes,    // kNone: a tensor
@@ -94,13 +95,12 @@ enum BulkOperand : std::uint8_t {  // registers of an Extra
   kBulkMask,     // of the bytes of each 16 that are stored
   kBulkCoordinates,  // 1 to 5
 };
-enum class BulkMode : std::uint8_t { kLoad, kStore, kSharedToShared };
-enum class BarrierMode : std::uint8_t { kSync, kArrive, kPopulation, kAnd, kOr };
-enum class ShuffleMode : std::uint8_t { kUp, kDown, kButterfly, kIndex };
-enum class VoteMode : std::uint8_t { kAll, kAny, kUniform, kBallot };
-enum class ReduceMode : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
-enum class ClockMode : std::uint8_t { kCycles, kNanoseconds };
-enum class AtomicOp : std::uint8_t {
+enum class BulkMode : u8 { kLoad, kStore, kSharedToShared };
+enum class BarrierMode : u8 { kSync, kArrive, kPopulation, kAnd, kOr };
+enum class ShuffleMode : u8 { kUp, kDown, kButterfly, kIndex };
+enum class VoteMode : u8 { kAll, kAny, kUniform, kBallot };
+enum class ClockMode : u8 { kCycles, kNanoseconds };
+enum class AtomicOp : u8 {
   kAdd,
   kMin,
   kMax,
@@ -115,24 +115,24 @@ enum class AtomicOp : std::uint8_t {
 
 struct Inst {
   AluFunction alu = nullptr;
-  std::uint32_t d = kNone, a = kNone, b = kNone, c = kNone;
-  std::uint32_t guard = kNone;
-  std::uint32_t aux = kNone;  // block of a branch, index of an access or of extra operands
+  u32 d = kNone, a = kNone, b = kNone, c = kNone;
+  u32 guard = kNone;
+  u32 aux = kNone;  // block of a branch, index of an access or of extra operands
   Op op = Op::kNop;
-  std::uint8_t bytes = 0;  // per lane of the result
+  u8 bytes = 0;  // per lane of the result
   bool guard_negated = false;
-  std::uint8_t mode = 0;
+  u8 mode = 0;
 };
 
 // Registers of an instruction that has many. The first `results` are results.
 struct Extra {
-  std::array<std::uint32_t, 32> registers;
+  std::array<u32, 32> registers;
   int results = 1;
-  std::uint32_t operator[](std::size_t i) const { return registers[i]; }
+  u32 operator[](std::size_t i) const { return registers[i]; }
 };
 
 // A product of matrices in fragments: mma.sync or wmma.mma, d = a b + c.
-enum class Number : std::uint8_t { kF16, kBf16, kTf32, kF32, kF64, kS8, kU8, kS32 };
+enum class Number : u8 { kF16, kBf16, kTf32, kF32, kF64, kS8, kU8, kS32 };
 struct MatrixProduct {
   struct Fragment {
     Number type = Number::kF32;
@@ -141,7 +141,7 @@ struct MatrixProduct {
   int m = 0, n = 0, k = 0;
   bool opaque = false;     // wmma: the layout of fragments is the emulator's own
   bool saturates = false;  // integers
-  std::uint32_t extra = kNone;
+  u32 extra = kNone;
   Fragment d, a, b, c;
 };
 
@@ -151,31 +151,31 @@ struct Access {
   bool store = false, atomic = false, strong = false;  // strong as in PTX
   bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
-  std::uint8_t element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
+  u8 element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
   MoveFunction move = nullptr;
   AluFunction combine = nullptr;  // of an atomic on 16-bit floats
-  std::uint32_t extra = kNone;    // of a bulk copy or an mbarrier
-  std::uint32_t address = kNone;
-  std::int64_t offset = 0;
+  u32 extra = kNone;              // of a bulk copy or an mbarrier
+  u32 address = kNone;
+  s64 offset = 0;
   // Registers. Atomics on vectors: operands, then old values from kOldValues on (kNone: red).
-  std::array<std::uint32_t, 16> data = {};
+  std::array<u32, 16> data = {};
   static constexpr int kOldValues = 8;
   // Other atomics: old value (kNone: red), operand, second operand; copies: source address, source
   // bytes, predicate.
-  std::uint32_t result = kNone, operand = kNone, second = kNone;
-  std::int64_t source_offset = 0;
+  u32 result = kNone, operand = kNone, second = kNone;
+  s64 source_offset = 0;
   int line = 0;  // index of Program::lines
   int bytes() const { return element_bytes * count; }
 };
 
-enum class Source : std::uint8_t {
+enum class Source : u8 {
   kBits,
   kParam,          // `bits`: offset in the parameters
   kParamAddress,   // host address of the parameters plus `bits`
   kBlock,          // `bits`: a BlockValue
   kDynamicShared,  // only while decoding: start of dynamic shared memory plus `bits`
 };
-enum BlockValue : std::uint8_t {  // each with x, y, z
+enum BlockValue : u8 {  // each with x, y, z
   kThreads = 0,
   kBlockIndex = 3,
   kBlocks = 6,
@@ -196,14 +196,14 @@ enum BlockValue : std::uint8_t {  // each with x, y, z
 
 struct Constant {
   Source source;
-  std::uint8_t bytes;       // per lane
-  std::uint8_t read_bytes;  // of a parameter
+  u8 bytes;       // per lane
+  u8 read_bytes;  // of a parameter
   bool sign_extended;
-  std::uint64_t bits;
-  std::uint32_t offset = 0;  // in the area of the constants
+  u64 bits;
+  u32 offset = 0;  // in the area of the constants
 };
 
-enum class ThreadValue : std::uint8_t {
+enum class ThreadValue : u8 {
   kX,
   kY,
   kZ,
@@ -217,26 +217,9 @@ enum class ThreadValue : std::uint8_t {
 };
 struct ThreadRegister {
   ThreadValue value;
-  std::uint32_t offset;
+  u32 offset;
 };
 
-// Operations of a PTX instruction that are counted.
-enum class Counted : std::uint8_t {
-  kFlop16,
-  kFlop32,
-  kFlop64,
-  kDivide32,
-  kDivide64,
-  kRoot32,
-  kRoot64,
-  kSpecial32,
-  kExpanded32,
-  kExpanded64,
-  kFused32,
-  kFused64,
-  kCount
-};
-inline constexpr int kCounted = static_cast<int>(Counted::kCount);
 using OperationCounts = std::array<int, kCounted>;  // per lane
 
 struct LineCost {
@@ -249,9 +232,10 @@ struct Block {
   int begin = 0, end = 0;
   int reconverges = -1;   // block; -1: only at the exit
   bool backward = false;  // may branch to an earlier block
-  // The next block is reached only from here, and only computes another condition for a branch to
-  // the same target. The compiler makes one branch of both (`a || b`).
-  bool joins_next = false;
+  // This block and the next ones compute one condition, such as `a && (b || c)`, of which the
+  // compiler makes one branch: to `target`, or on. The lanes that branch here take that way.
+  enum class Joins : u8 { kNo, kBranching, kGoingOn } joins = Joins::kNo;
+  int target = -1;
   int instructions = 0;
   std::vector<LineCost> costs;
 };
@@ -267,11 +251,11 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<ThreadRegister> thread_registers;
   std::vector<Line> lines;
-  std::uint32_t register_bytes = 0, constant_bytes = 0;
-  std::uint32_t static_shared = 0, local_bytes = 0, param_bytes = 0;
+  u32 register_bytes = 0, constant_bytes = 0;
+  u32 static_shared = 0, local_bytes = 0, param_bytes = 0;
   // Shared memory of cooperative groups for tiles of several warps; kNone: not used.
-  std::uint32_t reserved_shared = kNone;
-  static constexpr std::uint32_t kReservedBytes = 288;
+  u32 reserved_shared = kNone;
+  static constexpr u32 kReservedBytes = 288;
   int required_threads = 0, max_threads = 1024;
   std::array<int, 3> cluster = {0, 0, 0};
   // The instruction that needs the latest compute capability (times ten), with its line.
@@ -284,18 +268,18 @@ struct Program {
 // flow.cpp: splits code into blocks, finds where divergent branches reconverge, and assigns memory
 // to registers. Before this step, operands are numbers of registers of `bytes`, or of constants
 // (highest bit).
-inline constexpr std::uint32_t kConstantBit = 0x80000000u;
+inline constexpr u32 kConstantBit = 0x80000000u;
 struct Cost {
   int position;  // in the code
   int line;
   OperationCounts operations = {};
 };
-void finish_program(Program& program, const std::vector<std::uint8_t>& register_bytes,
+void finish_program(Program& program, const std::vector<u8>& register_bytes,
                     const std::vector<int>& label_positions, const std::vector<Cost>& costs);
 
 // decode.cpp
 struct ModuleAddresses {  // of the module's global and constant variables, and of its functions
-  std::unordered_map<std::string_view, std::uint64_t> address;
+  std::unordered_map<std::string_view, u64> address;
 };
 Program decode(Text& text, Function& entry, const ModuleAddresses& addresses, Isa isa);
 

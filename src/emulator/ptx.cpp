@@ -26,6 +26,9 @@ class Cursor {
       : at_(text.data()), end_(at_ + text.size()), line_(line) {}
 
   int line() const { return line_; }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw PtxError("PTX line " + std::to_string(line_) + ": " + message);
+  }
   const char* position() const { return at_; }
 
   // Skips white space and comments.
@@ -65,8 +68,8 @@ class Cursor {
   }
   void expect(char c) {
     if (!take(c))
-      throw PtxError(std::string("PTX line ") + std::to_string(line_) + ": expected '" + c +
-                     "', got '" + std::string(at_, std::min<std::ptrdiff_t>(20, end_ - at_)) + "'");
+      fail(std::string("expected '") + c + "', got '" +
+           std::string(at_, std::min<std::ptrdiff_t>(20, end_ - at_)) + "'");
   }
   std::string_view name() {
     skip();
@@ -122,13 +125,8 @@ Operand number(Cursor& c) {
   Operand operand{Operand::Kind::kImmediate};
   const bool negative = c.take('-');
   const std::string text(c.name());
-  if (text.size() > 2 && text[0] == '0' && (text[1] == 'f' || text[1] == 'F')) {
-    operand.is_single = true;
-    operand.value = std::strtoull(text.c_str() + 2, nullptr, 16);
-    return operand;
-  }
-  if (text.size() > 2 && text[0] == '0' && (text[1] == 'd' || text[1] == 'D')) {
-    operand.is_double = true;
+  if (text.size() > 2 && text[0] == '0' && std::strchr("fFdD", text[1]) != nullptr) {
+    operand.is_double = text[1] == 'd' || text[1] == 'D';
     operand.value = std::strtoull(text.c_str() + 2, nullptr, 16);
     return operand;
   }
@@ -139,9 +137,7 @@ Operand number(Cursor& c) {
     operand.value = bits_of(negative ? -value : value);
     return operand;
   }
-  if (text.empty() || !is_digit(text[0]))
-    throw PtxError("PTX line " + std::to_string(c.line()) + ": expected a number, got '" + text +
-                   "'");
+  if (text.empty() || !is_digit(text[0])) c.fail("expected a number, got '" + text + "'");
   operand.value = std::strtoull(text.c_str(), nullptr, 0);
   if (negative) operand.value = -operand.value;
   return operand;
@@ -162,8 +158,7 @@ Variable declaration(Cursor& c, Space space) {
     } else if (const int size = size_of_type(word.substr(1)); size > 0) {
       v.element_bytes = size;
     } else {
-      throw PtxError("PTX line " + std::to_string(c.line()) + ": unknown attribute " +
-                     std::string(word));
+      c.fail("unknown attribute " + std::string(word));
     }
   }
   v.align = std::max(v.align, v.element_bytes);
@@ -388,57 +383,33 @@ class BodyParser {
     if (name.empty()) fail("expected an operand");
     if (name == "_") return {Kind::kSink};
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      if (const auto found = scope->registers.find(name); found != scope->registers.end()) {
-        Operand o{Kind::kRegister};
-        o.reg = found->second;
-        return o;
-      }
-      if (const auto found = scope->variables.find(name); found != scope->variables.end()) {
-        Operand o{Kind::kVariable};
-        o.variable = found->second;
-        o.name = name;
-        return o;
-      }
+      if (const auto found = scope->registers.find(name); found != scope->registers.end())
+        return {.kind = Kind::kRegister, .reg = found->second};
+      if (const auto found = scope->variables.find(name); found != scope->variables.end())
+        return {.kind = Kind::kVariable, .name = name, .variable = found->second};
       std::size_t digits = name.size();
       while (digits > 0 && is_digit(name[digits - 1])) --digits;
       if (const auto range = scope->ranges.find(name.substr(0, digits));
           digits < name.size() && range != scope->ranges.end()) {
         const int index = std::atoi(std::string(name.substr(digits)).c_str());
-        if (index < range->second.count) {
-          Operand o{Kind::kRegister};
-          o.reg = range->second.first + index;
-          return o;
-        }
+        if (index < range->second.count)
+          return {.kind = Kind::kRegister, .reg = range->second.first + index};
       }
     }
-    for (const Variable& v : f_.params)
-      if (v.name == name) return variable_of(name);
-    for (const Variable& v : f_.results)
-      if (v.name == name) return variable_of(name);
-    if (text_.variable_of_name.contains(name)) return variable_of(name);
-    if (name[0] == '%') {
-      Operand o{Kind::kSpecial};
-      o.name = name;
-      if (c_.direct() == '.' && c_.direct(1) >= 'x' && c_.direct(1) <= 'z') {
-        c_.advance(), c_.advance();
-        o.name = {name.data(), name.size() + 2};
-      }
-      return o;
+    const auto is_named = [&](const Variable& v) { return v.name == name; };
+    if (std::any_of(f_.params.begin(), f_.params.end(), is_named) ||
+        std::any_of(f_.results.begin(), f_.results.end(), is_named) ||
+        text_.variable_of_name.contains(name))
+      return {.kind = Kind::kVariable, .name = name};
+    if (name[0] != '%') return {.kind = Kind::kName, .name = name};
+    if (c_.direct() == '.' && c_.direct(1) >= 'x' && c_.direct(1) <= 'z') {
+      c_.advance(), c_.advance();
+      name = {name.data(), name.size() + 2};
     }
-    Operand o{Kind::kName};
-    o.name = name;
-    return o;
+    return {.kind = Kind::kSpecial, .name = name};
   }
 
-  static Operand variable_of(std::string_view name) {
-    Operand o{Kind::kVariable};
-    o.name = name;
-    return o;
-  }
-
-  [[noreturn]] void fail(const std::string& message) {
-    throw PtxError("PTX line " + std::to_string(c_.line()) + ": " + message);
-  }
+  [[noreturn]] void fail(const std::string& message) const { c_.fail(message); }
 
   const Text& text_;
   Function& f_;
@@ -470,8 +441,7 @@ void parse_module(Text& text) {
   Cursor c(text.ptx, 1);
   bool external = false;
   while (!c.done()) {
-    if (c.peek() != '.')
-      throw PtxError("PTX line " + std::to_string(c.line()) + ": expected a directive");
+    if (c.peek() != '.') c.fail("expected a directive");
     const std::string_view word = c.dotted();
     if (word == ".version" || word == ".target" || word == ".address_size") {
       c.skip_line();

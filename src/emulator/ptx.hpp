@@ -60,7 +60,6 @@ struct Operand {
   Kind kind;
   bool negated = false;
   bool is_double = false;  // 0d or a decimal fraction
-  bool is_single = false;  // 0f
   int reg = -1;
   std::uint64_t value = 0;
   std::string_view name = {};

@@ -12,7 +12,7 @@
 namespace ado::emulator {
 namespace {
 
-constexpr std::uint32_t kLastTime = (1u << (32 - kWhoBits)) - 2;
+constexpr u32 kLastTime = (1u << (32 - kWhoBits)) - 2;
 
 void advance(BlockState& block) {
   Shadow& s = block.shadow;
@@ -24,12 +24,12 @@ void advance(BlockState& block) {
 }
 
 bool report_race(Worker& worker, const Warp& warp, const BlockState& block, const Access& access,
-                 int lane, std::int64_t byte, bool write, bool other_wrote, std::uint32_t entry) {
+                 int lane, s64 byte, bool write, bool other_wrote, u32 entry) {
   const Shadow& s = block.shadow;
   const int site = other_wrote ? s.writer_sites[byte] : s.reader_sites[byte];
   const Access& other = worker.program.accesses[site];
   const SourceLine at = source_line(worker.launch, other.line);
-  const std::uint32_t thread = entry & kWho;
+  const u32 thread = entry & kWho;
   const std::string who = thread >= kLanesOfWarp
                               ? "other threads"
                               : "thread " + thread_text(worker.launch, static_cast<int>(thread));
@@ -42,9 +42,9 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
 }
 
 // The byte of a lane's registers that a store writes `at` bytes after the lane's address.
-std::uint8_t stored_byte(const Warp& warp, const Access& access, int lane, std::int64_t at) {
-  const std::int64_t element = at / access.element_bytes;
-  const std::uint8_t* lanes = warp.at(access.data[element]);
+u8 stored_byte(const Warp& warp, const Access& access, int lane, s64 at) {
+  const s64 element = at / access.element_bytes;
+  const u8* lanes = warp.at(access.data[element]);
   return lanes[lane * access.register_bytes + at % access.element_bytes];
 }
 
@@ -61,79 +61,76 @@ void warp_synchronised(Warp& warp) {
 }
 
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
-                   const std::int64_t* offsets, Pattern pattern, std::int64_t base,
-                   std::uint32_t mask, int bytes, bool write) {
+                   const s64* offsets, Pattern pattern, s64 base, u32 mask, int bytes, bool write) {
   Shadow& s = block.shadow;
   // Only barriers of the cluster order accesses to other blocks' memory. These accesses are not
   // checked.
   if (s.writers.empty() || warp.home != &block) return true;
-  if (static_cast<std::uint64_t>(base) - worker.program.reserved_shared < Program::kReservedBytes) {
+  if (static_cast<u64>(base) - worker.program.reserved_shared < Program::kReservedBytes) {
     if (access.atomic) barrier_passed(block);  // the barrier of a tile of several warps
     return true;
   }
-  const auto index = static_cast<std::uint32_t>(warp.index);
-  const std::uint32_t time = s.time << kWhoBits, first = time | index * kLanes;
-  const std::uint32_t warp_since = std::max(s.since, warp.sync_time << kWhoBits);
+  const auto index = static_cast<u32>(warp.index);
+  const u32 time = s.time << kWhoBits, first = time | index * kLanes;
+  const u32 warp_since = std::max(s.since, warp.sync_time << kWhoBits);
   const LaneFunctions& f = worker.launch.functions;
   const bool once = pattern == Pattern::kUniform && !write && (mask & (mask - 1)) != 0;
   if (!access.atomic && !once) {
     const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
                          &s.reader_sites[base]};
     const auto record = write ? f.record_writes : f.record_reads;
-    const auto recorded = [&](std::int64_t from, int count) {
+    const auto recorded = [&](s64 from, int count) {
       return record(
           {at.writers + from, at.readers + from, at.writer_sites + from, at.reader_sites + from},
-          offsets, pattern, mask, count, s.since, warp_since, first,
-          static_cast<std::uint16_t>(site));
+          offsets, pattern, mask, count, s.since, warp_since, first, static_cast<u16>(site));
     };
     const int part = bytes % kRecordedPart == 0 ? kRecordedPart : std::min(bytes, 16);
     bool fine = bytes % part == 0;
-    for (std::int64_t from = 0; from < bytes && fine; from += part) fine = recorded(from, part);
+    for (s64 from = 0; from < bytes && fine; from += part) fine = recorded(from, part);
     if (fine) return true;
   }
-  const auto is_of_warp = [&](std::uint32_t entry) {
+  const auto is_of_warp = [&](u32 entry) {
     return (entry & kWho) / kLanes == index || (entry & kWho) == kLanesOfWarp + index;
   };
-  const auto conflicts = [&](std::uint32_t entry, std::uint32_t thread) {
-    const std::uint32_t other = entry & kWho;
+  const auto conflicts = [&](u32 entry, u32 thread) {
+    const u32 other = entry & kWho;
     if (other == thread || (access.atomic && other == kAtomics)) return false;
     return entry >= (is_of_warp(entry) ? warp_since : s.since);
   };
   // Threads may store the same value to the same byte, with one instruction or several.
   const bool plain_store = write && !access.atomic && access.move != nullptr;
-  const auto same_store = [&](std::uint32_t entry, int lane, std::int64_t byte) {
+  const auto same_store = [&](u32 entry, int lane, s64 byte) {
     if (!plain_store) return false;
-    const std::uint8_t value = stored_byte(warp, access, lane, byte - base - offsets[lane]);
-    const std::uint32_t other = (entry & kWho) - index * kLanes;
+    const u8 value = stored_byte(warp, access, lane, byte - base - offsets[lane]);
+    const u32 other = (entry & kWho) - index * kLanes;
     if (other < kLanes && ((mask >> other) & 1) && s.writer_sites[byte] == site) {
-      const std::int64_t at = byte - base - offsets[other];
+      const s64 at = byte - base - offsets[other];
       if (at >= 0 && at < bytes)
         return stored_byte(warp, access, static_cast<int>(other), at) == value;
     }
     return block.shared.data()[byte] == value;
   };
-  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
-    const int lane = __builtin_ctz(left);
-    const std::uint32_t thread = index * kLanes + static_cast<std::uint32_t>(lane);
-    const std::uint32_t stamp = time | (access.atomic ? kAtomics : thread);
+  for (const int lane : Lanes{mask}) {
+    const u32 thread = index * kLanes + static_cast<u32>(lane);
+    const u32 stamp = time | (access.atomic ? kAtomics : thread);
     bool written = false;
-    for (std::int64_t byte = base + offsets[lane], end = byte + bytes; byte < end; ++byte) {
+    for (s64 byte = base + offsets[lane], end = byte + bytes; byte < end; ++byte) {
       written = written || s.writers[byte] >= s.since;
       if (conflicts(s.writers[byte], thread) && !same_store(s.writers[byte], lane, byte))
         return report_race(worker, warp, block, access, lane, byte, write, true, s.writers[byte]);
       if (!write) {
-        const std::uint32_t reader = s.readers[byte];
+        const u32 reader = s.readers[byte];
         const bool others = reader >= s.since && (reader & kWho) != thread;
-        const std::uint32_t several =
+        const u32 several =
             time | (others && !is_of_warp(reader) ? kManyWarps : kLanesOfWarp + index);
         s.readers[byte] = once || others ? several : stamp;
-        s.reader_sites[byte] = static_cast<std::uint16_t>(site);
+        s.reader_sites[byte] = static_cast<u16>(site);
         continue;
       }
       if (conflicts(s.readers[byte], thread))
         return report_race(worker, warp, block, access, lane, byte, true, false, s.readers[byte]);
       s.writers[byte] = stamp;
-      s.writer_sites[byte] = static_cast<std::uint16_t>(site);
+      s.writer_sites[byte] = static_cast<u16>(site);
     }
     // The other lanes read the same bytes, which have no writer.
     if (once && !written) break;

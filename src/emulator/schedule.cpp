@@ -18,9 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kDeadlockAfter = std::chrono::seconds(2);  // without any change in memory
 
-void broadcast(std::uint8_t* to, std::uint64_t bits, int bytes) {
+void broadcast(u8* to, u64 bits, int bytes) {
   if (bytes == 1) {
-    const std::uint32_t mask = bits != 0 ? kAllLanes : 0;
+    const u32 mask = bits != 0 ? kAllLanes : 0;
     std::memcpy(to, &mask, sizeof mask);
     return;
   }
@@ -28,67 +28,55 @@ void broadcast(std::uint8_t* to, std::uint64_t bits, int bytes) {
     std::memcpy(to + i * bytes, &bits, static_cast<std::size_t>(bytes));
 }
 
-std::uint64_t parameter(const std::byte* params, const Constant& c) {
-  std::uint64_t bits = 0;
+u64 parameter(const std::byte* params, const Constant& c) {
+  u64 bits = 0;
   std::memcpy(&bits, params + c.bits, c.read_bytes);
   const int unused = 64 - 8 * c.read_bytes;
-  if (c.sign_extended)
-    return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
+  if (c.sign_extended) return static_cast<u64>(static_cast<s64>(bits << unused) >> unused);
   return bits;
 }
 
-std::array<unsigned, 3> coordinates(std::int64_t index, const Extent& extent) {
+std::array<unsigned, 3> coordinates(s64 index, const Extent& extent) {
   return {static_cast<unsigned>(index % extent.x),
           static_cast<unsigned>(index / extent.x % extent.y),
           static_cast<unsigned>(index / extent.x / extent.y)};
 }
 
+std::array<unsigned, 3> lengths(const Extent& extent) { return {extent.x, extent.y, extent.z}; }
+
 // Sets everything that depends on the block's index, and starts its warps.
-void start_block(const LaunchState& launch, BlockState& block, std::int64_t cluster_index) {
+void start_block(const LaunchState& launch, BlockState& block, s64 cluster_index) {
   const LaunchShape& shape = launch.shape;
   const std::array<unsigned, 3> cluster = coordinates(cluster_index, launch.clusters);
   const std::array<unsigned, 3> within = coordinates(block.rank, shape.cluster);
-  const unsigned cluster_shape[3] = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
+  const std::array<unsigned, 3> cluster_shape = lengths(shape.cluster);
   for (int i = 0; i < 3; ++i) block.index[i] = cluster[i] * cluster_shape[i] + within[i];
-  const std::uint64_t linear =
-      block.index[0] +
-      std::uint64_t{shape.grid.x} * (block.index[1] + std::uint64_t{shape.grid.y} * block.index[2]);
-  const auto workspace = reinterpret_cast<std::uint64_t>(launch.workspace);
-  const auto multiprocessors = static_cast<std::uint64_t>(launch.options.multiprocessors);
-  const std::uint64_t values[kBlockValues] = {shape.block.x,
-                                              shape.block.y,
-                                              shape.block.z,
-                                              block.index[0],
-                                              block.index[1],
-                                              block.index[2],
-                                              shape.grid.x,
-                                              shape.grid.y,
-                                              shape.grid.z,
-                                              cluster[0],
-                                              cluster[1],
-                                              cluster[2],
-                                              launch.clusters.x,
-                                              launch.clusters.y,
-                                              launch.clusters.z,
-                                              within[0],
-                                              within[1],
-                                              within[2],
-                                              shape.cluster.x,
-                                              shape.cluster.y,
-                                              shape.cluster.z,
-                                              static_cast<std::uint64_t>(block.rank),
-                                              shape.cluster.volume(),
-                                              linear % multiprocessors,
-                                              shape.dynamic_shared_bytes,
-                                              block.shared_size,
-                                              workspace & 0xffffffffu,
-                                              workspace >> 32,
-                                              multiprocessors};
+  const u64 linear =
+      block.index[0] + u64{shape.grid.x} * (block.index[1] + u64{shape.grid.y} * block.index[2]);
+  u64 values[kBlockValues];
+  const auto set = [&](BlockValue first, const std::array<unsigned, 3>& xyz) {
+    std::copy(xyz.begin(), xyz.end(), values + first);
+  };
+  set(kThreads, lengths(shape.block));
+  set(kBlockIndex, block.index);
+  set(kBlocks, lengths(shape.grid));
+  set(kClusterIndex, cluster);
+  set(kClusters, lengths(launch.clusters));
+  set(kIndexInCluster, within);
+  set(kClusterBlocks, cluster_shape);
+  values[kRank] = static_cast<u64>(block.rank);
+  values[kClusterSize] = shape.cluster.volume();
+  values[kMultiprocessors] = static_cast<u64>(launch.options.multiprocessors);
+  values[kMultiprocessor] = linear % values[kMultiprocessors];
+  values[kDynamicShared] = shape.dynamic_shared_bytes;
+  values[kTotalShared] = block.shared_size;
+  values[kWorkspaceLow] = reinterpret_cast<u64>(launch.workspace) & 0xffffffffu;
+  values[kWorkspaceHigh] = reinterpret_cast<u64>(launch.workspace) >> 32;
   for (const Constant& c : launch.program.constants)
     if (c.source == Source::kBlock)
       broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
   std::fill(block.written.begin(), block.written.end(), 0);
-  if (const std::uint32_t reserved = launch.program.reserved_shared; reserved != kNone) {
+  if (const u32 reserved = launch.program.reserved_shared; reserved != kNone) {
     std::memset(block.shared.data() + reserved, 0, Program::kReservedBytes);
     if (!block.written.empty()) std::memset(&block.written[reserved], 1, Program::kReservedBytes);
   }
@@ -100,20 +88,13 @@ void start_block(const LaunchState& launch, BlockState& block, std::int64_t clus
   for (Warp& warp : block.warps) {
     const std::size_t first = static_cast<std::size_t>(warp.index) * kLanes,
                       count = std::min<std::size_t>(threads - first, kLanes);
+    static_cast<WarpProgress&>(warp) = {};
     warp.alive = warp.mask = count == kLanes ? kAllLanes : (1u << count) - 1;
-    warp.block = 0;
-    warp.branched = 0;
-    warp.reconverges = -1;
-    warp.resumes = warp.arrived = warp.yielded = false;
-    warp.state = WarpState::kReady;
-    warp.strong = 0;
-    warp.transitions = 0;
     warp.stack.clear();
     warp.copies.clear();
     warp.commits.fill(0);
     warp.bulk_stores.clear();
     warp.bulk_commits.fill(0);
-    warp.polled = 0;
   }
 }
 
@@ -141,47 +122,51 @@ void release_barriers(const Program& program, BlockState& block) {
 
 enum class Outcome { kFinished, kStalled, kFailed };
 
-bool report_deadlock(Worker& worker, Cluster& cluster) {
-  for (const auto& block : cluster.blocks)
-    for (Warp& warp : block->warps)
-      if (warp.state == WarpState::kReady && warp.polled != 0)
-        return report(worker, warp, worker.program.line_of_code[warp.polling], -1, "deadlock",
-                      "deadlock: this warp waits for a phase of an mbarrier that does not end: " +
-                          awaited(warp, warp.polled));
+// The first warp of the cluster with a property, or nullptr.
+template <class Property>
+const Warp* find_warp(const Cluster& cluster, const Property& has) {
   for (const auto& block : cluster.blocks)
     for (const Warp& warp : block->warps)
-      if (warp.state == WarpState::kBarrier || warp.state == WarpState::kCluster) {
-        const bool at_cluster = warp.state == WarpState::kCluster;
-        return report(worker, warp, worker.program.line_of_code[warp.pc - 1], -1, "deadlock",
-                      std::string("deadlock: this warp waits at a barrier of the ") +
-                          (at_cluster ? "cluster" : "block") +
-                          " that the other warps do not reach");
-      }
-  for (const auto& block : cluster.blocks)
-    for (const Warp& warp : block->warps)
-      if (warp.state != WarpState::kDone) {
-        const Block& at = worker.program.blocks[warp.block];
-        return report(worker, warp,
-                      worker.program.line_of_code[std::min<std::size_t>(
-                          at.begin, worker.program.line_of_code.size() - 1)],
-                      -1, "deadlock",
-                      "deadlock: this warp polls memory that no running block changes");
-      }
+      if (has(warp)) return &warp;
+  return nullptr;
+}
+
+bool report_deadlock(Worker& worker, const Cluster& cluster) {
+  const Program& p = worker.program;
+  const auto fail = [&](const Warp& warp, std::size_t position, const std::string& message) {
+    return report(worker, warp, p.line_of_code[position], -1, "deadlock",
+                  "deadlock: this warp " + message);
+  };
+  if (const Warp* w = find_warp(cluster, [](const Warp& warp) {
+        return warp.state == WarpState::kReady && warp.polled != 0;
+      }))
+    return fail(*w, w->polling,
+                "waits for a phase of an mbarrier that does not end: " + awaited(*w, w->polled));
+  if (const Warp* w = find_warp(cluster, [](const Warp& warp) {
+        return warp.state == WarpState::kBarrier || warp.state == WarpState::kCluster;
+      }))
+    return fail(*w, w->pc - 1,
+                std::string("waits at a barrier of the ") +
+                    (w->state == WarpState::kCluster ? "cluster" : "block") +
+                    " that the other warps do not reach");
+  if (const Warp* w =
+          find_warp(cluster, [](const Warp& warp) { return warp.state != WarpState::kDone; }))
+    return fail(*w, std::min<std::size_t>(p.blocks[w->block].begin, p.line_of_code.size() - 1),
+                "polls memory that no running block changes");
   return false;
 }
 
 // Returns true if all warps wait for barriers, which no other cluster can change.
 bool only_cluster_can_help(const Cluster& cluster) {
-  for (const auto& block : cluster.blocks)
-    for (const Warp& warp : block->warps)
-      if (warp.state == WarpState::kReady && warp.polled == 0) return false;
-  return true;
+  return find_warp(cluster, [](const Warp& warp) {
+           return warp.state == WarpState::kReady && warp.polled == 0;
+         }) == nullptr;
 }
 
 Outcome run_cluster(Worker& worker, Cluster& cluster) {
   for (;;) {
     bool ran = false, yields = true, finished = true;
-    const std::int64_t before = worker.changes;
+    const s64 before = worker.changes;
     for (const auto& block : cluster.blocks) {
       for (Warp& warp : block->warps) {
         if (warp.state == WarpState::kCluster && warp.phase != cluster.phase)
@@ -250,13 +235,10 @@ void merge(Worker& worker) {
       line.lanes += cost.instructions * counts.lanes;
       total.instructions += cost.instructions * counts.executions;
       total.lanes += cost.instructions * counts.lanes;
-      const auto& n = cost.operations;
-      const Operations operations{n[0] * counts.lanes, n[1] * counts.lanes,  n[2] * counts.lanes,
-                                  n[3] * counts.lanes, n[4] * counts.lanes,  n[5] * counts.lanes,
-                                  n[6] * counts.lanes, n[7] * counts.lanes,  n[8] * counts.lanes,
-                                  n[9] * counts.lanes, n[10] * counts.lanes, n[11] * counts.lanes};
-      line.operations += operations;
-      total.operations += operations;
+      for (int i = 0; i < kCounted; ++i) {
+        line.operations[i] += cost.operations[i] * counts.lanes;
+        total.operations[i] += cost.operations[i] * counts.lanes;
+      }
     }
   }
   for (std::size_t i = 0; i < p.accesses.size(); ++i) {
@@ -311,10 +293,10 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
     shadow.writer_sites.resize(shared_size), shadow.reader_sites.resize(shared_size);
   }
   for (const Constant& c : p.constants) {
-    const std::uint64_t bits = c.source == Source::kParam ? parameter(launch.params, c)
-                               : c.source == Source::kParamAddress
-                                   ? reinterpret_cast<std::uint64_t>(launch.params) + c.bits
-                                   : c.bits;
+    const u64 bits = c.source == Source::kParam ? parameter(launch.params, c)
+                     : c.source == Source::kParamAddress
+                         ? reinterpret_cast<u64>(launch.params) + c.bits
+                         : c.bits;
     if (c.source != Source::kBlock) broadcast(constants.data() + c.offset, bits, c.bytes);
   }
   for (int i = 0; i < warp_count; ++i) {
@@ -324,21 +306,14 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
     warp.bases[0] = registers.data() + std::size_t{p.register_bytes} * i;
     warp.bases[1] = constants.data() - kInConstants;
     for (const ThreadRegister& r : p.thread_registers) {
-      auto* lanes = reinterpret_cast<std::uint32_t*>(warp.at(r.offset));
+      auto* lanes = reinterpret_cast<u32*>(warp.at(r.offset));
       for (unsigned lane = 0; lane < kLanes; ++lane) {
         const std::array<unsigned, 3> thread =
             thread_of(launch, i * kLanes + static_cast<int>(lane));
-        const std::uint32_t bit = 1u << lane;
-        const std::uint32_t values[] = {thread[0],
-                                        thread[1],
-                                        thread[2],
-                                        lane,
-                                        static_cast<std::uint32_t>(i),
-                                        bit,
-                                        bit - 1,
-                                        bit | (bit - 1),
-                                        ~(bit | (bit - 1)),
-                                        ~(bit - 1)};
+        const u32 bit = 1u << lane;
+        const u32 values[] = {thread[0],           thread[1], thread[2], lane,
+                              static_cast<u32>(i), bit,       bit - 1,   bit | (bit - 1),
+                              ~(bit | (bit - 1)),  ~(bit - 1)};
         lanes[lane] = values[static_cast<int>(r.value)];
       }
     }
@@ -359,10 +334,10 @@ void run_worker(LaunchState& launch) {
   std::deque<std::unique_ptr<Cluster>> waiting;
   std::size_t stalled_in_turn = 0;
   Clock::time_point last_progress = Clock::now();
-  std::int64_t seen_progress = -1;
+  s64 seen_progress = -1;
   launch.running.fetch_add(1);
   const auto run = [&](std::unique_ptr<Cluster> cluster) {
-    const std::int64_t before = worker.changes;
+    const s64 before = worker.changes;
     const Outcome outcome = run_cluster(worker, *cluster);
     if (worker.changes != before) launch.progress.fetch_add(1);
     stalled_in_turn =
@@ -374,9 +349,9 @@ void run_worker(LaunchState& launch) {
   };
   while (!launch.failed.load(std::memory_order_relaxed)) {
     poll();
-    const std::int64_t index = launch.next_cluster.load() < launch.cluster_count
-                                   ? launch.next_cluster.fetch_add(1)
-                                   : launch.cluster_count;
+    const s64 index = launch.next_cluster.load() < launch.cluster_count
+                          ? launch.next_cluster.fetch_add(1)
+                          : launch.cluster_count;
     if (index < launch.cluster_count) {
       std::unique_ptr<Cluster> cluster;
       if (idle.empty()) {
@@ -400,7 +375,7 @@ void run_worker(LaunchState& launch) {
     // No cluster of this worker has made progress.
     poll();
     stalled_in_turn = 0;
-    const std::int64_t progress = launch.progress.load();
+    const s64 progress = launch.progress.load();
     if (progress != seen_progress) {
       seen_progress = progress;
       last_progress = Clock::now();

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages.figures import (
+from adobook.pages.document_figures import (
     Figure,
     counterparts,
     device_of,
@@ -146,7 +146,10 @@ def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
     files = (Path(__file__).parents[1] / "documents").glob("*.toml")
     return tuple(
         Document(
-            **{**settings, "rows": tuple(Row(**row) for row in settings["rows"])},
+            **{
+                **settings,
+                "rows": tuple(Row(item, **row) for item, row in settings["rows"].items()),
+            },
             records=records,
             known=published_of(settings["letter"]),
         )

@@ -8,11 +8,8 @@ template <class T>
 using Stored = std::conditional_t<sizeof(T) == 1, std::conditional_t<(T(-1) < T(0)), s16, u16>, T>;
 
 template <class D, class S>
-void integer(void* d, const void* a, const void*, const void*) {
-  auto* out = static_cast<Stored<D>*>(d);
-  const auto* x = static_cast<const Stored<S>*>(a);
-  ADO_LANES out[i] = static_cast<Stored<D>>(static_cast<D>(static_cast<S>(x[i])));
-}
+constexpr AluFunction integer =
+    map1<Stored<D>, Stored<S>, [](Stored<S> x) { return static_cast<D>(static_cast<S>(x)); }>;
 template <class T>
 constexpr T kLowest = (T(-1) < T(0)) ? static_cast<T>(u64{1} << (8 * sizeof(T) - 1)) : T(0);
 template <class T>
@@ -32,11 +29,7 @@ void saturated(void* d, const void* a, const void*, const void*) {
   }
 }
 template <class D, class S>
-void to_float(void* d, const void* a, const void*, const void*) {
-  auto* out = static_cast<D*>(d);
-  const auto* x = static_cast<const Stored<S>*>(a);
-  ADO_LANES out[i] = static_cast<D>(static_cast<S>(x[i]));
-}
+constexpr AluFunction to_float = map1<D, Stored<S>, [](Stored<S> x) { return static_cast<S>(x); }>;
 
 enum class Mode : u8 { kNearest, kZero, kDown, kUp };
 template <Mode kMode>
@@ -70,11 +63,8 @@ void to_integer(void* d, const void* a, const void*, const void*) {
   }
 }
 template <class T, Mode kMode>
-void to_integral(void* d, const void* a, const void*, const void*) {
-  auto* out = static_cast<T*>(d);
-  const auto* x = static_cast<const T*>(a);
-  ADO_LANES out[i] = integral<kMode>(x[i]);
-}
+constexpr AluFunction to_integral = map1<T, T, [](T x) { return integral<kMode>(x); }>;
+
 // float64 to float32 with a direction.
 template <Mode kMode>
 ADO_INLINE f32 directed(f64 x) {
@@ -91,11 +81,7 @@ ADO_INLINE f32 directed(f64 x) {
                 : near;
 }
 template <Mode kMode>
-void narrowed(void* d, const void* a, const void*, const void*) {
-  auto* out = static_cast<f32*>(d);
-  const auto* x = static_cast<const f64*>(a);
-  for (int i = 0; i < kLanes; ++i) out[i] = directed<kMode>(x[i]);
-}
+constexpr AluFunction narrowed = map1<f32, f64, directed<kMode>>;
 
 template <class Format>
 void from_half(void* d, const void* a, const void*, const void*) {

@@ -6,13 +6,6 @@
 namespace ado::ADO_ISA {
 namespace {
 
-template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 4, u32, u64>;
-
-template <class T>
-ADO_INLINE BitsOf<T> bits(T x) {
-  return __builtin_bit_cast(BitsOf<T>, x);
-}
 // float32 instructions return this NaN. float64 instructions keep a NaN operand.
 ADO_INLINE f32 canonical(f32 x) { return x == x ? x : __builtin_bit_cast(f32, 0x7fffffffu); }
 ADO_INLINE f64 canonical(f64 x) { return x; }
@@ -22,14 +15,6 @@ ADO_INLINE f32 flush(f32 x) {
 }
 ADO_INLINE f64 flush(f64 x) { return x; }
 
-template <class T>
-ADO_INLINE T smaller(T a, T b) {
-  return b != b || a < b || (a == b && bits(a) > bits(b)) ? a : b;
-}
-template <class T>
-ADO_INLINE T larger(T a, T b) {
-  return b != b || a > b || (a == b && bits(a) < bits(b)) ? a : b;
-}
 template <class T>
 ADO_INLINE T smaller_nan(T a, T b) {
   return a != a || b != b ? __builtin_nan("") : smaller(a, b);

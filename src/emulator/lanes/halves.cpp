@@ -4,13 +4,6 @@
 namespace ado::ADO_ISA {
 namespace {
 
-ADO_INLINE f32 smaller(f32 a, f32 b) {
-  return b != b || a < b || (a == b && bits32(a) > bits32(b)) ? a : b;
-}
-ADO_INLINE f32 larger(f32 a, f32 b) {
-  return b != b || a > b || (a == b && bits32(a) < bits32(b)) ? a : b;
-}
-
 // Sums and products of 16-bit numbers, rounded to float32 and then to 16 bits, are correctly
 // rounded, because float32 has more than twice as many bits.
 template <class Format, int kCount, auto kF>
@@ -55,26 +48,18 @@ void compare_halves(void* d, const void* a, const void* b, const void*) {
       1, 2, 2, 0                                                                       \
     }                                                                                  \
   }
-#define HALVES(S, Format, kCount, kBytes)                                           \
-  {"add." S,                                                                        \
-   op2<Format, kCount, [](f32 a, f32 b) { return a + b; }>,                         \
-   {kBytes, kBytes, kBytes, 0}},                                                    \
-      {"sub." S,                                                                    \
-       op2<Format, kCount, [](f32 a, f32 b) { return a - b; }>,                     \
-       {kBytes, kBytes, kBytes, 0}},                                                \
-      {"mul." S,                                                                    \
-       op2<Format, kCount, [](f32 a, f32 b) { return a * b; }>,                     \
-       {kBytes, kBytes, kBytes, 0}},                                                \
-      {"min." S,                                                                    \
-       op2<Format, kCount, [](f32 a, f32 b) { return smaller(a, b); }>,             \
-       {kBytes, kBytes, kBytes, 0}},                                                \
-      {"max." S,                                                                    \
-       op2<Format, kCount, [](f32 a, f32 b) { return larger(a, b); }>,              \
-       {kBytes, kBytes, kBytes, 0}},                                                \
-      {"fma." S, fma<Format, kCount, false>, {kBytes, kBytes, kBytes, kBytes}},     \
-      {"fma.relu." S, fma<Format, kCount, true>, {kBytes, kBytes, kBytes, kBytes}}, \
-      {"neg." S, sign<kCount, true>, {kBytes, kBytes, 0, 0}}, {                     \
-    "abs." S, sign<kCount, false>, { kBytes, kBytes, 0, 0 }                         \
+#define HALF2(name, Format, kCount, kBytes, expr)                                                 \
+  {                                                                                               \
+    name, op2<Format, kCount, [](f32 a, f32 b) { return (expr); }>, { kBytes, kBytes, kBytes, 0 } \
+  }
+#define HALVES(S, F, kCount, kBytes)                                                               \
+  HALF2("add." S, F, kCount, kBytes, a + b), HALF2("sub." S, F, kCount, kBytes, a - b),            \
+      HALF2("mul." S, F, kCount, kBytes, a* b), HALF2("min." S, F, kCount, kBytes, smaller(a, b)), \
+      HALF2("max." S, F, kCount, kBytes, larger(a, b)),                                            \
+      {"fma." S, fma<F, kCount, false>, {kBytes, kBytes, kBytes, kBytes}},                         \
+      {"fma.relu." S, fma<F, kCount, true>, {kBytes, kBytes, kBytes, kBytes}},                     \
+      {"neg." S, sign<kCount, true>, {kBytes, kBytes, 0, 0}}, {                                    \
+    "abs." S, sign<kCount, false>, { kBytes, kBytes, 0, 0 }                                        \
   }
 #define HALF_COMPARISONS(S, F)                                                    \
   HALF_COMPARE("eq", S, F, a == b), HALF_COMPARE("ne", S, F, a<b || a> b),        \

@@ -205,20 +205,13 @@ void masks(void* d, const void* a, const void* b, const void* c) {
   *static_cast<u32*>(d) = kF(of(a), of(b), of(c));
 }
 // add.cc, addc, sub.cc and others: the carry out of a + b + carry.
+template <class T, class Wide>
 void carry_of_sum(void* d, const void* a, const void* b, const void* c) {
-  const auto *x = static_cast<const u32*>(a), *y = static_cast<const u32*>(b);
+  const auto *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
   const u32 carry = *static_cast<const u32*>(c);
   u32 out = 0;
   for (int i = 0; i < kLanes; ++i)
-    out |= static_cast<u32>((u64{x[i]} + y[i] + ((carry >> i) & 1)) >> 32) << i;
-  *static_cast<u32*>(d) = out;
-}
-void carry_of_sum64(void* d, const void* a, const void* b, const void* c) {
-  const auto *x = static_cast<const u64*>(a), *y = static_cast<const u64*>(b);
-  const u32 carry = *static_cast<const u32*>(c);
-  u32 out = 0;
-  for (int i = 0; i < kLanes; ++i)
-    out |= static_cast<u32>((u128{x[i]} + y[i] + ((carry >> i) & 1)) >> 64) << i;
+    out |= static_cast<u32>((Wide{x[i]} + y[i] + ((carry >> i) & 1)) >> (8 * sizeof(T))) << i;
   *static_cast<u32*>(d) = out;
 }
 template <class T>
@@ -338,8 +331,8 @@ constexpr AluEntry kEntries[] = {
     ADO_E1("high.b32", u16, u32, a >> 16),
     ADO_E1("low.b64", u32, u64, static_cast<u32>(a)),
     ADO_E1("high.b64", u32, u64, a >> 32),
-    {"carry.b32", carry_of_sum, {1, 4, 4, 1}},
-    {"carry.b64", carry_of_sum64, {1, 8, 8, 1}},
+    {"carry.b32", (carry_of_sum<u32, u64>), {1, 4, 4, 1}},
+    {"carry.b64", (carry_of_sum<u64, u128>), {1, 8, 8, 1}},
     {"addc.b32", add_carry<u32>, {4, 4, 4, 1}},
     {"addc.b64", add_carry<u64>, {8, 8, 8, 1}},
     {"mov.pred", masks<[](u32 a, u32, u32) { return a; }>, {1, 1, 0, 0}},

@@ -14,19 +14,26 @@
 namespace ado::ADO_ISA {
 namespace {
 
-using emulator::AluEntry;
-using emulator::AluTable;
-using emulator::kLanes;
-using u8 = std::uint8_t;
-using s8 = std::int8_t;
-using u16 = std::uint16_t;
-using s16 = std::int16_t;
-using u32 = std::uint32_t;
-using s32 = std::int32_t;
-using u64 = std::uint64_t;
-using s64 = std::int64_t;
+using namespace emulator;
 using f32 = float;
 using f64 = double;
+
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, u32, u64>;
+
+template <class T>
+ADO_INLINE BitsOf<T> bits(T x) {
+  return __builtin_bit_cast(BitsOf<T>, x);
+}
+// The minimum and the maximum, where -0 is less than 0. A NaN is ignored.
+template <class T>
+ADO_INLINE T smaller(T a, T b) {
+  return b != b || a < b || (a == b && bits(a) > bits(b)) ? a : b;
+}
+template <class T>
+ADO_INLINE T larger(T a, T b) {
+  return b != b || a > b || (a == b && bits(a) < bits(b)) ? a : b;
+}
 
 // A mask of the lanes whose element is not 0; elements are 0 or ~0.
 ADO_INLINE u32 mask_of(const u32* lanes) {

@@ -10,10 +10,6 @@ AluTable conversion_entries();
 
 namespace {
 
-using emulator::LaneFunctions;
-using emulator::MoveEntry;
-using emulator::Pattern;
-
 // kCount neighbouring elements per lane. The loop over lanes is the inner one, so that the loads or
 // stores of registers are vectors.
 template <class M, class R, int kCount, bool kStore>
@@ -32,7 +28,7 @@ void contiguous(u8* base, void* const* registers) {
 template <class M, class R, bool kStore>
 void move(u8* base, const s64* offsets, Pattern pattern, u32 mask, void* const* registers,
           int count) {
-  if (mask == emulator::kAllLanes) {
+  if (mask == kAllLanes) {
     if (pattern == Pattern::kContiguous) {
       if (count == 1) return contiguous<M, R, 1, kStore>(base, registers);
       if (count == 2) return contiguous<M, R, 2, kStore>(base, registers);
@@ -52,8 +48,7 @@ void move(u8* base, const s64* offsets, Pattern pattern, u32 mask, void* const* 
     }
     return;
   }
-  for (u32 left = mask; left != 0; left &= left - 1) {
-    const int i = __builtin_ctz(left);
+  for (const int i : Lanes{mask}) {
     M* memory = reinterpret_cast<M*>(base + offsets[i]);
     for (int k = 0; k < count; ++k) {
       R* lanes = static_cast<R*>(registers[k]);
@@ -83,7 +78,7 @@ bool matches(const Address* addresses, const s64* pattern, int leader, u32 mask)
   using Difference = std::make_signed_t<Address>;
   const Address first = addresses[leader];
   Address difference = 0;
-  if (mask == emulator::kAllLanes) {
+  if (mask == kAllLanes) {
     ADO_LANES difference |=
         (addresses[i] - first) ^ static_cast<Address>(static_cast<Difference>(pattern[i]));
   } else {
@@ -108,10 +103,6 @@ void blend(void* to, const void* from, u32 mask, int bytes) {
   u32& predicate = *static_cast<u32*>(to);
   predicate = (predicate & ~mask) | (*static_cast<const u32*>(from) & mask);
 }
-
-using emulator::kLanesOfWarp;
-using emulator::kManyWarps;
-using emulator::kWho;
 
 ADO_INLINE bool is_of_warp(u32 entry, u32 warp) {
   const u32 who = entry & kWho;
@@ -199,14 +190,13 @@ ADO_INLINE bool record_lane(u32* writers, u32* readers, u16* sites, u32 since, u
   }
 }
 template <int kBytes, bool kWrite>
-bool record(const emulator::ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
-            u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+bool record(const ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask, u32 since,
+            u32 warp_since, u32 first_stamp, u16 site) {
   u16* const sites = kWrite ? shadow.writer_sites : shadow.reader_sites;
-  if (pattern == Pattern::kContiguous && mask == emulator::kAllLanes)
+  if (pattern == Pattern::kContiguous && mask == kAllLanes)
     return record_bytes<kBytes, kLanes, kWrite>(shadow.writers, shadow.readers, sites, since,
                                                 warp_since, first_stamp, site);
-  for (u32 left = mask; left != 0; left &= left - 1) {
-    const int lane = __builtin_ctz(left);
+  for (const int lane : Lanes{mask}) {
     const s64 at = offsets[lane];
     if (!record_lane<kBytes, kWrite>(shadow.writers + at, shadow.readers + at, sites + at, since,
                                      warp_since, first_stamp + static_cast<u32>(lane), site))
@@ -215,15 +205,15 @@ bool record(const emulator::ShadowBytes& shadow, const s64* offsets, Pattern pat
   return true;
 }
 template <bool kWrite>
-bool record_any(const emulator::ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
-                int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site) {
-  const auto function = bytes == 4                         ? record<4, kWrite>
-                        : bytes == 8                       ? record<8, kWrite>
-                        : bytes == 16                      ? record<16, kWrite>
-                        : bytes == 2                       ? record<2, kWrite>
-                        : bytes == 1                       ? record<1, kWrite>
-                        : bytes == emulator::kRecordedPart ? record<emulator::kRecordedPart, kWrite>
-                                                           : nullptr;
+bool record_any(const ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask, int bytes,
+                u32 since, u32 warp_since, u32 first_stamp, u16 site) {
+  const auto function = bytes == 4               ? record<4, kWrite>
+                        : bytes == 8             ? record<8, kWrite>
+                        : bytes == 16            ? record<16, kWrite>
+                        : bytes == 2             ? record<2, kWrite>
+                        : bytes == 1             ? record<1, kWrite>
+                        : bytes == kRecordedPart ? record<kRecordedPart, kWrite>
+                                                 : nullptr;
   return function != nullptr &&
          function(shadow, offsets, pattern, mask, since, warp_since, first_stamp, site);
 }

@@ -13,8 +13,32 @@
 
 namespace ado::emulator {
 
+using u8 = std::uint8_t;
+using s8 = std::int8_t;
+using u16 = std::uint16_t;
+using s16 = std::int16_t;
+using u32 = std::uint32_t;
+using s32 = std::int32_t;
+using u64 = std::uint64_t;
+using s64 = std::int64_t;
+
 inline constexpr int kLanes = 32;
-inline constexpr std::uint32_t kAllLanes = 0xffffffffu;
+inline constexpr u32 kAllLanes = 0xffffffffu;
+
+ADO_INLINE int first_of(u32 mask) { return __builtin_ctz(mask); }
+// The lanes of a mask: for (const int lane : Lanes{mask}).
+struct Lanes {
+  u32 mask;
+
+  struct Iterator {
+    u32 left;
+    ADO_INLINE int operator*() const { return first_of(left); }
+    ADO_INLINE void operator++() { left &= left - 1; }
+    ADO_INLINE bool operator!=(Iterator other) const { return left != other.left; }
+  };
+  ADO_INLINE Iterator begin() const { return {mask}; }
+  ADO_INLINE Iterator end() const { return {0}; }
+};
 
 using AluFunction = void (*)(void* d, const void* a, const void* b, const void* c);
 
@@ -22,7 +46,7 @@ struct AluEntry {
   const char* name;
   AluFunction function;
   // Bytes per lane of the result and the operands. 1: a predicate; 0: no operand.
-  std::uint8_t bytes[4];
+  u8 bytes[4];
 };
 
 struct AluTable {
@@ -31,17 +55,17 @@ struct AluTable {
 };
 
 // How the lanes' addresses of one access relate to each other.
-enum class Pattern : std::uint8_t { kScattered, kContiguous, kUniform };
+enum class Pattern : u8 { kScattered, kContiguous, kUniform };
 
 // Moves elements between memory and `count` registers of 32 lanes. `offsets` are relative to
 // `base`, in bytes.
-using MoveFunction = void (*)(std::uint8_t* base, const std::int64_t* offsets, Pattern pattern,
-                              std::uint32_t mask, void* const* registers, int count);
+using MoveFunction = void (*)(u8* base, const s64* offsets, Pattern pattern, u32 mask,
+                              void* const* registers, int count);
 
 struct MoveEntry {
-  const char* type;             // of the memory: u8 s8 b16 s16 b32 s32 b64
-  std::uint8_t register_bytes;  // per lane
-  MoveFunction load, store;     // store: nullptr for signed types
+  const char* type;          // of the memory: u8 s8 b16 s16 b32 s32 b64
+  u8 register_bytes;         // per lane
+  MoveFunction load, store;  // store: nullptr for signed types
 };
 
 struct MoveTable {
@@ -51,14 +75,14 @@ struct MoveTable {
 
 // The last accesses of shared memory from an address on. An entry is time << 11 | who: a thread, or
 // one of the numbers below.
-inline constexpr std::uint32_t kWhoBits = 11, kWho = (1u << kWhoBits) - 1;
-inline constexpr std::uint32_t kLanesOfWarp = 1024;  // + warp: several lanes of a warp
-inline constexpr std::uint32_t kAtomics = kWho - 1;  // atomics do not race with each other
-inline constexpr std::uint32_t kManyWarps = kWho;
+inline constexpr u32 kWhoBits = 11, kWho = (1u << kWhoBits) - 1;
+inline constexpr u32 kLanesOfWarp = 1024;  // + warp: several lanes of a warp
+inline constexpr u32 kAtomics = kWho - 1;  // atomics do not race with each other
+inline constexpr u32 kManyWarps = kWho;
 inline constexpr int kRecordedPart = 128;  // bytes of a bulk copy that are recorded at a time
 struct ShadowBytes {
-  std::uint32_t *writers, *readers;
-  std::uint16_t *writer_sites, *reader_sites;
+  u32 *writers, *readers;
+  u16 *writer_sites, *reader_sites;
 };
 
 // Functions of one instruction set that work on all lanes.
@@ -66,18 +90,15 @@ struct LaneFunctions {
   AluTable integers, floats, halves, conversions;
   MoveTable moves;
   // Returns true if the active lanes' addresses equal pattern[lane] + addresses[leader].
-  bool (*matches64)(const std::uint64_t* addresses, const std::int64_t* pattern, int leader,
-                    std::uint32_t mask);
-  bool (*matches32)(const std::uint32_t* addresses, const std::int64_t* pattern, int leader,
-                    std::uint32_t mask);
+  bool (*matches64)(const u64* addresses, const s64* pattern, int leader, u32 mask);
+  bool (*matches32)(const u32* addresses, const s64* pattern, int leader, u32 mask);
   // Copies the lanes of `mask`.
-  void (*blend)(void* to, const void* from, std::uint32_t mask, int bytes);
+  void (*blend)(void* to, const void* from, u32 mask, int bytes);
   // Race checks (races.cpp): record the accesses of the lanes of `mask`, or return false if a byte
   // has been accessed by another thread since the last barrier, or by another lane since the last
   // __syncwarp. Lanes before the one that conflicts are recorded.
-  using Record = bool (*)(const ShadowBytes& shadow, const std::int64_t* offsets, Pattern pattern,
-                          std::uint32_t mask, int bytes, std::uint32_t since,
-                          std::uint32_t warp_since, std::uint32_t first_stamp, std::uint16_t site);
+  using Record = bool (*)(const ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
+                          int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site);
   Record record_reads, record_writes;
 };
 
