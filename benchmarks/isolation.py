@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from adokernels.model.isolation import Isolation
 from adokernels.model.ladder import Ladder
 from adokernels.model.own_variant import OwnVariant
 
+CACHES = "warm", "cold"
 KERNEL = """
 template <class T>
 __global__ void mine(const T* a, T* out, int rows, int cols) {
@@ -41,18 +43,6 @@ def transpose(a: Any, out: Any) -> None:
     out[...] = a.T
 
 
-def blur(gray: Any) -> Any:
-    """Blur in two separable passes; pixels at the edge are replicated."""
-    padded = np.pad(gray, 2, mode="edge").astype(np.int32)
-    rows = np.zeros((len(gray), padded.shape[1]), np.int32)
-    total = np.zeros(gray.shape, np.int32)
-    for i, weight in enumerate((1, 4, 6, 4, 1)):
-        rows += weight * padded[i : i + len(gray)]
-    for i, weight in enumerate((1, 4, 6, 4, 1)):
-        total += weight * rows[:, i : i + gray.shape[1]]
-    return ((total + 128) >> 8).astype(np.uint8)
-
-
 def max_plus(big: Any, small: Any) -> Any:
     """Return the largest sum in each column."""
     return (big + small[:, None]).max(axis=0)
@@ -63,77 +53,66 @@ def average_matvec(vectors: Any, matrix: Any) -> Any:
     return np.ascontiguousarray((vectors.mean(axis=2) @ matrix.T).T)
 
 
-def square(n: int) -> tuple[Any, ...]:
-    """Return a random square matrix."""
-    return (np.random.default_rng().random((n, n), dtype=np.float32),)
+def floats(*shape: int) -> Any:
+    """Return random numbers."""
+    return np.random.default_rng().random(shape, dtype=np.float32)
 
 
-#: Ladders, functions, and the shapes of their problems.
-FUNCTIONS: dict[str, tuple[Ladder, Any, Any, tuple[int, ...]]] = {
-    "transpose": (ado.transpose, transpose, square, (450, 1000, 2000)),
-    "max_plus": (
-        ado.ladder("max_plus", reference=max_plus),
-        max_plus,
-        lambda n: (*square(n), square(n)[0][0]),
-        (300, 700, 2000),
-    ),
-    "average_matvec": (
-        ado.ladder("average_matvec", reference=average_matvec, tolerance=1e-5),
-        average_matvec,
-        lambda n: (np.random.default_rng().random((n, n, 16), dtype=np.float32), *square(n)),
-        (40, 120, 300),
-    ),
-    "blur": (
-        ado.ladder("blur", reference=blur),
-        blur,
-        lambda n: (np.random.default_rng().integers(0, 256, (n, n), np.uint8),),
-        (60, 250, 800),
-    ),
+def own(function: Any, **settings: Any) -> Ladder:
+    """Return a ladder whose reference is a function."""
+    return ado.ladder(function.__name__, reference=function, **settings)
+
+
+#: Ladders, implementations, operands of a length, and the lengths.
+Case = tuple[Ladder, Any, Callable[[int], tuple[Any, ...]], tuple[int, ...]]
+CASES: dict[str, list[Case]] = {
+    "cpu": [
+        (ado.transpose, transpose, lambda n: (floats(n, n),), (450, 1000, 2000)),
+        (own(max_plus), max_plus, lambda n: (floats(n, n), floats(n)), (300, 700, 2000)),
+        (
+            own(average_matvec, tolerance=1e-5),
+            average_matvec,
+            lambda n: (floats(n, n, 16), floats(n, n)),
+            (40, 120, 300),
+        ),
+    ],
+    "cuda": [(ado.transpose, KERNEL, lambda n: (floats(n, n),), (512, 2048, 4096))],
 }
 
 
-def compare(label: str, ladder: Ladder, make: Any, operands: Any, device: str, how: Any) -> None:
-    """Measure a variant in this process and isolated, in the same rounds, and print a line."""
-    start = time.perf_counter()
-    with Isolation(60.0) as isolation:
-        both = isolation.ladder(ladder.with_variants(make("isolated"))).with_variants(make("here"))
-        chosen = {"variants": ["here", "isolated"], "device": device, **how}
-        found = ado.sweep(both, *operands, **chosen, ceilings=False, progress=False, limiter=False)
-    if found.skipped:
-        print(label, how["cache"], found.skipped, flush=True)
-        return
-    here, isolated = found["here"], found["isolated"]
-    low, high = here.compare(isolated).interval
-    print(
-        f"{label:20} {how['cache']:5} here {1e6 * here.seconds:9.1f} us, isolated "
-        f"{1e6 * isolated.seconds:9.1f} us, ratio {isolated.seconds / here.seconds:.3f} "
-        f"({low:.3f} to {high:.3f}), samples {len(here.samples)} and {len(isolated.samples)}, "
-        f"{time.perf_counter() - start:.1f} s",
-        flush=True,
-    )
+def variant(name: str, code: Any) -> OwnVariant:
+    """Return a variant of a function, or of the source of a kernel."""
+    if isinstance(code, str):
+        launch: dict[str, Any] = {"kernel": "mine<{T}>", "block": (32, 8), "tile": (32, 32)}
+        return ado.cuda_variant(name, source=code, **launch)
+    made: OwnVariant = ado.variant(code, name=name)
+    return made
 
 
 def main(seconds: float, device: str) -> None:
-    """Print the comparisons."""
-    how = [{"cache": cache, "seconds": 2 * seconds} for cache in ("warm", "cold")]
-    if device == "cuda":
-
-        def kernel(name: str) -> OwnVariant:
-            launch: dict[str, Any] = {"kernel": "mine<{T}>", "block": (32, 8), "tile": (32, 32)}
-            return ado.cuda_variant(name, source=KERNEL, **launch)
-
-        for size in (512, 2048, 4096):
-            for each in how:
-                compare(f"kernel {size}", ado.transpose, kernel, square(size), device, each)
-        return
-    for name, (ladder, function, operands, sizes) in FUNCTIONS.items():
-
-        def make(label: str, function: Any = function) -> Any:
-            return ado.variant(function, name=label)
-
-        for size in sizes:
-            for each in how:
-                compare(f"{name} {size}", ladder, make, operands(size), device, each)
+    """Measure each variant in this process and isolated, in the same rounds; print lines."""
+    cases = [(*case[:3], n, cache) for case in CASES[device] for n in case[3] for cache in CACHES]
+    for ladder, code, operands, n, cache in cases:
+        start, label = time.perf_counter(), f"{ladder.name} {n}"
+        with Isolation(60.0) as isolation:
+            both = isolation.ladder(ladder.with_variants(variant("isolated", code)))
+            found = ado.sweep(
+                both, *operands(n), extra=[variant("here", code)], variants=["here", "isolated"],
+                device=device, cache=cache, seconds=2 * seconds, ceilings=False, progress=False,
+                limiter=False,
+            )  # fmt: skip
+        if found.skipped:
+            print(label, cache, found.skipped, flush=True)
+            continue
+        here, isolated = found["here"], found["isolated"]
+        low, high = here.compare(isolated).interval
+        print(
+            f"{label:20} {cache:5} here {1e6 * here.seconds:9.1f} us, isolated "
+            f"{1e6 * isolated.seconds:9.1f} us, ratio {isolated.seconds / here.seconds:.3f} "
+            f"({low:.3f} to {high:.3f}), samples {len(here.samples)} and {len(isolated.samples)}, "
+            f"{time.perf_counter() - start:.1f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

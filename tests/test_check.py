@@ -3,7 +3,6 @@
 import copy
 import ctypes
 import dataclasses
-import json
 import re
 
 import numpy as np
@@ -19,7 +18,6 @@ from adokernels.model.cuda_variant import packed_argument
 from adokernels.records.sweep import Sweep
 
 RIGHT = "def mine(a):\n    return a.T.copy()\n"
-WRONG = "def mine(a):\n    r = a.T.copy()\n    r[-1, -1] += 1\n    return r\n"
 QUICK = {"seconds": 0.02, "ceilings": False, "progress": False}
 COPY = {
     "routine": "copy", "device": "cuda",
@@ -27,7 +25,7 @@ COPY = {
 }  # fmt: skip
 
 
-def test_a_correct_variant_is_compared_with_the_ladder(rng):
+def test_a_correct_variant_is_compared_with_the_ladder(tmp_path, rng):
     def mine(a):
         return a.T.copy()
 
@@ -37,6 +35,10 @@ def test_a_correct_variant_is_compared_with_the_ladder(rng):
     text = repr(result)
     assert text.startswith("transpose[mine] is correct.\nIt takes ")
     assert "transpose[simd]" in text
+    result.save(tmp_path / "check.json")
+    loaded = ado.load(tmp_path / "check.json")
+    assert (loaded.routine, loaded.variant, loaded.correct) == ("transpose", "mine", True)
+    assert loaded.comparisons == result.comparisons
 
 
 def test_a_wrong_variant_is_reported_with_its_first_wrong_problem(rng):
@@ -49,36 +51,22 @@ def test_a_wrong_variant_is_reported_with_its_first_wrong_problem(rng):
     assert repr(result).startswith("transpose[mine] is wrong: ")
 
 
-def test_a_check_is_stored(tmp_path, rng):
-    def mine(a):
-        return a.T.copy()
-
-    a = rng.random((20, 30))
-    result = ado.check(mine, ado.transpose, a, against=["simd"], **QUICK)
-    result.save(tmp_path / "check.json")
-    loaded = ado.load(tmp_path / "check.json")
-    assert (loaded.routine, loaded.variant, loaded.correct) == ("transpose", "mine", True)
-    assert loaded.comparisons == result.comparisons
-
-
-@pytest.mark.parametrize(("source", "status"), [(RIGHT, 0), (WRONG, 1)])
-def test_command_line_checks_a_function(source, status, tmp_path, capsys):
-    file = tmp_path / "mine.py"
-    file.write_text(source, encoding="utf-8")
-    arguments = ["check", str(file), "--routine", "transpose", "--kernel", "mine"]
-    arguments += ["--shape", "40x50", "--no-timing", "--json", str(tmp_path / "result.json")]
-    assert main(arguments) == status
-    record = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
-    assert record["kind"] == "check"
-    assert record["correct"] == (status == 0)
-    assert ("is correct" in capsys.readouterr().out) == (status == 0)
-
-
 def test_command_line_reports_a_missing_function(tmp_path, capsys):
     file = tmp_path / "mine.py"
     file.write_text(RIGHT, encoding="utf-8")
     assert main(["check", str(file), "--routine", "transpose", "--kernel", "other"]) == 2
     assert "mine.py must define other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(b"//\n.version 9.0\n.target sm_90\n", "PTX"), (b"\x7fELF\x02\xbe", "machine code")],
+)
+def test_command_line_needs_source(code, kind, tmp_path, capsys):
+    (tmp_path / "mine.cu").write_bytes(code)
+    file = str(tmp_path / "mine.cu")
+    assert main(["check", file, "--routine", "transpose", "--kernel", "mine"]) == 2
+    assert f"source must be CUDA C++, got {kind}" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not ado.transpose["naive"].why_unavailable, reason="there is a GPU")

@@ -135,7 +135,7 @@ class Sampler:
         start, runs, seconds, spent = time.perf_counter(), 0, math.inf, 0.0
         limit = min(limit, _WARM_UP_SECONDS)
         while spent <= 10 * limit and (runs < 3 or spent < limit):
-            if self.before and self.single:  # otherwise, a call without it warms up: IsolatedCall
+            if self.before:
                 self.before()
             seconds = min(seconds, (self.run or self.take)(1)[0])
             runs, spent = runs + 1, time.perf_counter() - start

@@ -1,7 +1,8 @@
 """The program of the process of an untrusted function, and of its warden. runner.py imports it.
 
 It imports NumPy, but not this package, whose variants the function must not call. The parent
-(sandbox.py) sends pickled messages. Replies are JSON, because this process is never trusted.
+(sandbox.py) writes pickled messages to a file and sends their sizes. Replies are JSON, because this
+process is never trusted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LONGEST = 1 << 17  # bytes of a message
+_LONGEST = 16  # bytes of a message: a number
 _LONGEST_TEXT = 10_000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PAGE, _HUGE = 4096, 4 << 20
@@ -63,8 +64,7 @@ def guard(connection: socket.socket) -> None:
 def load(message: dict[str, Any]) -> Callable[..., Any] | None:
     """Return the function of a pickle or of a file; None if the file does not define it."""
     if "pickle" in message:
-        with open(message["pickle"], "rb") as file:
-            function: Callable[..., Any] = pickle.load(file)
+        function: Callable[..., Any] = pickle.loads(message["pickle"])
         return function
     return runpy.run_path(message["file"]).get(message["name"])
 
@@ -75,6 +75,26 @@ def has_out(function: Any) -> bool:
         return "out" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # built-in functions without a signature
         return False
+
+
+class HostBlock:
+    """The memory of an array with red zones, at the parent's address modulo a page's size."""
+
+    def __init__(self, layout: dict[str, Any]) -> None:
+        import numpy
+
+        pages = mmap.mmap(-1, layout["bytes"] + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if layout["bytes"] >= _HUGE:  # as NumPy does
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        self.pages = numpy.frombuffer(pages, numpy.uint8)
+        start = layout["address"] % _PAGE
+        #: The offset of the first element.
+        self.at = start + layout["offset"]
+        #: The part of the pages that the parent reads and writes.
+        self.host = self.pages[start : start + layout["bytes"]]
+        self.shape, self.dtype = layout["shape"], layout["dtype"]
+        place = layout["offset"], layout["strides"]
+        self.array = numpy.ndarray(self.shape, self.dtype, self.host, *place)
 
 
 class FunctionOnHost:
@@ -94,31 +114,22 @@ class FunctionOnHost:
             for key in ("operands", "results")
         )
         self._args, self._out = operands, tuple(out)
+        self._types = [(each["dtype"], each["shape"]) for each in message["results"]]
         self._options: dict[str, Any] = dict(message["options"])
-        #: The blocks that it uses, and the sizes of the arrays that it returns.
-        self._used, self._sizes = self.blocks, list[int]()
         if message["out"]:
             self._options["out"] = self._out if len(out) > 1 else out[0]
-        else:
-            split = len(self.blocks) - len(out)
-            self._used, self._sizes = self.blocks[:split], [b.size for b in self.blocks[split:]]
         self._returned: Any = None  # as the function has returned it
-        self._kept: Any = None  # the packed arrays
+        self._kept: list[Any] | None = None  # the packed arrays
 
     def _array(self, layout: dict[str, Any]) -> Any:
-        """An array of the library in a new block, at the parent's address modulo a page's size."""
-        pages = mmap.mmap(-1, layout["bytes"] + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if layout["bytes"] >= _HUGE:  # as NumPy does
-            pages.madvise(mmap.MADV_HUGEPAGE)
-        memory = self._numpy.frombuffer(pages, self._numpy.uint8)
-        start = (layout["address"] - memory.ctypes.data) % _PAGE
-        self.blocks.append(memory[start : start + layout["bytes"]])
-        shape, dtype, offset, strides = (layout[n] for n in ("shape", "dtype", "offset", "strides"))
-        array = self._numpy.ndarray(shape, dtype, self.blocks[-1], offset, strides)
+        """An array of the library in a new block."""
+        block = HostBlock(layout)
+        self.blocks.append(block.host)
         if self._library == "numpy":
-            return array
+            return block.array
         module = __import__(self._library)
-        return module.from_numpy(array) if self._library == "torch" else module.device_put(array)
+        make = module.from_numpy if self._library == "torch" else module.device_put
+        return make(block.array)
 
     def _run(self) -> None:
         """Call the function, and wait for its result."""
@@ -134,12 +145,12 @@ class FunctionOnHost:
         """Keep packed arrays on the host, unless the function writes to `out`."""
         if "out" in self._options:
             return
-        several = isinstance(self._returned, tuple)
-        self._returned = self._returned if several else (self._returned,)
+        if not isinstance(self._returned, tuple):
+            self._returned = (self._returned,)
         for array in self._returned:
             if not hasattr(array, "shape") and not self._numpy.isscalar(array):
                 raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-        self._kept = several, [self._on_host(array) for array in self._returned]
+        self._kept = [self._on_host(array) for array in self._returned]
 
     def _on_host(self, array: Any) -> Any:
         return self._numpy.asarray(array, order="C")
@@ -162,10 +173,11 @@ class FunctionOnHost:
 
     def _touch(self) -> None:
         """Bring the memory of a call into the caches of this core."""
-        for block in self._used:
+        used = len(self.blocks) - (0 if "out" in self._options else len(self._out))
+        for block in self.blocks[:used]:
             self._numpy.bitwise_or(block, 0, out=block)
-        for size in self._sizes:
-            self._numpy.empty(size, self._numpy.uint8).fill(0)
+        for block in self.blocks[used:]:  # as large as the arrays that it returns
+            self._numpy.empty(block.size, self._numpy.uint8).fill(0)
 
     def call(self, *, repeats: int = 1, touch: bool = False, **how: Any) -> dict[str, Any]:
         """Call the function. Its last result stays in memory until the parent has read it."""
@@ -173,12 +185,13 @@ class FunctionOnHost:
             self._touch()
         claim = self._timed(repeats, **how)
         if self._kept is None:
-            return {"claim": claim, "results": None}
-        several, arrays = self._kept
-        facts = [(a.ctypes.data, a.shape, a.dtype.str) for a in arrays]
-        views = self._function and any(map(self._is_view, (*arrays, *self._returned)))
-        described = {"several": several, "arrays": facts, "views": bool(views)}
-        return {"claim": claim, "results": described}
+            return {"claim": claim, "arrays": None}
+        found = [(array.dtype, array.shape) for array in self._kept]
+        if found != self._types:
+            words = (", ".join(f"{t} {n}" for t, n in each) for each in (found, self._types))
+            raise ValueError("wrong result: {}, expected {}".format(*words))
+        view = any([self._is_view(array) for array in (*self._kept, *self._returned)])
+        return {"claim": claim, "arrays": [a.ctypes.data for a in self._kept], "view": view}
 
     def ready(self, *, warm: bool) -> None:
         """Free the last result. Before a warm call, repeat the last one, which warms its code."""
@@ -218,11 +231,11 @@ class Server:
             return {"problem": len(self._problems) - 1, "addresses": addresses}
         return getattr(self._problems[problem], verb)(**message) or {}
 
-    def serve(self, connection: socket.socket) -> None:
-        """Answer messages until the parent closes the connection."""
-        while data := connection.recv(_LONGEST):
+    def serve(self, connection: socket.socket, file: int) -> None:
+        """Answer messages in a file until the parent closes the connection."""
+        while size := connection.recv(_LONGEST):
             try:
-                reply = self.answer(**pickle.loads(data))
+                reply = self.answer(**pickle.loads(os.pread(file, int(size), 0)))
             except BaseException as error:  # also SystemExit
                 reply = {"error": text_of(error)}
             connection.send(json.dumps(reply).encode())
@@ -230,8 +243,8 @@ class Server:
 
 def main() -> None:
     """Run the warden and the child."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    settings = pickle.loads(connection.recv(_LONGEST))
+    connection, file = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    settings = pickle.loads(os.pread(file, int(connection.recv(_LONGEST)), 0))
     guard(connection)
     sys.path[:] = settings["path"]
     import numpy  # noqa: F401  # before the function could replace it
@@ -244,7 +257,7 @@ def main() -> None:
         kind = getattr(__import__("adokernels.model.runner", fromlist=[name]), name)
     else:
         sys.modules["adokernels"] = None  # type: ignore[assignment]  # it cannot be imported
-    Server(kind).serve(connection)
+    Server(kind).serve(connection, file)
 
 
 if __name__ == "__main__":

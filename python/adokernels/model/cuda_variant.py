@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import os
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ _C_TYPES = {
     **{"complex64": "float2", "complex128": "double2"},
 }
 _POINTER_BYTES = 8
+_NOT_SOURCE = {r"^\s*\.version\s+\d": "PTX", r"\A\x7fELF": "machine code"}
 #: The latest compute capability, times ten, of the PTX that the emulator executes.
 _EMULATED_COMPUTE = 90
 
@@ -110,16 +112,17 @@ class CudaVariant(OwnVariant):
         about: dict[str, Any] = {"file": self.file, "options": options, "trusted": self.trusted}
         return compile_cuda(self.text, _filled(self.kernel, values), arch=arch, **about)
 
-    def prepare(self, problem: Problem, block: Block | None = None) -> KernelCall:
+    def prepare(self, problem: Problem, block: Block | None = None) -> OwnCall:
         """Compile and load the kernel, and pack its arguments."""
-        return KernelCall(self, problem, self._shape(block))
+        call: OwnCall = KernelCall(self, problem, self._shape(block))
+        return self.isolation.call(self, problem, call) if self.isolation else call
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
     ) -> SourceLaunch:
         """The launch of the kernel, with copies of the operands."""
         problem = self.ladder.problem(*args, variant=self.name, **options)
-        return self.prepare(problem, block).stored()
+        return KernelCall(self, problem, self._shape(block)).stored()
 
     def _shape(self, block: Block | None) -> Block:
         return self.blocks[0] if block is None else _extent("block", block)
@@ -408,6 +411,9 @@ def cuda_variant(
     """
     if not isinstance(source, str):
         raise TypeError(f"source must be a str, got {type(source).__name__}")
+    for pattern, kind in _NOT_SOURCE.items():
+        if re.search(pattern, source, re.MULTILINE):
+            raise ValueError(f"source must be CUDA C++, got {kind}")
     words = "a mapping from names to values"
     require((Mapping, type(None)), words, parameters=parameters)
     given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import pickle
-import random
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels.model.compiler import compile_cuda
-from adokernels.model.isolated_call import MALFORMED, IsolatedCall
+from adokernels.model.isolated_call import IsolatedCall
+from adokernels.model.isolated_process import TICK
 from adokernels.model.problem import changed_values
-from adokernels.model.sandbox import Broken
 from adokernels.model.values import is_array
 from adokernels.process import settings
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from adokernels import _core
-    from adokernels.model.cuda_variant import KernelCall as PlannedCall
+    from adokernels.model.cuda_variant import KernelCall
     from adokernels.model.isolated_process import Candidate
     from adokernels.model.own_variant import OwnVariant
     from adokernels.model.problem import Problem, Values
@@ -45,15 +43,15 @@ _FLOATS = {2: "__half", 4: "float", 8: "double"}
 _INTEGERS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 
 
-class KernelCall(IsolatedCall):
+class IsolatedKernel(IsolatedCall):
     """A kernel under the runner, which times launches with events of its own."""
 
     def __init__(
-        self, variant: OwnVariant, problem: Problem, candidate: Candidate, plan: PlannedCall
+        self, variant: OwnVariant, problem: Problem, process: Candidate, plan: KernelCall
     ) -> None:
         self._plan = plan  # the launch in this process, which is never run
         self._base: Values | None = None  # the values from which samples are made
-        super().__init__(variant, problem, candidate, None)
+        super().__init__(variant, problem, process)
         self.block, self.grid = plan.block, plan.grid
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
@@ -93,11 +91,9 @@ class KernelCall(IsolatedCall):
             "units": [unit for unit, _ in self._units],
             "emulated_gpu": settings.emulated_gpu,
         }
-        path = self._candidate.file("plan.pickle")
-        path.write_bytes(pickle.dumps(plan))
-        return message | {"plan": str(path)}
+        return message | {"plan": plan}
 
-    def _compare(self) -> None:
+    def _compare(self, interval: float) -> None:
         """Do nothing: the times of the runner are trusted."""
 
     def conclude(self) -> None:
@@ -107,9 +103,9 @@ class KernelCall(IsolatedCall):
     def _change(self, renewals: Sequence[Renewal]) -> list[tuple[int, float]]:
         """The parameters of a renewal of each block; results get their sentinel bytes again."""
         changes: list[tuple[int, float]] = [(0, 0.0)] * len(self._blocks)
-        for place, (renewal, block) in enumerate(zip(renewals, self._blocks, strict=False)):
+        facts = zip(renewals, self._blocks, self._units, strict=False)
+        for place, (renewal, block, (_, multiplied)) in enumerate(facts):
             mask = renewal.mask * (block.dtype.kind in "iu")
-            multiplied = self._units[place][1]
             changes[place] = renewal.distance, renewal.factor if multiplied else mask
         return changes
 
@@ -133,20 +129,15 @@ class KernelCall(IsolatedCall):
         self._verify()
         arrays = [a for a in self._memory.host_arguments if is_array(a)]
         drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
-        keep = random.randrange(repeats) if self._is_chosen() else -1
+        keep = int(self._rng.integers(repeats)) if self._is_chosen() else -1
         new = self._base is not self._memory.values
         if new:
             self._write(self._memory.values)
             self._base = self._memory.values
         changes = list(map(self._change, drawn))
         answer = self._remote.ask("sample", changes=changes, cold=cold, keep=keep, base=new)
-        try:
-            overhead = float(answer["overhead"]) * (1 - 1 / repeats)
-            numbers = (max(float(answer["seconds"]) - overhead, 0.0), float(answer["hertz"]))
-            rest = (bool(answer["blocked"]), float(answer["waited"]))
-        except MALFORMED as error:
-            raise Broken("the runner sent a malformed answer") from error
         if keep >= 0:
             renewals = iter(drawn[keep])
             self._taken = changed_values(self._memory, lambda array: next(renewals).of(array))
-        return (*numbers, *rest)
+        seconds = max(answer["seconds"] - answer["overhead"] * (1 - 1 / repeats), TICK)
+        return seconds, answer["hertz"], answer["blocked"], answer["waited"]

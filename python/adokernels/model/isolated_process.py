@@ -1,13 +1,13 @@
-"""The process of a candidate: how it starts, and how a function is sent to it."""
+"""The process of a candidate: how it gets a function, and the memory of problems in it."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import sysconfig
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.own_variant import FunctionVariant, OwnVariant
@@ -15,12 +15,16 @@ from adokernels.model.sandbox import Broken, Sandbox
 from adokernels.model.values import is_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
+    from adokernels.model.guarded import GuardedArray
     from adokernels.model.problem import Problem
 
 #: Bytes that a process may use: a constant, and a multiple of the operands.
 _MEMORY, _MEMORY_FACTOR = 4 << 30, 16
+#: The shortest time of a call in seconds: ratios of times need a number above 0.
+TICK = 1e-9
 
 
 class Missing(ValueError):
@@ -60,63 +64,102 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-class Candidate:
-    """A variant in its sandbox; without a variant, calls do nothing."""
+@contextmanager
+def well_formed() -> Iterator[None]:
+    """Raise Broken for the errors that a malformed answer of the untrusted process causes."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise Broken("its process sent a malformed answer") from error
 
-    def __init__(self, variant: OwnVariant | None, timeout: float) -> None:
-        self._variant, self.timeout = variant, timeout
-        self._folder = tempfile.TemporaryDirectory(prefix="adokernels-")
-        self._sandbox: Sandbox | None = None
-        self.writes_out = self.sizes_are_checked = False
 
-    @property
-    def library(self) -> str:
-        """The library whose arrays the function receives."""
-        return self._variant.arrays if isinstance(self._variant, FunctionVariant) else "numpy"
+class Candidate(Sandbox):
+    """The process of a variant. Without a variant, its calls do nothing."""
 
-    @property
-    def sandbox(self) -> Sandbox:
-        """The process; Broken is raised if it could not load the function."""
-        if self._sandbox is None:
-            raise Broken("its process has ended")
-        return self._sandbox
-
-    def close(self) -> None:
-        """End the process."""
-        if self._sandbox:
-            self._sandbox.close()
-        self._folder.cleanup()
-
-    def file(self, name: str) -> Path:
-        """A file for the process."""
-        return Path(self._folder.name, name)
-
-    def start(self, problem: Problem) -> None:
-        """Start the process, unless it has been started, and let it load the function."""
-        if self._sandbox:
-            return
+    def __init__(self, variant: OwnVariant | None, problem: Problem, seconds: float) -> None:
         size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
-        memory = _MEMORY + _MEMORY_FACTOR * size if self._variant else math.inf
-        kind = "KernelOnDevice" if isinstance(self._variant, CudaVariant) else "FunctionOnDevice"
+        memory = _MEMORY + _MEMORY_FACTOR * size if variant else math.inf
+        kind = "KernelOnDevice" if isinstance(variant, CudaVariant) else "FunctionOnDevice"
         kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
-        on_device = kind if problem.device == "cuda" else ""
-        self._sandbox = Sandbox(self.timeout, memory, on_device=on_device)
-        if isinstance(self._variant, FunctionVariant):
-            self._load(self._variant)
+        super().__init__(seconds, memory, on_device=kind if problem.device == "cuda" else "")
+        self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
+        if isinstance(variant, FunctionVariant):
+            self.library = variant.arrays
+            try:
+                self._load(variant)
+            except BaseException:
+                self.close()
+                raise
 
     def _load(self, variant: FunctionVariant) -> None:
         function = variant.function
+        source: dict[str, Any]
         if isinstance(function, FileFunction):
             source = {"file": str(function.file), "name": function.__name__}
         else:
-            path = self.file("function.pickle")
-            path.write_bytes(pickled(function, variant.label))
-            source = {"pickle": str(path)}
+            source = {"pickle": pickled(function, variant.label)}
         answer = self.ask(verb="load", **source)
         if answer.get("found") is False:
             raise Missing(f"{source.get('file')} must define {source.get('name')}")
         self.writes_out = bool(answer.get("out"))
 
-    def ask(self, **message: Any) -> dict[str, Any]:
-        """Send a message to the stopped process, and return its answer; it is then stopped."""
-        return self.sandbox.ask(**message)[0]
+
+class Reply(NamedTuple):
+    """A call in a process: times in seconds, and the answer of the process.
+
+    `claim` is the time that the process states. `interval` is the time between two readings of the
+    parent's clock around the call, without waits for a processor. `waited` is the part of these
+    waits that is within the claim.
+    """
+
+    claim: float
+    interval: float
+    waited: float
+    answer: dict[str, Any]
+
+
+class Remote:
+    """A problem in a process: its memory, and calls.
+
+    `blocks` are arrays in the memory of the parent, operands first, with the same layout.
+    """
+
+    def __init__(self, process: Sandbox, blocks: Sequence[GuardedArray], **message: Any) -> None:
+        self._process = process
+        answer = process.ask(verb="prepare", **message)
+        with well_formed():
+            self._number = int(answer["problem"])
+            self._places = list(zip(map(int, answer["addresses"]), blocks, strict=True))
+
+    def ask(self, verb: str, **message: Any) -> dict[str, Any]:
+        """Send a message about the problem to the stopped process; return its answer."""
+        return self._process.ask(verb=verb, problem=self._number, **message)
+
+    def write(self) -> None:
+        """Write operands and results."""
+        self._process.write((address, block.block) for address, block in self._places)
+
+    def read(self) -> None:
+        """Read operands and results."""
+        self._process.read((address, block.block) for address, block in self._places)
+
+    def is_copied(self, arrays: Sequence[tuple[int, int]]) -> bool:
+        """Whether returned arrays, as address ranges, share no memory with operands.
+
+        Memory that the process can have mapped twice, to avoid a copy, counts as shared.
+        """
+        blocks = [(address, address + block.block.size) for address, block in self._places]
+        mapped = self._process.shared_memory()
+        taken = [*mapped, *blocks]
+        pairs = [*itertools.product(arrays, taken), *itertools.product(blocks, mapped)]
+        return not any(max(a[0], b[0]) < min(a[1], b[1]) for a, b in pairs)
+
+    def call(self, **how: Any) -> Reply:
+        """Let the process call the function; it is then stopped."""
+        answer, process = self.ask("call", **how), self._process
+        with well_formed():
+            claim = float(answer["claim"])
+        if not 0 <= claim < process.seconds:
+            raise Broken("its process claims an impossible time")
+        waited = min(process.waited, max(claim - process.run, 0.0))
+        return Reply(max(claim, TICK), process.interval, waited, answer)

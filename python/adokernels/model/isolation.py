@@ -2,87 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.isolated_call import IsolatedCall
-from adokernels.model.isolated_kernel import KernelCall
+from adokernels.model.isolated_kernel import IsolatedKernel
 from adokernels.model.isolated_process import Candidate
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.own_variant import OwnVariant
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
+    from adokernels.model.cuda_variant import KernelCall
     from adokernels.model.ladder import Ladder
-    from adokernels.model.problem import Block, Problem
-    from adokernels.model.source import Source
+    from adokernels.model.problem import Problem
 
 #: Seconds that a call may take, by default.
 TIMEOUT = 60.0
 
 
-class Isolation:
-    """The sandboxes of the own variants of a comparison. It ends them when its context ends."""
+class Isolation(ExitStack):
+    """The processes of the own variants of a comparison. It ends them when its context ends."""
 
     def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
-        self._opened: list[Candidate] = []
-        self._twins: dict[str, Candidate] = {}  # by device
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for candidate in self._opened:
-            candidate.close()
+        super().__init__()
+        self._timeout = timeout
+        self._processes: dict[tuple[str, str], Candidate] = {}  # by name and device
 
     def ladder(self, ladder: Ladder) -> OwnLadder:
         """The ladder with its own variants in sandboxes."""
         found = extended(ladder, ())
         for variant in ladder:
-            if isinstance(variant, OwnVariant) and not isinstance(variant, IsolatedVariant):
-                own: dict[str, Any] = {f.name: getattr(variant, f.name) for f in fields(OwnVariant)}
-                own |= {"original": variant, "isolation": self, "candidate": self.open(variant)}
-                found.replace(IsolatedVariant(**own))
+            if isinstance(variant, OwnVariant):
+                found.replace(dataclasses.replace(variant, isolation=self))
         return found
 
-    def open(self, variant: OwnVariant | None) -> Candidate:
-        """A sandbox for a variant, which starts with the first call."""
-        self._opened.append(Candidate(variant, self.timeout))
-        return self._opened[-1]
+    def _process(self, variant: OwnVariant | None, problem: Problem) -> Candidate:
+        """The process of a variant; or the twin, which never loads a function."""
+        key = (variant.name if variant else "", problem.device)
+        if key not in self._processes:
+            process = self._processes[key] = Candidate(variant, problem, self._timeout)
+            self.callback(process.close)
+        return self._processes[key]
 
-    def twin(self, device: str) -> Candidate:
-        """A process like that of a candidate, but one that never loads a function."""
-        if device not in self._twins:
-            self._twins[device] = self.open(None)
-        return self._twins[device]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class IsolatedVariant(OwnVariant):
-    """An own variant whose calls run in a sandbox."""
-
-    original: OwnVariant
-    isolation: Isolation
-    candidate: Candidate
-
-    def prepare(self, problem: Problem, block: Block | None = None) -> IsolatedCall:
-        """Prepare a call in the sandbox."""
-        if isinstance(self.original, CudaVariant):
-            plan = self.original.prepare(problem, block)
-            return KernelCall(self, problem, self.candidate, plan)
-        if block is not None:
-            raise ValueError(f"block must be None for the function {self.label}, got {block}")
-        twin = self.isolation.twin(problem.device)
-        return IsolatedCall(self, problem, self.candidate, twin)
-
-    def why_unavailable_on(self, device: str) -> str:
-        """Reason why it cannot run on a device; else empty."""
-        return self.original.why_unavailable_on(device)
-
-    @property
-    def source(self) -> Source:
-        """Its source code."""
-        return self.original.source
+    def call(
+        self, variant: OwnVariant, problem: Problem, plan: KernelCall | None = None
+    ) -> IsolatedCall:
+        """A call of a function, or a launch of a kernel, in the process of the variant."""
+        process = self._process(variant, problem)
+        if plan:
+            return IsolatedKernel(variant, problem, process, plan)
+        return IsolatedCall(variant, problem, process, lambda: self._process(None, problem))

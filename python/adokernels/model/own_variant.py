@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from adokernels import _core
+from adokernels.model.candidate import has_out
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.libraries import as_library, require_library
@@ -38,6 +39,8 @@ class OwnVariant(Variant):
         The ladder that it belongs to, or None.
     flops, bytes, refuses
         See :func:`variant`.
+    isolation
+        The processes of a comparison, which run its calls; None: this process runs them.
     """
 
     name: str
@@ -48,6 +51,7 @@ class OwnVariant(Variant):
     flops: float | Callable[..., float] | None = None
     bytes: float | Callable[..., float] | None = None
     refuses: Callable[..., str | None] | None = field(default=None, repr=False)
+    isolation: Any = field(default=None, repr=False)
 
     precision = "as measured"
     ceiling = False
@@ -187,13 +191,14 @@ class FunctionVariant(OwnVariant):
             return "the emulator executes kernels in CUDA C++ source, not functions"
         return self.why_unavailable
 
-    def prepare(self, problem: Problem, block: Block | None = None) -> FunctionCall:
+    def prepare(self, problem: Problem, block: Block | None = None) -> OwnCall:
         """Convert the operands to arrays of the function's library."""
         if block is not None:
             raise ValueError(
                 f"block must be None for {self.label}, which is a function, got {block}"
             )
-        return FunctionCall(self, problem)
+        call: OwnCall = (self.isolation.call if self.isolation else FunctionCall)(self, problem)
+        return call
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
@@ -244,7 +249,7 @@ class FunctionCall(OwnCall):
         self._function = variant.function
         self._args = tuple(map(convert, operands))
         self._options = dict(problem.options)
-        self._writes_out = _has_parameter(variant.function, "out")
+        self._writes_out = has_out(variant.function)
         if self._writes_out:
             results = tuple(map(convert, problem.guarded_results))
             self._options["out"] = results[0] if len(results) == 1 else results
@@ -257,13 +262,6 @@ class FunctionCall(OwnCall):
         if hasattr(returned, "block_until_ready"):
             returned.block_until_ready()
         return returned
-
-
-def _has_parameter(function: Callable[..., Any], name: str) -> bool:
-    try:
-        return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # built-in functions without a signature
-        return False
 
 
 def as_variant(what: OwnVariant | Callable[..., Any]) -> OwnVariant:

@@ -6,14 +6,12 @@ the times of the runner are trusted. A function runs here, so its times are clai
 
 from __future__ import annotations
 
-import pickle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.candidate import FunctionOnHost
+from adokernels.model.candidate import FunctionOnHost, HostBlock
 from adokernels.model.checker import computes_early, result_on_host
 from adokernels.model.libraries import DeviceView, as_library, share_memory
 from adokernels.process import ALL_CHECKS, settings
@@ -21,11 +19,7 @@ from adokernels.process import ALL_CHECKS, settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
 
-
-#: Alignment of device memory, which is also the alignment of the arrays in the parent.
-_ALIGNMENT = 256
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
 #: Launches with which the overhead of a single launch is measured.
 _EMPTY_LAUNCHES = 64
@@ -35,57 +29,34 @@ def _layouts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in (*message["operands"], *message["results"]) if isinstance(each, dict)]
 
 
-class _HostBlock:
-    """The memory of an array with red zones on the host."""
-
-    def __init__(self, layout: Mapping[str, Any]) -> None:
-        self.shape, self.dtype = tuple(layout["shape"]), np.dtype(layout["dtype"])
-        shift = layout["address"] % _ALIGNMENT
-        self._at = shift + layout["offset"]
-        self._host = np.zeros(layout["bytes"] + _ALIGNMENT, np.uint8)
-        self.host = self._host[shift : shift + layout["bytes"]]
-        place = layout["offset"], layout["strides"]
-        self.array: NDArray[Any] = np.ndarray(self.shape, self.dtype, self.host, *place)
-
-
-class _Block(_HostBlock):
+class _Block(HostBlock):
     """The memory of an array with red zones: on the host, and twice on the device.
 
     The second copy on the device has the values from which samples are made.
     """
 
-    def __init__(self, layout: Mapping[str, Any]) -> None:
+    def __init__(self, layout: dict[str, Any]) -> None:
         super().__init__(layout)
-        self.device, self._base = (_core.to_device(self._host) for _ in range(2))
+        self.device, self.base = (_core.to_device(self.pages) for _ in range(2))
         self.nbytes = self.array.nbytes
         #: The array that functions use.
-        self.memory = DeviceView(self.device, self._at, self.shape, self.dtype)
+        self.memory = DeviceView(self.device, self.at, self.shape, self.dtype)
 
     def address(self, memory: _core.DeviceArray | None = None) -> int:
         """The address of the first element, by default of the array that functions use."""
         memory = memory or self.device
-        return int(memory.__cuda_array_interface__["data"][0] + self._at)
+        return int(memory.__cuda_array_interface__["data"][0] + self.at)
 
     def upload(self, *, as_base: bool = False) -> None:
         """Copy the block to the device; with `as_base`, also to the base values."""
-        for memory in (self.device, self._base)[: 1 + as_base]:
-            memory.copy_from(self._host)
+        for memory in (self.device, self.base)[: 1 + as_base]:
+            memory.copy_from(self.pages)
 
     def download(self) -> None:
         """Copy the block to the host."""
-        self._host[...] = self.device.numpy()
+        self.pages[...] = self.device.numpy()
 
     def renewal(
-        self, kernel: _core.CudaKernel, unit: np.dtype[Any], distance: int, number: float
-    ) -> _core.KernelLaunch:
-        """A launch that writes renewed base values to the block; see :class:`Renewal`."""
-        return self._launch(kernel, unit, self._base, distance, number)
-
-    def touch(self, kernel: _core.CudaKernel, unit: np.dtype[Any]) -> _core.KernelLaunch:
-        """A launch that reads the block and writes the same values, which brings it into L2."""
-        return self._launch(kernel, unit, self.device, 0, unit.kind == "f")
-
-    def _launch(
         self,
         kernel: _core.CudaKernel,
         unit: np.dtype[Any],
@@ -93,6 +64,7 @@ class _Block(_HostBlock):
         distance: int,
         number: float,
     ) -> _core.KernelLaunch:
+        """A launch that writes renewed values of the source; see :class:`Renewal`."""
         per_element = self.dtype.itemsize // unit.itemsize
         n = self.array.size * per_element
         numbers = (self.address(source), self.address(), n, distance * per_element)
@@ -104,11 +76,10 @@ class _Block(_HostBlock):
 class _Kernel:
     """The memory of one problem, and the plan of the parent for the launch of a kernel."""
 
-    def __init__(self, message: Mapping[str, Any], blocks: Sequence[_HostBlock]) -> None:
+    def __init__(self, message: Mapping[str, Any], blocks: Sequence[HostBlock]) -> None:
         #: The host memory that the parent reads and writes.
         self.blocks = [block.host for block in blocks]
-        with Path(message["plan"]).open("rb") as file:
-            self._plan = pickle.load(file)  # of the parent
+        self._plan = message["plan"]
 
     def _launch(self, kernel: _core.CudaKernel, addresses: Sequence[int]) -> _core.KernelLaunch:
         plan = self._plan
@@ -167,7 +138,7 @@ class KernelOnDevice(_Kernel):
         self._run()
         self._fetched = False
         self.fetch()
-        return {"claim": 0, "results": None}
+        return {"claim": 0, "arrays": None}
 
     def fetch(self) -> None:
         """Copy the memory of the last launch to the host, unless an earlier launch was copied."""
@@ -190,9 +161,9 @@ class KernelOnDevice(_Kernel):
         samples, self._fetched = [], False
         for place, change in enumerate(changes):
             for (block, kernel, unit), numbers in zip(self._renewed, change, strict=True):
-                block.renewal(kernel, unit, *numbers).run(0)
-            for block, kernel, unit in [] if cold else self._renewed:
-                block.touch(kernel, unit).run(0)
+                block.renewal(kernel, unit, block.base, *numbers).run(0)
+            for block, kernel, unit in [] if cold else self._renewed:  # brings them into L2
+                block.renewal(kernel, unit, block.device, 0, unit.kind == "f").run(0)
             samples.append(_core.sample(self._run, "cuda", cold, 1, 0))
             if place == keep < len(changes) - 1:
                 self.fetch()
@@ -211,7 +182,7 @@ class KernelOnEmulator(_Kernel):
 
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
         settings.emulator_checks = ALL_CHECKS
-        self._blocks = [_HostBlock(layout) for layout in _layouts(message)]
+        self._blocks = [HostBlock(layout) for layout in _layouts(message)]
         super().__init__(message, self._blocks)
         settings.emulated_gpu = self._plan["emulated_gpu"]
         code, symbol = self._plan["kernel"]
@@ -225,7 +196,7 @@ class KernelOnEmulator(_Kernel):
         self._launch(self._kernel, addresses).run(0)
         for block, copied in zip(self._blocks, copies, strict=True):
             block.array[...] = copied.numpy()
-        return {"claim": 0, "results": None}
+        return {"claim": 0, "arrays": None}
 
 
 class FunctionOnDevice(FunctionOnHost):

@@ -1,14 +1,15 @@
 """A process for untrusted code: it can be stopped, watched and ended, and its memory can be read.
 
 docs/grading.md describes the protection. The process is a child of a warden, which adopts
-all processes that the code starts. Messages to the child are pickled; messages of the child are
-untrusted, and are JSON.
+all processes that the code starts. Messages to the child are pickled, in a file that both have
+open. Messages of the child are untrusted, and are JSON.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import pickle
 import select
@@ -16,28 +17,35 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from adokernels.text import printable, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
 
+    #: Addresses of the child, with arrays of bytes in the memory of this process.
+    Places = Iterable[tuple[int, NDArray[np.uint8]]]
+
 #: The program of the child. The interpreter runs the file: importing it would import the package.
 _PROGRAM = Path(__file__).with_name("candidate.py")
-_LONGEST = 1 << 17  # bytes of a message
+_LONGEST = 1 << 17  # bytes of a message of the child
 _WATCHED_SECONDS = 0.02
 _STOP_SECONDS = 5.0
 _START_SECONDS = 60.0
 _MOST_PROCESSES = 64
 #: A thread may run for this time after the system has reported it as stopped.
 _STOPPED_NANOSECONDS = 30_000
+#: If other threads ran for longer than this time, the first one can have waited for them.
+_OTHERS_NANOSECONDS = 40_000
 _CPUCLOCK_SCHED = 2  # of clock_getcpuclockid()
 _MOST_BYTES_PER_COPY = 1 << 30
 _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
@@ -47,37 +55,27 @@ class Broken(ValueError):
     """The code in the child has failed: it raised an error, does not answer, or has ended."""
 
 
-class Times(NamedTuple):
-    """Nanoseconds of an interval in which the processes of the child could run.
-
-    `others` are all threads except the first one.
-    """
-
-    interval: int
-    run: int
-    others: int
-    waited: int
-
-
 class Sandbox:
     """A child process, ready to receive its function. Close it after use.
 
-    An answer may take `seconds`, and all processes may use `memory` bytes. `settings` are sent to
-    the program of the child.
+    An answer may take `seconds`, and all processes may use `memory` bytes; it is infinite if the
+    child runs trusted code only. `settings` are sent to the program of the child.
     """
 
     def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
-        self._seconds, self._memory, self._broken = seconds, memory, ""
+        self.seconds, self._memory, self._broken = seconds, memory, ""
         self._known: list[int] = []  # the child, and the processes that it has started
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # close() closes it
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        command = [sys.executable, "-I", str(_PROGRAM), str(other.fileno())]
         streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         try:
             with other:
+                inherited = other.fileno(), self._file.fileno()
+                command = [sys.executable, "-I", str(_PROGRAM), *map(str, inherited)]
                 self._warden = subprocess.Popen(
-                    command, **streams, pass_fds=[other.fileno()], start_new_session=True
+                    command, **streams, pass_fds=inherited, start_new_session=True
                 )
             self._send(path=sys.path, **settings)
             self._pid = int(self._receive(_START_SECONDS)["pid"])
@@ -90,37 +88,45 @@ class Sandbox:
 
     # --- Messages ---------------------------------------------------------------------------------
 
-    def ask(self, **message: Any) -> tuple[dict[str, Any], Times]:
+    def ask(self, **message: Any) -> dict[str, Any]:
         """Send a message to the stopped child, let it run until it answers, and stop it.
 
-        A message of more than 100 KiB raises ValueError.
+        Then, its first thread has run for `run` seconds. For `waited` seconds, it or the parent
+        waited for a processor because of other work. `interval` does not contain this time.
         """
         self._send(**message)
-        spent, before = self._processor_times(), self._first_thread()
+        spent, before = self._processor_times(), self._waits()
         ran = any(spent[pid] - self._spent.get(pid, 0) > _STOPPED_NANOSECONDS for pid in spent)
+        ran |= not set(self._descendants()) <= set(self._known)
         if ran or not all(_states(pid) <= _STOPPED for pid in self._known):
             self._broken = "its processes ran while they were stopped"
             self.close()
         start = time.perf_counter_ns()
         self._kill(self._known, signal.SIGCONT)
         try:
-            answer = self._receive(self._seconds)
+            answer = self._receive(self.seconds)
         finally:
             end = self._halt()
             self._spent = self._processor_times()
-        run, waited = (now - then for now, then in zip(self._first_thread(), before, strict=True))
-        total = sum(self._spent[pid] - spent.get(pid, 0) for pid in self._spent)
-        return answer, Times(end - start, run, total - run, waited)
+        run, waited, started = (a - b for a, b in zip(self._waits(), before, strict=True))
+        others = sum(self._spent[pid] - spent.get(pid, 0) for pid in self._spent) - run
+        # Threads and processes of the code, also those that have ended, can have caused the waits.
+        unknown = started or spent.keys() - self._spent.keys()
+        if self._memory < math.inf and (others > _OTHERS_NANOSECONDS or unknown):
+            waited = 0
+        # The waits include those after the interval, until the process is stopped.
+        self.interval = 1e-9 * max(end - start - waited, run)
+        self.run, self.waited = 1e-9 * run, 1e-9 * waited
+        return answer
 
     def _send(self, **message: Any) -> None:
         data = pickle.dumps(message)
-        if len(data) > _LONGEST:
-            raise ValueError(f"options must have at most {_LONGEST} bytes, got {len(data)}")
-        with suppress(OSError):  # _receive() finds the reason
+        with suppress(OSError, ValueError):  # it is closed: _receive() finds the reason
             if self._poll.poll(0) and self._socket.recv(_LONGEST):
                 self._broken = "its process sent a message without being asked"
                 self.close()
-            self._socket.sendall(data)
+            os.pwrite(self._file.fileno(), data, 0)
+            self._socket.sendall(str(len(data)).encode())
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         """The next message of the child, within the limits; otherwise, the child is ended."""
@@ -186,8 +192,8 @@ class Sandbox:
         for pid in found:
             with suppress(OSError):
                 for task in os.listdir(f"/proc/{pid}/task"):
-                    text = Path(f"/proc/{pid}/task/{task}/children").read_text("ascii")
-                    found += [int(child) for child in text.split() if int(child) not in found]
+                    children = map(int, _words(f"/proc/{pid}/task/{task}/children"))
+                    found += [child for child in children if child not in found]
             if len(found) > 4 * _MOST_PROCESSES:
                 break
         yield from found[1:]
@@ -213,6 +219,8 @@ class Sandbox:
             if time.monotonic() > end:
                 raise Broken("its processes cannot be stopped")
             self._kill(running, signal.SIGSTOP)
+            if set(self._known) - set(known):  # new processes ran until now
+                clock = time.perf_counter_ns()
 
     def _processor_times(self) -> dict[int, int]:
         """Nanoseconds for which each process has run, with all threads, including ended ones."""
@@ -222,32 +230,35 @@ class Sandbox:
                 found[pid] = time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED)
         return found
 
-    def _first_thread(self) -> tuple[int, int]:
-        """Nanoseconds for which the first thread of the child has run, and waited to run."""
+    def _waits(self) -> tuple[int, int, int]:
+        """Nanoseconds for which the first thread of the child has run, and waited to run.
+
+        The waits include those of this thread, which reads the clock. The third number changes if
+        any process or thread of the system starts.
+        """
         with suppress(OSError, ValueError):
-            run, waited, *_ = Path(f"/proc/{self._pid}/schedstat").read_text("ascii").split()
-            return int(run), int(waited)
-        return 0, 0
+            run, waited, *_ = _words(f"/proc/{self._pid}/schedstat")
+            own, started = _words("/proc/thread-self/schedstat")[1], _words("/proc/loadavg")[-1]
+            return int(run), int(waited) + int(own), int(started)
+        return 0, 0, 0
 
     def maps(self, file: Path) -> bool:
         """Whether a process of the child has mapped this file, or a file with the same content."""
         facts = file.stat()
-        for pid in self._known:
+        for path in {name for pid in self._known for _, _, name in _mappings(pid) if "/" in name}:
             with suppress(OSError):
-                lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines()
-                for path in {line.split(maxsplit=5)[5] for line in lines if line.count("/")}:
-                    with suppress(OSError):
-                        other = os.stat(path)
-                        if os.path.samestat(other, facts) or (
-                            other.st_size == facts.st_size
-                            and Path(path).read_bytes() == file.read_bytes()
-                        ):
-                            return True
+                other = os.stat(path)
+                same_size = other.st_size == facts.st_size
+                if os.path.samestat(other, facts) or (
+                    same_size and Path(path).read_bytes() == file.read_bytes()
+                ):
+                    return True
         return False
 
     def close(self) -> None:
         """End all processes."""
         self._socket.close()
+        self._file.close()
         end = time.monotonic() + _STOP_SECONDS
         with suppress(AttributeError, OSError, subprocess.TimeoutExpired):
             while (pids := list(self._descendants())) and time.monotonic() < end:
@@ -258,48 +269,74 @@ class Sandbox:
 
     # --- Memory -----------------------------------------------------------------------------------
 
-    def write(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Copy bytes to the memory of the stopped child."""
-        self._copy("process_vm_writev", address, data)
+    def shared_memory(self) -> list[tuple[int, int]]:
+        """The address ranges of the child that can be the memory of another range or process."""
+        mappings = list(_mappings(self._pid))
+        return [span for span, is_private, name in mappings if name or not is_private]
 
-    def read(self, address: int, into: NDArray[np.uint8]) -> None:
-        """Copy bytes from the memory of the stopped child."""
-        self._copy("process_vm_readv", address, into)
+    def write(self, places: Places) -> None:
+        """Copy bytes to addresses of the stopped child."""
+        self._copy("process_vm_writev", places)
 
-    def _copy(self, function: str, address: int, data: NDArray[np.uint8]) -> None:
+    def read(self, places: Places) -> None:
+        """Copy bytes from addresses of the stopped child."""
+        self._copy("process_vm_readv", places)
+
+    def _copy(self, function: str, places: Places) -> None:
         copy = getattr(ctypes.CDLL(None, use_errno=True), function)
         copy.restype = ctypes.c_ssize_t
-        pid, at = self._pid, data.ctypes.data
-        for offset in range(0, data.nbytes, _MOST_BYTES_PER_COPY):
-            count = min(data.nbytes - offset, _MOST_BYTES_PER_COPY)
-            local, remote = (
-                (ctypes.c_size_t * 2)(start + offset, count) for start in (at, address)
-            )
-            if copy(pid, local, 1, remote, 1, 0) != count:
-                error = os.strerror(ctypes.get_errno())
-                raise Broken(f"the memory of its process cannot be accessed ({error})")
+        # The pages can wait for a stopped process of the child (userfaultfd).
+        timer = threading.Timer(self.seconds, self._expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            for address, data in places:
+                for offset in range(0, data.nbytes, _MOST_BYTES_PER_COPY):
+                    count = min(data.nbytes - offset, _MOST_BYTES_PER_COPY)
+                    local, remote = (
+                        (ctypes.c_size_t * 2)(start + offset, count)
+                        for start in (data.ctypes.data, address)
+                    )
+                    if copy(self._pid, local, 1, remote, 1, 0) != count:
+                        error = os.strerror(ctypes.get_errno())
+                        raise Broken(f"the memory of its process cannot be accessed ({error})")
+        finally:
+            timer.cancel()
+        if self._broken:
+            raise Broken(self._broken)
+
+    def _expire(self) -> None:
+        self._broken = f"its memory could not be copied within {quantity(self.seconds, 's')}"
+        self.close()
 
 
-def _tasks(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
+def _words(path: str) -> list[str]:
+    return Path(path).read_text("ascii").split()
+
+
+def _mappings(pid: int) -> Iterator[tuple[tuple[int, int], bool, str]]:
+    """The address ranges of a process: whether each is private, and the name of its file."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines():
+            span, mode, _, _, number, *name = line.split(maxsplit=5)
+            low, high = (int(address, 16) for address in span.split("-"))
+            yield (low, high), mode.endswith("p"), "".join(name) if number != "0" else ""
 
 
 def _states(pid: int) -> set[str]:
     """The states of the threads of a process, one letter each."""
     found = set()
-    for task in _tasks(pid):
-        with suppress(OSError, IndexError):
-            text = Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace")
-            found.add(text.rpartition(")")[2].split()[0])
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError, IndexError):
+                text = Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace")
+                found.add(text.rpartition(")")[2].split()[0])
     return found
 
 
 def _resident_bytes(pid: int) -> int:
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+        pages = int(_words(f"/proc/{pid}/statm")[1])
     except (OSError, IndexError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
