@@ -218,7 +218,7 @@ def _draw(
 
 
 def schema() -> Schema:
-    """The JSON schema of stored records. A file has the fields of its kind, and two more."""
+    """The JSON schema of stored records. A file also has the fields `schema` and `kind`."""
     definitions: dict[str, Schema] = {}
     for record in KINDS.values():
         form_of(record).schema(definitions)

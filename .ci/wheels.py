@@ -141,7 +141,7 @@ def try_wheel(wheel: Path, python: str, system: arm64.System | None, kind: str) 
         check = ROOT / ".ci" / "wheel_check.py"
         tour = ["tour", "--size", "200", "--out", folder / "tour"]
         run([*command, "-W", "error", check, wheel.name, kind], env=environment, cwd=name)
-        if system:  # timings of an emulator say nothing
+        if system:  # QEMU's timings are meaningless
             return
         for arguments in (["info"], tour):
             run([bare / "adokernels", *arguments], env=environment, cwd=name)
@@ -179,7 +179,7 @@ def main() -> None:
     machines = list(dict.fromkeys([platform.machine(), arm64.System.MACHINE]))
     parser.add_argument("--machine", nargs="+", choices=machines, default=machines)
     arguments = parser.parse_args()
-    # Two builds of a commit are the same, byte for byte: files in a wheel have the commit's time.
+    # Files in a wheel get the time of the commit, so two builds of a commit are identical.
     if "SOURCE_DATE_EPOCH" not in os.environ:
         command = ["git", "-C", ROOT, "log", "-1", "--format=%ct"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -7,7 +7,7 @@ A variant runs on two small problems with the same operands on both devices. The
 largest difference of the results and the counters of both. tests/test_emulated_gpu.py compares the
 emulator with these counters, and the tables of docs/guide/emulator.md are generated from them.
 `--again` does not need a GPU: it replaces the counts of the emulator, unless they depend on
-values or time. The FLOPs of gpp are replaced although they depend on values, by up to 0.3 %.
+values or time. It also replaces the FLOPs of gpp, which depend on values by up to 0.3 %.
 """
 
 from __future__ import annotations

@@ -5,18 +5,19 @@
     python benchmarks/everything.py build/everything --list
     python benchmarks/everything.py build/everything --unpack everything.tar.xz* --publish
 
-A call runs the missing stages, in order, that are expected to end in its time, and packs the
-folder. The next call continues, also on another machine after ``--unpack``. The package must be
-installed and built for the GPU. Libraries that are not installed are left out of comparisons.
+A call runs the missing stages in order, but no stage that is expected to exceed its time. With
+``--pack``, it then packs the folder. The next call continues, also on another machine after
+``--unpack``. The package must be installed and built for the GPU. Libraries that are not installed
+are left out of comparisons.
 
 All records that one notebook or page of docs/results shows come from one board: after a change of
-the GPU (of the host, for CPU records) or of the package, records of incomplete notebooks and pages
-are dropped and measured again. README, the index, and the pages of documents, diagnoses and cards
-have rows of many ladders; each row is of one board.
+the GPU (for CPU records, of the host), records of incomplete notebooks and pages are dropped and
+measured again. A change of the package drops all records. README, the index, and the pages of
+documents, diagnoses and cards have rows of many ladders; each row comes from one board.
 
 ``--publish`` copies the records of complete notebooks and pages to the places where the pages are
-generated. It refuses records of small problems, of a build with uncommitted changes or of another
-version than the rest, disturbed or throttled measurements, and impossible ceilings.
+generated. It refuses records of small problems, of a build with uncommitted changes or of a
+version that most records do not have, disturbed or throttled measurements, and impossible ceilings.
 """
 
 from __future__ import annotations
@@ -56,15 +57,15 @@ class Stage(NamedTuple):
     #: Stages whose names begin with "cpu " do not use the GPU.
     name: str
     #: Arguments of Python. ``{}`` is the folder, which has the layout of the repository; ``{work}``
-    #: is a folder of this board for other files. Variables of the environment may come first.
+    #: is a folder of this board for other files. Environment variables may come first.
     command: str
     #: Expected minutes on a GPU machine with 16 cores.
     minutes: float
-    #: Patterns of the records, each of which must match.
+    #: Patterns of the records. Each pattern must match a file.
     files: str = ""
     #: The notebooks and pages that show the records.
     shown: str = ""
-    #: The command on a small problem, without a GPU; empty if it needs one.
+    #: The command on a small problem, without a GPU; empty if the stage needs a GPU.
     small: str = ""
 
     @property
@@ -105,10 +106,10 @@ SHAPES = {"transpose": 1.8, "gpp": 1.2, "gaussian_blur": 1.1, "max_plus": 1.1}
 SEEDS, CPU_SEED = (4711, 20261123), 20261122
 #: The ladders with records of other libraries.
 COMPARED = [*(f"{name}-16384" for name in FILTERS), "average_matvec-1024", "max_plus-float64"]
-#: Shapes on which the counters are compared with ncu, with kernels long enough to compare rates.
+#: Shapes for the comparison with ncu. Their kernels run long enough to compare rates.
 COUNTED = {"average_matvec": "256x512x1024", "max_plus": "64x1048576", "gpp": "200x128x2048x2"}
 COUNTED |= dict.fromkeys(("transpose", *FILTERS), "8192x8192")
-#: The notebooks and pages in the order of the measurements; then the others, as they are listed.
+#: The first notebooks and pages to measure. The others follow in the order of their stages.
 ORDER = ("01", "02", "06", "05", "04", "03", "07", "access_patterns.md", "cpu.md", "break_even.md")
 BLIND = "benchmarks/limiter_blind.py {work}/limiters"
 DATA, COURSE, RESULTS = "{}/notebooks/data", "{}/notebooks/data/course", "{}/benchmarks/results"
@@ -268,7 +269,7 @@ def save_state(folder: Path, state: State) -> None:
 
 
 def boards() -> dict[str, str]:
-    """What identifies the GPU, and the host since its last start."""
+    """Identifiers of the host, with its last start, and of the GPU; empty without a GPU."""
     start = Path("/proc/sys/kernel/random/boot_id")
     host = f"{cpu_name()} {start.read_text().strip() if start.exists() else os.uname().nodename}"
     query, gpu = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], ""
@@ -279,10 +280,10 @@ def boards() -> dict[str, str]:
 
 
 def kept(known: Sequence[Stage], state: State, now: Mapping[str, str], code: str) -> State:
-    """The stages of this version that are of the present boards, or whose pages are complete.
+    """The stages of this version to keep: of the current boards, or of complete pages.
 
-    Without present boards, only complete pages stay. A page is complete if all of its stages on a
-    device are of one board.
+    If `now` is empty, only stages of complete pages are kept. A page is complete if all of its
+    stages on a device come from one board. Stages that no page shows are always kept.
     """
     found = {name: done for name, done in state.items() if done.code == code}
     pages = collections.defaultdict(list)
@@ -320,7 +321,7 @@ def objection(path: Path, done: Done, device: str) -> str:
         if context["adokernels"] != done.code:
             return f"it is of version {context['adokernels']}, not {done.code}"
         if device == "cuda" and uuid != done.board:
-            return f"it is of board {uuid or 'of the emulator'}, not {done.board}"
+            return f"it is of board {uuid or 'emulator'}, not {done.board}"
     if not isinstance(document, dict) or document.get("kind") not in KINDS:
         wrong = document.get("wrong") if isinstance(document, dict) else None
         return f"results are wrong: {wrong}" if wrong else ""
@@ -341,14 +342,14 @@ def objections(folder: Path, stage: Stage, done: Done) -> str:
 
 
 def log_of(folder: Path, name: str) -> Path:
-    """The output of a stage, which exists if it has been tried."""
+    """The file for the output of a stage. It exists if the stage has been tried."""
     return folder / "logs" / f"{name}.log"
 
 
 def measure(
     stage: Stage, folder: Path, work: Path, limit: float, *, small: bool = False
 ) -> tuple[str, ...]:
-    """Run a stage for at most `limit` seconds; return its records. RuntimeError: it has failed."""
+    """Run a stage for at most `limit` seconds; return its records; RuntimeError if it fails."""
     started, log = time.time(), log_of(folder, stage.name)
     for made in (work, log.parent, *((folder / pattern).parent for pattern in stage.patterns)):
         made.mkdir(parents=True, exist_ok=True)
@@ -370,7 +371,7 @@ def measure(
             raise RuntimeError(f"it was ended after {limit:.0f} s") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # also processes that it has left behind
+                os.killpg(process.pid, signal.SIGKILL)  # also its remaining processes
             process.wait()
     if status:
         last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
@@ -387,7 +388,7 @@ def measure(
 def run(
     chosen: Sequence[Stage], known: Sequence[Stage], folder: Path, end: float, *, small: bool
 ) -> int:
-    """Run missing stages that are expected to end in time; return how many are still missing."""
+    """Run missing stages that are expected to end in time; return the number of missing stages."""
     code, now, state = importlib.metadata.version("adokernels"), boards(), load_state(folder)
     fitting = {name: done for name, done in state.items() if done.small == small}
     remaining = kept(known, fitting, now, code)
@@ -456,7 +457,7 @@ def unpack(parts: Iterable[Path], folder: Path) -> None:
 
 
 def publish(known: Sequence[Stage], folder: Path, root: Path) -> dict[str, str]:
-    """Copy the records of complete pages below `root`; return the refused stages and why."""
+    """Copy the records of complete pages below `root`; return the refused stages with reasons."""
     state, refused = load_state(folder), {}
     shown = [stage for stage in known if stage.shown and stage.name in state]
     codes = collections.Counter(state[stage.name].code for stage in shown)
@@ -487,8 +488,8 @@ def main() -> int:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("folder", type=Path, help="folder for records, logs and state")
-    parser.add_argument("--minutes", type=float, default=9, help="time of this call")
-    parser.add_argument("--only", nargs="+", help="beginnings of names, or notebooks and pages")
+    parser.add_argument("--minutes", type=float, default=9, help="maximum minutes of this call")
+    parser.add_argument("--only", nargs="+", help="prefixes of stages, notebooks, pages")
     parser.add_argument("--list", action="store_true", help="show the stages")
     parser.add_argument("--pack", type=Path, help="archive of the folder, .tar.xz")
     parser.add_argument("--unpack", type=Path, nargs="+", help="extract an archive or its parts")

@@ -63,7 +63,7 @@ def own(function: Any, **settings: Any) -> Ladder:
     return ado.ladder(function.__name__, reference=function, **settings)
 
 
-#: Ladders, implementations, operands of a length, and the lengths.
+#: A ladder, an implementation, a function that makes operands of a length, and the lengths.
 Case = tuple[Ladder, Any, Callable[[int], tuple[Any, ...]], tuple[int, ...]]
 CASES: dict[str, list[Case]] = {
     "cpu": [

@@ -4,10 +4,10 @@
     python benchmarks/peers.py --device cuda      # torch, CuPy, cuBLAS geam, NPP and CV-CUDA
     python benchmarks/peers.py transpose --shapes 8191x8193 --dtypes float32 int64
 
-The problems are those of the stored ladders, or the default ones on the CPU. Problems of gpp are
-smaller, because each step of its formulas makes an array. The script prints one table per problem:
-the default variant, the ceiling of its ladder, and its peers. A peer that cannot run here, or whose
-result is wrong, is reported and left out.
+On a GPU, the problems come from the stored ladders; on the CPU, they are the default problems.
+The problem of gpp is smaller, because each step of its formulas makes an array. The script prints
+one table per problem: the default variant, the ceiling of its ladder, and its peers. A peer that
+cannot run here, or whose result is wrong, is reported and left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Case = tuple[str, tuple[int, ...] | None, Any]
 
 
 def cases(name: str, options: argparse.Namespace) -> Iterator[Case]:
-    """The problems of a routine: the requested ones, or else the known ones."""
+    """The requested problems of a routine, or its stored or default problems."""
     if options.shapes:
         for lengths in options.shapes:
             for dtype in options.dtypes or [None]:
@@ -82,7 +82,7 @@ def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> No
 
 def main() -> None:
     options = parser(__doc__, COMPARED)
-    options.add_argument("--problems", nargs="+", help="stored ladders, for example transpose-odd")
+    options.add_argument("--problems", nargs="+", help="names, such as transpose-int64-8192")
     options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
     options.add_argument("--dtypes", nargs="+", help="for --shapes, if the routine has several")
     options.add_argument("--variant", help="default: the default variant")

@@ -5,11 +5,10 @@
     python benchmarks/shapes.py --seed 3 transpose sobel
     python benchmarks/shapes.py --shapes 399x481 7x30000 --dtypes u1 f8 transpose
 
-A ratio is the time of the fastest peer divided by our time. The script prints the geometric mean
-and the minimum of the ratios, and the ten shapes with the smallest ratios. Sizes and aspect ratios
-are log-uniform (random_shapes.py). The results of
-adokernels and of the peers are compared with a reference before they are timed. If a result is
-wrong, the exit code is 1.
+A ratio is the time of the fastest peer divided by the time of adokernels. The script prints the
+geometric mean and the minimum of the ratios, and the ten shapes with the smallest ratios. Sizes and
+aspect ratios are log-uniform (random_shapes.py). The results of adokernels and of the peers are
+compared with a reference before they are timed. If a result is wrong, the exit code is 1.
 
 CPU: samples include the overhead of Python calls. The operands are in the caches if they fit.
 Results are preallocated (out=) for adokernels and the peers. With --new-results, both allocate
@@ -19,7 +18,7 @@ pixels. Its transpose is listed but does not count as a peer.
 GPU: device times with cold caches, hidden launch overhead and preallocated results. The copy reads
 and writes the same number of bytes as the problem; it does not count as a peer. The peers of gpp
 are its own variants; with --own, the peers of every routine are. --multiprocessors makes a green
-context current, which owns only that many multiprocessors.
+context with this number of multiprocessors current.
 """
 
 from __future__ import annotations

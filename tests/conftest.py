@@ -212,10 +212,10 @@ _sample = _core.sample
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory):
-    """Tests leave the user's files alone, and share the ceilings that one of them measures.
+    """Tests do not use the user's cache, and share the ceilings that one of them measures.
 
-    Arrays of at most 8 MiB measure the ceilings of the CPU. Without a GPU, few samples measure a
-    ceiling, and samples do not evict the caches: this takes 0.14 s for a cache of 300 MiB.
+    Ceilings of the CPU are measured with arrays of at most 8 MiB. Without a GPU, they are measured
+    with few samples, and samples do not evict the caches: that takes 0.14 s each for 300 MiB.
     """
     cases = machine._cases
 
@@ -224,7 +224,7 @@ def own_cache(tmp_path_factory):
             yield replace(case, bytes=min(case.bytes, 8 << 20)) if device == "cpu" else case
 
     def sample(*arguments):
-        cold = len(arguments) // 2  # its place
+        cold = len(arguments) // 2  # the position of `cold`
         return _sample(*arguments[:cold], False, *arguments[cold + 1 :])
 
     with pytest.MonkeyPatch.context() as patch:
@@ -291,7 +291,7 @@ POISON = 0xA5
 
 
 def why_not(routine, variant, operands, **options):
-    """Why the variant declines the problem; empty if it can. The default variant always can.
+    """Why the variant declines the problem; empty if it accepts it, as the default always does.
 
     Unlike a problem of the model, a problem of the core does not copy the operands.
     """

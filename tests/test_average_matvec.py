@@ -76,7 +76,7 @@ def large(shape, dtype):
 
 @functools.cache
 def expected_of_large(shape, dtype):
-    """The expected result, and the unit of its error. The operands need too much memory to keep."""
+    """The expected result and the unit of its error. Operands are too large to be kept."""
     task, operands = tasks.TASKS["average_matvec"], large(shape, dtype)
     return task.expected(*operands), task.error_unit(*operands)
 

@@ -307,14 +307,14 @@ CASES = {
     ("second", "flops"),
     [
         ("mul.f64 %r1, %x0, %x1;", 2),
-        ("mul.f64 %r1, %x1, %x0;", 3),  # the compiler repeats expressions literally
+        ("mul.f64 %r1, %x1, %x0;", 3),  # only literal repetitions are recognised
         ("mov.f64 %x0, %x1; mul.f64 %r1, %x0, %x1;", 3),
         ("LATER: mul.f64 %r1, %x0, %x1;", 3),
         ("mul.f64 %x0, %x0, %x1; mul.f64 %r1, %x0, %x1;", 3),
     ],
 )
 def test_repeated_expressions_count_once(second, flops):
-    """Of a basic block. ptxas removes repetitions, and the counts are the machine code's."""
+    """In a basic block: ptxas removes repetitions, and the emulator counts like machine code."""
     text = f"{{ .reg .f64 %r<2>; mul.f64 %r0, %x0, %x1; {second} add.f64 %d, %r0, %r1; }}"
     a, b, out = (device_array(32, "f8", values) for values in (2.0, 3.0, 0.0))
     module = _core.EmulatedModule(ptx_of(text, "f64", ["f64", "f64"]))

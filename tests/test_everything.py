@@ -18,10 +18,11 @@ STAGES = everything.stages()
 #: Counts that test_heatmap repeats without a GPU.
 EMULATED = "notebooks/data/emulated/*.json"
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
-#: GPUs of the documents, of the models that MODEL finds.
+#: GPUs that only published figures name, among the models that MODEL matches.
 PUBLISHED = {"A100"}
 MODEL = r"\b(?:[AHBL]\d{2,3}|G[HB]\d{3})\b"
-#: Writes a record of the board in the file BOARD: the file's name, an error if LATER exists.
+#: A script that writes a record of the board in the file BOARD. Arguments: the record's path, and
+#: a file; if that file exists, the script fails.
 FAKE = """
 import json, pathlib, sys
 file, here = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).parent

@@ -365,7 +365,7 @@ def test_gpu_rules_accept_any_times(times, blocks):
 
 @pytest.fixture
 def processor_time(monkeypatch):
-    """Experiments end after a processor time, so that other work does not prevent them."""
+    """Limit experiments by processor time, so that other work does not end them early."""
     clock = SimpleNamespace(perf_counter=time.process_time, process_time=time.process_time)
     monkeypatch.setattr(trials, "time", clock)
 

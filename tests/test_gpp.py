@@ -429,7 +429,7 @@ def test_either_side_of_an_edge(variant, edge):
 def test_special_terms(variant, emulator):
     """On the edges themselves, where they can be represented.
 
-    `eps` does not select a branch. On the emulator, every other term of a branch has another one.
+    `eps` does not select a branch. On the emulator, the terms have its two values in turn.
     """
     branch_of = {
         (3.5, 3.0): NEAR,  # |x - w| equals gamma: not above it
@@ -513,7 +513,7 @@ def terms(draw):
 
 @pytest.mark.parametrize("variant", ["", *(p for p in VARIANTS if p.marks)])
 def test_any_term(variant, emulator):
-    """Without a name: all variants on the CPU, with the same terms."""
+    """An empty name selects all variants on the CPU, which get the same terms."""
 
     @settings(max_examples=50 if emulator else 200, deadline=None)
     @given(terms())

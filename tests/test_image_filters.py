@@ -73,7 +73,7 @@ def compare(routine, image, expected=None, **how):
 
 @functools.lru_cache(maxsize=64)
 def known(name, shape, channels=4):
-    """A random image with its expected result, which takes longer than the variants."""
+    """A random image with its expected result, which NumPy computes more slowly than variants."""
     with shared_data(f"{name} {shape} {channels}"):
         image = image_for(np.random.default_rng(), ado.routines[name], shape, channels)
     return image, EXPECTED[name](image)
@@ -471,7 +471,7 @@ def test_default_on_each_side_of_a_crossover(routine, shape, default):
 def test_small_tiles_declines_more_tiles_than_blocks():
     for images, reason in ((2**31 - 1, ""), (2**31, "there are more tiles than blocks in a grid")):
         pixels = np.broadcast_to(np.zeros(4, "u1"), (images, 1, 1, 4))
-        problem = ado.edge_detect._core.problem((pixels,), {}, "cpu")  # it copies no pixels
+        problem = ado.edge_detect._core.problem((pixels,), {}, "cpu")  # does not copy pixels
         assert problem.why_not("small_tiles") == reason
 
 

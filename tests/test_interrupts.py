@@ -84,7 +84,7 @@ for threads in (1, 3):
             continue
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
         try:
-            timer.start()  # on a busy machine, it can last longer than the timer
+            timer.start()  # on a busy machine, this can take longer than the timer
             routine(*operands, variant=variant.name)
         except KeyboardInterrupt:
             pass

@@ -126,9 +126,10 @@ def set_threads():
 
 @pytest.fixture
 def forks_while_threads_start():
-    """Skip the test in QEMU: a child that is forked meanwhile can wait forever for QEMU's locks.
+    """Skip the test in QEMU: a child can wait forever for QEMU's locks.
 
-    So does a program with one thread that starts and joins empty threads.
+    This happens if it is forked while a thread starts. A program without this library, whose main
+    thread starts and joins empty threads, hangs in the same way.
     """
     if limits_of_address_spaces_are_ignored():
         pytest.skip("QEMU: a process that is forked while a thread starts can wait forever")

@@ -6,7 +6,7 @@ vectors of length 1024, filled with ones and twos, for which sums are exact in a
 
 The controls run as peers of the built-in variants, in the same rounds; their results are checked.
 ncu counts two of them by source line, and writes average_matvec-plain-ncu.csv, which notebook 05
-imports. Two variants on the CPU are compared with the CPU of the series.
+imports. Two CPU variants are measured for the comparison with the CPU of the series.
 
 It needs the extra ``kernels``, ncu, and about two minutes.
 

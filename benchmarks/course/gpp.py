@@ -3,7 +3,7 @@
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
 post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
 copies of an array with the three ways of loading. It measures the last step with no energy near a
-pole (gpp-si214-far.json in the folder above, with the ladders), and runs
+pole (gpp-si214-far.json in the parent folder, with the ladders), and runs
 benchmarks/fp64_operands.cu. It needs the extra ``kernels``, nvcc, a GPU whose counters can be read,
 and about a minute. It exits with status 1 if a record is missing.
 

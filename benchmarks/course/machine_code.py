@@ -2,9 +2,9 @@
 
     python benchmarks/course/machine_code.py notebooks/data/course [--only LADDER ...]
 
-The ladders are in the folder above. The script needs a build with machine code for their GPU,
-cuobjdump and nvdisasm, but no GPU. The registers of each kernel are compared with the measured
-ones, so that machine code of another build is rejected.
+The ladders are in the parent folder. The script needs a build with machine code for their GPU,
+cuobjdump and nvdisasm, but no GPU. The script rejects machine code of another build: its
+registers per thread must equal the measured ones.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def libraries(sweep: Sweep) -> Text:
 
 
 def beside_stored(live: Sweep, stored: Sweep) -> Text:
-    """Show the gain and the limiter of each step on this machine beside those of a stored sweep.
+    """Show the gain and the limiter of each step here beside the values of a stored sweep.
 
     A second table lists how the machines differ.
     """
@@ -129,7 +129,7 @@ def beside_stored(live: Sweep, stored: Sweep) -> Text:
 
 
 def _machine_facts(sweep: Sweep) -> dict[str, str]:
-    """The problem, the processor and the measured ceilings of a sweep on a CPU, in words."""
+    """The processor, the problem, the settings and the measured ceilings of a sweep on a CPU."""
     m, machine = sweep.fastest, sweep.machine
     return {
         "processor": str(m.context["device_name"]),

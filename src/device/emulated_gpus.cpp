@@ -27,7 +27,7 @@ constexpr Limits kLimits[] = {
 
 // Values that CUDA's runtime reports: the output of NVIDIA's sample deviceQuery on these products,
 // published with several drivers, and the records in notebooks/data (H200, H100). The drivers agree
-// except for the memory, which varies by 1 %. Clocks are the highest ones.
+// except for the memory, which varies by 1 %. Clocks are the maximum clocks.
 struct Product {
   const char *name, *full_name;
   int compute, multiprocessors;
@@ -109,7 +109,7 @@ GpuModel make(const GpuChoice& choice) {
       find(kLimits, "compute (the compute capability times ten)", std::to_string(p.compute),
            [](const Limits& l) { return std::to_string(l.compute); });
   const auto set = [](auto& property, auto limit) {
-    if (property == 0) property = limit;  // not one of the changes
+    if (property == 0) property = limit;  // the caller has not set it
   };
   set(p.threads_per_multiprocessor, limits.threads);
   set(p.shared_bytes_per_multiprocessor, limits.shared_kib * kKiB);

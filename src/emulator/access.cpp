@@ -220,8 +220,7 @@ bool check_initialised(Worker& worker, const Warp& warp, const Access& a, const 
   return true;
 }
 
-// Calls visit(bytes), with the usual sizes as constants, which the compiler turns into loads and
-// stores.
+// Calls visit(bytes). Usual sizes are constants, so that the compiler generates loads and stores.
 template <class Visit>
 void with_size(int bytes, const Visit& visit) {
   if (bytes == 4) return visit(std::integral_constant<std::size_t, 4>{});
@@ -431,7 +430,7 @@ Bits exchange(void* memory, const Next& next) {
   }
 }
 
-// combine() of the bits of a T.
+// Combines values of type T atomically. The operands contain their bits.
 template <class T, class Bits>
 u64 apply_to(const Access& a, void* memory, u64 operand, u64 second) {
   const auto of = [](u64 bits) { return std::bit_cast<T>(static_cast<Bits>(bits)); };

@@ -39,7 +39,7 @@ inline std::string bits_type(std::string_view type) {
   return type == "pred" ? "pred" : "b" + std::to_string(8 * size_of_type(type));
 }
 
-// By their names in PTX.
+// Atomic operations by their names in PTX.
 inline const std::map<std::string_view, AtomicOp> kAtomicOps = {
     {"add", AtomicOp::kAdd},       {"min", AtomicOp::kMin},     {"max", AtomicOp::kMax},
     {"and", AtomicOp::kAnd},       {"or", AtomicOp::kOr},       {"xor", AtomicOp::kXor},
@@ -129,9 +129,8 @@ class Decoder {
   s64 allocate_local(const Variable& v);
   void function(Frame& frame);
   void statement(const Statement& s);
-  // Returns true if the statement, translated to the code from `before` on, repeats an expression
-  // of its basic block. The compiler's front end leaves such repetitions in PTX, and ptxas removes
-  // them.
+  // Returns true if the statement repeats an expression of its basic block. Its code begins at
+  // `before`. The compiler's front end leaves such repetitions in PTX, and ptxas removes them.
   bool repeats(const Statement& s, std::size_t before);
   void call(const Statement& s);
   void inlined(Function& target, const std::vector<Operand>& params,
@@ -225,7 +224,7 @@ class Decoder {
   std::map<std::tuple<Source, int, u64, int, bool>, u32> constants_;
   std::vector<int> labels_;
   std::vector<Cost> costs_;
-  // The expressions of the basic block and the values of registers, by number.
+  // Value numbers of the basic block's expressions and of registers.
   std::unordered_map<std::string, u64> expressions_;
   std::unordered_map<u32, u64> numbers_;
   u64 number_ = 0;

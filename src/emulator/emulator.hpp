@@ -125,7 +125,7 @@ struct AccessCounts {
 
 // Counted operations. An FMA is two FLOPs, and is counted as fused, too. `expanded`: FLOPs of the
 // instructions by which the hardware computes quotients, roots and other functions
-// (decode_costs.cpp). Its counters show flop32 + expanded32 and flop64 + expanded64.
+// (decode_costs.cpp). The hardware's counters show flop32 + expanded32 and flop64 + expanded64.
 enum class Counted : std::uint8_t {
   kFlop16,
   kFlop32,

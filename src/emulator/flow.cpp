@@ -92,7 +92,7 @@ class Flow {
       }
       if (!ends_block(last) || last.guard != kNone) next_[b].push_back(b + 1);
     }
-    std::vector<int> last(blocks);  // block of the same condition
+    std::vector<int> last(blocks);  // the last block of the same condition
     for (int b = blocks - 1; b >= 0; --b) {
       last[b] = b;
       const Inst& branch = p_.code[p_.blocks[b].end - 1];
@@ -111,7 +111,7 @@ class Flow {
     }
   }
 
-  // Returns true for a branch of block b, under a condition, to a later block than the next one.
+  // Returns true for a conditional branch of block b that skips at least the next block.
   static bool is_condition(const Inst& inst, int b) {
     return inst.op == Op::kBranch && inst.guard != kNone && static_cast<int>(inst.aux) > b + 1;
   }

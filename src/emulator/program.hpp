@@ -81,9 +81,9 @@ enum class MbarrierMode : u8 {
 };
 enum MbarrierOperand : u8 {  // registers of an Extra
   kMbarrierResult,           // a state, a predicate or a count
-  kMbarrierAddress,          // generic, of the barrier; of kPendingCount: the state
+  kMbarrierAddress,          // generic address of the barrier; for kPendingCount, the state
   kMbarrierValue,            // count, state or parity
-  kMbarrierBytes,            // of expect_tx
+  kMbarrierBytes,            // for expect_tx
 };
 enum BulkOperand : u8 {  // registers of an Extra
   kBulkShared = 1,       // generic address in shared memory
@@ -232,8 +232,9 @@ struct Block {
   int begin = 0, end = 0;
   int reconverges = -1;   // block; -1: only at the exit
   bool backward = false;  // may branch to an earlier block
-  // This block and the next ones compute one condition, such as `a && (b || c)`, of which the
-  // compiler makes one branch: to `target`, or on. The lanes that branch here take that way.
+  // Unless kNo, this block and the next ones compute one condition, such as `a && (b || c)`. The
+  // compiler turns it into one branch to `target`. Lanes that branch at the end of this block take
+  // that branch (kBranching) or skip it (kGoingOn).
   enum class Joins : u8 { kNo, kBranching, kGoingOn } joins = Joins::kNo;
   int target = -1;
   int instructions = 0;

@@ -86,7 +86,7 @@ struct StackEntry {
 
 enum class WarpState : u8 { kReady, kBarrier, kCluster, kDone };
 
-// The part of a warp's state that begins anew with each block.
+// The part of a warp's state that is reset for each block.
 struct WarpProgress {
   u32 alive = 0, mask = 0;
   u32 branched = 0, passed = 0;  // lanes that wait for another block's branch (Joins)
@@ -99,7 +99,7 @@ struct WarpProgress {
   bool arrived = false;  // at the cluster's barrier, in its `phase`
   u64 phase = 0;
   s64 transitions = 0;
-  // Address of the mbarrier whose phase the warp polls; 0 if it polls none or also something else.
+  // Address of the mbarrier whose phase the warp polls; 0 if it polls none, or other memory too.
   u64 polled = 0;
   int polling = 0;  // position of the polling instruction
 };

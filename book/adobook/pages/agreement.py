@@ -21,8 +21,8 @@ _CAUSES = (
     (
         "store_sectors",
         "",
-        "the hardware's counter is not exact: 10 kernels that store the same 84 sectors have 73 to"
-        " 88, and 3 kernels have fewer sectors than requests",
+        "the hardware's counter is not exact: it shows 73 to 88 for 10 kernels that store the same"
+        " 84 sectors, and fewer sectors than requests for 3 kernels",
     ),
     *(
         (

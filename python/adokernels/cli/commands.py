@@ -301,7 +301,7 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     else:
         names = ("kernel", "block", "tile", "grid", "trusted")
         launch = {part: vars(options)[part] for part in names}
-        source = options.file.read_text("utf-8", "replace")  # also if it is machine code
+        source = options.file.read_text("utf-8", "replace")  # machine code is rejected later
         variant = ado.cuda_variant(name, source=source, file=str(options.file), **launch)
     settings |= {"against": options.against, "timed": not options.no_timing}
     settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}

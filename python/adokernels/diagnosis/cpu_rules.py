@@ -280,7 +280,7 @@ def _rates(t: Times, core: Run) -> dict[str, float]:
     rate = core.flops / t.of(core)
     l1 = t.read("L1")
     adds, fmas = t.one(f"{precision} add"), t.one(f"{precision} fma")
-    adds = adds or (fmas and fmas / 2)  # a refused ceiling: an FMA includes an addition
+    adds = adds or (fmas and fmas / 2)  # no ceiling: an FMA includes an addition
     return {
         "L1": min(core.bytes / t.of(core) / l1, 1.0) if l1 else 0.0,
         "adds": rate / adds if adds else 0.0,

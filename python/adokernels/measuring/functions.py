@@ -232,7 +232,7 @@ def require_same_results(functions: Sequence[Function], task: Task) -> list[Any]
             _require_unchanged(function, before)
         computed = _computed(function, results[-1])
         for old, now in zip(before, function.given, strict=True):
-            # A function that writes nothing must not pass with the values of another.
+            # A function that writes nothing must not pass with the results of another one.
             if isinstance(now, np.ndarray) and now.flags.writeable:
                 now[...] = old
         if function is first:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LONGEST = 16  # bytes of a message: a number
+_LONGEST = 16  # bytes of a message, which is the size of a pickle
 _LONGEST_TEXT = 10_000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PAGE, _HUGE = 4096, 4 << 20
@@ -78,7 +78,7 @@ def has_out(function: Any) -> bool:
 
 
 class HostBlock:
-    """The memory of an array with red zones, at the parent's address modulo a page's size."""
+    """The memory of an array with red zones, at the same offset in a page as in the parent."""
 
     def __init__(self, layout: dict[str, Any]) -> None:
         import numpy
@@ -176,7 +176,7 @@ class FunctionOnHost:
         used = len(self.blocks) - (0 if "out" in self._options else len(self._out))
         for block in self.blocks[:used]:
             self._numpy.bitwise_or(block, 0, out=block)
-        for block in self.blocks[used:]:  # as large as the arrays that it returns
+        for block in self.blocks[used:]:  # as large as the arrays that the function returns
             self._numpy.empty(block.size, self._numpy.uint8).fill(0)
 
     def call(self, *, repeats: int = 1, touch: bool = False, **how: Any) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class IsolatedCall(OwnCall):
         #: The memory of the parent, which is copied to and from the process.
         self._memory = Problem(problem.ladder, *given, "cpu", problem.result_types)
         if problem.device != "cpu" or process.library != "numpy":
-            # Kernels and these libraries receive packed arrays.
+            # Kernels, and libraries other than NumPy, receive packed arrays.
             self._memory.guarded_operands = [
                 GuardedArray(each.shape, each.dtype, "cpu") if is_array(each) else each
                 for each in problem.host_arguments
@@ -244,7 +244,7 @@ class IsolatedCall(OwnCall):
         self._check(values)
 
     def _compare(self, interval: float) -> None:
-        """Note the interval around a verified call, and around a call that does nothing."""
+        """Store the intervals around a verified call and around a call that does nothing."""
         self._twin.ask("ready", warm=self._warm)
         self._twin.write()
         idle = self._timed(self._twin)

@@ -22,7 +22,7 @@ TIMEOUT = 60.0
 
 
 class Isolation(ExitStack):
-    """The processes of the own variants of a comparison. It ends them when its context ends."""
+    """The processes of the own variants of a comparison. They end with the context."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Isolation(ExitStack):
         return found
 
     def _process(self, variant: OwnVariant | None, problem: Problem) -> Candidate:
-        """The process of a variant; or the twin, which never loads a function."""
+        """The process of a variant, or the twin without one, which never loads a function."""
         key = (variant.name if variant else "", problem.device)
         if key not in self._processes:
             process = self._processes[key] = Candidate(variant, problem, self._timeout)

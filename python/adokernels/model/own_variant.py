@@ -40,7 +40,7 @@ class OwnVariant(Variant):
     flops, bytes, refuses
         See :func:`variant`.
     isolation
-        The processes of a comparison, which run its calls; None: this process runs them.
+        The processes of a comparison, which run its calls; None if this process runs them.
     """
 
     name: str

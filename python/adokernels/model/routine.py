@@ -85,7 +85,7 @@ class BuiltInVariant(Variant, _core.Callable):
         if parameters:
             raise ValueError(f"{self.label} does not support parameters, got {dict(parameters)}")
         self.routine._core.set_default_block(self.name, block)
-        self.routine.__dict__.pop("variants", None)  # which have the earlier block shape
+        self.routine.__dict__.pop("variants", None)  # cached with the previous block
         return self.routine[self.name]
 
     if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class Routine(Ladder, _core.Callable):
         self.dimensions: tuple[str, ...] = tuple(core.dimensions)
         self.batched, self.halo = core.batched, core.halo
         self._task: Task
-        self._shared: Task | None = None  # the task of which _task is a copy
+        self._shared: Task | None = None  # the original of _task
 
     @property
     def task(self) -> Task:

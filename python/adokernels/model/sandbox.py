@@ -1,8 +1,8 @@
 """A process for untrusted code: it can be stopped, watched and ended, and its memory can be read.
 
 docs/grading.md describes the protection. The process is a child of a warden, which adopts
-all processes that the code starts. Messages to the child are pickled, in a file that both have
-open. Messages of the child are untrusted, and are JSON.
+all processes that the code starts. Messages to the child are pickles in a file that both processes
+have open. Messages from the child are untrusted, so they are JSON.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Broken(ValueError):
 class Sandbox:
     """A child process, ready to receive its function. Close it after use.
 
-    An answer may take `seconds`, and all processes may use `memory` bytes; it is infinite if the
-    child runs trusted code only. `settings` are sent to the program of the child.
+    An answer may take `seconds`, and all processes may use `memory` bytes; `memory` is infinite if
+    the child runs trusted code only. `settings` are sent to the program of the child.
     """
 
     def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
@@ -91,8 +91,9 @@ class Sandbox:
     def ask(self, **message: Any) -> dict[str, Any]:
         """Send a message to the stopped child, let it run until it answers, and stop it.
 
-        Then, its first thread has run for `run` seconds. For `waited` seconds, it or the parent
-        waited for a processor because of other work. `interval` does not contain this time.
+        Attributes then have the seconds of this call: its first thread has run for `run`, and it or
+        the parent has waited for a processor for `waited`, because of other work. `interval` is the
+        time on the parent's clock, without the waits.
         """
         self._send(**message)
         spent, before = self._processor_times(), self._waits()
@@ -110,11 +111,11 @@ class Sandbox:
             self._spent = self._processor_times()
         run, waited, started = (a - b for a, b in zip(self._waits(), before, strict=True))
         others = sum(self._spent[pid] - spent.get(pid, 0) for pid in self._spent) - run
-        # Threads and processes of the code, also those that have ended, can have caused the waits.
+        # Other threads and processes of the code, also ended ones, can have caused the waits.
         unknown = started or spent.keys() - self._spent.keys()
         if self._memory < math.inf and (others > _OTHERS_NANOSECONDS or unknown):
             waited = 0
-        # The waits include those after the interval, until the process is stopped.
+        # The waits also include waits after the interval, until the process is stopped.
         self.interval = 1e-9 * max(end - start - waited, run)
         self.run, self.waited = 1e-9 * run, 1e-9 * waited
         return answer
@@ -233,8 +234,8 @@ class Sandbox:
     def _waits(self) -> tuple[int, int, int]:
         """Nanoseconds for which the first thread of the child has run, and waited to run.
 
-        The waits include those of this thread, which reads the clock. The third number changes if
-        any process or thread of the system starts.
+        The waits include the waits of this thread, which reads the clock. The third number changes
+        if any process or thread of the system starts.
         """
         with suppress(OSError, ValueError):
             run, waited, *_ = _words(f"/proc/{self._pid}/schedstat")
@@ -270,7 +271,7 @@ class Sandbox:
     # --- Memory -----------------------------------------------------------------------------------
 
     def shared_memory(self) -> list[tuple[int, int]]:
-        """The address ranges of the child that can be the memory of another range or process."""
+        """The address ranges of the child that can share memory with other ranges or processes."""
         mappings = list(_mappings(self._pid))
         return [span for span, is_private, name in mappings if name or not is_private]
 
@@ -285,7 +286,7 @@ class Sandbox:
     def _copy(self, function: str, places: Places) -> None:
         copy = getattr(ctypes.CDLL(None, use_errno=True), function)
         copy.restype = ctypes.c_ssize_t
-        # The pages can wait for a stopped process of the child (userfaultfd).
+        # A copy can wait for a stopped process of the child (userfaultfd).
         timer = threading.Timer(self.seconds, self._expire)
         timer.daemon = True
         timer.start()
@@ -315,7 +316,7 @@ def _words(path: str) -> list[str]:
 
 
 def _mappings(pid: int) -> Iterator[tuple[tuple[int, int], bool, str]]:
-    """The address ranges of a process: whether each is private, and the name of its file."""
+    """The address ranges of a process, whether each is private, and its file or an empty string."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines():
             span, mode, _, _, number, *name = line.split(maxsplit=5)

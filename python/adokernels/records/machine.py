@@ -22,7 +22,7 @@ _WIDEST = 1.0
 _ABOVE_THEORY = 1.05
 #: A cache may be slower than the next level by this factor, because ceilings are samples.
 _SLOWER = 0.97
-#: Additions per FLOP of FMAs; with equal clocks, a half.
+#: Fewest additions per FLOP of FMAs. With equal clocks, the ratio is 0.5.
 _FEWEST_ADDED = 0.4
 #: Memory levels, the farthest one first. Shared memory has the data path of L1.
 _LEVELS = ("DRAM", "L3", "L2", "L1", "shared")
