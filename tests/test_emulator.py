@@ -364,6 +364,18 @@ def test_lanes_that_skip_a_condition_do_not_execute_its_rest(branches, rng):
         np.testing.assert_array_equal(out, expected[x])
 
 
+def test_a_copy_reads_only_its_source_bytes():
+    """The other bytes of the element are zeros, and may be uninitialised at the source."""
+    text = """.shared .align 4 .b8 s[128]; .reg .b32 %s, %n;
+  ld.param.u64 %a0, [p0]; mad.wide.u32 %a1, %t, 4, %a0; st.global.u16 [%a1], %x0;
+  mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s; mov.u32 %n, 2;
+  cp.async.ca.shared.global [%s], [%a1], 4, %n; cp.async.wait_all; ld.shared.u32 %d, [%s];"""
+    module = _core.EmulatedModule(ptx_of(text, "u32", ["u32"]))
+    a, out = (device_array(32, "u4", np.arange(32) + n) for n in (7, 1 << 20))
+    run(module, "k", (1,), (32,), out, a, outputs=[out])
+    np.testing.assert_array_equal(out, a)
+
+
 @pytest.mark.parametrize("instruction", [i for i, case in CASES.items() if case[2]])
 def test_an_instruction(instruction, rng):
     result, operands, reference = CASES[instruction]
@@ -374,7 +386,10 @@ def test_an_instruction(instruction, rng):
     run(module, "k", (1,), (64,), out, *arrays, outputs=[out])
     with np.errstate(all="ignore"):
         expected = reference(*arrays)
-    if result == "u16" and operands in ("f32", "f64"):  # float16 results, whose NaN may have any payload
+    if result == "u16" and operands in (
+        "f32",
+        "f64",
+    ):  # float16 results, whose NaN may have any payload
         out, expected = out.view("f2"), expected.view("f2")
     if out.dtype.kind == "f":
         np.testing.assert_array_equal(out, np.asarray(expected, out.dtype))
