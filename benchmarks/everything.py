@@ -101,6 +101,9 @@ ALSO = {
     "gaussian_blur-2560x1600": "00 06",
     "gpp-si214": "00",
 }
+#: The notebooks that show a CPU ladder.
+CPU_ALSO = {"transpose": "01", "grayscale": "02", "gaussian_blur": "02", "sobel": "02"}
+CPU_ALSO |= {"max_plus": "04"}
 #: Minutes of ladders, and of 110 random shapes, that take longer than the others.
 LADDERS = {"average_matvec-1024": 3, "average_matvec-float64-512": 0.8, "gpp-si214": 1.4}
 LADDERS |= {"gpp-counted": 0.8, "max_plus-float64": 0.6, "max_plus-float32": 0.5}
@@ -147,8 +150,7 @@ def _ladders() -> Iterator[tuple[Any, ...]]:
                1.2 if routine == "gpp" else 0.4, file, "break_even.md")
         file = f"{DATA}/cpu/{routine}.json"
         bench += f" --device cpu --json {file}"
-        yield (f"cpu {routine}", bench, 0.5, file,
-               "cpu.md 01" if routine == "transpose" else "cpu.md",
+        yield (f"cpu {routine}", bench, 0.5, file, f"cpu.md {CPU_ALSO.get(routine, '')}",
                f"{bench} {small} --seconds 0.2 --no-limiter")
 
 

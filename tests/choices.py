@@ -8,6 +8,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.model.ladder import choose
 
+CORES = {core.name: core for core in _core.routines()}
 H200 = _core.Hardware()
 T4 = _core.Hardware(
     compute=75,
@@ -35,6 +36,6 @@ def plan_on(
     **options: Any,
 ) -> Any:
     """Return the launch parameters and costs of a variant on a GPU or a part of an H200."""
-    core = next(core for core in _core.routines() if core.name == routine.name)
+    core = CORES[routine.name]
     hardware = _core.Hardware(multiprocessors=gpu) if isinstance(gpu, int) else gpu
     return core.plan(variant, args, options, gpu=hardware, block=block)

@@ -14,6 +14,7 @@ from dataclasses import replace
 import hypothesis.core
 import numpy as np
 import pytest
+from choices import CORES
 
 import adokernels as ado
 from adokernels import _core
@@ -290,14 +291,15 @@ def random_of(rng, shape, dtype):
 POISON = 0xA5
 
 
-def why_not(routine, variant, operands, **options):
+def why_not(routine, variant, operands, device=None, **options):
     """Why the variant declines the problem; empty if it accepts it, as the default always does.
 
     Unlike a problem of the model, a problem of the core does not copy the operands.
     """
     if variant is None:
         return ""
-    return routine._core.problem(tuple(operands), options, None, variant).why_not(variant)
+    problem = CORES[routine.name].problem(tuple(operands), options, device, variant)
+    return problem.why_not(variant)
 
 
 def check(routine, operands, expected, variant=None, **options):
