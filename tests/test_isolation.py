@@ -120,7 +120,8 @@ def test_a_record_has_times_and_the_verdict(tmp_path, monkeypatch):
     assert not record["sweep"]["skipped"]
 
 
-def test_orphans_end_with_the_check(tmp_path):
+@pytest.mark.parametrize("last", ["", "os._exit(0)\n"])
+def test_orphans_end_with_the_check(last, tmp_path):
     pid = tmp_path / "pid"
     source = (
         "import os, time\n"
@@ -131,7 +132,7 @@ def test_orphans_end_with_the_check(tmp_path):
         "    while True: time.sleep(1)\n"
         "time.sleep(0.2)\n"
     )
-    assert check_file(tmp_path, source + RIGHT, "--no-timing")[0] == 0
+    assert check_file(tmp_path, source + last + RIGHT, "--no-timing")[0] == bool(last)
     assert ends(pid.read_text())
 
 

@@ -35,7 +35,10 @@ _MALLOC = {-3: 32 << 20, -1: (1 << 31) - 1}
 
 
 def guard(connection: socket.socket) -> None:
-    """Fork, and return in the child. The warden adopts orphans, and ends as the child ends."""
+    """Fork, and return in the child. The warden adopts orphans, and ends as the child ends.
+
+    It first ends all other processes: the system would not end them with the child or the warden.
+    """
     parent, prctl = os.getppid(), ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -46,19 +49,33 @@ def guard(connection: socket.socket) -> None:
         return
     connection.close()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    while os.getppid() == parent:  # otherwise, the system ends the child, too
+    while os.getppid() == parent:
         signal.sigtimedwait({signal.SIGCHLD}, 1)
         ended = True
         while ended:
             pid, status = os.waitpid(-1, os.WNOHANG)
             ended = pid != 0
-            if pid == child and os.WIFSIGNALED(status):
-                with contextlib.suppress(OSError):  # the handler of SIGKILL cannot be changed
-                    signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-                os.kill(os.getpid(), os.WTERMSIG(status))
             if pid == child:
+                end_children()
+                if os.WIFSIGNALED(status):
+                    with contextlib.suppress(OSError):  # the handler of SIGKILL cannot be changed
+                        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+                    os.kill(os.getpid(), os.WTERMSIG(status))
                 os._exit(os.WEXITSTATUS(status))
+    end_children()
     os._exit(1)
+
+
+def end_children() -> None:
+    """End all children, and their children, which this process then adopts."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            with open("/proc/thread-self/children", encoding="ascii") as file:
+                pids = [int(pid) for pid in file.read().split()]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.001)
 
 
 def load(message: dict[str, Any]) -> Callable[..., Any] | None:
