@@ -102,7 +102,8 @@ class HostBlock:
 
         pages = mmap.mmap(-1, layout["bytes"] + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if layout["bytes"] >= _HUGE:  # as NumPy does
-            pages.madvise(mmap.MADV_HUGEPAGE)
+            with contextlib.suppress(OSError):  # the system can lack huge pages
+                pages.madvise(mmap.MADV_HUGEPAGE)
         self.pages = numpy.frombuffer(pages, numpy.uint8)
         start = layout["address"] % _PAGE
         #: The offset of the first element.
