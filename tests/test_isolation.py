@@ -151,6 +151,18 @@ def test_the_child_ends_with_its_parent(tmp_path):
     assert ends(done.stdout.strip())
 
 
+def test_a_closed_sandbox_ends_no_process_with_its_old_number():
+    closed = sandbox.Sandbox(5.0, 1e9, on_device="")
+    closed.close()
+    closed._warden.pid = os.getpid()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        closed.close()
+        alive = other.poll() is None
+        other.kill()
+    assert alive
+    assert not closed._known
+
+
 def test_objects_that_cannot_be_sent_are_rejected(rng):
     lock = threading.Lock()
 

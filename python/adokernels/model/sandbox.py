@@ -189,6 +189,8 @@ class Sandbox:
 
     def _descendants(self) -> Iterator[int]:
         """The child and all processes that it has started."""
+        if self._warden.returncode is not None:  # its number can belong to another process
+            return
         found = [self._warden.pid]
         for pid in found:
             with suppress(OSError):
@@ -267,6 +269,7 @@ class Sandbox:
                 self._kill(pids, signal.SIGKILL)
             self._warden.kill()
             self._warden.wait(_STOP_SECONDS)
+        self._known = []
 
     # --- Memory -----------------------------------------------------------------------------------
 
