@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -161,6 +162,16 @@ def test_a_closed_sandbox_ends_no_process_with_its_old_number():
         other.kill()
     assert alive
     assert not closed._known
+
+
+def test_an_empty_message_is_a_message():
+    box = sandbox.Sandbox(1.0, 1e9, on_device="")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        os.dup2(ours.fileno(), box._socket.fileno())
+        theirs.send(b"")
+        with pytest.raises(sandbox.Broken, match="sent a message without being asked"):
+            box.ask(verb="load")
 
 
 def test_objects_that_cannot_be_sent_are_rejected(rng):

@@ -78,6 +78,15 @@ def end_children() -> None:
                 time.sleep(0.001)
 
 
+def received(file: int, size: int) -> dict[str, Any]:
+    """Return the message in a file. One call of the system reads at most 2 GiB."""
+    data = b""
+    while part := os.pread(file, size - len(data), len(data)):
+        data += part
+    found: dict[str, Any] = pickle.loads(data)
+    return found
+
+
 def load(message: dict[str, Any]) -> Callable[..., Any] | None:
     """Return the function of a pickle or of a file; None if the file does not define it."""
     if "pickle" in message:
@@ -253,7 +262,7 @@ class Server:
         """Answer messages in a file until the parent closes the connection."""
         while size := connection.recv(_LONGEST):
             try:
-                reply = self.answer(**pickle.loads(os.pread(file, int(size), 0)))
+                reply = self.answer(**received(file, int(size)))
             except BaseException as error:  # also SystemExit
                 reply = {"error": text_of(error)}
             connection.send(json.dumps(reply).encode())
@@ -262,7 +271,7 @@ class Server:
 def main() -> None:
     """Run the warden and the child."""
     connection, file = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
-    settings = pickle.loads(os.pread(file, int(connection.recv(_LONGEST)), 0))
+    settings = received(file, int(connection.recv(_LONGEST)))
     guard(connection)
     sys.path[:] = settings["path"]
     import numpy  # noqa: F401  # before the function could replace it
