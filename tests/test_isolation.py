@@ -200,6 +200,17 @@ def test_a_closure_runs_in_another_process(tmp_path, rng):
     assert int(pid) != os.getpid()
 
 
+def test_functions_of_the_same_name_have_a_process_each(rng):
+    a, skipped = rng.random((30, 40)), []
+    how = {"variants": ["mine"], "device": "cpu", "seconds": 0.01, "ceilings": False}
+    with Isolation(10.0) as isolation:
+        for function in (lambda a: a.T.copy(), lambda a: a.copy()):
+            mine = ado.variant(function, name="mine")
+            found = ado.sweep(ado.transpose, a, extra=[mine], isolated=isolation, **how)
+            skipped.append("mine" in found.skipped)
+    assert skipped == [False, True]
+
+
 @pytest.mark.parametrize("kind", ["padded", "reversed", "broadcast", "empty", "structured"])
 def test_operands_have_the_layout_of_the_caller(kind, rng):
     whole = rng.random((64, 96), dtype=np.float32)
