@@ -34,6 +34,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -44,6 +45,7 @@ import adokernels as ado
 from adokernels.measuring.context import cpu_name
 from adokernels.model.tasks import TASKS
 from adokernels.records.loading import KINDS
+from adokernels.storage import replace_file
 from adokernels.tables.machines import refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -255,17 +257,26 @@ class Done:
 State = dict[str, Done]
 
 
-def load_state(folder: Path) -> State:
-    """The stages that have ended in a folder."""
+def load_state(known: Sequence[Stage], folder: Path) -> State:
+    """The stages that have ended in a folder, if their records exist and match their patterns.
+
+    The file may come from an archive, so other names of stages and records are not trusted.
+    """
     path = folder / "stages.json"
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {name: Done(**done) for name, done in stored.items()}
+    state = {}
+    for stage in known:
+        paths = [path for pattern in stage.patterns for path in folder.glob(pattern)]
+        records = {str(path.relative_to(folder)) for path in paths}
+        if stage.name in stored and records.issuperset(stored[stage.name]["files"]):
+            state[stage.name] = Done(**stored[stage.name])
+    return state
 
 
 def save_state(folder: Path, state: State) -> None:
     """Store the stages that have ended."""
     text = json.dumps({name: asdict(done) for name, done in state.items()}, indent=1)
-    (folder / "stages.json").write_text(text + "\n", encoding="utf-8")
+    replace_file(folder / "stages.json", f"{text}\n".encode())
 
 
 def boards() -> dict[str, str]:
@@ -333,9 +344,14 @@ def objection(path: Path, done: Done, device: str) -> str:
 
 def objections(folder: Path, stage: Stage, done: Done) -> str:
     """The objections to the records of a stage."""
-    files = [name for name in done.files if name.endswith(".json")]
-    found = {name: objection(folder / name, done, stage.device) for name in files}
-    return "; ".join(f"{name}: {reason}" for name, reason in found.items() if reason)
+    found = []
+    for name in (name for name in done.files if name.endswith(".json")):
+        try:
+            reason = objection(folder / name, done, stage.device)
+        except Exception as error:  # a bad record must not end the call
+            reason = f"{type(error).__name__}: {error}"
+        found += [f"{name}: {reason}"] if reason else []
+    return "; ".join(found)
 
 
 # --- Measuring ------------------------------------------------------------------------------------
@@ -389,11 +405,12 @@ def run(
     chosen: Sequence[Stage], known: Sequence[Stage], folder: Path, end: float, *, small: bool
 ) -> int:
     """Run missing stages that are expected to end in time; return the number of missing stages."""
-    code, now, state = importlib.metadata.version("adokernels"), boards(), load_state(folder)
-    fitting = {name: done for name, done in state.items() if done.small == small}
-    remaining = kept(known, fitting, now, code)
+    code, now, state = importlib.metadata.version("adokernels"), boards(), load_state(known, folder)
+    if any(done.small != small for done in state.values()):
+        sys.exit(f"{folder} has records of {'full' if small else 'small'} problems, use another")
+    remaining = kept(known, state, now, code)
     for name in state.keys() - remaining.keys():
-        print(f"dropped {name}: another board, version or size")
+        print(f"dropped {name}: another board or version")
         for file in (*(folder / file for file in state[name].files), log_of(folder, name)):
             file.unlink(missing_ok=True)
     state, work = remaining, folder / "work" / (now["cuda"] or "cpu")
@@ -414,8 +431,10 @@ def run(
             done = Done(now[stage.device], code, seconds, files, small)
             if reason := "" if small else objections(folder, stage, done):
                 raise RuntimeError(reason)
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             print(f"{head}: FAILED: {error}", flush=True)
+            with contextlib.suppress(OSError), log_of(folder, stage.name).open("a") as log:
+                print(f"FAILED: {error}", file=log)
             continue
         print(f"{head}: {seconds} s", flush=True)
         state[stage.name] = done
@@ -432,33 +451,39 @@ def run(
 def pack(folder: Path, archive: Path) -> list[Path]:
     """Write the folder to an archive, or to parts whose names end in a number."""
     archive.parent.mkdir(parents=True, exist_ok=True)
-    for old in archive.parent.glob(f"{archive.name}*"):
-        old.unlink()
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:xz") as tar:
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder)
-            if path.is_file() and "cache" not in name.parts:
+            if path.is_file() and "cache" not in name.parts and archive.name not in path.name:
                 tar.add(path, str(name))
     data = packed.getvalue()
     parts = [data[first : first + PART] for first in range(0, len(data), PART)]
     endings = [f".{place:02}" for place in range(len(parts))] if parts[1:] else [""]
     paths = [archive.with_name(archive.name + ending) for ending in endings]
-    for path, part in zip(paths, parts, strict=True):
+    new = [path.with_name(f".{path.name}") for path in paths]
+    for path, part in zip(new, parts, strict=True):
         path.write_bytes(part)
+    for source, path in zip(new, paths, strict=True):
+        os.replace(source, path)
+    for old in set(archive.parent.glob(f"{archive.name}*")).difference(paths):
+        old.unlink()
     return paths
 
 
-def unpack(parts: Iterable[Path], folder: Path) -> None:
-    """Extract an archive into the folder."""
+def unpack(known: Sequence[Stage], parts: Iterable[Path], folder: Path) -> None:
+    """Extract an archive into the folder, unless the folder has stages that the archive lacks."""
     data = io.BytesIO(b"".join(path.read_bytes() for path in sorted(parts)))
-    with tarfile.open(fileobj=data, mode="r:xz") as tar:
-        tar.extractall(folder, filter="data")
+    with tarfile.open(fileobj=data, mode="r:xz") as tar, tempfile.TemporaryDirectory() as new:
+        tar.extractall(new, filter="data")
+        if lost := load_state(known, folder).keys() - load_state(known, Path(new)).keys():
+            sys.exit(f"the archive lacks stages of {folder}: {', '.join(sorted(lost))}")
+        shutil.copytree(new, folder, dirs_exist_ok=True)
 
 
 def publish(known: Sequence[Stage], folder: Path, root: Path) -> dict[str, str]:
     """Copy the records of complete pages below `root`; return the refused stages with reasons."""
-    state, refused = load_state(folder), {}
+    state, refused = load_state(known, folder), {}
     shown = [stage for stage in known if stage.shown and stage.name in state]
     codes = collections.Counter(state[stage.name].code for stage in shown)
     code = max(codes, key=codes.__getitem__, default="")
@@ -503,9 +528,9 @@ def main() -> int:
     words = tuple(options.only or [""])
     chosen = [s for s in known if s.name.startswith(words) or {*words} & {*s.shown.split()}]
     if options.unpack:
-        unpack(options.unpack, folder)
+        unpack(known, options.unpack, folder)
     if options.list:
-        state = load_state(folder)
+        state = load_state(known, folder)
         for stage in chosen:
             done = f"{state[stage.name].seconds} s" if stage.name in state else "missing"
             print(f"{stage.minutes:4} min  {stage.name}: {done}; {stage.shown}")
@@ -516,9 +541,11 @@ def main() -> int:
         return int(bool(refused))
     if options.unpack or options.list:
         return 0
-    missing = run(chosen, known, folder, end, small=options.small)
-    if options.pack:
-        print("packed", *pack(folder, options.pack))
+    try:
+        missing = run(chosen, known, folder, end, small=options.small)
+    finally:
+        if options.pack:
+            print("packed", *pack(folder, options.pack))
     return int(bool(missing))
 
 

@@ -1,5 +1,6 @@
 """The emulator of CUDA kernels: results, counts and errors of single instructions and kernels."""
 
+import itertools
 import re
 import shutil
 import struct
@@ -96,6 +97,7 @@ def ptx_of(instruction, result, operands):
 def samples(dtype, rng):
     if dtype.kind == "f":
         special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-40, 3.5, 2.5, 1e9, -1e19]
+        special += [1e-50, -1e-50]
         values = rng.standard_normal(64) * 10.0 ** rng.integers(-6, 7, 64)
         values[: len(special)] = special
         return values.astype(dtype)
@@ -289,6 +291,7 @@ CASES = {
     "cvt.rni.f32.f32 %d, %x0": ("f32", "f32", np.rint),
     "cvt.sat.u8.s32 %d, %x0": ("u32", "s32", lambda a: np.clip(a, 0, 255)),
     "cvt.rn.f16.f32 %d, %x0": ("u16", "f32", lambda a: a.astype("f2").view("u2")),
+    "cvt.rn.f16.f64 %d, %x0": ("u16", "f64", lambda a: a.astype("f2").view("u2")),
     "setp.lt.s32 %p0, %x0, %x1; selp.u32 %d, 1, 0, %p0": ("u32", "s32 s32", np.less),
     "setp.leu.f64 %p0, %x0, %x1; selp.u32 %d, 1, 0, %p0": (
         "u32",
@@ -339,6 +342,40 @@ def test_conditions_of_a_short_circuit_are_one_branch(last):
     assert counts["divergent_branches"] == 1
 
 
+@pytest.mark.parametrize("branches", list(itertools.product(("TAKEN", "ON"), repeat=3)))
+def test_lanes_that_skip_a_condition_do_not_execute_its_rest(branches, rng):
+    """Also if all other lanes branch at once. The last branch is to TAKEN, for one condition."""
+    branches = (*branches, "TAKEN")
+    text = "\n".join(
+        f"and.b32 %q, %x0, {1 << n}; setp.ne.u32 %c{n}, %q, 0; @%c{n} bra {branch};"
+        for n, branch in enumerate(branches)
+    )
+    text = f""".reg .b32 %q; .reg .pred %c<4>; {text}
+  ON: add.u32 %d, %x0, 100; bra END;
+  TAKEN: add.u32 %d, %x0, 200;
+  END:"""
+    module = _core.EmulatedModule(ptx_of(text, "u32", ["u32"]))
+    targets = [next((b for n, b in enumerate(branches) if x >> n & 1), "ON") for x in range(16)]
+    expected = np.arange(16) + np.where(np.array(targets) == "TAKEN", 200, 100)
+    for different in (1, 2, 2, 2, 3, 3, 4, 16) * 8:
+        x = rng.choice(rng.choice(16, different, replace=False), 32)
+        a, out = device_array(32, "u4", x), device_array(32, "u4")
+        run(module, "k", (1,), (32,), out, a)
+        np.testing.assert_array_equal(out, expected[x])
+
+
+def test_a_copy_reads_only_its_source_bytes():
+    """The other bytes of the element are zeros, and may be uninitialised at the source."""
+    text = """.shared .align 4 .b8 s[128]; .reg .b32 %s, %n;
+  ld.param.u64 %a0, [p0]; mad.wide.u32 %a1, %t, 4, %a0; st.global.u16 [%a1], %x0;
+  mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s; mov.u32 %n, 2;
+  cp.async.ca.shared.global [%s], [%a1], 4, %n; cp.async.wait_all; ld.shared.u32 %d, [%s];"""
+    module = _core.EmulatedModule(ptx_of(text, "u32", ["u32"]))
+    a, out = (device_array(32, "u4", np.arange(32) + n) for n in (7, 1 << 20))
+    run(module, "k", (1,), (32,), out, a, outputs=[out])
+    np.testing.assert_array_equal(out, a)
+
+
 @pytest.mark.parametrize("instruction", [i for i, case in CASES.items() if case[2]])
 def test_an_instruction(instruction, rng):
     result, operands, reference = CASES[instruction]
@@ -349,7 +386,10 @@ def test_an_instruction(instruction, rng):
     run(module, "k", (1,), (64,), out, *arrays, outputs=[out])
     with np.errstate(all="ignore"):
         expected = reference(*arrays)
-    if result == "u16" and operands == "f32":  # float16 results, whose NaN may have any payload
+    if result == "u16" and operands in (
+        "f32",
+        "f64",
+    ):  # float16 results, whose NaN may have any payload
         out, expected = out.view("f2"), expected.view("f2")
     if out.dtype.kind == "f":
         np.testing.assert_array_equal(out, np.asarray(expected, out.dtype))

@@ -149,7 +149,7 @@ def test_a_second_call_runs_the_missing_stages(folder, capsys):
     printed = capsys.readouterr().out
     assert "[2/3] b" in printed
     assert "] a" not in printed
-    assert set(everything.load_state(folder)) == {"a", "b", "c"}
+    assert set(everything.load_state(stages, folder)) == {"a", "b", "c"}
 
 
 def test_only_stages_that_fit_are_started_and_long_ones_are_ended(folder, capsys):
@@ -181,7 +181,7 @@ def test_incomplete_pages_start_again_on_another_board(folder, monkeypatch, caps
     set_board(folder.parent, monkeypatch, "second")
     assert run(stages, folder) == 0
     assert "dropped a: another board" in capsys.readouterr().out
-    boards = {name: done.board for name, done in everything.load_state(folder).items()}
+    boards = {name: done.board for name, done in everything.load_state(stages, folder).items()}
     assert boards == {"a": "second", "b": "second", "c": "first", "d": "second"}
 
 
@@ -206,6 +206,17 @@ def test_records_of_another_board_or_version_fail(folder, monkeypatch, capsys):
     monkeypatch.setattr(everything.importlib.metadata, "version", lambda _: "1.0+gdef")
     assert run(stages, folder) == 1
     assert "it is of version 1.0+gabc, not 1.0+gdef" in capsys.readouterr().out
+
+
+def test_a_bad_record_fails_only_its_stage(folder, capsys):
+    (folder.parent / "bad.py").write_text(FAKE.replace('"cuda": cuda', '"cuda": None'))
+    bad = fake(folder, "bad")
+    stages = [bad._replace(command=bad.command.replace("fake.py", "bad.py")), fake(folder, "a")]
+    assert run(stages, folder) == 1
+    reason = "FAILED: notebooks/data/bad.json: AttributeError"
+    assert reason in capsys.readouterr().out
+    assert reason in everything.log_of(folder, "bad").read_text()
+    assert "a" in everything.load_state(stages, folder)
 
 
 def test_disturbed_records_are_refused(tmp_path):
@@ -237,8 +248,8 @@ def test_transfer_in_parts_and_publishing(folder, tmp_path, monkeypatch):
     assert all(path.stat().st_size <= 300 for path in parts)
     assert sorted(tmp_path.glob("e.tar.xz*")) == parts
     copy, root = tmp_path / "copy", tmp_path / "root"
-    everything.unpack(reversed(parts), copy)
-    assert everything.load_state(copy) == everything.load_state(folder)
+    everything.unpack(stages, reversed(parts), copy)
+    assert everything.load_state(stages, copy) == everything.load_state(stages, folder)
     assert not (copy / "work" / "first" / "cache").exists()
     (root / "notebooks/data").mkdir(parents=True)
     (root / "notebooks/data/a.json").write_text("old")
@@ -246,6 +257,43 @@ def test_transfer_in_parts_and_publishing(folder, tmp_path, monkeypatch):
     published = sorted(path.name for path in root.rglob("*.json"))
     assert published == ["a.json", "b.json"]
     assert "1.0+gabc" in (root / "notebooks/data/a.json").read_text()
+    assert run(stages, folder) == 0
+    with pytest.raises(SystemExit, match=r"the archive lacks stages of .*: d$"):
+        everything.unpack(stages, parts, folder)
+    assert "d" in everything.load_state(stages, folder)
+
+
+def test_an_interruption_keeps_the_stored_state_and_archive(folder, tmp_path, monkeypatch):
+    everything.save_state(folder, {})
+    everything.pack(folder, tmp_path / "e.tar.xz")
+    files = (folder / "stages.json", tmp_path / "e.tar.xz")
+    stored = [path.read_bytes() for path in files]
+    (folder / "new").touch()
+    monkeypatch.setattr("os.replace", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        everything.save_state(folder, {"a": everything.Done("first", "1.0", 1.0, ())})
+    with pytest.raises(ZeroDivisionError):
+        everything.pack(folder, tmp_path / "e.tar.xz")
+    assert [path.read_bytes() for path in files] == stored
+
+
+def test_stored_names_are_not_trusted(folder, tmp_path):
+    names = ("victim.json", "victim.log", "notebooks/data/b.json")
+    victims = [tmp_path / name for name in names]
+    for path in (*victims, folder / "logs/a.log", folder / "notebooks/data/b.json"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    stages = [fake(folder, name) for name in "ab"]
+    old = everything.Done("first", "0.9", 1.0, ())
+    state = {
+        "a": dataclasses.replace(old, files=("notebooks/data/../../../victim.json",)),
+        "b": dataclasses.replace(old, files=(str(victims[2]),)),
+        "../../victim": old,
+    }
+    everything.save_state(folder, state)
+    assert everything.load_state(stages, folder) == {}
+    assert run(stages, folder) == 0
+    assert [path for path in victims if not path.exists()] == []
 
 
 @pytest.mark.parametrize(
@@ -265,7 +313,7 @@ def test_refused_for_publishing(folder, tmp_path, changes, reason):
         fake(folder, "d", "02"),
     ]
     assert run(stages, folder) == 0
-    state = everything.load_state(folder)
+    state = everything.load_state(stages, folder)
     state["a"] = dataclasses.replace(state["a"], **changes)
     everything.save_state(folder, state)
     refused = everything.publish(stages, folder, tmp_path / "root")
@@ -280,9 +328,19 @@ def test_small_problems_run_here_and_are_marked(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [*words, "--pack", archive])
     assert everything.main() == 0
     assert "packed" in capsys.readouterr().out
-    (done,) = everything.load_state(tmp_path / "out").values()
+    state = everything.load_state(STAGES, tmp_path / "out")
+    (done,) = state.values()
     assert done.small
     assert ado.load(tmp_path / "out" / done.files[0]).routine == "transpose"
     monkeypatch.setattr(sys, "argv", ["everything.py", out, "--unpack", archive, "--publish"])
     assert everything.main() == 1
     assert "its problems are small" in capsys.readouterr().out
+    for other, small in (([*words[:2], *words[3:]], True), (words, False)):
+        changed = {name: dataclasses.replace(done, small=small) for name in state}
+        everything.save_state(tmp_path / "out", changed)
+        (tmp_path / "new/e.tar.xz").unlink()
+        monkeypatch.setattr(sys, "argv", [*other, "--pack", archive])
+        with pytest.raises(SystemExit, match=f"records of {'small' if small else 'full'} problems"):
+            everything.main()
+        assert (tmp_path / "new/e.tar.xz").exists()  # packed after any error
+        assert everything.load_state(STAGES, tmp_path / "out") == changed

@@ -184,6 +184,21 @@ bool global_by_lane(Worker& worker, Warp& warp, const Inst& inst, const Access& 
   return true;
 }
 
+bool check_lane_initialised(Worker& worker, const Warp& warp, const Access& a, int lane,
+                            const u8* written, s64 at, int bytes, const std::string& name,
+                            bool only_pending = false) {
+  for (const s64 end = at + bytes; at < end; ++at) {
+    if (written[at] == 1 || (only_pending && written[at] == 0)) continue;
+    const bool pending = written[at] == 2;
+    return report(worker, warp, a.line, lane, pending ? "missing wait" : "uninitialised",
+                  size_text(a, false) + " at byte " + std::to_string(at) + " of '" + name + "', " +
+                      (pending ? "which is written by a cp.async that was not waited for"
+                               : "which nothing has written"),
+                  name, at);
+  }
+  return true;
+}
+
 bool check_initialised(Worker& worker, const Warp& warp, const Access& a, const SiteCache& site,
                        u32 mask, const u8* written, s64 base, const std::string& name,
                        bool only_pending = false) {
@@ -206,16 +221,8 @@ bool check_initialised(Worker& worker, const Warp& warp, const Access& a, const 
       if (site.pattern == Pattern::kUniform) return true;
       continue;
     }
-    for (int i = 0; i < bytes; ++i) {
-      if (written[at + i] == 1 || (only_pending && written[at + i] == 0)) continue;
-      const bool pending = written[at + i] == 2;
-      return report(worker, warp, a.line, lane, pending ? "missing wait" : "uninitialised",
-                    size_text(a, false) + " at byte " + std::to_string(at + i) + " of '" + name +
-                        "', " +
-                        (pending ? "which is written by a cp.async that was not waited for"
-                                 : "which nothing has written"),
-                    name, at + i);
-    }
+    if (!check_lane_initialised(worker, warp, a, lane, written, at, bytes, name, only_pending))
+      return false;
   }
   return true;
 }
@@ -648,12 +655,14 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
             copy.from[lane] >> 48 != 0)
           return report_bounds(worker, warp, a, lane, copy.from[lane], false);
       }
-    const Allocation* range = site.allocation;
-    if (worker.launch.options.initcheck && range != nullptr && !range->written.empty() &&
-        base >= range->begin && base < range->end &&
-        !check_initialised(worker, warp, a, site, reading, range->written.data(),
-                           static_cast<s64>(base - range->begin), range->name))
-      return false;
+    for (const int lane : Lanes{worker.launch.options.initcheck ? reading : 0}) {
+      const Allocation* range = worker.launch.memory.find(copy.from[lane]);
+      if (range != nullptr && !range->written.empty() &&
+          !check_lane_initialised(worker, warp, a, lane, range->written.data(),
+                                  static_cast<s64>(copy.from[lane] - range->begin),
+                                  copy.source_bytes[lane], range->name))
+        return false;
+    }
   }
   AccessCounts& counts = worker.counts[inst.aux];
   count_request(counts, mask, bytes);

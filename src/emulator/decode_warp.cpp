@@ -68,7 +68,8 @@ void Decoder::match(const Words& w) {
 void Decoder::warp_reduce(const Words& w) {
   const auto& o = s_->operands;
   const auto mode = kAtomicOps.find(w.at(2));
-  if (mode == kAtomicOps.end() || is_float_type(w.back())) unknown();
+  if (mode == kAtomicOps.end() || mode->second > AtomicOp::kXor || is_float_type(w.back()))
+    unknown();
   const u32 d = result(o.at(0), 4);
   const u32 e = extra({kNone, value(o.at(1), 4), value(o.at(2), 4)});
   const auto kind = static_cast<int>(mode->second) | (is_signed_type(w.back()) ? 16 : 0);

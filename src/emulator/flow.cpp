@@ -108,6 +108,7 @@ class Flow {
       p_.blocks[b].joins = branches ? Block::Joins::kBranching : Block::Joins::kGoingOn;
       p_.blocks[b].target = end.target;
       last[b] = last[b + 1];
+      p_.blocks[b].on = last[b] + 1;
     }
   }
 

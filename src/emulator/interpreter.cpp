@@ -147,7 +147,9 @@ bool run_warp(Worker& worker, Warp& warp) {
             warp.mask = mask & ~active;
             break;
           }
-          if (goes_on) active = 0, next = static_cast<int>(inst->aux);
+          // The remaining lanes agree, so that all lanes leave the condition here.
+          if (block.joins != Block::Joins::kNo) next = block.on;
+          if (goes_on) active = 0;
           const u32 all = mask | warp.branched | warp.passed;
           active |= std::exchange(warp.branched, 0);
           warp.passed = 0;

@@ -237,6 +237,7 @@ struct Block {
   // that branch (kBranching) or skip it (kGoingOn).
   enum class Joins : u8 { kNo, kBranching, kGoingOn } joins = Joins::kNo;
   int target = -1;
+  int on = -1;  // the block after the condition
   int instructions = 0;
   std::vector<LineCost> costs;
 };

@@ -17,7 +17,8 @@ ADO_INLINE f32 odd_of(f64 x) {
   const f32 rounded = static_cast<f32>(x);
   const f64 error = x - static_cast<f64>(rounded);
   if (!(error != 0) || (bits32(rounded) & 1) || rounded - rounded != 0) return rounded;
-  return float_of(bits32(rounded) + ((error > 0) == (rounded > 0) ? 1 : -1));
+  const bool negative = bits32(rounded) >> 31 != 0;  // also of -0
+  return float_of(bits32(rounded) + ((error > 0) != negative ? 1 : -1));
 }
 // a * b + c for 16-bit a, b and c: the product is exact in float32, the sum is rounded to odd.
 ADO_INLINE f32 odd_fma(f32 a, f32 b, f32 c) {
