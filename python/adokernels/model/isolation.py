@@ -27,7 +27,7 @@ class Isolation(ExitStack):
     def __init__(self, timeout: float) -> None:
         super().__init__()
         self._timeout = timeout
-        #: Functions or sources with their processes, by name, device and id: a held id stays unique.
+        #: By name, device, and id of the function or source, which stays unique while it is held.
         self._processes: dict[tuple[str, str, int], tuple[Any, Candidate]] = {}
 
     def ladder(self, ladder: Ladder) -> OwnLadder:
