@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -120,7 +121,8 @@ def test_a_record_has_times_and_the_verdict(tmp_path, monkeypatch):
     assert not record["sweep"]["skipped"]
 
 
-def test_orphans_end_with_the_check(tmp_path):
+@pytest.mark.parametrize("last", ["", "os._exit(0)\n"])
+def test_orphans_end_with_the_check(last, tmp_path):
     pid = tmp_path / "pid"
     source = (
         "import os, time\n"
@@ -131,7 +133,7 @@ def test_orphans_end_with_the_check(tmp_path):
         "    while True: time.sleep(1)\n"
         "time.sleep(0.2)\n"
     )
-    assert check_file(tmp_path, source + RIGHT, "--no-timing")[0] == 0
+    assert check_file(tmp_path, source + last + RIGHT, "--no-timing")[0] == bool(last)
     assert ends(pid.read_text())
 
 
@@ -148,6 +150,28 @@ def test_the_child_ends_with_its_parent(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ends(done.stdout.strip())
+
+
+def test_a_closed_sandbox_ends_no_process_with_its_old_number():
+    closed = sandbox.Sandbox(5.0, 1e9, on_device="")
+    closed.close()
+    closed._warden.pid = os.getpid()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        closed.close()
+        alive = other.poll() is None
+        other.kill()
+    assert alive
+    assert not closed._known
+
+
+def test_an_empty_message_is_a_message():
+    box = sandbox.Sandbox(1.0, 1e9, on_device="")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        os.dup2(ours.fileno(), box._socket.fileno())
+        theirs.send(b"")
+        with pytest.raises(sandbox.Broken, match="sent a message without being asked"):
+            box.ask(verb="load")
 
 
 def test_objects_that_cannot_be_sent_are_rejected(rng):
@@ -174,6 +198,17 @@ def test_a_closure_runs_in_another_process(tmp_path, rng):
     assert ado.check(mine, ladder, rng.random((3, 4)), timed=False)
     (pid,) = set(path.read_text().split())
     assert int(pid) != os.getpid()
+
+
+def test_functions_of_the_same_name_have_a_process_each(rng):
+    a, skipped = rng.random((30, 40)), []
+    how = {"variants": ["mine"], "device": "cpu", "seconds": 0.01, "ceilings": False}
+    with Isolation(10.0) as isolation:
+        for function in (lambda a: a.T.copy(), lambda a: a.copy()):
+            mine = ado.variant(function, name="mine")
+            found = ado.sweep(ado.transpose, a, extra=[mine], isolated=isolation, **how)
+            skipped.append("mine" in found.skipped)
+    assert skipped == [False, True]
 
 
 @pytest.mark.parametrize("kind", ["padded", "reversed", "broadcast", "empty", "structured"])

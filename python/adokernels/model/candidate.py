@@ -35,7 +35,10 @@ _MALLOC = {-3: 32 << 20, -1: (1 << 31) - 1}
 
 
 def guard(connection: socket.socket) -> None:
-    """Fork, and return in the child. The warden adopts orphans, and ends as the child ends."""
+    """Fork, and return in the child. The warden adopts orphans, and ends as the child ends.
+
+    It first ends all other processes: the system would not end them with the child or the warden.
+    """
     parent, prctl = os.getppid(), ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -46,19 +49,42 @@ def guard(connection: socket.socket) -> None:
         return
     connection.close()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    while os.getppid() == parent:  # otherwise, the system ends the child, too
+    while os.getppid() == parent:
         signal.sigtimedwait({signal.SIGCHLD}, 1)
         ended = True
         while ended:
             pid, status = os.waitpid(-1, os.WNOHANG)
             ended = pid != 0
-            if pid == child and os.WIFSIGNALED(status):
-                with contextlib.suppress(OSError):  # the handler of SIGKILL cannot be changed
-                    signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-                os.kill(os.getpid(), os.WTERMSIG(status))
             if pid == child:
+                end_children()
+                if os.WIFSIGNALED(status):
+                    with contextlib.suppress(OSError):  # the handler of SIGKILL cannot be changed
+                        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+                    os.kill(os.getpid(), os.WTERMSIG(status))
                 os._exit(os.WEXITSTATUS(status))
+    end_children()
     os._exit(1)
+
+
+def end_children() -> None:
+    """End all children, and their children, which this process then adopts."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            with open("/proc/thread-self/children", encoding="ascii") as file:
+                pids = [int(pid) for pid in file.read().split()]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.001)
+
+
+def received(file: int, size: int) -> dict[str, Any]:
+    """Return the message in a file. One call of the system reads at most 2 GiB."""
+    data = b""
+    while part := os.pread(file, size - len(data), len(data)):
+        data += part
+    found: dict[str, Any] = pickle.loads(data)
+    return found
 
 
 def load(message: dict[str, Any]) -> Callable[..., Any] | None:
@@ -85,7 +111,8 @@ class HostBlock:
 
         pages = mmap.mmap(-1, layout["bytes"] + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if layout["bytes"] >= _HUGE:  # as NumPy does
-            pages.madvise(mmap.MADV_HUGEPAGE)
+            with contextlib.suppress(OSError):  # the system can lack huge pages
+                pages.madvise(mmap.MADV_HUGEPAGE)
         self.pages = numpy.frombuffer(pages, numpy.uint8)
         start = layout["address"] % _PAGE
         #: The offset of the first element.
@@ -235,7 +262,7 @@ class Server:
         """Answer messages in a file until the parent closes the connection."""
         while size := connection.recv(_LONGEST):
             try:
-                reply = self.answer(**pickle.loads(os.pread(file, int(size), 0)))
+                reply = self.answer(**received(file, int(size)))
             except BaseException as error:  # also SystemExit
                 reply = {"error": text_of(error)}
             connection.send(json.dumps(reply).encode())
@@ -244,7 +271,7 @@ class Server:
 def main() -> None:
     """Run the warden and the child."""
     connection, file = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
-    settings = pickle.loads(os.pread(file, int(connection.recv(_LONGEST)), 0))
+    settings = received(file, int(connection.recv(_LONGEST)))
     guard(connection)
     sys.path[:] = settings["path"]
     import numpy  # noqa: F401  # before the function could replace it

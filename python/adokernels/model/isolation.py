@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adokernels.model.isolated_call import IsolatedCall
 from adokernels.model.isolated_kernel import IsolatedKernel
@@ -27,7 +27,8 @@ class Isolation(ExitStack):
     def __init__(self, timeout: float) -> None:
         super().__init__()
         self._timeout = timeout
-        self._processes: dict[tuple[str, str], Candidate] = {}  # by name and device
+        #: By name, device, and id of the function or source, which stays unique while it is held.
+        self._processes: dict[tuple[str, str, int], tuple[Any, Candidate]] = {}
 
     def ladder(self, ladder: Ladder) -> OwnLadder:
         """The ladder with its own variants in sandboxes."""
@@ -39,11 +40,13 @@ class Isolation(ExitStack):
 
     def _process(self, variant: OwnVariant | None, problem: Problem) -> Candidate:
         """The process of a variant, or the twin without one, which never loads a function."""
-        key = (variant.name if variant else "", problem.device)
+        code = getattr(variant, "function", getattr(variant, "text", None))
+        key = (variant.name if variant else "", problem.device, id(code))
         if key not in self._processes:
-            process = self._processes[key] = Candidate(variant, problem, self._timeout)
+            process = Candidate(variant, problem, self._timeout)
+            self._processes[key] = code, process
             self.callback(process.close)
-        return self._processes[key]
+        return self._processes[key][1]
 
     def call(
         self, variant: OwnVariant, problem: Problem, plan: KernelCall | None = None

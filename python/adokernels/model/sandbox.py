@@ -17,7 +17,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -65,7 +64,7 @@ class Sandbox:
     def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
         self.seconds, self._memory, self._broken = seconds, memory, ""
         self._known: list[int] = []  # the child, and the processes that it has started
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # close() closes it
+        self._file = os.fdopen(os.memfd_create("messages"), "wb")
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
@@ -121,12 +120,15 @@ class Sandbox:
         return answer
 
     def _send(self, **message: Any) -> None:
-        data = pickle.dumps(message)
-        with suppress(OSError, ValueError):  # it is closed: _receive() finds the reason
-            if self._poll.poll(0) and self._socket.recv(_LONGEST):
-                self._broken = "its process sent a message without being asked"
-                self.close()
-            os.pwrite(self._file.fileno(), data, 0)
+        data, written = memoryview(pickle.dumps(message)), 0
+        with suppress(OSError):  # it is closed: _receive() finds the reason
+            for _, event in self._poll.poll(0):
+                if self._socket.recv(_LONGEST) or not event & select.POLLHUP:
+                    self._broken = "its process sent a message without being asked"
+                    self.close()
+        while written < len(data) and not self._file.closed:
+            written += os.pwrite(self._file.fileno(), data[written:], written)
+        with suppress(OSError):
             self._socket.sendall(str(len(data)).encode())
 
     def _receive(self, seconds: float) -> dict[str, Any]:
@@ -189,6 +191,8 @@ class Sandbox:
 
     def _descendants(self) -> Iterator[int]:
         """The child and all processes that it has started."""
+        if self._warden.returncode is not None:  # its number can belong to another process
+            return
         found = [self._warden.pid]
         for pid in found:
             with suppress(OSError):
@@ -267,6 +271,7 @@ class Sandbox:
                 self._kill(pids, signal.SIGKILL)
             self._warden.kill()
             self._warden.wait(_STOP_SECONDS)
+        self._known = []
 
     # --- Memory -----------------------------------------------------------------------------------
 
