@@ -72,7 +72,7 @@ class CheckResult(StoredRecord):
         return {m.variant: mine.compare(m) for m in comparable if m is not mine}
 
     def _contradiction(self) -> str:
-        names = [m.variant for m in self.sweep] if self.sweep else [self.variant]
+        names = [m.variant for m in self.sweep] if self.sweep is not None else [self.variant]
         return "" if self.variant in names else "variant must be in the sweep"
 
     def __bool__(self) -> bool:

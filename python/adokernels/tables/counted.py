@@ -15,18 +15,18 @@ def counted_table(sweep: CountedSweep) -> Table:
     headers += ["of ideal", "shared\nwavefronts", "of them\nconflicts", "FLOPs", "active\nlanes"]
     table = new_table(f"Counts on the emulator: {sweep.title}", headers)
     for v in sweep:
-        values = v.profile.quantities
+        conflicts, lanes = v.profile.get("conflict_share"), v.profile.get("lanes")
         table.add_row(
             v.variant,
-            count(values["load_requests"]),
-            count(values["load_sectors"]),
+            _count(v, "load_requests"),
+            _count(v, "load_sectors"),
             _of_ideal(v, "load"),
-            count(values["store_sectors"]),
+            _count(v, "store_sectors"),
             _of_ideal(v, "store"),
-            count(values["shared_load_wavefronts"] + values["shared_store_wavefronts"]),
-            percent(values["conflict_share"]) if "conflict_share" in values else "",
-            count(values["flops"]),
-            number(values["lanes"]),
+            _count(v, "shared_load_wavefronts", "shared_store_wavefronts"),
+            "" if conflicts is None else percent(conflicts),
+            _count(v, "flops"),
+            "" if lanes is None else number(lanes),
             style=FADED if v.ceiling else "",
         )
     notes = [f"{name}: {reason}" for name, reason in sweep.skipped.items()]
@@ -38,6 +38,12 @@ def counted_table(sweep: CountedSweep) -> Table:
         ]
     )
     return table
+
+
+def _count(v: CountedVariant, *names: str) -> str:
+    """The sum of quantities; empty if the profile lacks one."""
+    found = [value for name in names if (value := v.profile.get(name)) is not None]
+    return count(sum(found)) if len(found) == len(names) else ""
 
 
 def _of_ideal(v: CountedVariant, access: str) -> str:
