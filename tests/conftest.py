@@ -69,12 +69,14 @@ def run_python(code, *arguments, **environment):
     return done.stdout.strip()
 
 
-#: Python code that defines a function. QEMU's own thread is not a thread of the pool.
+#: Python code that defines functions. QEMU's own thread is not a thread of the pool.
 POOL_THREADS = """
-import pathlib
+import pathlib, time
 def pool_threads():
     names = pathlib.Path("/proc/self/task").glob("*/comm")
     return sum(name.read_text() == "adokernels\\n" for name in names)
+def pool_gets(count):  # a thread has its name only after its start
+    return any(pool_threads() == count or time.sleep(0.01) for _ in range(1000))
 """
 
 

@@ -93,9 +93,7 @@ for threads in (1, 3):
         timer.join()
         if results_of_small() != expected:
             print("wrong after", variant.name, threads)
-    tries = 1000  # a thread has its name after its start
-    while pool_threads() != threads - 1 and tries: tries -= 1; time.sleep(0.01)
-    if not tries:
+    if not pool_gets(threads - 1):
         print("the pool has the wrong number of threads")
 print("done")
 """

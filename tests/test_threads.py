@@ -265,7 +265,7 @@ def test_concurrent_callers(set_threads, rng):
 @pytest.mark.usefixtures("forks_while_threads_start")
 def test_fork_during_a_call():
     code = """
-import os, threading, time, numpy as np, adokernels as ado
+import os, threading, numpy as np, adokernels as ado
 from adokernels import _core
 _core.set_max_threads(3, at_any_size=True)
 a = np.random.default_rng(0).random((400, 500))
@@ -279,9 +279,7 @@ for _ in range(20):
     child = os.fork()
     if child == 0:
         right = all(np.array_equal(transpose(a), a.T) for _ in range(5))
-        started = 1000
-        while pool_threads() != 2 and started: started -= 1; time.sleep(0.01)
-        os._exit(0 if right and started else 1)
+        os._exit(0 if right and pool_gets(2) else 1)
     codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 done.set(); thread.join()
 print(codes)
