@@ -179,7 +179,7 @@ def main() -> None:
     machines = list(dict.fromkeys([platform.machine(), arm64.System.MACHINE]))
     parser.add_argument("--machine", nargs="+", choices=machines, default=machines)
     arguments = parser.parse_args()
-    # Files in a wheel get the time of the commit, so two builds of a commit are identical.
+    # Files in a wheel get the time of the commit, not of the build.
     if "SOURCE_DATE_EPOCH" not in os.environ:
         command = ["git", "-C", ROOT, "log", "-1", "--format=%ct"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
