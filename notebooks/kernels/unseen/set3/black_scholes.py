@@ -56,10 +56,10 @@ ladder = ado.ladder(
     problems=lambda rng: [options(rng, n) for n in (1, 2, 127, 4096, 10001)],
 )
 _common = {"source": SOURCE, "file": "black_scholes.cu", "block": 128}
-_grid_stride = _common | {"grid": blocks(16)}
+_grid_stride = _common | {"grid": blocks(64)}
 ladder.cuda_variant(
     "chunks", kernel="black_scholes_chunks", **_grid_stride,
-    changes="Each thread prices 16 consecutive options in double precision, as on a CPU.",
+    changes="Each thread prices 64 consecutive options in double precision, as on a CPU.",
 )  # fmt: skip
 ladder.cuda_variant(
     "interleaved", kernel="black_scholes_interleaved", **_grid_stride,
