@@ -202,7 +202,7 @@ def _others() -> Iterator[tuple[Any, ...]]:
                    f"{shapes} --device cuda --seed {seed} --count 110 {routine}",
                    SHAPES.get(routine, 0.7), f"{RESULTS}/shapes-cuda-{routine}-{seed}.json",
                    "shapes.md")
-    for part in ("set1", "set2"):
+    for part in ("set1", "set2", "set3"):
         out, source = f"{DATA}/unseen/{part}", f"notebooks/kernels/unseen/{part}"
         yield (f"unseen {part}", f"-m adobook.unseen sweep {source} {out}", 1.5, f"{out}/*.json",
                f"diagnosis.md/{part}")
