@@ -165,6 +165,9 @@ def _level(
 ) -> Iterator[tuple[Step, str]]:
     """Yield steps for a kernel that is limited by L1, shared memory or L2."""
     yield from _access(k, share, l1_limits=l1_limits)
+    # Data are already kept in shared memory. Fewer terms need fewer of its words.
+    if facts.excess_arithmetic >= NOTABLE and (k.shared_of_l1 or 0.0) > 0.5:
+        yield _fewer_operations(facts, k)
     yield from _volume(k)
     yield from _latency(facts, k)
 

@@ -349,12 +349,16 @@ class Facts:
     def excess_arithmetic(self) -> float:
         """The share of the time for FLOPs beyond the useful ones, at the peak of the variant's mix.
 
-        It is 0 if the mix of FMAs and other instructions is unknown.
+        Own kernels declare the useful FLOPs only; the executed ones are counted. It is 0 if the mix
+        of FMAs and other instructions is unknown.
         """
-        excess = max(self.m.executed_flops - self.m.flops, 0.0)
-        if not self._peak or not self.m.flops or self.m.fma_share is None:
+        m, mix = self.m, self.m.fma_share
+        if mix is None and m.profile:
+            mix = m.profile.get("fma_share")
+        if not self._peak or not m.flops or mix is None:
             return 0.0
-        return excess / self._peak / self.m.seconds / mix_limit(self.m.fma_share)
+        excess = max(m.executed_flops, m.counted_flops or 0.0) - m.flops
+        return max(excess, 0.0) / self._peak / m.seconds / mix_limit(mix)
 
     @cached_property
     def _peak(self) -> float | None:
