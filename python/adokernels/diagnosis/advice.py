@@ -143,7 +143,7 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         text = f"divide the work{{of}} among more blocks: {k.blocks} for {processors}"
         yield Step.PARALLELISM, f"{text} multiprocessors"
         yield from _latency(facts, k)
-    elif found.kind is Kind.DRAM or k.reaches_dram:
+    elif found.kind is Kind.DRAM or k.reaches_dram or k.dram_first:
         yield from _dram(facts, k, found)
     elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
         # Coalescing does not change the number of wavefronts that access shared memory.
@@ -352,7 +352,9 @@ def _fewer_operations(facts: Facts, k: KernelFacts) -> tuple[Step, str]:
 def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, str]]:
     text = f"warps wait for {reason} in {share} of their time"
     if reason == _MEMORY:
-        if (k.loads_per_byte or 0.0) >= EXCESS:
+        if k.dram_first:  # caches serve repeated loads
+            yield from _narrow(k, 2 * FULL_LINE)
+        elif (k.loads_per_byte or 0.0) >= EXCESS:
             loaded = f"each byte from DRAM is loaded {k.times_loaded}"
             yield Step.REUSE, f"keep data in registers or shared memory{{of}}: {text}, and {loaded}"
         yield from _narrow(k, NARROW)

@@ -115,6 +115,16 @@ class KernelFacts:
         return self.of_dram is not None and self.of_dram >= REACHED
 
     @cached_property
+    def dram_first(self) -> bool:
+        """Whether DRAM is the busiest unit, and no unit of the multiprocessors is balanced with it.
+
+        More bytes must then be in flight, even if DRAM is below the threshold of a limiter.
+        """
+        first, close = self.profile.units[0], max(self.profile.units[0].share - BALANCED, LIMITING)
+        inside = (u for u in self.profile.units if u.level in ("compute", "L1"))
+        return first.level == "DRAM" and all(unit.share < close for unit in inside)
+
+    @cached_property
     def busy_while_active(self) -> tuple[Unit, float] | None:
         """A unit of the multiprocessors that is busy in their active cycles, and its share of them.
 
