@@ -252,7 +252,8 @@ def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[
     """Yield steps that improve access patterns; `share` is the utilisation of the memory unit."""
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.profile.busiest("L1")
-    if conflicts >= NOTABLE and l1 and conflicts * l1.share >= NOTABLE:
+    waits = k.stall("short_scoreboard", "mio_throttle") >= NOTABLE
+    if conflicts >= NOTABLE and l1 and conflicts * l1.share >= NOTABLE and (l1_limits or waits):
         text = f"pad or permute shared memory{{of}}: {percent(conflicts)} of its wavefronts"
         yield Step.BANK_CONFLICTS, f"{text} are bank conflicts"
     if k.excess("store") * share >= NOTABLE:
