@@ -265,6 +265,12 @@ def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[
     if excess * share >= NOTABLE and sectors > _LINE * max((width or 0.0) / FULL_LINE, 1):
         text = f"coalesce loads{{of}}: a load request accesses {number(sectors)} sectors"
         yield Step.COALESCING, text
+    busy, saved = k.lines
+    # Windows that overlap are not aligned. Reuse then removes more requests than alignment.
+    aligned = saved >= 0.5 or (k.loads_per_byte or 0.0) < EXCESS
+    if not l1_limits and busy * saved >= NOTABLE and aligned and k.stall("membar") < NOTABLE:
+        text = f"coalesce and align accesses{{of}} to whole cache lines: {percent(busy * saved)}"
+        yield Step.COALESCING, f"{text} of L2's peak are requests for parts of lines"
     spilled = k.ratio("local_bytes", "l1_bytes")
     if spilled is not None and spilled >= NOTABLE:
         text = f"{percent(spilled)} of the bytes in L1 are local memory"

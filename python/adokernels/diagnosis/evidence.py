@@ -44,6 +44,8 @@ QUEUED = 1e-6
 FULL_LINE = 4.0
 #: Accesses are narrow below this mean of bytes per lane. Inactive lanes reduce the mean.
 NARROW = 3.0
+#: Sectors of a cache line.
+LINE = 4
 #: Bytes per lane of the widest vector access.
 WIDEST = 16.0
 
@@ -192,6 +194,22 @@ class KernelFacts:
         times, moved = self.over_ideal(access), self.get(f"{access}_sectors")
         everything = (self.get("load_sectors") or 0.0) + (self.get("store_sectors") or 0.0)
         return moved * max(1 - 1 / times, 0.0) / everything if moved and times else 0.0
+
+    @cached_property
+    def lines(self) -> tuple[float, float]:
+        """Utilisation of L2 by requests, and the share of it that whole cache lines would save.
+
+        A request to L2 accesses up to four sectors of one line. Narrow accesses of a warp need
+        fewer than four.
+        """
+        share = {unit.name: unit.share for unit in self.profile.units if unit.level == "L2"}
+        requests, sectors = share.get("L2 tag requests", 0.0), share.get("L2 sectors", 0.0)
+        ideal = self._ideal("load"), self._ideal("store")
+        accesses = sum(self.get(f"{access}_requests") or 0.0 for access in ("load", "store"))
+        if not requests or not accesses or None in ideal:
+            return requests, 0.0
+        wanted = min(sum(i or 0.0 for i in ideal) / accesses, LINE)
+        return requests, max(1 - LINE * sectors / requests / wanted, 0.0)
 
     @cached_property
     def loads_per_byte(self) -> float | None:
