@@ -201,10 +201,10 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
             text += f" or another data layout: {excess}"
             yield Step.COALESCING, f"{text}, because sectors are partly used{_partly_used(k)}"
         yield Step.DRAM_REUSE, f"reuse data while they are in a cache: {excess}"
-    elif share >= REACHED and several and 1 - facts.share_of_longest >= _REST:
+    elif k.reaches_dram and several and 1 - facts.share_of_longest >= _REST:
         text = f"overlap or fuse the other kernels, {percent(1 - facts.share_of_longest)} of the"
         yield Step.FUSION, f"{text} time: {found.kernel} reaches the measured bandwidth"
-    elif share >= REACHED:
+    elif k.reaches_dram:
         yield Step.DONE, "the kernel reaches the bandwidth measured on this device"
     elif share >= BOUND:
         # At this bandwidth enough bytes are in flight. Only fewer, wider requests can still help.

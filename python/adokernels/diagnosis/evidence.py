@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from adokernels.records.definitions import BALANCED, LIMITING, STALL, STALLS
+from adokernels.records.definitions import BALANCED, FULL, LIMITING, STALL, STALLS
 from adokernels.records.forms import number_in
 from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Evidence, Provenance
@@ -113,8 +113,13 @@ class KernelFacts:
 
     @cached_property
     def reaches_dram(self) -> bool:
-        """Whether the kernel reaches the DRAM bandwidth measured on the device."""
-        return self.of_dram is not None and self.of_dram >= REACHED
+        """Whether the kernel reaches the DRAM bandwidth measured on the device.
+
+        If its blocks fill the device, only the start and the end leave multiprocessors idle. The
+        bandwidth is then relative to the cycles in which they are active.
+        """
+        active = self.get("sm_active") if self.profile.waves >= FULL else None
+        return self.of_dram is not None and self.of_dram >= REACHED * min(active or 1.0, 1.0)
 
     @cached_property
     def dram_first(self) -> bool:
