@@ -476,9 +476,11 @@ def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[tuple[float, str]]
     busy = k.get("sm_active") if step is Step.PARALLELISM else None
     if step is Step.PARALLELISM and busy:
         l1 = k.profile.busiest("L1")
-        for unit in (*pipes[:1], *([l1] if l1 else [])):
-            text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
-            yield unit.share, f"{text} with work, {percent(busy)} of all"
+        # The same step may coalesce accesses, which removes the wavefronts of excess sectors.
+        needed = max(1 - k.excess("load") - k.excess("store"), 0.0)
+        for unit, kept in (*((u, 1.0) for u in pipes[:1]), *([(l1, needed)] if l1 else [])):
+            text = f"{unit.name} at {percent(min(unit.share * kept / busy, 1))} on each"
+            yield unit.share * kept, f"{text} multiprocessor with work, {percent(busy)} of all"
     elif step in _SAME_INSTRUCTIONS and pipes:
         text = f"the number of instructions does not change: {pipes[0].name} at"
         yield pipes[0].share, f"{text} {percent(pipes[0].share)} of peak"
