@@ -164,7 +164,7 @@ def _level(
     facts: Facts, k: KernelFacts, share: float, l1_limits: bool
 ) -> Iterator[tuple[Step, str]]:
     """Yield steps for a kernel that is limited by L1, shared memory or L2."""
-    yield from _access(k, share, l1_limits=l1_limits)
+    yield from _access(facts, k, share, l1_limits=l1_limits)
     # Data are already kept in shared memory. Fewer terms need fewer of its words.
     if facts.excess_arithmetic >= NOTABLE and (k.shared_of_l1 or 0.0) > 0.5:
         yield _fewer_operations(facts, k)
@@ -248,8 +248,13 @@ def _unsaturated(k: KernelFacts, share: float) -> str:
     return f"{text}, so few loads are in flight"
 
 
-def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
+def _access(
+    facts: Facts, k: KernelFacts, share: float, *, l1_limits: bool
+) -> Iterator[tuple[Step, str]]:
     """Yield steps that improve access patterns; `share` is the utilisation of the memory unit."""
+    if (stored := SECTOR * (k.ideal("store") or 0.0)) >= EXCESS * facts.m.bytes > 0:
+        text = f"stores of {number(stored / facts.m.bytes)} times the compulsory bytes go to L2"
+        yield Step.REUSE, f"keep intermediate results in shared memory{{of}}: {text}"
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.profile.busiest("L1")
     waits = k.stall("short_scoreboard", "mio_throttle") >= NOTABLE
@@ -328,7 +333,7 @@ def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[
 def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Yield steps for a latency-bound kernel, ordered by stall reason."""
     l1 = k.profile.busiest("L1")
-    yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
+    yield from _access(facts, k, l1.share if l1 else 0.0, l1_limits=False)
     # Fewer instructions also mean fewer stalls, but not fewer waits for memory.
     if facts.excess_arithmetic >= NOTABLE and not k.waits_for_memory:
         yield _fewer_operations(facts, k)

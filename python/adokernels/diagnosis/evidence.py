@@ -175,10 +175,10 @@ class KernelFacts:
 
     def over_ideal(self, access: str) -> float | None:
         """Sectors per ideal sector; an underestimate if the bytes were not counted."""
-        moved, ideal = self.get(f"{access}_sectors"), self._ideal(access)
+        moved, ideal = self.get(f"{access}_sectors"), self.ideal(access)
         return moved / ideal if moved and ideal else None
 
-    def _ideal(self, access: str) -> float | None:
+    def ideal(self, access: str) -> float | None:
         """The ideal number of sectors, with the largest requests if bytes were not counted."""
         moved, requests = self.get(f"{access}_sectors"), self.get(f"{access}_requests")
         if not self._exact(access) and moved is not None and requests is not None:
@@ -209,7 +209,7 @@ class KernelFacts:
         """
         share = {unit.name: unit.share for unit in self.profile.units if unit.level == "L2"}
         requests, sectors = share.get("L2 tag requests", 0.0), share.get("L2 sectors", 0.0)
-        ideal = self._ideal("load"), self._ideal("store")
+        ideal = self.ideal("load"), self.ideal("store")
         accesses = sum(self.get(f"{access}_requests") or 0.0 for access in ("load", "store"))
         if not requests or not accesses or None in ideal:
             return requests, 0.0
@@ -219,7 +219,7 @@ class KernelFacts:
     @cached_property
     def loads_per_byte(self) -> float | None:
         """Bytes of the ideal sectors of loads per byte read from DRAM; too high if not counted."""
-        ideal, read = self._ideal("load"), self.get("dram_read_bytes")
+        ideal, read = self.ideal("load"), self.get("dram_read_bytes")
         return None if ideal is None or not read else SECTOR * ideal / read
 
     @cached_property
