@@ -312,6 +312,8 @@ def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[
     eligible = k.get("eligible_warps")
     if share < BOUND and k.waits_for_memory and eligible is not None and eligible < 1:
         yield from _waiting(k, _MEMORY, percent(k.memory_stalls))
+    if any(u.name == "LSU pipe" and u.share >= share - BALANCED for u in k.profile.units):
+        yield from _volume(k)  # memory instructions limit the kernel, too
     loads = k.ratio("load_requests", "instructions") or 0.0
     times = max(k.loads_per_byte or 0.0, 1.0)
     general = not unit.startswith(("FP64", "tensor"))
