@@ -304,10 +304,7 @@ def _narrow(k: KernelFacts, below: float) -> Iterator[tuple[Step, str]]:
 
 
 def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[tuple[Step, str]]:
-    lanes = k.get("unpredicated_lanes")
-    if lanes is not None and lanes < LANES:
-        text = f"{number(lanes)} of 32 lanes are active per instruction"
-        yield Step.DIVERGENCE, f"reduce warp divergence{{of}}: {text}"
+    yield from _divergence(k, "unpredicated_lanes")
     # Stalls matter only if schedulers often find no eligible warp.
     eligible = k.get("eligible_warps")
     if share < BOUND and k.waits_for_memory and eligible is not None and eligible < 1:
@@ -332,10 +329,19 @@ def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[
         yield from _narrow(k, NARROW)
 
 
+def _divergence(k: KernelFacts, counted: str) -> Iterator[tuple[Step, str]]:
+    lanes = k.get(counted)
+    if lanes is not None and lanes < LANES:
+        text = f"{number(lanes)} of 32 lanes are active per instruction"
+        yield Step.DIVERGENCE, f"reduce warp divergence{{of}}: {text}"
+
+
 def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Yield steps for a latency-bound kernel, ordered by stall reason."""
     l1 = k.profile.busiest("L1")
     yield from _access(facts, k, l1.share if l1 else 0.0, l1_limits=False)
+    # Predicated lanes are not counted as idle here: they do not lengthen the waits of a warp.
+    yield from _divergence(k, "lanes")
     # Fewer instructions also mean fewer stalls, but not fewer waits for memory.
     if facts.excess_arithmetic >= NOTABLE and not k.waits_for_memory:
         yield _fewer_operations(facts, k)
