@@ -238,8 +238,8 @@ def test_the_reasons_of_misses():
     }
     assert reasons["gpp", "swapped_indices", "large_blocks"] is Reason.NO_GAIN
     assert reasons["gpp", "bands_inside", "frequency_outside"] is Reason.LATER
-    assert reasons["max_plus", "padded", "vectorised"] is Reason.ALTERNATIVE
-    assert reasons["transpose", "coarsened", "unaligned_rows"] is Reason.UNNAMED
+    assert reasons["max_plus", "shared_rolling", "async_rolling"] is Reason.ALTERNATIVE
+    assert reasons["branch", "by_warp", "pairs"] is Reason.UNNAMED
     early = [row for row in found.wrong if row.proposed == Step.DONE]
     assert {found.reason(row) for row in early} == {Reason.TOO_EARLY}
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from adokernels.diagnosis.evidence import (
     EXCESS,
     FULL_LINE,
+    LINE,
     MARGIN,
     NARROW,
     REACHED,
@@ -32,8 +33,6 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR, WARP
 from adokernels.text import number, percent, quantity, ratio
 
-#: Sectors of a cache line.
-_LINE = 4
 #: Instructions that are removed with a load: load, address computation, bounds test, conversion.
 _PER_LOAD = 4
 #: The group of stall reasons for global and local memory.
@@ -252,9 +251,9 @@ def _access(
     facts: Facts, k: KernelFacts, share: float, *, l1_limits: bool
 ) -> Iterator[tuple[Step, str]]:
     """Yield steps that improve access patterns; `share` is the utilisation of the memory unit."""
-    if (stored := SECTOR * (k.ideal("store") or 0.0)) >= EXCESS * facts.m.bytes > 0:
-        text = f"stores of {number(stored / facts.m.bytes)} times the compulsory bytes go to L2"
-        yield Step.REUSE, f"keep intermediate results in shared memory{{of}}: {text}"
+    if k.stored_bytes >= EXCESS * facts.m.bytes > 0:
+        times = f"{number(k.stored_bytes / facts.m.bytes)} times the compulsory bytes"
+        yield Step.REUSE, f"keep intermediate results in shared memory{{of}}: L2 receives {times}"
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.profile.busiest("L1")
     waits = k.stall("short_scoreboard", "mio_throttle") >= NOTABLE
@@ -267,7 +266,7 @@ def _access(
     # Excess sectors that other loads use are L1 hits. They cost time only if L1 is the limiter.
     excess = k.excess("load") - (0.0 if l1_limits else k.get("l1_hit_rate") or 0.0)
     sectors, width = k.get("load_sectors_per_request") or 0.0, k.bytes_per_lane("load")
-    if excess * share >= NOTABLE and sectors > _LINE * max((width or 0.0) / FULL_LINE, 1):
+    if excess * share >= NOTABLE and sectors > LINE * max((width or 0.0) / FULL_LINE, 1):
         text = f"coalesce loads{{of}}: a load request accesses {number(sectors)} sectors"
         yield Step.COALESCING, text
     busy, saved = k.lines

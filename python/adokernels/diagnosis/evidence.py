@@ -127,9 +127,10 @@ class KernelFacts:
 
         More bytes must then be in flight, even if DRAM is below the threshold of a limiter.
         """
-        first, close = self.profile.units[0], max(self.profile.units[0].share - BALANCED, LIMITING)
-        inside = (u for u in self.profile.units if u.level in ("compute", "L1"))
-        return first.level == "DRAM" and all(unit.share < close for unit in inside)
+        first, *others = self.profile.units or (Unit("", "", 0.0),)
+        close = max(first.share - BALANCED, LIMITING)
+        inside = (unit.share for unit in others if unit.level in ("compute", "L1"))
+        return first.level == "DRAM" and max(inside, default=0.0) < close
 
     @cached_property
     def busy_while_active(self) -> tuple[Unit, float] | None:
@@ -175,10 +176,10 @@ class KernelFacts:
 
     def over_ideal(self, access: str) -> float | None:
         """Sectors per ideal sector; an underestimate if the bytes were not counted."""
-        moved, ideal = self.get(f"{access}_sectors"), self.ideal(access)
+        moved, ideal = self.get(f"{access}_sectors"), self._ideal(access)
         return moved / ideal if moved and ideal else None
 
-    def ideal(self, access: str) -> float | None:
+    def _ideal(self, access: str) -> float | None:
         """The ideal number of sectors, with the largest requests if bytes were not counted."""
         moved, requests = self.get(f"{access}_sectors"), self.get(f"{access}_requests")
         if not self._exact(access) and moved is not None and requests is not None:
@@ -209,7 +210,7 @@ class KernelFacts:
         """
         share = {unit.name: unit.share for unit in self.profile.units if unit.level == "L2"}
         requests, sectors = share.get("L2 tag requests", 0.0), share.get("L2 sectors", 0.0)
-        ideal = self.ideal("load"), self.ideal("store")
+        ideal = self._ideal("load"), self._ideal("store")
         accesses = sum(self.get(f"{access}_requests") or 0.0 for access in ("load", "store"))
         if not requests or not accesses or None in ideal:
             return requests, 0.0
@@ -217,9 +218,14 @@ class KernelFacts:
         return requests, max(1 - LINE * sectors / requests / wanted, 0.0)
 
     @cached_property
+    def stored_bytes(self) -> float:
+        """Bytes that threads store to global memory; 0 if they were not counted."""
+        return self.get("sm__sass_data_bytes_mem_global_op_st.sum") or 0.0
+
+    @cached_property
     def loads_per_byte(self) -> float | None:
         """Bytes of the ideal sectors of loads per byte read from DRAM; too high if not counted."""
-        ideal, read = self.ideal("load"), self.get("dram_read_bytes")
+        ideal, read = self._ideal("load"), self.get("dram_read_bytes")
         return None if ideal is None or not read else SECTOR * ideal / read
 
     @cached_property
