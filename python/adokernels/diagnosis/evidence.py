@@ -338,7 +338,7 @@ class Facts:
         not exceed their size. If DRAM reads do not exceed this size, each sector is read about
         once, so no cache can reduce the traffic.
         """
-        operands = _size(self.m.problem)
+        operands = operand_bytes(self.m.problem)
         if len(self.kernels) != 1 or not 0 < self.m.bytes <= operands:
             return False
         read = self.kernels[0].get("dram_read_bytes")
@@ -406,7 +406,7 @@ class Facts:
         return self.machine.peak(precision) if self.machine and precision else None
 
 
-def _size(problem: Inputs) -> int:
+def operand_bytes(problem: Inputs) -> int:
     """Bytes of all operands; 0 if an element type is unknown."""
     try:
         with warnings.catch_warnings():
