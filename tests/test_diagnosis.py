@@ -119,7 +119,8 @@ def test_dependent_operations_need_more_parallelism(dtype):
         assert d[variant].advice.step is Step.PARALLELISM
         assert "independent results per thread" in d[variant].advice.sentence
         assert d[variant].outcome.metric.moved
-    assert d["more_warps"].advice.step is Step.OPERATIONS
+    # The FP64 pipe executes useful FLOPs only. FP32 also needs issue slots for the loop.
+    assert d["more_warps"].advice.step is (Step.DONE if dtype == "float64" else Step.OPERATIONS)
 
 
 def test_unneeded_bytes_need_loads_in_flight_and_then_another_layout():

@@ -606,6 +606,11 @@ def test_counted_flops_beyond_the_useful_ones_come_before_registers():
         assert first(profiled(held | floating_point(dfma=number), flops=1e9)).step is step
 
 
+def test_a_busy_pipe_with_useful_flops_only_is_done():
+    for flops, step in ((26e9, Step.DONE), (24e9, Step.OPERATIONS)):
+        assert first(profiled({FP64: 85.0}, flops=flops)).step is step
+
+
 def test_a_short_kernel_reaches_the_bandwidth_of_its_active_cycles():
     active = {"sm__cycles_active.avg": 0.85, "sm__cycles_elapsed.max": 1.0}
     m = profiled({DRAM: 70.0, **dram(1.8e9, 1.8e9)}, bytes=3.6e9)

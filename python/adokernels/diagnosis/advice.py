@@ -132,8 +132,12 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if len(facts.kernels) > 1 and working is not None and working < BOUND:
         text = f"fuse or overlap the {len(facts.kernels)} kernels: they take {percent(working)} of"
         yield Step.FUSION, f"{text} the time, and launches and gaps take the rest"
-    if (facts.useful_arithmetic or 0.0) >= REACHED:
+    useful, unit = facts.useful_arithmetic or 0.0, k.profile.busiest("compute")
+    if useful >= REACHED:
         yield Step.DONE, "the useful FLOPs reach the measured peak"
+    elif unit and unit.share >= BOUND and useful >= REACHED * unit.share:
+        text = f"{unit.name} at {percent(unit.share)} of peak, and the useful FLOPs alone need"
+        yield Step.DONE, f"{text} {percent(useful)} of the time at the measured peak"
     if found.kind is Kind.PARALLELISM:
         # NVIDIA's rule LaunchConfiguration: more blocks gain at most (SMs - blocks) / SMs, and
         # nothing if each SM has a block.
@@ -152,9 +156,9 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         yield from _compute(facts, k, found.unit, found.share or 0.0)
     elif found.kind is Kind.LATENCY and k.busy_while_active:
         # The kernel is short. Steps for the unit shorten the time in which it is busy.
-        unit, share = k.busy_while_active
-        in_l1 = unit.level == "L1"
-        yield from _level(facts, k, share, True) if in_l1 else _compute(facts, k, unit.name, share)
+        busy, share = k.busy_while_active
+        in_l1 = busy.level == "L1"
+        yield from _level(facts, k, share, True) if in_l1 else _compute(facts, k, busy.name, share)
     elif found.kind is Kind.LATENCY:
         yield from _latency(facts, k)
 
