@@ -29,6 +29,7 @@ L1 = of_peak("l1tex__data_pipe_lsu_wavefronts")
 L2 = of_peak("lts__t_sectors")
 DRAM = of_peak("dram__bytes")
 TAGS, LSU = of_peak("lts__t_tag_requests"), of_peak("sm__inst_executed_pipe_lsu")
+ATOMICS = of_peak("lts__d_atomic_input_cycles_active")
 LANES_IN_BRANCHES = "smsp__thread_inst_executed_per_inst_executed.ratio"
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 SASS = "sm__sass_data_bytes_mem_global_op_{}.sum"
@@ -338,6 +339,7 @@ def test_cpu_lanes_and_threads_as_far_as_proved():
 SCATTERED = access("ld", 1e6, 32, 128)
 BYTEWISE = access("ld", 4e6, 4, 32) | {"l1tex__t_sector_hit_rate.pct": 75.0}
 AGAIN = access("ld", 4e7, 4, 128)
+IN_L2 = {"lts__t_sectors_srcunit_tex.sum": 2e7}
 CASES = {
     "one block": ({"kernel": launched(grid=(1,))}, Step.PARALLELISM),
     "stores": ({L2: 85.0, **access("st", 1e6, 32, 128)}, Step.COALESCING),
@@ -378,6 +380,11 @@ CASES = {
     "whole lines": ({L2: 85.0, TAGS: 85.0}, Step.IN_FLIGHT),
     "bytes are parts of lines": ({L2: 21.0, TAGS: 80.0, **access("ld", 1.5e7, 1, 32)}, Step.WIDER),
     "stores again": ({L2: 85.0, **access("st", 4e7, 8, 128)}, Step.REUSE),
+    "atomics": (
+        {ISSUE: 4.0, ATOMICS: 2.0, "smsp__issue_active.avg.per_cycle_active": 0.04, **IN_L2},
+        Step.REUSE,
+    ),
+    "asynchronous copies": ({ISSUE: 4.0, **IN_L2}, Step.IN_FLIGHT),
     "LSU": ({ISSUE: 75.0, LSU: 70.0, **BYTEWISE}, Step.WIDER),
     "diverged loads": ({LANES_IN_BRANCHES: 12.0}, Step.DIVERGENCE),
     "unfused": (

@@ -258,6 +258,10 @@ def _access(
     if k.stored_bytes >= EXCESS * facts.m.bytes > 0:
         times = f"{number(k.stored_bytes / facts.m.bytes)} times the compulsory bytes"
         yield Step.REUSE, f"keep intermediate results in shared memory{{of}}: L2 receives {times}"
+    issue = k.get("issue_active") or 0.0
+    if k.atomics_of_l2 >= 0.5 and issue < NOTABLE:  # atomic operations on few addresses
+        text = f"they are {percent(k.atomics_of_l2)} of the sectors that L2 accesses"
+        yield _add_up(text, issue)
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.profile.busiest("L1")
     waits = k.stall("short_scoreboard", "mio_throttle") >= NOTABLE
@@ -418,13 +422,14 @@ def _fences(k: KernelFacts) -> Iterator[tuple[Step, str]]:
         return
     text = f"warps wait for memory fences in {percent(fences)} of their time"
     if issue < NOTABLE:
-        yield (
-            Step.REUSE,
-            f"add up in registers or shared memory before atomic operations{{of}}: {text}, and"
-            f" schedulers issue in {percent(issue)} of the cycles",
-        )
+        yield _add_up(text, issue)
     more = "process more elements per thread and block, so that fewer blocks end with a fence"
     yield Step.OPERATIONS, f"{more}{{of}}: {text}"
+
+
+def _add_up(why: str, issue: float) -> tuple[Step, str]:
+    text = f"add up in registers or shared memory before atomic operations{{of}}: {why}"
+    return Step.REUSE, f"{text}, and schedulers issue in {percent(issue)} of the cycles"
 
 
 def _parallel_instructions(k: KernelFacts) -> Iterator[tuple[Step, str]]:

@@ -223,6 +223,15 @@ class KernelFacts:
         return self.get("sm__sass_data_bytes_mem_global_op_st.sum") or 0.0
 
     @cached_property
+    def atomics_of_l2(self) -> float:
+        """The share of the L2 sectors of atomic operations: of neither loads nor stores."""
+        moved, missed = self.get("l2_bytes"), 1 - (self.get("l1_hit_rate") or 0.0)
+        if not moved or not any(u.name == "L2 atomics" and u.share for u in self.profile.units):
+            return 0.0
+        loaded, stored = (self.get(f"{access}_sectors") or 0.0 for access in ("load", "store"))
+        return 1 - SECTOR * (loaded * missed + stored) / moved
+
+    @cached_property
     def loads_per_byte(self) -> float | None:
         """Bytes of the ideal sectors of loads per byte read from DRAM; too high if not counted."""
         ideal, read = self._ideal("load"), self.get("dram_read_bytes")
