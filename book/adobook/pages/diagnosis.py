@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -61,11 +62,12 @@ def _goals(found: Score) -> str:
     """Compare the figures with the goals, in sentences."""
     gained = sum(row.named for row in found.gained)
     verdict = "reaches" if found.hit_rate >= GOAL else "does not reach"
+    goal = f"the goal of {math.ceil(GOAL * len(found))} steps"
     return f"""\
 The goals: no violated bound, and {percent(GOAL)} of the steps named correctly.
 
 - **Violated bounds:** {len(found.violated)} of {len(found.tested)} tested.
-- **Named correctly, all steps:** {_share(len(found.named), len(found))}. This {verdict} the goal.
+- **Named correctly, all steps:** {_share(len(found.named), len(found))}. This {verdict} {goal}.
 - **Named, of the steps that gained more than 5 %:** {_share(gained, len(found.gained))}.
 - **Agrees with the measured gain:** {_share(len(found.agreed), len(found))}.
 
