@@ -499,7 +499,7 @@ def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[tuple[float, str]]
         l1 = k.profile.busiest("L1")
         # The same step may coalesce accesses, which removes the wavefronts of excess sectors.
         needed = max(1 - k.excess("load") - k.excess("store"), 0.0)
-        for unit, kept in (*((u, 1.0) for u in pipes[:1]), *([(l1, needed)] if l1 else [])):
+        for unit, kept in [(u, 1.0) for u in pipes[:1]] + ([(l1, needed)] if l1 else []):
             text = f"{unit.name} at {percent(min(unit.share * kept / busy, 1))} on each"
             yield unit.share * kept, f"{text} multiprocessor with work, {percent(busy)} of all"
     elif step in _SAME_INSTRUCTIONS and pipes:

@@ -206,7 +206,7 @@ class KernelFacts:
         """Utilisation of L2 by requests, and the share of it that whole cache lines would save.
 
         A request to L2 accesses up to four sectors of one line. Narrow accesses of a warp need
-        fewer than four.
+        fewer than four. With whole lines, tags and sectors are equally busy on H100 and H200.
         """
         share = {unit.name: unit.share for unit in self.profile.units if unit.level == "L2"}
         requests, sectors = share.get("L2 tag requests", 0.0), share.get("L2 sectors", 0.0)
