@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adobook.gains import fit, gains, leave_one_out
+from adobook.gains import fit, fitted, gains, leave_one_out
 from adobook.gains import scored as score_of_gains
 from adobook.score import Reason, Score, score
 from adobook.text import write_rich_table
@@ -119,7 +119,8 @@ def test_dependent_operations_need_more_parallelism(dtype):
         assert d[variant].advice.step is Step.PARALLELISM
         assert "independent results per thread" in d[variant].advice.sentence
         assert d[variant].outcome.metric.moved
-    assert d["more_warps"].advice.step is Step.OPERATIONS
+    # The FP64 pipe executes useful FLOPs only. FP32 also needs issue slots for the loop.
+    assert d["more_warps"].advice.step is (Step.DONE if dtype == "float64" else Step.OPERATIONS)
 
 
 def test_unneeded_bytes_need_loads_in_flight_and_then_another_layout():
@@ -238,8 +239,8 @@ def test_the_reasons_of_misses():
     }
     assert reasons["gpp", "swapped_indices", "large_blocks"] is Reason.NO_GAIN
     assert reasons["gpp", "bands_inside", "frequency_outside"] is Reason.LATER
-    assert reasons["max_plus", "padded", "vectorised"] is Reason.ALTERNATIVE
-    assert reasons["transpose", "coarsened", "unaligned_rows"] is Reason.UNNAMED
+    assert reasons["max_plus", "shared_rolling", "async_rolling"] is Reason.ALTERNATIVE
+    assert reasons["branch", "by_warp", "pairs"] is Reason.UNNAMED
     early = [row for row in found.wrong if row.proposed == Step.DONE]
     assert {found.reason(row) for row in early} == {Reason.TOO_EARLY}
 
@@ -361,8 +362,11 @@ def stored_gains():
     return list(gains(stored().values()))
 
 
+fitted_gains = cache(fitted)
+
+
 def test_predictions_of_left_out_ladders_are_closer_than_no_prediction():
-    found = leave_one_out(stored_gains())
+    found = leave_one_out(stored_gains(), fitted_gains())
     assert len(found.pairs) >= 170
     gained = [i for i, (g, _) in enumerate(found.pairs) if np.exp(g.realised) > CONFIRMED]
     errors = np.array(found.errors)
@@ -374,9 +378,9 @@ def test_predictions_of_left_out_ladders_are_closer_than_no_prediction():
 
 def test_the_constants_are_fitted_to_the_stored_ladders():
     """After a new measurement: python -m adobook.gains prints the new constants."""
-    assert fit(stored_gains()) == pytest.approx(prediction.DEVIATIONS, abs=0.02)
-    inside = score_of_gains(stored_gains()).inside
-    assert inside == pytest.approx(0.8 * len(stored_gains()), rel=0.1)
+    assert fit(fitted_gains()) == pytest.approx(prediction.DEVIATIONS, abs=0.02)
+    inside = score_of_gains(fitted_gains()).inside
+    assert inside == pytest.approx(0.8 * len(fitted_gains()), rel=0.1)
 
 
 def test_a_prediction_is_between_nothing_and_all_removable_time():

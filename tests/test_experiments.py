@@ -349,6 +349,21 @@ def test_gpu_rules_name_constructed_limiters(name):
     assert advise(m, H200)
 
 
+def test_few_warps_are_too_little_work_even_if_half_of_the_work_takes_half_of_the_time():
+    half = gpu_run(0.5e-3, size=HALF, flops=5e8, bytes=5e8)
+    found = by_experiment(on_gpu(gpu_run(1e-3), half, bytes=1e8, blocks=132), H200)
+    assert found.kind is Kind.PARALLELISM
+
+
+def test_cache_lines_with_unneeded_bytes_are_transferred():
+    """One of two elements is needed: the compulsory bytes are 47 % of the bandwidth."""
+    runs = gpu_run(1e-3), gpu_run(1.05e-3, occupancy=0.5, extra_shared_bytes=1 << 16)
+    whole = ado.records.Inputs.of([("a", (1 << 29,), "float64")])
+    m = dataclasses.replace(on_gpu(*runs, bytes=1 << 31), problem=whole)
+    assert by_experiment(m, H200).share == pytest.approx((1 << 32) / 4.6e9)
+    assert advise(m, H200)[0].step is not Step.DONE
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(1e-7, 1), min_size=4, max_size=4), st.integers(1, 1 << 20))
 def test_gpu_rules_accept_any_times(times, blocks):

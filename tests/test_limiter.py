@@ -28,6 +28,9 @@ ISSUE, FP64 = of_peak("sm__inst_issued"), of_peak("sm__pipe_fp64_cycles_active")
 L1 = of_peak("l1tex__data_pipe_lsu_wavefronts")
 L2 = of_peak("lts__t_sectors")
 DRAM = of_peak("dram__bytes")
+TAGS, LSU = of_peak("lts__t_tag_requests"), of_peak("sm__inst_executed_pipe_lsu")
+ATOMICS = of_peak("lts__d_atomic_input_cycles_active")
+LANES_IN_BRANCHES = "smsp__thread_inst_executed_per_inst_executed.ratio"
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 SASS = "sm__sass_data_bytes_mem_global_op_{}.sum"
 
@@ -111,6 +114,12 @@ def dram(read, written):
         "dram__bytes_write.sum": written,
         "dram__bytes.sum": read + written,
     }
+
+
+def floating_point(**operations):
+    name = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+    zero = dict.fromkeys(("dadd", "dmul", "dfma", "fadd", "fmul", "ffma"), 0.0)
+    return {name.format(op): number for op, number in (zero | operations).items()}
 
 
 BASE = {
@@ -330,11 +339,20 @@ def test_cpu_lanes_and_threads_as_far_as_proved():
 SCATTERED = access("ld", 1e6, 32, 128)
 BYTEWISE = access("ld", 4e6, 4, 32) | {"l1tex__t_sector_hit_rate.pct": 75.0}
 AGAIN = access("ld", 4e7, 4, 128)
+IN_L2 = {"lts__t_sectors_srcunit_tex.sum": 2e7}
 CASES = {
     "one block": ({"kernel": launched(grid=(1,))}, Step.PARALLELISM),
     "stores": ({L2: 85.0, **access("st", 1e6, 32, 128)}, Step.COALESCING),
     "loads": ({L1: 85.0, **SCATTERED}, Step.COALESCING),
-    "conflicts": ({L1: 55.0, **shared(0.5 * CYCLES, 0.4 * CYCLES)}, Step.BANK_CONFLICTS),
+    "conflicts": (
+        stalls(long_scoreboard=0.6, mio_throttle=0.2)
+        | {L1: 55.0, **shared(0.5 * CYCLES, 0.4 * CYCLES)},
+        Step.BANK_CONFLICTS,
+    ),
+    "conflicts for which no warp waits": (
+        {L1: 55.0, **shared(0.5 * CYCLES, 0.4 * CYCLES)},
+        Step.IN_FLIGHT,
+    ),
     "bytes": (BYTEWISE, Step.WIDER),
     "latency": ({}, Step.IN_FLIGHT),
     "few warps": ({"kernel": launched(resident=16, registers=2)}, Step.OCCUPANCY),
@@ -354,16 +372,25 @@ CASES = {
         {L1: 85.0, **SCATTERED, **shared(0.82 * CYCLES, 0.0)},
         Step.REUSE,
     ),
+    "most bytes come from DRAM": ({DRAM: 50.0}, Step.WIDER),
+    "cache hits beside DRAM": ({DRAM: 50.0, **AGAIN}, Step.WIDER),
+    "DRAM balanced with a pipe": ({DRAM: 65.0, ISSUE: 64.0, **AGAIN}, Step.REUSE),
+    "parts of lines": ({L2: 30.0, TAGS: 85.0}, Step.COALESCING),
+    "parts of lines, fences": ({L2: 30.0, TAGS: 85.0, **stalls(membar=0.6)}, Step.OPERATIONS),
+    "whole lines": ({L2: 85.0, TAGS: 85.0}, Step.IN_FLIGHT),
+    "bytes are parts of lines": ({L2: 21.0, TAGS: 80.0, **access("ld", 1.5e7, 1, 32)}, Step.WIDER),
+    "stores again": ({L2: 85.0, **access("st", 4e7, 8, 128)}, Step.REUSE),
+    "atomics": (
+        {ISSUE: 4.0, ATOMICS: 2.0, "smsp__issue_active.avg.per_cycle_active": 0.04, **IN_L2},
+        Step.REUSE,
+    ),
+    "asynchronous copies": ({ISSUE: 4.0, **IN_L2}, Step.IN_FLIGHT),
+    "LSU": ({ISSUE: 75.0, LSU: 70.0, **BYTEWISE}, Step.WIDER),
+    "diverged loads": ({LANES_IN_BRANCHES: 12.0}, Step.DIVERGENCE),
     "unfused": (
         {
             FP64: 90.0,
-            **{
-                f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": n
-                for op, n in (
-                    *(("dadd", 1e9), ("dmul", 1e9), ("dfma", 0.0)),
-                    *(("fadd", 0.0), ("fmul", 0.0), ("ffma", 0.0)),
-                )
-            },
+            **floating_point(dadd=1e9, dmul=1e9),
         },
         Step.FMA,
     ),
@@ -579,6 +606,26 @@ def test_flops_beyond_the_useful_ones_come_first_unless_warps_wait_for_memory():
     assert step(many, long_scoreboard=0.6) is Step.IN_FLIGHT
 
 
+def test_counted_flops_beyond_the_useful_ones_come_before_registers():
+    """An own kernel declares its useful FLOPs only."""
+    held = {L1: 85.0, **shared(0.82 * CYCLES, 0.0)}
+    for number, step in ((2e9, Step.REUSE), (4e9, Step.OPERATIONS)):
+        assert first(profiled(held | floating_point(dfma=number), flops=1e9)).step is step
+
+
+def test_a_busy_pipe_with_useful_flops_only_is_done():
+    for flops, step in ((26e9, Step.DONE), (24e9, Step.OPERATIONS)):
+        assert first(profiled({FP64: 85.0}, flops=flops)).step is step
+
+
+def test_a_short_kernel_reaches_the_bandwidth_of_its_active_cycles():
+    active = {"sm__cycles_active.avg": 0.85, "sm__cycles_elapsed.max": 1.0}
+    m = profiled({DRAM: 70.0, **dram(1.8e9, 1.8e9)}, bytes=3.6e9)
+    assert first(m).step is not Step.DONE
+    m = profiled({DRAM: 70.0, **dram(1.8e9, 1.8e9), **active}, bytes=3.6e9)
+    assert first(m).step is Step.DONE
+
+
 def test_the_stage_of_a_pipeline_is_named():
     stages = (("grayscale", "naive"), ("sobel", "naive"))
     short = {"gpu__time_duration.sum": 0.2e6}
@@ -596,7 +643,7 @@ def test_without_counters_there_is_little_advice():
 
 
 def test_coalescing_leaves_the_instructions():
-    advice = first(profiled({L1: 95.0, ISSUE: 50.0, **SCATTERED}, bytes=1e8))
+    advice = first(profiled({L1: 95.0, ISSUE: 50.0, **SCATTERED}, bytes=2e8))
     assert advice.bound == pytest.approx(2.0)
     assert "issue slots" in advice.basis
 
@@ -606,11 +653,14 @@ def test_a_few_blocks_can_at_most_fill_the_device():
     values = {"kernel": launched(grid=(1,)), ISSUE: 0.25, L1: 0.5, **active}
     advice = first(profiled(values, bytes=1e6))
     assert advice.bound == pytest.approx(1 / 0.005)
+    # The same step may coalesce accesses: 28 of 36 million sectors are excess.
+    advice = first(profiled(values | access("ld", 1e6, 32, 128), bytes=1e6))
+    assert advice.bound == pytest.approx(1 / 0.0025)
 
 
 def test_no_more_warps_than_fit():
     low = {"sm__warps_active.avg.pct_of_peak_sustained_active": 40.0}
-    m = profiled(low | {"kernel": launched(resident=28, registers=3)}, bytes=1e6)
+    m = profiled(low | {"kernel": launched(resident=28, registers=3)}, bytes=2e8)
     assert first(m).bound == pytest.approx(2.5)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -64,12 +65,18 @@ def gains(sweeps: Iterable[ado.records.Sweep]) -> Iterator[Gain]:
 
 
 def fit(steps: Iterable[Gain]) -> _Deviations:
-    """Fit the interval to steps: the quantiles of the deviations from the prediction."""
+    """Fit the interval to steps: the quantiles of the deviations from the prediction.
+
+    Each routine has the same weight, because the steps of an unknown routine are to be predicted.
+    """
+    known = list(steps)
+    number = Counter(g.routine for g in known)
     deviations = [
         (g.realised - prediction.REALISED * g.largest) / (prediction.FLOOR + g.largest)
-        for g in steps
+        for g in known
     ]
-    low, high = np.quantile(deviations, _QUANTILES)
+    weights = [1 / number[g.routine] for g in known]
+    low, high = np.quantile(deviations, _QUANTILES, weights=weights, method="inverted_cdf")
     return float(low), float(high)
 
 
@@ -120,22 +127,27 @@ def scored(steps: Iterable[Gain], deviations: _Deviations = prediction.DEVIATION
     return GainScore(tuple((g, expected(g.largest, g.bound, deviations)) for g in steps))
 
 
-def leave_one_out(steps: Iterable[Gain]) -> GainScore:
-    """Score each step with an interval that was fitted to the ladders of all other routines."""
-    known = list(steps)
+def leave_one_out(steps: Iterable[Gain], everything: Iterable[Gain]) -> GainScore:
+    """Score each step with an interval that was fitted to the steps of all other routines."""
+    known, others = list(steps), list(everything)
     pairs: list[tuple[Gain, Prediction]] = []
     for routine in dict.fromkeys(g.routine for g in known):
-        deviations = fit(g for g in known if g.routine != routine)
+        deviations = fit(g for g in others if g.routine != routine)
         pairs += scored((g for g in known if g.routine == routine), deviations).pairs
     return GainScore(tuple(pairs))
 
 
+def fitted() -> list[Gain]:
+    """The steps to which the constants are fitted: all stored ones, without unseen sets."""
+    from adobook.pages.stored import TUNED, sweeps, unseen
+
+    return list(gains([*sweeps().values(), *(s for n in TUNED for s in unseen()[n].values())]))
+
+
 def main() -> None:
     """Print the constants and both scores."""
-    from adobook.pages.stored import sweeps
-
-    known = list(gains(sweeps().values()))
-    print(fit(known), scored(known), leave_one_out(known), sep="\n\n")
+    known = fitted()
+    print(fit(known), scored(known), leave_one_out(known, known), sep="\n\n")
 
 
 if __name__ == "__main__":

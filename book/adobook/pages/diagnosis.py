@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
 import adokernels as ado
-from adobook.gains import gains, leave_one_out, scored
+from adobook.gains import fitted, gains, leave_one_out
 from adobook.pages.stored import contexts_of, fill_template, origin, unseen
 from adobook.score import Reason, Row, Score, score
 from adobook.text import write_table
@@ -61,11 +62,12 @@ def _goals(found: Score) -> str:
     """Compare the figures with the goals, in sentences."""
     gained = sum(row.named for row in found.gained)
     verdict = "reaches" if found.hit_rate >= GOAL else "does not reach"
+    goal = f"the goal of {math.ceil(GOAL * len(found))} steps"
     return f"""\
 The goals: no violated bound, and {percent(GOAL)} of the steps named correctly.
 
 - **Violated bounds:** {len(found.violated)} of {len(found.tested)} tested.
-- **Named correctly, all steps:** {_share(len(found.named), len(found))}. This {verdict} the goal.
+- **Named correctly, all steps:** {_share(len(found.named), len(found))}. This {verdict} {goal}.
 - **Named, of the steps that gained more than 5 %:** {_share(gained, len(found.gained))}.
 - **Agrees with the measured gain:** {_share(len(found.agreed), len(found))}.
 
@@ -73,13 +75,14 @@ Only the count of all steps is compared with the goal. The others are less stric
 
 
 def _gains(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """The score of the predicted gains: of left-out ladders, and of the ladders of textbooks."""
-    columns = {"stored ladders, each left out": leave_one_out(gains(sweeps.values()))}
-    for name, found in unseen().items():
-        columns[_title(name)] = scored(gains(found.values()))
-    rows = zip(*(found.summary() for found in columns.values()), strict=True)
+    """The score of the predicted gains, each routine with an interval fitted to the others."""
+    groups = {"stored ladders": list(gains(sweeps.values()))}
+    groups |= {_title(name): list(gains(found.values())) for name, found in unseen().items()}
+    known = fitted()
+    found = [leave_one_out(group, known).summary() for group in groups.values()]
     return write_table(
-        ("quantity", *columns), [(row[0][0].strip(), *(value for _, value in row)) for row in rows]
+        ("quantity", *groups),
+        [(row[0][0].strip(), *(value for _, value in row)) for row in zip(*found, strict=True)],
     )
 
 

@@ -12,6 +12,8 @@ import adokernels as ado
 #: The root of the repository.
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "notebooks" / "data"
+#: The sets of textbooks on which rules were tuned, and whose steps the prediction is fitted to.
+TUNED = ("set1", "set2")
 #: A stored record that the page of the documents shows.
 Record = (
     ado.records.Sweep

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from adokernels.diagnosis.evidence import (
     EXCESS,
     FULL_LINE,
+    LINE,
     MARGIN,
     NARROW,
     REACHED,
@@ -32,8 +33,6 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR, WARP
 from adokernels.text import number, percent, quantity, ratio
 
-#: Sectors of a cache line.
-_LINE = 4
 #: Instructions that are removed with a load: load, address computation, bounds test, conversion.
 _PER_LOAD = 4
 #: The group of stall reasons for global and local memory.
@@ -133,8 +132,12 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if len(facts.kernels) > 1 and working is not None and working < BOUND:
         text = f"fuse or overlap the {len(facts.kernels)} kernels: they take {percent(working)} of"
         yield Step.FUSION, f"{text} the time, and launches and gaps take the rest"
-    if (facts.useful_arithmetic or 0.0) >= REACHED:
+    useful, unit = facts.useful_arithmetic or 0.0, k.profile.busiest("compute")
+    if useful >= REACHED:
         yield Step.DONE, "the useful FLOPs reach the measured peak"
+    elif unit and unit.share >= BOUND and useful >= REACHED * unit.share:
+        text = f"{unit.name} at {percent(unit.share)} of peak, and the useful FLOPs alone need"
+        yield Step.DONE, f"{text} {percent(useful)} of the time at the measured peak"
     if found.kind is Kind.PARALLELISM:
         # NVIDIA's rule LaunchConfiguration: more blocks gain at most (SMs - blocks) / SMs, and
         # nothing if each SM has a block.
@@ -143,7 +146,7 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         text = f"divide the work{{of}} among more blocks: {k.blocks} for {processors}"
         yield Step.PARALLELISM, f"{text} multiprocessors"
         yield from _latency(facts, k)
-    elif found.kind is Kind.DRAM or k.reaches_dram:
+    elif found.kind is Kind.DRAM or k.reaches_dram or k.dram_first:
         yield from _dram(facts, k, found)
     elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
         # Coalescing does not change the number of wavefronts that access shared memory.
@@ -153,9 +156,9 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         yield from _compute(facts, k, found.unit, found.share or 0.0)
     elif found.kind is Kind.LATENCY and k.busy_while_active:
         # The kernel is short. Steps for the unit shorten the time in which it is busy.
-        unit, share = k.busy_while_active
-        in_l1 = unit.level == "L1"
-        yield from _level(facts, k, share, True) if in_l1 else _compute(facts, k, unit.name, share)
+        busy, share = k.busy_while_active
+        in_l1 = busy.level == "L1"
+        yield from _level(facts, k, share, True) if in_l1 else _compute(facts, k, busy.name, share)
     elif found.kind is Kind.LATENCY:
         yield from _latency(facts, k)
 
@@ -164,7 +167,10 @@ def _level(
     facts: Facts, k: KernelFacts, share: float, l1_limits: bool
 ) -> Iterator[tuple[Step, str]]:
     """Yield steps for a kernel that is limited by L1, shared memory or L2."""
-    yield from _access(k, share, l1_limits=l1_limits)
+    yield from _access(facts, k, share, l1_limits=l1_limits)
+    # Data are already kept in shared memory. Fewer terms need fewer of its words.
+    if facts.excess_arithmetic >= NOTABLE and (k.shared_of_l1 or 0.0) > 0.5:
+        yield _fewer_operations(facts, k)
     yield from _volume(k)
     yield from _latency(facts, k)
 
@@ -198,10 +204,10 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
             text += f" or another data layout: {excess}"
             yield Step.COALESCING, f"{text}, because sectors are partly used{_partly_used(k)}"
         yield Step.DRAM_REUSE, f"reuse data while they are in a cache: {excess}"
-    elif share >= REACHED and several and 1 - facts.share_of_longest >= _REST:
+    elif k.reaches_dram and several and 1 - facts.share_of_longest >= _REST:
         text = f"overlap or fuse the other kernels, {percent(1 - facts.share_of_longest)} of the"
         yield Step.FUSION, f"{text} time: {found.kernel} reaches the measured bandwidth"
-    elif share >= REACHED:
+    elif k.reaches_dram:
         yield Step.DONE, "the kernel reaches the bandwidth measured on this device"
     elif share >= BOUND:
         # At this bandwidth enough bytes are in flight. Only fewer, wider requests can still help.
@@ -245,11 +251,21 @@ def _unsaturated(k: KernelFacts, share: float) -> str:
     return f"{text}, so few loads are in flight"
 
 
-def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
+def _access(
+    facts: Facts, k: KernelFacts, share: float, *, l1_limits: bool
+) -> Iterator[tuple[Step, str]]:
     """Yield steps that improve access patterns; `share` is the utilisation of the memory unit."""
+    if k.stored_bytes >= EXCESS * facts.m.bytes > 0:
+        times = f"{number(k.stored_bytes / facts.m.bytes)} times the compulsory bytes"
+        yield Step.REUSE, f"keep intermediate results in shared memory{{of}}: L2 receives {times}"
+    issue = k.get("issue_active") or 0.0
+    if k.atomics_of_l2 >= 0.5 and issue < NOTABLE:  # atomic operations on few addresses
+        text = f"they are {percent(k.atomics_of_l2)} of the sectors that L2 accesses"
+        yield _add_up(text, issue)
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.profile.busiest("L1")
-    if conflicts >= NOTABLE and l1 and conflicts * l1.share >= NOTABLE:
+    waits = k.stall("short_scoreboard", "mio_throttle") >= NOTABLE
+    if conflicts >= NOTABLE and l1 and conflicts * l1.share >= NOTABLE and (l1_limits or waits):
         text = f"pad or permute shared memory{{of}}: {percent(conflicts)} of its wavefronts"
         yield Step.BANK_CONFLICTS, f"{text} are bank conflicts"
     if k.excess("store") * share >= NOTABLE:
@@ -258,9 +274,15 @@ def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[
     # Excess sectors that other loads use are L1 hits. They cost time only if L1 is the limiter.
     excess = k.excess("load") - (0.0 if l1_limits else k.get("l1_hit_rate") or 0.0)
     sectors, width = k.get("load_sectors_per_request") or 0.0, k.bytes_per_lane("load")
-    if excess * share >= NOTABLE and sectors > _LINE * max((width or 0.0) / FULL_LINE, 1):
+    if excess * share >= NOTABLE and sectors > LINE * max((width or 0.0) / FULL_LINE, 1):
         text = f"coalesce loads{{of}}: a load request accesses {number(sectors)} sectors"
         yield Step.COALESCING, text
+    busy, saved = k.lines
+    # Windows that overlap are not aligned. Reuse then removes more requests than alignment.
+    aligned = saved >= 0.5 or (k.loads_per_byte or 0.0) < EXCESS
+    if not l1_limits and busy * saved >= NOTABLE and aligned and k.stall("membar") < NOTABLE:
+        text = f"coalesce and align accesses{{of}} to whole cache lines: {percent(busy * saved)}"
+        yield Step.COALESCING, f"{text} of L2's peak are requests for parts of lines"
     spilled = k.ratio("local_bytes", "l1_bytes")
     if spilled is not None and spilled >= NOTABLE:
         text = f"{percent(spilled)} of the bytes in L1 are local memory"
@@ -289,14 +311,13 @@ def _narrow(k: KernelFacts, below: float) -> Iterator[tuple[Step, str]]:
 
 
 def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[tuple[Step, str]]:
-    lanes = k.get("unpredicated_lanes")
-    if lanes is not None and lanes < LANES:
-        text = f"{number(lanes)} of 32 lanes are active per instruction"
-        yield Step.DIVERGENCE, f"reduce warp divergence{{of}}: {text}"
+    yield from _divergence(k, "unpredicated_lanes")
     # Stalls matter only if schedulers often find no eligible warp.
     eligible = k.get("eligible_warps")
     if share < BOUND and k.waits_for_memory and eligible is not None and eligible < 1:
         yield from _waiting(k, _MEMORY, percent(k.memory_stalls))
+    if any(u.name == "LSU pipe" and u.share >= share - BALANCED for u in k.profile.units):
+        yield from _volume(k)  # memory instructions limit the kernel, too
     loads = k.ratio("load_requests", "instructions") or 0.0
     times = max(k.loads_per_byte or 0.0, 1.0)
     general = not unit.startswith(("FP64", "tensor"))
@@ -315,10 +336,19 @@ def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[
         yield from _narrow(k, NARROW)
 
 
+def _divergence(k: KernelFacts, counted: str) -> Iterator[tuple[Step, str]]:
+    lanes = k.get(counted)
+    if lanes is not None and lanes < LANES:
+        text = f"{number(lanes)} of 32 lanes are active per instruction"
+        yield Step.DIVERGENCE, f"reduce warp divergence{{of}}: {text}"
+
+
 def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Yield steps for a latency-bound kernel, ordered by stall reason."""
     l1 = k.profile.busiest("L1")
-    yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
+    yield from _access(facts, k, l1.share if l1 else 0.0, l1_limits=False)
+    # Predicated lanes are not counted as idle here: they do not lengthen the waits of a warp.
+    yield from _divergence(k, "lanes")
     # Fewer instructions also mean fewer stalls, but not fewer waits for memory.
     if facts.excess_arithmetic >= NOTABLE and not k.waits_for_memory:
         yield _fewer_operations(facts, k)
@@ -349,7 +379,9 @@ def _fewer_operations(facts: Facts, k: KernelFacts) -> tuple[Step, str]:
 def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, str]]:
     text = f"warps wait for {reason} in {share} of their time"
     if reason == _MEMORY:
-        if (k.loads_per_byte or 0.0) >= EXCESS:
+        if k.dram_first:  # caches serve repeated loads
+            yield from _narrow(k, 2 * FULL_LINE)
+        elif (k.loads_per_byte or 0.0) >= EXCESS:
             loaded = f"each byte from DRAM is loaded {k.times_loaded}"
             yield Step.REUSE, f"keep data in registers or shared memory{{of}}: {text}, and {loaded}"
         yield from _narrow(k, NARROW)
@@ -390,13 +422,14 @@ def _fences(k: KernelFacts) -> Iterator[tuple[Step, str]]:
         return
     text = f"warps wait for memory fences in {percent(fences)} of their time"
     if issue < NOTABLE:
-        yield (
-            Step.REUSE,
-            f"add up in registers or shared memory before atomic operations{{of}}: {text}, and"
-            f" schedulers issue in {percent(issue)} of the cycles",
-        )
+        yield _add_up(text, issue)
     more = "process more elements per thread and block, so that fewer blocks end with a fence"
     yield Step.OPERATIONS, f"{more}{{of}}: {text}"
+
+
+def _add_up(why: str, issue: float) -> tuple[Step, str]:
+    text = f"add up in registers or shared memory before atomic operations{{of}}: {why}"
+    return Step.REUSE, f"{text}, and schedulers issue in {percent(issue)} of the cycles"
 
 
 def _parallel_instructions(k: KernelFacts) -> Iterator[tuple[Step, str]]:
@@ -464,9 +497,11 @@ def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[tuple[float, str]]
     busy = k.get("sm_active") if step is Step.PARALLELISM else None
     if step is Step.PARALLELISM and busy:
         l1 = k.profile.busiest("L1")
-        for unit in (*pipes[:1], *([l1] if l1 else [])):
-            text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
-            yield unit.share, f"{text} with work, {percent(busy)} of all"
+        # The same step may coalesce accesses, which removes the wavefronts of excess sectors.
+        needed = max(1 - k.excess("load") - k.excess("store"), 0.0)
+        for unit, kept in [(u, 1.0) for u in pipes[:1]] + ([(l1, needed)] if l1 else []):
+            text = f"{unit.name} at {percent(min(unit.share * kept / busy, 1))} on each"
+            yield unit.share * kept, f"{text} multiprocessor with work, {percent(busy)} of all"
     elif step in _SAME_INSTRUCTIONS and pipes:
         text = f"the number of instructions does not change: {pipes[0].name} at"
         yield pipes[0].share, f"{text} {percent(pipes[0].share)} of peak"

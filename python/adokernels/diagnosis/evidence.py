@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from adokernels.records.definitions import BALANCED, LIMITING, STALL, STALLS
+from adokernels.records.definitions import BALANCED, FULL, LIMITING, STALL, STALLS
 from adokernels.records.forms import number_in
 from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Evidence, Provenance
@@ -44,6 +44,8 @@ QUEUED = 1e-6
 FULL_LINE = 4.0
 #: Accesses are narrow below this mean of bytes per lane. Inactive lanes reduce the mean.
 NARROW = 3.0
+#: Sectors of a cache line.
+LINE = 4
 #: Bytes per lane of the widest vector access.
 WIDEST = 16.0
 
@@ -111,8 +113,24 @@ class KernelFacts:
 
     @cached_property
     def reaches_dram(self) -> bool:
-        """Whether the kernel reaches the DRAM bandwidth measured on the device."""
-        return self.of_dram is not None and self.of_dram >= REACHED
+        """Whether the kernel reaches the DRAM bandwidth measured on the device.
+
+        If its blocks fill the device, only the start and the end leave multiprocessors idle. The
+        bandwidth is then relative to the cycles in which they are active.
+        """
+        active = self.get("sm_active") if self.profile.waves >= FULL else None
+        return self.of_dram is not None and self.of_dram >= REACHED * min(active or 1.0, 1.0)
+
+    @cached_property
+    def dram_first(self) -> bool:
+        """Whether DRAM is the busiest unit, and no unit of the multiprocessors is balanced with it.
+
+        More bytes must then be in flight, even if DRAM is below the threshold of a limiter.
+        """
+        first, *others = self.profile.units or (Unit("", "", 0.0),)
+        close = max(first.share - BALANCED, LIMITING)
+        inside = (unit.share for unit in others if unit.level in ("compute", "L1"))
+        return first.level == "DRAM" and max(inside, default=0.0) < close
 
     @cached_property
     def busy_while_active(self) -> tuple[Unit, float] | None:
@@ -182,6 +200,36 @@ class KernelFacts:
         times, moved = self.over_ideal(access), self.get(f"{access}_sectors")
         everything = (self.get("load_sectors") or 0.0) + (self.get("store_sectors") or 0.0)
         return moved * max(1 - 1 / times, 0.0) / everything if moved and times else 0.0
+
+    @cached_property
+    def lines(self) -> tuple[float, float]:
+        """Utilisation of L2 by requests, and the share of it that whole cache lines would save.
+
+        A request to L2 accesses up to four sectors of one line. Narrow accesses of a warp need
+        fewer than four. With whole lines, tags and sectors are equally busy on H100 and H200.
+        """
+        share = {unit.name: unit.share for unit in self.profile.units if unit.level == "L2"}
+        requests, sectors = share.get("L2 tag requests", 0.0), share.get("L2 sectors", 0.0)
+        ideal = self._ideal("load"), self._ideal("store")
+        accesses = sum(self.get(f"{access}_requests") or 0.0 for access in ("load", "store"))
+        if not requests or not accesses or None in ideal:
+            return requests, 0.0
+        wanted = min(sum(i or 0.0 for i in ideal) / accesses, LINE)
+        return requests, max(1 - LINE * sectors / requests / wanted, 0.0)
+
+    @cached_property
+    def stored_bytes(self) -> float:
+        """Bytes that threads store to global memory; 0 if they were not counted."""
+        return self.get("sm__sass_data_bytes_mem_global_op_st.sum") or 0.0
+
+    @cached_property
+    def atomics_of_l2(self) -> float:
+        """The share of the L2 sectors of atomic operations: of neither loads nor stores."""
+        moved, missed = self.get("l2_bytes"), 1 - (self.get("l1_hit_rate") or 0.0)
+        if not moved or not any(u.name == "L2 atomics" and u.share for u in self.profile.units):
+            return 0.0
+        loaded, stored = (self.get(f"{access}_sectors") or 0.0 for access in ("load", "store"))
+        return 1 - SECTOR * (loaded * missed + stored) / moved
 
     @cached_property
     def loads_per_byte(self) -> float | None:
@@ -299,7 +347,7 @@ class Facts:
         not exceed their size. If DRAM reads do not exceed this size, each sector is read about
         once, so no cache can reduce the traffic.
         """
-        operands = _size(self.m.problem)
+        operands = operand_bytes(self.m.problem)
         if len(self.kernels) != 1 or not 0 < self.m.bytes <= operands:
             return False
         read = self.kernels[0].get("dram_read_bytes")
@@ -349,12 +397,16 @@ class Facts:
     def excess_arithmetic(self) -> float:
         """The share of the time for FLOPs beyond the useful ones, at the peak of the variant's mix.
 
-        It is 0 if the mix of FMAs and other instructions is unknown.
+        Own kernels declare the useful FLOPs only; the executed ones are counted. It is 0 if the mix
+        of FMAs and other instructions is unknown.
         """
-        excess = max(self.m.executed_flops - self.m.flops, 0.0)
-        if not self._peak or not self.m.flops or self.m.fma_share is None:
+        m, mix = self.m, self.m.fma_share
+        if mix is None and m.profile:
+            mix = m.profile.get("fma_share")
+        if not self._peak or not m.flops or mix is None:
             return 0.0
-        return excess / self._peak / self.m.seconds / mix_limit(self.m.fma_share)
+        excess = max(m.executed_flops, m.counted_flops or 0.0) - m.flops
+        return max(excess, 0.0) / self._peak / m.seconds / mix_limit(mix)
 
     @cached_property
     def _peak(self) -> float | None:
@@ -363,7 +415,7 @@ class Facts:
         return self.machine.peak(precision) if self.machine and precision else None
 
 
-def _size(problem: Inputs) -> int:
+def operand_bytes(problem: Inputs) -> int:
     """Bytes of all operands; 0 if an element type is unknown."""
     try:
         with warnings.catch_warnings():

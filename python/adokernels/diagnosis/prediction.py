@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from adokernels.diagnosis.advice import bound_of
 from adokernels.diagnosis.evidence import WIDEST, Facts, KernelFacts
+from adokernels.records.definitions import NOTABLE
 from adokernels.records.limiter import Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
@@ -22,10 +23,11 @@ from adokernels.text import number, percent, ratio
 
 #: The part of the removable time that a step realises, as an exponent of the ratio of times.
 REALISED = 0.5
-#: The quantiles of the stored steps' deviations from the prediction: 10 % and 90 %.
-DEVIATIONS = (-0.41, 0.89)
+#: The quantiles of the stored steps' deviations from the prediction: 10 % and 90 %, with the same
+#: weight for each routine.
+DEVIATIONS = (-0.35, 0.74)
 #: Deviations are relative to the logarithm of the largest ratio of times plus this value.
-FLOOR = 0.2
+FLOOR = 0.4
 #: Time that no step removes.
 _KEPT = 0.03
 #: Instructions that are removed with a memory access: address, bounds test, conversion.
@@ -115,8 +117,12 @@ def _waits(k: KernelFacts) -> float:
 
 
 def _fences(k: KernelFacts) -> float:
-    """The share of the time that waits at memory fences cost, for atomic operations and stores."""
-    return k.stall("membar") * _idle(k)
+    """The share of the time that waits at memory fences cost, for atomic operations and stores.
+
+    The other warps of a block wait at its barrier for the warp at the fence.
+    """
+    fences = k.stall("membar")
+    return (fences + k.stall("barrier") if fences >= NOTABLE else fences) * _idle(k)
 
 
 def _instructions(k: KernelFacts) -> float:
@@ -176,9 +182,11 @@ def _reuse(_: Facts, k: KernelFacts) -> float:
 def _operations(facts: Facts, k: KernelFacts) -> float:
     """FLOPs beyond the useful ones; or else a third of the instructions, which nothing counts.
 
-    Fewer blocks also wait less often at the fence at their end.
+    Fewer blocks also wait less often at the fence at their end. A warp that waits neither for
+    memory nor for other warps waits for its own instructions.
     """
-    return max(facts.excess_arithmetic, _fences(k), _instructions(k) / 3)
+    waits = k.memory_stalls + k.stall("barrier", "membar") if k.stalls else 1.0
+    return max(facts.excess_arithmetic, _fences(k), max(_instructions(k), 1 - waits) / 3)
 
 
 def _fma(_: Facts, k: KernelFacts) -> float:
