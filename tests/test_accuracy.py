@@ -20,6 +20,7 @@ from charting import (
 import adobook
 import adokernels as ado
 from adokernels.charts.accuracy import accuracy, frontier
+from adokernels.records.forms import LARGEST
 from adokernels.records.scan import Offload
 from adokernels.records.sweep import Sweep
 from adokernels.report import page
@@ -268,3 +269,15 @@ def test_a_measured_ladder(rng):
     own = ado.ladder("twice", reference=lambda x: 2 * x.astype(np.longdouble), dtype="f8")
     own.variant(lambda x: 2 * x * (1 + 2.0**-52), name="one_off")
     assert ado.sweep(own, x, **quick)["one_off"].error_ulp == pytest.approx(1, rel=1.01)
+
+
+def test_errors_of_results_near_zero_can_be_stored(tmp_path):
+    factors = np.array([1, 1e-44])
+    ladder = ado.ladder(
+        "near_zero", reference=lambda a: a * factors, dtype="float32", tolerance=1e-5
+    )
+    ladder.variant(name="mine")(lambda a: a * np.float32([1, 1e-9]))
+    a = np.ones(2, np.float32)
+    sweep = ado.sweep(ladder, a, device="cpu", cache="warm", seconds=0.1, progress=False)
+    sweep.save(tmp_path / "sweep.json")
+    assert sweep["mine"].error_ulp == LARGEST

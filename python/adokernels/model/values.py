@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adokernels.model.libraries import library_of, on_host
+from adokernels.records.forms import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _HOSTILE = (1, 2, 31, 33, 64, 65, 127, 257)
 #: A tolerance that treats all NaNs as equal, and -0 as equal to 0.
 SAME_VALUES = float(np.nextafter(0.0, 1.0))
-_SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
+_SMALLEST = float(np.finfo(np.float64).tiny)
 #: Elements out of tolerance that an error message describes.
 _SHOWN = 3
 #: Maps the type of a reference to the narrower type of its result.
@@ -279,7 +280,7 @@ def largest_errors(
     integers, it is 1. The relative error is relative to the magnitude of the reference, or to the
     root mean square of all its elements if this is larger, so that elements near 0 do not determine
     it. For integers, it is None. Elements that are not finite are omitted. With `at`, both refer to
-    these numbers instead of the reference.
+    these numbers instead of the reference. Neither exceeds the largest number that a record stores.
     """
     with np.errstate(all="ignore"):
         wide = got.astype(exact.dtype, copy=False)
@@ -296,7 +297,7 @@ def largest_errors(
         mean_square = np.mean((magnitudes / largest) ** 2) if errors.size else 0
         scale = np.maximum(magnitudes, largest * np.sqrt(mean_square) or 1)
         both = (np.max(values, initial=0) for values in (errors / ulps, errors / scale))
-        ulp, relative = (min(float(value), _LARGEST) for value in both)
+        ulp, relative = (min(float(value), LARGEST) for value in both)
     return ulp, relative
 
 

@@ -1,7 +1,11 @@
 // Inverses of a batch of 16 x 16 matrices by Gauss-Jordan elimination, in the order of Anzt et al.
-// (2017). The matrices are diagonally dominant, so no pivots are exchanged.
+// (2017). The matrices get 16 added to their diagonals, which then dominate, so no pivots are
+// exchanged.
 constexpr int kOrder = 16, kElements = kOrder * kOrder;
 constexpr unsigned kAll = 0xffffffff;
+
+// An element of row i and column j, with the addition.
+__device__ float shifted(float element, int i, int j) { return i == j ? element + 16 : element; }
 
 // One matrix per thread, which eliminates in place in global memory.
 __global__ void gauss_jordan_global(const float* a, float* out, int count, int order) {
@@ -9,7 +13,7 @@ __global__ void gauss_jordan_global(const float* a, float* out, int count, int o
   if (index >= count) return;
   a += static_cast<size_t>(index) * kElements;
   float* m = out + static_cast<size_t>(index) * kElements;
-  for (int i = 0; i < kElements; ++i) m[i] = a[i];
+  for (int i = 0; i < kElements; ++i) m[i] = shifted(a[i], i / kOrder, i % kOrder);
   for (int k = 0; k < kOrder; ++k) {
     const float pivot = m[k * kOrder + k];
     m[k * kOrder + k] = 1;
@@ -32,7 +36,8 @@ __global__ void __launch_bounds__(128)
   out += static_cast<size_t>(index) * kElements;
   float m[kOrder][kOrder];
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) m[i / kOrder][i % kOrder] = a[i];
+  for (int i = 0; i < kElements; ++i)
+    m[i / kOrder][i % kOrder] = shifted(a[i], i / kOrder, i % kOrder);
 #pragma unroll
   for (int k = 0; k < kOrder; ++k) {
     const float pivot = m[k][k];
@@ -65,7 +70,7 @@ __global__ void gauss_jordan_block(const float* a, float* out, int count, int or
   __shared__ float m[kOrder][kOrder];
   const size_t at = static_cast<size_t>(blockIdx.x) * kElements + threadIdx.x;
   const int i = threadIdx.x / kOrder, j = threadIdx.x % kOrder;
-  m[i][j] = a[at];
+  m[i][j] = shifted(a[at], i, j);
   for (int k = 0; k < kOrder; ++k) {
     __syncthreads();
     const float value = eliminated(m[i][j], m[i][k], m[k][j], m[k][k], i == k, j == k);
@@ -85,7 +90,8 @@ __device__ void invert_by_warp(const float* a, float* out, int count) {
   a += static_cast<size_t>(index) * kElements;
   out += static_cast<size_t>(index) * kElements;
   float* m = matrices[warp];
-  for (int e = lane; e < kElements; e += 32) m[e / kOrder * kStride + e % kOrder] = a[e];
+  for (int e = lane; e < kElements; e += 32)
+    m[e / kOrder * kStride + e % kOrder] = shifted(a[e], e / kOrder, e % kOrder);
   const int i = lane % kOrder, first = lane / kOrder * kEach;
   float* own = m + i * kStride;
   for (int k = 0; k < kOrder; ++k) {
@@ -123,7 +129,7 @@ __device__ void invert_by_columns(const float* a, float* out, int count) {
   const size_t at = static_cast<size_t>(index) * kElements + j;
   float column[kOrder];
 #pragma unroll
-  for (int i = 0; i < kOrder; ++i) column[i] = is_valid ? a[at + i * kOrder] : i == j;
+  for (int i = 0; i < kOrder; ++i) column[i] = is_valid ? shifted(a[at + i * kOrder], i, j) : i == j;
 #pragma unroll
   for (int k = 0; k < kOrder; ++k) {
     const float pivot = __shfl_sync(kAll, column[k], k, kOrder), value = j == k ? 1 : column[k];

@@ -13,15 +13,13 @@ SOURCE = Path(__file__).with_suffix(".cu").read_text(encoding="utf-8")
 
 
 def reference(a):
-    """The inverse of each matrix."""
-    return np.linalg.inv(a.astype(np.float64))
+    """The inverse of each matrix plus 16 times the identity, so that the diagonal dominates."""
+    return np.linalg.inv(a + 16 * np.eye(16))
 
 
 def matrices(rng, count):
-    """Random matrices that are diagonally dominant."""
-    a = rng.random((count, 16, 16), dtype=np.float32)
-    a[:, range(16), range(16)] += 16
-    return (a,)
+    """Random matrices."""
+    return (rng.random((count, 16, 16), dtype=np.float32),)
 
 
 def operands(rng, small=False):
