@@ -51,9 +51,10 @@ def text(folder: Path) -> str:
         parts += [f"## {machine}", _summary(found), made]
         for result in found:
             device = "cuda" if result.gpu else "cpu"
-            seeds = " and ".join(map(str, sorted(d["seed"] for d in result.documents)))
+            seeds = sorted(d["seed"] for d in result.documents)
+            words = f"seed{'s' if seeds[1:] else ''} {' and '.join(map(str, seeds))}"
             command = f"python benchmarks/shapes.py --device {device} --seed SEED {result.routine}"
-            parts += [f"### {result.routine}", f"`{command}`, seeds {seeds}. The slowest shapes:"]
+            parts += [f"### {result.routine}", f"`{command}`, {words}. The slowest shapes:"]
             parts.append(_worst(result))
     return fill_template("shapes.md", equal=EQUAL, machines="\n\n".join(parts))
 
