@@ -24,7 +24,7 @@ def matrices(rng, count):
 
 def operands(rng, small=False):
     """The operands of a problem."""
-    return matrices(rng, 19 if small else 1 << 17)
+    return matrices(rng, 9 if small else 1 << 17)
 
 
 def per_block(count):
