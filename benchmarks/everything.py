@@ -13,8 +13,9 @@ are left out of comparisons.
 All records that one notebook or page of docs/results shows come from one board: after a change of
 the GPU (for CPU records, of the host), records of incomplete notebooks and pages are dropped and
 measured again. A change of the package drops all records. README, the index, and the pages of
-documents, diagnoses and cards have rows of many ladders; each row comes from one board. So do the
-random shapes of each routine and seed on a GPU, whose ratios compare times of the same rounds.
+documents, diagnoses and cards have rows of many ladders; each row comes from one board. On a GPU,
+the random shapes of each routine and seed also come from one board, because their ratios compare
+times of the same rounds.
 
 ``--publish`` copies the records of complete notebooks and pages to the places where the pages are
 generated. It refuses records of small problems, of a build with uncommitted changes or of a
@@ -62,7 +63,7 @@ class Stage(NamedTuple):
     name: str
     #: Arguments of Python. ``{}`` is the folder, which has the layout of the repository; ``{work}``
     #: is a folder of this board for other files. Environment variables may come first. A command
-    #: after ``||`` runs if the one before it fails.
+    #: after ``||`` runs if the command before it fails.
     command: str
     #: Expected minutes on a GPU machine with 16 cores.
     minutes: float
@@ -230,7 +231,8 @@ def _others() -> Iterator[tuple[Any, ...]]:
         yield f"verdicts {series}", command, minutes, file, "reliability.md"
     tests = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
     for part in range(3):
-        # Tests that need most of the GPU memory can fail beside others. They then run again alone.
+        # Tests that need most of the GPU memory can fail beside other tests. Failed tests run
+        # again, one at a time.
         pytest = f"-m pytest -q -m 'gpu or cuda' -o cache_dir={{work}}/tests-{part}"
         chosen = " ".join(f"tests/{name}" for name in tests[part::3])
         yield (f"tests {part}",

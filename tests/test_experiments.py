@@ -356,7 +356,7 @@ def test_few_warps_are_too_little_work_even_if_half_of_the_work_takes_half_of_th
 
 
 def test_cache_lines_with_unneeded_bytes_are_transferred():
-    """One of two elements is needed: the compulsory bytes are 47 % of the bandwidth."""
+    """One of two elements is needed: the compulsory bytes use 47 % of the bandwidth."""
     runs = gpu_run(1e-3), gpu_run(1.05e-3, occupancy=0.5, extra_shared_bytes=1 << 16)
     whole = ado.records.Inputs.of([("a", (1 << 29,), "float64")])
     m = dataclasses.replace(on_gpu(*runs, bytes=1 << 31), problem=whole)

@@ -607,7 +607,7 @@ def test_flops_beyond_the_useful_ones_come_first_unless_warps_wait_for_memory():
 
 
 def test_counted_flops_beyond_the_useful_ones_come_before_registers():
-    """An own kernel declares its useful FLOPs only."""
+    """Own kernels declare only their useful FLOPs."""
     held = {L1: 85.0, **shared(0.82 * CYCLES, 0.0)}
     for number, step in ((2e9, Step.REUSE), (4e9, Step.OPERATIONS)):
         assert first(profiled(held | floating_point(dfma=number), flops=1e9)).step is step

@@ -67,7 +67,7 @@ def gains(sweeps: Iterable[ado.records.Sweep]) -> Iterator[Gain]:
 def fit(steps: Iterable[Gain]) -> _Deviations:
     """Fit the interval to steps: the quantiles of the deviations from the prediction.
 
-    Each routine has the same weight, because the steps of an unknown routine are to be predicted.
+    Each routine has the same weight, because predictions are for steps of unknown routines.
     """
     known = list(steps)
     number = Counter(g.routine for g in known)
@@ -138,7 +138,7 @@ def leave_one_out(steps: Iterable[Gain], everything: Iterable[Gain]) -> GainScor
 
 
 def fitted() -> list[Gain]:
-    """The steps to which the constants are fitted: all stored ones, without unseen sets."""
+    """The steps to which the constants are fitted: of the stored ladders and of sets in `TUNED`."""
     from adobook.pages.stored import TUNED, sweeps, unseen
 
     return list(gains([*sweeps().values(), *(s for n in TUNED for s in unseen()[n].values())]))

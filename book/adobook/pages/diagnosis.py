@@ -75,7 +75,7 @@ Only the count of all steps is compared with the goal. The others are less stric
 
 
 def _gains(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """The score of the predicted gains, each routine with an interval fitted to the others."""
+    """The score of the predicted gains: the interval of a routine was fitted to the others."""
     groups = {"stored ladders": list(gains(sweeps.values()))}
     groups |= {_title(name): list(gains(found.values())) for name, found in unseen().items()}
     known = fitted()

@@ -12,7 +12,7 @@ import adokernels as ado
 #: The root of the repository.
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "notebooks" / "data"
-#: The sets of textbooks on which rules were tuned, and whose steps the prediction is fitted to.
+#: The sets of textbook ladders on which rules were tuned. The prediction also uses them.
 TUNED = ("set1", "set2")
 #: A stored record that the page of the documents shows.
 Record = (

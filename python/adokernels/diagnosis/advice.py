@@ -168,7 +168,7 @@ def _level(
 ) -> Iterator[tuple[Step, str]]:
     """Yield steps for a kernel that is limited by L1, shared memory or L2."""
     yield from _access(facts, k, share, l1_limits=l1_limits)
-    # Data are already kept in shared memory. Fewer terms need fewer of its words.
+    # Shared memory already holds the data. Fewer terms also read fewer words from it.
     if facts.excess_arithmetic >= NOTABLE and (k.shared_of_l1 or 0.0) > 0.5:
         yield _fewer_operations(facts, k)
     yield from _volume(k)
@@ -257,10 +257,10 @@ def _access(
     """Yield steps that improve access patterns; `share` is the utilisation of the memory unit."""
     if k.stored_bytes >= EXCESS * facts.m.bytes > 0:
         times = f"{number(k.stored_bytes / facts.m.bytes)} times the compulsory bytes"
-        yield Step.REUSE, f"keep intermediate results in shared memory{{of}}: L2 receives {times}"
+        yield Step.REUSE, f"keep intermediate results in shared memory{{of}}: threads store {times}"
     issue = k.get("issue_active") or 0.0
     if k.atomics_of_l2 >= 0.5 and issue < NOTABLE:  # atomic operations on few addresses
-        text = f"they are {percent(k.atomics_of_l2)} of the sectors that L2 accesses"
+        text = f"they account for {percent(k.atomics_of_l2)} of the sectors that L2 accesses"
         yield _add_up(text, issue)
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.profile.busiest("L1")
@@ -278,7 +278,7 @@ def _access(
         text = f"coalesce loads{{of}}: a load request accesses {number(sectors)} sectors"
         yield Step.COALESCING, text
     busy, saved = k.lines
-    # Windows that overlap are not aligned. Reuse then removes more requests than alignment.
+    # Overlapping windows are not aligned. Reuse removes more of their requests than alignment.
     aligned = saved >= 0.5 or (k.loads_per_byte or 0.0) < EXCESS
     if not l1_limits and busy * saved >= NOTABLE and aligned and k.stall("membar") < NOTABLE:
         text = f"coalesce and align accesses{{of}} to whole cache lines: {percent(busy * saved)}"
@@ -317,7 +317,7 @@ def _compute(facts: Facts, k: KernelFacts, unit: str, share: float) -> Iterator[
     if share < BOUND and k.waits_for_memory and eligible is not None and eligible < 1:
         yield from _waiting(k, _MEMORY, percent(k.memory_stalls))
     if any(u.name == "LSU pipe" and u.share >= share - BALANCED for u in k.profile.units):
-        yield from _volume(k)  # memory instructions limit the kernel, too
+        yield from _volume(k)  # memory instructions also limit the kernel
     loads = k.ratio("load_requests", "instructions") or 0.0
     times = max(k.loads_per_byte or 0.0, 1.0)
     general = not unit.startswith(("FP64", "tensor"))
@@ -347,7 +347,7 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Yield steps for a latency-bound kernel, ordered by stall reason."""
     l1 = k.profile.busiest("L1")
     yield from _access(facts, k, l1.share if l1 else 0.0, l1_limits=False)
-    # Predicated lanes are not counted as idle here: they do not lengthen the waits of a warp.
+    # Lanes that predicates switch off count as active: they do not lengthen the waits of a warp.
     yield from _divergence(k, "lanes")
     # Fewer instructions also mean fewer stalls, but not fewer waits for memory.
     if facts.excess_arithmetic >= NOTABLE and not k.waits_for_memory:

@@ -115,7 +115,7 @@ class KernelFacts:
     def reaches_dram(self) -> bool:
         """Whether the kernel reaches the DRAM bandwidth measured on the device.
 
-        If its blocks fill the device, only the start and the end leave multiprocessors idle. The
+        If its blocks fill the device, multiprocessors are idle only at the start and the end. The
         bandwidth is then relative to the cycles in which they are active.
         """
         active = self.get("sm_active") if self.profile.waves >= FULL else None
@@ -203,10 +203,11 @@ class KernelFacts:
 
     @cached_property
     def lines(self) -> tuple[float, float]:
-        """Utilisation of L2 by requests, and the share of it that whole cache lines would save.
+        """The utilisation of L2 by requests, and the share of it that whole lines would save.
 
-        A request to L2 accesses up to four sectors of one line. Narrow accesses of a warp need
-        fewer than four. With whole lines, tags and sectors are equally busy on H100 and H200.
+        A request to L2 accesses up to four sectors of one cache line. Narrow accesses of a warp
+        need fewer sectors. If all requests access whole lines, tags and sectors are equally busy
+        on H100 and H200.
         """
         share = {unit.name: unit.share for unit in self.profile.units if unit.level == "L2"}
         requests, sectors = share.get("L2 tag requests", 0.0), share.get("L2 sectors", 0.0)
@@ -224,7 +225,7 @@ class KernelFacts:
 
     @cached_property
     def atomics_of_l2(self) -> float:
-        """The share of the L2 sectors of atomic operations: of neither loads nor stores."""
+        """The share of the sectors that L2 accesses for atomic operations, not loads or stores."""
         moved, missed = self.get("l2_bytes"), 1 - (self.get("l1_hit_rate") or 0.0)
         if not moved or not any(u.name == "L2 atomics" and u.share for u in self.profile.units):
             return 0.0
@@ -397,8 +398,8 @@ class Facts:
     def excess_arithmetic(self) -> float:
         """The share of the time for FLOPs beyond the useful ones, at the peak of the variant's mix.
 
-        Own kernels declare the useful FLOPs only; the executed ones are counted. It is 0 if the mix
-        of FMAs and other instructions is unknown.
+        Own kernels declare only their useful FLOPs; counters give the executed FLOPs. The share is
+        0 if the mix of FMAs and other instructions is unknown.
         """
         m, mix = self.m, self.m.fma_share
         if mix is None and m.profile:

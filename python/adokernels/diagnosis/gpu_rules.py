@@ -3,9 +3,9 @@
 The rules imitate the decision tree that is used with counters. The experiments distinguish limiters
 that the rates from the variant's formulas cannot distinguish:
 
-1. Fewer blocks than one wave, and no rate near a ceiling: too little work, as with counters.
-2. The compulsory bytes use most of the measured DRAM bandwidth: DRAM. Operands can contain further
-   bytes that are not needed, but share cache lines with the needed ones.
+1. Fewer than 0.9 waves of blocks, and no rate near a ceiling: too little work, as with counters.
+2. The compulsory bytes use most of the measured DRAM bandwidth: DRAM. Operands can contain unneeded
+   bytes that share cache lines with needed bytes.
 3. Half of the multiprocessors. If the time doubles, the limiter is within the multiprocessors. If
    it hardly changes, the limiter is shared by them: DRAM, if operands in L2 take less time per unit
    of work, else L2.
@@ -30,7 +30,7 @@ from adokernels.text import NO_LIMIT, number, percent
 
 #: Share of a measured ceiling from which a unit is the limiter. With counters, it is 60 % of the
 #: theoretical maximum, about two thirds of a measured ceiling. Rates from formulas are lower,
-#: without other instructions and transfers. Tuned on the variants of docs/limiters.md.
+#: because they exclude other instructions and transfers. Tuned on the variants of docs/limiters.md.
 _NEAR_CEILING = 0.55
 #: Factors of the time with half of the multiprocessors: from the first factor on, the limiter is
 #: within them; below the second factor, they share it.

@@ -23,8 +23,8 @@ from adokernels.text import number, percent, ratio
 
 #: The part of the removable time that a step realises, as an exponent of the ratio of times.
 REALISED = 0.5
-#: The quantiles of the stored steps' deviations from the prediction: 10 % and 90 %, with the same
-#: weight for each routine.
+#: The 10 % and 90 % quantiles of the stored steps' deviations from the prediction. Each routine has
+#: the same weight.
 DEVIATIONS = (-0.35, 0.74)
 #: Deviations are relative to the logarithm of the largest ratio of times plus this value.
 FLOOR = 0.4
@@ -119,7 +119,7 @@ def _waits(k: KernelFacts) -> float:
 def _fences(k: KernelFacts) -> float:
     """The share of the time that waits at memory fences cost, for atomic operations and stores.
 
-    The other warps of a block wait at its barrier for the warp at the fence.
+    The other warps of a block wait at a barrier for the warp at the fence.
     """
     fences = k.stall("membar")
     return (fences + k.stall("barrier") if fences >= NOTABLE else fences) * _idle(k)

@@ -280,7 +280,8 @@ def largest_errors(
     integers, it is 1. The relative error is relative to the magnitude of the reference, or to the
     root mean square of all its elements if this is larger, so that elements near 0 do not determine
     it. For integers, it is None. Elements that are not finite are omitted. With `at`, both refer to
-    these numbers instead of the reference. Neither exceeds the largest number that a record stores.
+    these numbers instead of the reference. Neither error exceeds the largest
+    number that a record can store.
     """
     with np.errstate(all="ignore"):
         wide = got.astype(exact.dtype, copy=False)

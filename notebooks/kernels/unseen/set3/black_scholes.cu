@@ -14,7 +14,7 @@ __device__ double normal(double d) {
   return d > 0 ? 1.0 - tail : tail;
 }
 
-// Both prices by their own formulas.
+// Computes each price by its own formula.
 __device__ void price_separately(float& call, float& put, double s, double x, double t) {
   const double d1 =
       (log(s / x) + (kRate + 0.5 * kVolatility * kVolatility) * t) / (kVolatility * sqrt(t));

@@ -31,7 +31,7 @@ def reference(stock, strike, years):
 
 
 def options(rng, count):
-    """Random prices of stocks, strike prices, and years to the expiry."""
+    """Random stock prices, strike prices, and years to expiry."""
     ranges = ((5, 30), (1, 100), (0.25, 10))
     return tuple(rng.uniform(*each, count).astype(np.float32) for each in ranges)
 
@@ -42,7 +42,7 @@ def operands(rng, small=False):
 
 
 def blocks(each):
-    """The grid of blocks of 128 threads with this number of options per thread."""
+    """The grid for blocks of 128 threads, with `each` options per thread."""
     return lambda stock, strike, years: -(-stock.shape[0] // (128 * each))
 
 
@@ -68,7 +68,7 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "parity", kernel="black_scholes_parity", **_grid_stride,
-    changes="Derives the put from the terms of the call, with half as many distributions.",
+    changes="Derives the put from the terms of the call, and evaluates half as many distributions.",
     steps=["fewer or cheaper operations"],
 )  # fmt: skip
 ladder.cuda_variant(

@@ -36,7 +36,7 @@ __global__ void column_sum_warp(const float* x, float* out, int rows, int cols) 
   if (lane == 0) out[col] = sum;
 }
 
-// Adds what the warps of a block have summed. Every warp has the same 32 columns.
+// Adds the sums of the warps of a block. All warps have the same 32 columns.
 template <int kWarps>
 __device__ float sum_over_warps(float sum) {
   __shared__ float sums[kWarps][32];
@@ -48,7 +48,7 @@ __device__ float sum_over_warps(float sum) {
   return sum;
 }
 
-// Neighbouring lanes sum neighbouring columns; the warps of a block take turns with the rows.
+// Neighbouring lanes sum neighbouring columns. Each of the 32 warps sums every 32nd row.
 __global__ void column_sum_coalesced(const float* x, float* out, int rows, int cols) {
   constexpr int kWarps = 32;
   const int col = blockIdx.x * 32 + threadIdx.x % 32;
@@ -74,7 +74,7 @@ __device__ bool is_last_of_group() {
   return is_last;
 }
 
-// Many blocks share a group of columns, and add their sums by atomic operations.
+// Several blocks share a group of columns, and add their sums by atomic operations.
 __global__ void column_sum_split(const float* x, float* out, int rows, int cols) {
   constexpr int kWarps = 8;
   const int col = blockIdx.x * 32 + threadIdx.x % 32;

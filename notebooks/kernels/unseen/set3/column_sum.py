@@ -25,7 +25,7 @@ def operands(rng, small=False):
 
 
 def groups(cols, rows_per_block):
-    """The grid of blocks with these columns; each block sums at least these rows."""
+    """The grid: one block per `cols` columns and `rows_per_block` rows, at most 64 along the rows."""
     return lambda x: (-(-x.shape[1] // cols), min(-(-x.shape[0] // rows_per_block), 64))
 
 
@@ -47,7 +47,7 @@ ladder.cuda_variant(
 ladder.cuda_variant(
     "warp_per_column", kernel="column_sum_warp", block=256, grid=lambda x: -(-x.shape[1] // 8),
     **_common,
-    changes="One warp per column, which adds up by shuffles without barriers.",
+    changes="One warp per column, which adds up by warp shuffles without barriers.",
     steps=["fewer barriers"],
 )  # fmt: skip
 ladder.cuda_variant(
@@ -68,6 +68,6 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "unrolled", kernel="column_sum_unrolled", block=256, grid=groups(128, 64), **_common,
-    changes="Loads the vectors of eight rows before they are added.",
+    changes="Loads the vectors of eight rows before adding them.",
     steps=["more loads in flight"],
 )  # fmt: skip

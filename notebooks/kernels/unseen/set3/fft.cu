@@ -23,7 +23,7 @@ __device__ float2 unit_fast(float angle) {
 
 __device__ int reversed(int i) { return __brev(i) >> 23; }
 
-// Butterflies of a row in bit-reversed order, in place: one per thread and stage.
+// Transforms a row in bit-reversed order in place, with one butterfly per thread and stage.
 __device__ void transform_in_place(float2* row) {
   const int t = threadIdx.x;
   for (int half = 1; half < kPoints; half *= 2) {
@@ -53,7 +53,7 @@ __global__ void fft_shared(const float2* x, float2* y, int rows, int points) {
 }
 
 // Stockham's algorithm, which needs no bit reversal. A thread keeps two points in registers, and
-// shared memory exchanges them between stages.
+// exchanges points with other threads through shared memory between stages.
 template <bool kFast>
 __device__ void transform_stockham(const float2* x, float2* y) {
   __shared__ float2 row[kPoints];
@@ -116,8 +116,8 @@ __device__ void transform_eight(float2 (&v)[8]) {
   transform_four(v[4], v[5], v[6], v[7]);
 }
 
-// Eight points per thread of a block of 64: three stages of radix 8. Every 16 points in shared
-// memory are followed by kPad unused ones.
+// Eight points per thread of a block of 64: three stages of radix 8. In shared memory, kPad
+// unused points follow every 16 points.
 template <int kPad>
 __device__ void transform_radix_8(const float2* x, float2* y) {
   constexpr int kThreads = kPoints / 8, kOrder[8] = {0, 4, 2, 6, 1, 5, 3, 7};

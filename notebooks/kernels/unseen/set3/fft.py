@@ -45,7 +45,7 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "shared", kernel="fft_shared", block=256, **_common,
-    changes="Keeps the row in shared memory, and reverses the bits there instead of in the loads.",
+    changes="Keeps the row in shared memory, and applies the bit reversal there instead of in loads.",
     steps=["coalesce accesses", "reuse in registers or shared memory"],
 )  # fmt: skip
 ladder.cuda_variant(
@@ -55,7 +55,7 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "intrinsics", kernel="fft_intrinsics", block=256, **_common,
-    changes="Computes the twiddle factors by the fast sine and cosine of the hardware.",
+    changes="Computes the twiddle factors by the fast intrinsic functions for sine and cosine.",
     steps=["fewer or cheaper operations"],
 )  # fmt: skip
 ladder.cuda_variant(

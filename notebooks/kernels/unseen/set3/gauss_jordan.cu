@@ -1,13 +1,12 @@
 // Inverses of a batch of 16 x 16 matrices by Gauss-Jordan elimination, in the order of Anzt et al.
-// (2017). The matrices get 16 added to their diagonals, which then dominate, so no pivots are
-// exchanged.
+// (2017). The kernels add 16 to the diagonals, which then dominate, so that no pivoting is needed.
 constexpr int kOrder = 16, kElements = kOrder * kOrder;
 constexpr unsigned kAll = 0xffffffff;
 
-// An element of row i and column j, with the addition.
+// The element of row i and column j, plus 16 on the diagonal.
 __device__ float shifted(float element, int i, int j) { return i == j ? element + 16 : element; }
 
-// One matrix per thread, which eliminates in place in global memory.
+// One matrix per thread, inverted in place in global memory.
 __global__ void gauss_jordan_global(const float* a, float* out, int count, int order) {
   const int index = blockIdx.x * blockDim.x + threadIdx.x;
   if (index >= count) return;
@@ -57,8 +56,8 @@ __global__ void __launch_bounds__(128)
   for (int i = 0; i < kElements; ++i) out[i] = m[i / kOrder][i % kOrder];
 }
 
-// An element after the elimination of column k, from the values before: the element, its row's
-// factor, and the element of the pivot row above or below it.
+// Returns an element after the elimination of column k. The arguments are values before it: the
+// element, the factor of its row, and the element of the pivot row in the same column.
 __device__ float eliminated(float own, float factor, float of_pivot_row, float pivot, bool in_row,
                             bool in_col) {
   if (in_row) return (in_col ? 1 : own) / pivot;

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).with_suffix(".cu").read_text(encoding="utf-8")
 
 
 def reference(a):
-    """The inverse of each matrix plus 16 times the identity, so that the diagonal dominates."""
+    """The inverse of each matrix after adding 16 to its diagonal, which then dominates."""
     return np.linalg.inv(a + 16 * np.eye(16))
 
 
@@ -28,7 +28,7 @@ def operands(rng, small=False):
 
 
 def per_block(count):
-    """The grid of blocks with this number of matrices."""
+    """The grid for blocks of `count` matrices."""
     return lambda a: -(-a.shape[0] // count)
 
 
@@ -47,11 +47,11 @@ _by_warp = _common | {"block": 256, "grid": per_block(8)}
 _by_half_warp = _common | {"block": 256, "grid": per_block(16)}
 ladder.cuda_variant(
     "global_memory", kernel="gauss_jordan_global", **_by_thread,
-    changes="One matrix per thread, which eliminates in place in global memory.",
+    changes="One matrix per thread, inverted in place in global memory.",
 )  # fmt: skip
 ladder.cuda_variant(
     "private", kernel="gauss_jordan_private", **_by_thread,
-    changes="Unrolls all loops to keep the matrix of a thread in registers, as far as they suffice.",
+    changes="Unrolls all loops to keep the matrix of a thread in registers, as far as possible.",
     steps=["reuse in registers or shared memory"],
 )  # fmt: skip
 ladder.cuda_variant(
@@ -61,7 +61,7 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "warp_per_matrix", kernel="gauss_jordan_warp", **_by_warp,
-    changes="One warp per matrix, which divides once per row and needs no barriers of the block.",
+    changes="One warp per matrix, which divides once per row and needs no block-wide barriers.",
     steps=["fewer barriers", "fewer or cheaper operations"],
 )  # fmt: skip
 ladder.cuda_variant(
@@ -76,6 +76,6 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "intrinsics", kernel="gauss_jordan_intrinsics", **_by_half_warp,
-    changes="Divides by the fast intrinsic function.",
+    changes="Uses the fast intrinsic function for division.",
     steps=["fewer or cheaper operations"],
 )  # fmt: skip

@@ -6,16 +6,16 @@
 constexpr int kLetters = 24, kMost = 128, kMostSequences = 65536, kOpen = 10, kExtend = 2;
 constexpr int kRows = 8, kThreads = 128;
 
-// The score and the gap of each row, or of each column, of each sequence.
+// Scores and gaps, per row or per column, of all sequences.
 __device__ alignas(8) short2 kept[kMost * kMostSequences];
 
-// Keeps the values of a sequence contiguous (kInterleaved false), or the values of a row.
+// The values of a sequence are contiguous or, if kInterleaved, the values of a row.
 template <bool kInterleaved>
 __device__ short2& place(int i, int sequence, int count) {
   return kInterleaved ? kept[i * count + sequence] : kept[sequence * kMost + i];
 }
 
-// Walks along the sequence, and updates a whole column of the table for each letter.
+// Iterates over the letters of a sequence, and updates a whole column of the table per letter.
 template <bool kInterleaved>
 __device__ void align(const unsigned char* query, const unsigned char* letters, const int* scores,
                       int* best, int rows, int cols, int count) {
@@ -102,8 +102,9 @@ struct Packed {
   }
 };
 
-// Walks along a sequence once per eight rows, with their values in registers. Only the last of the
-// eight rows is kept in global memory. look_up(found, first, j) finds the scores of letter j.
+// Iterates over a sequence once per eight rows, with the values of the rows in registers. Only the
+// last of the eight rows is stored in global memory. look_up(found, first, j) finds the scores of
+// letter j.
 template <class Arithmetic, class LookUp>
 __device__ typename Arithmetic::Value align_tiles(int rows, int cols, int threads,
                                                   const LookUp& look_up) {
@@ -151,7 +152,7 @@ __global__ void smith_waterman_tiles(const unsigned char* query, const unsigned 
   align_one<Plain>(shared, letters, best, rows, cols, count);
 }
 
-// The profile of the query: a vector of the scores of eight rows for each letter.
+// The profile of the query: one vector per letter and eight rows, with the scores of the rows.
 template <class Vector, class Element>
 struct Profile {
   Vector vectors[kMost / kRows * kLetters];

@@ -11,7 +11,7 @@ OPEN, EXTEND = 10, 2
 
 
 def reference(query, letters, scores):
-    """The best score of a local alignment of the query with each sequence, a column of letters."""
+    """The best score of a local alignment of the query with each sequence (column of letters)."""
     score = np.zeros((len(query), letters.shape[1]), np.int16)
     along, best = np.zeros_like(score), np.zeros_like(score[0])
     for column in letters:
@@ -43,14 +43,14 @@ def operands(rng, small=False):
 
 
 def refuses(query, letters, scores):
-    """Why a problem exceeds the memory of the kernels."""
+    """The reason if a problem exceeds the memory of the kernels, or None."""
     if query.size % 8 or max(query.size, len(letters)) > 128 or letters.shape[1] > 65536:
-        return "needs a multiple of 8 rows, at most 128 rows and columns, and 65536 sequences"
+        return "needs a multiple of 8 rows, at most 128 rows, 128 columns and 65536 sequences"
     return None
 
 
 def blocks(each):
-    """The grid of blocks of 128 threads with this number of sequences per thread."""
+    """The grid for blocks of 128 threads, with `each` sequences per thread."""
     return lambda query, letters, scores: -(-letters.shape[1] // (128 * each))
 
 
@@ -81,16 +81,16 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "tiles", kernel="smith_waterman_tiles", **_one,
-    changes="Computes eight rows per pass in registers, and keeps only the last row of the eight.",
+    changes="Computes eight rows per pass in registers, and stores only the last of these rows.",
     steps=["less DRAM traffic", "reuse in registers or shared memory"],
 )  # fmt: skip
 ladder.cuda_variant(
     "profile", kernel="smith_waterman_profile", **_one,
-    changes="A profile of the query, from which one vector gives the scores of eight rows.",
+    changes="Precomputes a profile of the query. One vector load gives the scores of eight rows.",
     steps=["fewer or cheaper operations", "wider accesses"],
 )  # fmt: skip
 ladder.cuda_variant(
     "packed", kernel="smith_waterman_packed", grid=blocks(2), **_common,
-    changes="Two sequences per thread, with float16 pairs in each register and instruction.",
+    changes="Two sequences per thread, with one float16 pair per register and instruction.",
     steps=["fewer or cheaper operations"],
 )  # fmt: skip
