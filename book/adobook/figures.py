@@ -91,7 +91,7 @@ _COMPUTED: Mapping[str, tuple[str, str, Callable[[_Subject], float | None]]] = {
     "dominant_stall": ("dominant stall reason", "cycles", lambda s: s.get(s.stall) or None),
     "theoretical_occupancy": (
         *("theoretical occupancy", "%"),
-        lambda s: min((k.occupancy for k in s.kernels), default=None),
+        lambda s: max((k.occupancy for k in s.kernels), default=None),
     ),
     "registers": (
         *("registers per thread", ""),

@@ -119,12 +119,14 @@ def time_factors(after: Measurement, before: Measurement) -> Text:
         "cycles between two instructions of a warp": first.latency / second.latency,
         "active warps per scheduler": second.warps / first.warps,
         "busy multiprocessors": second.multiprocessors / first.multiprocessors,
+        "clock rate [Hz] of the counted runs": second.clock / first.clock,
     }
     values = {
         "executed instructions": (first.instructions, second.instructions),
         "cycles between two instructions of a warp": (first.latency, second.latency),
         "active warps per scheduler": (first.warps, second.warps),
         "busy multiprocessors": (first.multiprocessors, second.multiprocessors),
+        "clock rate [Hz] of the counted runs": (first.clock, second.clock),
     }
     rows: list[list[object]] = [
         [name, *(quantity(value, "").strip() for value in values[name]), ratio(gain)]
@@ -150,7 +152,7 @@ def _stalls(m: Measurement) -> Mapping[str, float]:
 
 
 def _told(gains: Mapping[str, float], after: Measurement, before: Measurement) -> str:
-    """One sentence: the factor that explains the gain, or two that oppose each other."""
+    """One sentence: the factor that explains the gain, or that changes, or two that oppose."""
     total = math.log(after.compare(before).ratio)
     logs = {name: math.log(gain) for name, gain in gains.items()}
     up, down = max(logs, key=lambda n: logs[n]), min(logs, key=lambda n: logs[n])
@@ -164,6 +166,9 @@ def _told(gains: Mapping[str, float], after: Measurement, before: Measurement) -
             f"The largest factor that makes {after.variant} {verb}: **{main}**, "
             f"{ratio(gains[main])}."
         )
+    if min(abs(logs[up]), abs(logs[down])) < _CHANGED:
+        only = max(logs, key=lambda n: abs(logs[n]))
+        return f"Only one factor changes by more than 1 %: **{only}**, {ratio(gains[only])}."
     return (
         f"Two factors oppose each other: **{up}**, {ratio(gains[up])}, and **{down}**, "
         f"{ratio(gains[down])}."

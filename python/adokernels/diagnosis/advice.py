@@ -475,8 +475,10 @@ def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
     ceiling = (Provenance.MODELLED, Provenance.CEILING)
     if facts.compulsory:
         share, name = facts.compulsory
-        text = f"the compulsory bytes need {percent(share)} of the time at the measured {name}"
-        yield share / MARGIN, f"{text} bandwidth", ceiling
+        # L2 of a GPU reads and writes at the same time.
+        rate = "twice the measured L2 read" if facts.m.device != "cpu" and name == "L2" else ""
+        text = f"the compulsory bytes need {percent(share)} of the time at"
+        yield share / MARGIN, f"{text} {rate or f'the measured {name}'} bandwidth", ceiling
     if facts.useful_arithmetic:
         text = f"the useful FLOPs need {percent(facts.useful_arithmetic)} of the time at the"
         yield facts.useful_arithmetic / MARGIN, f"{text} measured peak", ceiling

@@ -3,7 +3,7 @@
 A step can remove a share of the time: the time for excess sectors, for bank conflicts, for waits.
 This share follows from the counters, for each category of steps. The prediction is that a step
 realises half of it, on a logarithmic scale: if a step could halve the time, it gains the square
-root of 2. The interval contains the middle 80 % of the stored steps. The project fits it and
+root of 2. The interval contains the middle 80 % of the steps to which it is fitted. The project
 tests it on ladders that were left out.
 """
 
@@ -41,7 +41,7 @@ class Prediction:
     Attributes
     ----------
     gain, low, high
-        The expected ratio, and the interval that contains 80 % of the stored steps.
+        The expected ratio, and the interval that contains 80 % of the fitted steps.
     removable
         The share of the time that the step could remove.
     """
