@@ -128,7 +128,8 @@ __device__ void invert_by_columns(const float* a, float* out, int count) {
   const size_t at = static_cast<size_t>(index) * kElements + j;
   float column[kOrder];
 #pragma unroll
-  for (int i = 0; i < kOrder; ++i) column[i] = is_valid ? shifted(a[at + i * kOrder], i, j) : i == j;
+  for (int i = 0; i < kOrder; ++i)
+    column[i] = is_valid ? shifted(a[at + i * kOrder], i, j) : i == j;
 #pragma unroll
   for (int k = 0; k < kOrder; ++k) {
     const float pivot = __shfl_sync(kAll, column[k], k, kOrder), value = j == k ? 1 : column[k];
