@@ -230,9 +230,9 @@ def _others() -> Iterator[tuple[Any, ...]]:
         command = f"benchmarks/verdicts.py {{work}}/verdicts.jsonl {series} --json {file}"
         yield f"verdicts {series}", command, minutes, file, "reliability.md"
     tests = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
-    for part in range(3):
-        # Tests that need most of the GPU memory can fail beside other tests. Failed tests run
-        # again, one at a time.
+    tests.remove("test_device_failures.py")  # takes the whole memory of the GPU
+    yield "tests alone", "-m pytest -q -p no:cacheprovider tests/test_device_failures.py", 1
+    for part in range(3):  # failed tests run again, one at a time
         pytest = f"-m pytest -q -m 'gpu or cuda' -o cache_dir={{work}}/tests-{part}"
         chosen = " ".join(f"tests/{name}" for name in tests[part::3])
         yield (f"tests {part}",
