@@ -31,7 +31,6 @@ import importlib.metadata
 import io
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -42,7 +41,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import adokernels as ado
 from adokernels.measuring.context import cpu_name
@@ -230,10 +229,11 @@ def _others() -> Iterator[tuple[Any, ...]]:
         command = f"benchmarks/verdicts.py {{work}}/verdicts.jsonl {series} --json {file}"
         yield f"verdicts {series}", command, minutes, file, "reliability.md"
     tests = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+    tests.remove("test_generated.py")
     tests.remove("test_device_failures.py")  # takes the whole memory of the GPU
     yield "tests alone", "-m pytest -q -p no:cacheprovider tests/test_device_failures.py", 1
     for part in range(3):  # failed tests run again, one at a time
-        pytest = f"-m pytest -q -m 'gpu or cuda' -o cache_dir={{work}}/tests-{part}"
+        pytest = f"-m pytest -q -o cache_dir={{work}}/tests-{part}"
         chosen = " ".join(f"tests/{name}" for name in tests[part::3])
         yield (f"tests {part}",
                f"{pytest} -n 6 --dist worksteal {chosen} || {pytest} --last-failed {chosen}", 3.5)
@@ -371,6 +371,26 @@ def log_of(folder: Path, name: str) -> Path:
     return folder / "logs" / f"{name}.log"
 
 
+def status_of(
+    words: Sequence[str], given: Mapping[str, str], output: TextIO, seconds: float
+) -> int:
+    """The exit status of Python with these arguments, after environment variables."""
+    variables = dict(word.split("=") for word in words if word.startswith("ADOKERNELS_"))
+    arguments = [word for word in words if not word.startswith("ADOKERNELS_")]
+    process = subprocess.Popen(
+        [sys.executable, *arguments], cwd=ROOT, env=os.environ | given | variables,
+        stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"it was ended after {seconds:.0f} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # also its remaining processes
+        process.wait()
+
+
 def measure(
     stage: Stage, folder: Path, work: Path, limit: float, *, small: bool = False
 ) -> tuple[str, ...]:
@@ -378,26 +398,12 @@ def measure(
     started, log = time.time(), log_of(folder, stage.name)
     for made in (work, log.parent, *((folder / pattern).parent for pattern in stage.patterns)):
         made.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"ADOKERNELS_CACHE": str(work / "cache")}
     places = filter(None, (str(ROOT / "book"), os.environ.get("PYTHONPATH")))
-    environment["PYTHONPATH"] = os.pathsep.join(places)
+    given = {"PYTHONPATH": os.pathsep.join(places), "ADOKERNELS_CACHE": str(work / "cache")}
     with log.open("w", encoding="utf-8") as output:
         for command in (stage.small if small else stage.command).split("||"):
-            words = [word.format(folder, work=work) for word in shlex.split(command)]
-            first = next(i for i, word in enumerate(words) if not word.startswith("ADOKERNELS_"))
-            given = dict(word.split("=") for word in words[:first])
-            process = subprocess.Popen(
-                [sys.executable, *words[first:]], cwd=ROOT, env=environment | given,
-                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-            try:
-                status = process.wait(started + limit - time.time())
-            except subprocess.TimeoutExpired:
-                raise RuntimeError(f"it was ended after {limit:.0f} s") from None
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # also its remaining processes
-                process.wait()
+            words = [word.format(folder, work=work) for word in command.split()]
+            status = status_of(words, given, output, started + limit - time.time())
             if not status:
                 break
     if status:

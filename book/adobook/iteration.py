@@ -13,7 +13,7 @@ from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.records.definitions import STALLS
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import number, quantity, ratio
+from adokernels.text import number, percent, quantity, ratio
 
 #: Schedulers of a multiprocessor.
 _SCHEDULERS = 4
@@ -167,8 +167,9 @@ def _told(gains: Mapping[str, float], after: Measurement, before: Measurement) -
             f"{ratio(gains[main])}."
         )
     if min(abs(logs[up]), abs(logs[down])) < _CHANGED:
-        only = max(logs, key=lambda n: abs(logs[n]))
-        return f"Only one factor changes by more than 1 %: **{only}**, {ratio(gains[only])}."
+        largest = max(logs, key=lambda n: abs(logs[n]))
+        words = f"no other factor opposes it by more than {percent(_CHANGED)}"
+        return f"The largest factor is **{largest}**, {ratio(gains[largest])}; {words}."
     return (
         f"Two factors oppose each other: **{up}**, {ratio(gains[up])}, and **{down}**, "
         f"{ratio(gains[down])}."
