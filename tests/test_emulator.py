@@ -527,6 +527,13 @@ def test_out_of_bounds(kernels):
     assert "'a', which has 256 bytes" in error["text"]
 
 
+def test_the_error_of_the_first_block_is_reported(kernels):
+    out = device_array(64, "i4", 1)
+    for _ in range(20):
+        result = launch(kernels, "late_errors", (8,), (32,), out, np.int32(5000), threads=2)
+        assert (result["error"]["block"], result["error"]["byte"]) == ([0, 0, 0], 4 * 4096)
+
+
 def test_misaligned(kernels):
     a, out = device_array(64, "i1", 1), device_array(32, "i4")
     error = failure(kernels, "misaligned", "misaligned", "misaligned", (32,), a, out)

@@ -83,6 +83,15 @@ void poll_sometimes(Worker& worker) {
   poll();
 }
 
+// Whether another error than one of this warp ends the launch. After an error of a later cluster, a
+// loop that may be endless gets a second.
+bool is_superseded(const LaunchState& launch, const Warp& warp) {
+  constexpr s64 kTransitions = 1 << 20;
+  const s64 failed = launch.failed.load(std::memory_order_relaxed);
+  return failed <= warp.home->cluster->index ||
+         (failed != LaunchState::kNone && warp.transitions > kTransitions);
+}
+
 }  // namespace
 
 bool run_warp(Worker& worker, Warp& warp) {
@@ -245,7 +254,7 @@ bool run_warp(Worker& worker, Warp& warp) {
     ++warp.transitions;
     if (!enter(warp, next)) return end_warp(worker, warp);
     if (block.backward) {
-      if (worker.launch.failed.load(std::memory_order_relaxed)) return false;
+      if (is_superseded(worker.launch, warp)) return false;
       poll_sometimes(worker);
       const s64 limit = worker.launch.options.max_block_transitions;
       if (limit != 0 && warp.transitions > limit)

@@ -205,8 +205,9 @@ bool report(Worker& worker, const Warp& warp, int line, int lane, std::string ki
             std::string message, std::string array, s64 byte) {
   LaunchState& launch = worker.launch;
   const std::lock_guard guard(launch.lock);
-  launch.failed.store(true);
-  if (launch.result.error) return false;
+  const s64 cluster = warp.home->cluster->index;
+  if (cluster >= launch.failed.load()) return false;
+  launch.failed.store(cluster);
   Error& error = launch.result.error.emplace();
   error.kind = std::move(kind);
   error.message = std::move(message);

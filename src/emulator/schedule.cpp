@@ -45,9 +45,9 @@ std::array<unsigned, 3> coordinates(s64 index, const Extent& extent) {
 std::array<unsigned, 3> lengths(const Extent& extent) { return {extent.x, extent.y, extent.z}; }
 
 // Sets everything that depends on the block's index, and starts its warps.
-void start_block(const LaunchState& launch, BlockState& block, s64 cluster_index) {
+void start_block(const LaunchState& launch, BlockState& block) {
   const LaunchShape& shape = launch.shape;
-  const std::array<unsigned, 3> cluster = coordinates(cluster_index, launch.clusters);
+  const std::array<unsigned, 3> cluster = coordinates(block.cluster->index, launch.clusters);
   const std::array<unsigned, 3> within = coordinates(block.rank, shape.cluster);
   const std::array<unsigned, 3> cluster_shape = lengths(shape.cluster);
   for (int i = 0; i < 3; ++i) block.index[i] = cluster[i] * cluster_shape[i] + within[i];
@@ -347,7 +347,7 @@ void run_worker(LaunchState& launch) {
     else
       idle.push_back(std::move(cluster));
   };
-  while (!launch.failed.load(std::memory_order_relaxed)) {
+  while (launch.failed.load(std::memory_order_relaxed) == LaunchState::kNone) {
     poll();
     const s64 index = launch.next_cluster.load() < launch.cluster_count
                           ? launch.next_cluster.fetch_add(1)
@@ -360,8 +360,9 @@ void run_worker(LaunchState& launch) {
         cluster = std::move(idle.back());
         idle.pop_back();
       }
+      cluster->index = index;
       cluster->arrived = 0;
-      for (const auto& block : cluster->blocks) start_block(launch, *block, index);
+      for (const auto& block : cluster->blocks) start_block(launch, *block);
       run(std::move(cluster));
       // A waiting cluster runs between two new ones.
       if (waiting.empty()) continue;

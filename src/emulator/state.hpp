@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -134,6 +135,7 @@ struct Barrier {
 
 struct Cluster {
   std::vector<std::unique_ptr<BlockState>> blocks;
+  s64 index = 0;
   int arrived = 0;  // warps at the cluster's barrier
   u64 phase = 0;    // completed barriers
 };
@@ -148,6 +150,7 @@ struct Shadow {
 
 // What all workers of a launch share.
 struct LaunchState {
+  static constexpr s64 kNone = std::numeric_limits<s64>::max();
   const Program& program;
   const LaunchShape& shape;
   const Options& options;
@@ -161,7 +164,8 @@ struct LaunchState {
   std::atomic<s64> next_cluster{0};
   std::atomic<s64> progress{0};
   std::atomic<int> running{0}, stalled{0};
-  std::atomic<bool> failed{false};
+  // The first cluster with an error. Earlier ones run on, because the error of the first is reported.
+  std::atomic<s64> failed{kNone};
   std::mutex lock;
   Result& result;
 };
@@ -202,7 +206,7 @@ struct Worker {
   alignas(64) u8 scratch[8 * kLanes];
 };
 
-// Reports the first error of a launch; always returns false. `lane` < 0: the first of the warp.
+// Reports the first error of the first cluster that has one; always returns false. `lane` < 0: the first of the warp.
 bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
             std::string message, std::string array = "", s64 byte = 0);
 SourceLine source_line(const LaunchState& launch, int line);

@@ -20,6 +20,13 @@ __global__ void copy_beyond(const float* a, float* out) {
   out[i] = a[i + 1];  // line: out of bounds
 }
 
+// All blocks fail. Block 0 takes the longest.
+__global__ void late_errors(int* out, int n) {
+  int x = 0;
+  for (int i = 0; i < n >> blockIdx.x; ++i) x = x * 3 + out[0];
+  out[8 * blockIdx.x + 4096] = x;
+}
+
 __global__ void misaligned(const char* a, int* out) {
   out[threadIdx.x] = *reinterpret_cast<const int*>(a + threadIdx.x);  // line: misaligned
 }
