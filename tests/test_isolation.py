@@ -304,6 +304,20 @@ def test_shipped_variants_are_accepted_beside_isolated_ones(name, request, monke
     assert not why or (why.startswith("it fails with ModuleNotFoundError") and name != "transpose")
 
 
+def test_a_process_frees_the_memory_of_problems_that_have_ended(rng):
+    def mine(a):
+        return a.T.copy()
+
+    a, sizes = rng.random((2000, 3000)), []
+    with Isolation(10.0) as isolation:
+        ladder = isolation.ladder(ado.transpose.with_variants(mine))
+        for _ in range(5):
+            call = ladder.problem(a, device="cpu").prepare("mine")
+            call.run()
+            sizes.append(sandbox._resident_bytes(call._process._pid))
+    assert sizes[-1] < sizes[1] + a.nbytes
+
+
 def test_processes_are_stopped_between_calls(rng, monkeypatch):
     """A process that is resumed may run for a short time, but must not start others."""
 

@@ -252,6 +252,8 @@ class Server:
             self._function = load(message)
             return {"found": bool(self._function), "out": has_out(self._function)}
         if verb == "prepare":
+            for number in message["unused"]:
+                self._problems[number] = None
             made = self._kind(self._function, message)
             self._problems.append(made)
             addresses = [block.ctypes.data for block in made.blocks]

@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 import sysconfig
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -83,6 +84,8 @@ class Candidate(Sandbox):
         kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
         super().__init__(seconds, memory, on_device=kind if problem.device == "cuda" else "")
         self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
+        #: Numbers of problems whose memory the process frees when it prepares the next one.
+        self.unused: list[int] = []
         if isinstance(variant, FunctionVariant):
             self.library = variant.arrays
             try:
@@ -124,12 +127,14 @@ class Remote:
     `blocks` are arrays in the memory of the parent, operands first, with the same layout.
     """
 
-    def __init__(self, process: Sandbox, blocks: Sequence[GuardedArray], **message: Any) -> None:
+    def __init__(self, process: Candidate, blocks: Sequence[GuardedArray], **message: Any) -> None:
         self._process = process
-        answer = process.ask(verb="prepare", **message)
+        unused = [process.unused.pop() for _ in range(len(process.unused))]
+        answer = process.ask(verb="prepare", unused=unused, **message)
         with well_formed():
             self._number = int(answer["problem"])
             self._places = list(zip(map(int, answer["addresses"]), blocks, strict=True))
+        weakref.finalize(self, process.unused.append, self._number)
 
     def ask(self, verb: str, **message: Any) -> dict[str, Any]:
         """Send a message about the problem to the stopped process; return its answer."""
