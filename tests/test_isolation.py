@@ -319,7 +319,7 @@ def test_a_process_frees_the_memory_of_problems_that_have_ended(rng):
 
 
 def test_processes_are_stopped_between_calls(rng, monkeypatch):
-    """A process that is resumed may run for a short time, but must not start others."""
+    """A process that is resumed must not start others."""
 
     def mine(a):
         import os
@@ -345,9 +345,35 @@ def test_processes_are_stopped_between_calls(rng, monkeypatch):
         for number in (signal.SIGCONT, signal.SIGSTOP):
             os.kill(pid, number)
             time.sleep(0.1)
-        with pytest.raises(sandbox.Broken, match="its processes ran while they were stopped"):
+        with pytest.raises(sandbox.Broken, match="its processes started others"):
             call.run()
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_process_may_run_twice_between_calls(rng):
+    def mine(a):
+        import threading
+
+        def work():
+            while True:
+                pass
+
+        if threading.active_count() == 1:
+            threading.Thread(target=work, daemon=True).start()
+        return a.T.copy()
+
+    with Isolation(10.0) as isolation:
+        ladder = isolation.ladder(ado.transpose.with_variants(mine))
+        call = ladder.problem(rng.random((3, 4)), device="cpu").prepare("mine")
+        call.run()
+        for last in (False, False, True):
+            os.kill(call._process._pid, signal.SIGCONT)
+            time.sleep(0.05)
+            call._process._halt()
+            if not last:
+                call.run()
+        with pytest.raises(sandbox.Broken, match="its processes ran for"):
+            call.run()
 
 
 @pytest.mark.parametrize("cache_bytes", [50e6, 2e9])
