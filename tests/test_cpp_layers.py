@@ -60,3 +60,11 @@ def test_only_kernels_and_the_device_runtime_include_cuda():
     for path in FILES:
         names = [n for n in includes_of(path) if re.match(r"cu(da|pti|blas)[_./]|cuda\.h|cub/", n)]
         assert not names or layer_of(path) in ("cuda", "src/device"), f"{path} includes {names}"
+
+
+def test_nvcc_compiles_only_files_of_the_device_runtime_with_kernels():
+    """g++ compiles the same host code in less time."""
+    for path in FILES:
+        if layer_of(path) == "src/device" and path.suffix in (".cpp", ".cu"):
+            kernels = "__global__" in path.read_text(encoding="utf-8")
+            assert kernels == (path.suffix == ".cu"), path

@@ -2,13 +2,18 @@
 //
 // Without a CUDA compiler, the .cu files are compiled as C++. Kernels are inside `#ifdef
 // __CUDACC__`, variants outside, and ADO_RUN replaces the run function by nullptr. Such a build
-// lists every variant and runs none.
+// lists every variant and runs none. CMake defines ADO_WITH_CUDA for the .cpp files of src/device,
+// which call CUDA but have no kernels.
 #pragma once
 
 #include "core/array.hpp"
 #include "core/variant.hpp"
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) && !defined(ADO_WITH_CUDA)
+#define ADO_WITH_CUDA
+#endif
+
+#ifdef ADO_WITH_CUDA
 
 #include <cuda_runtime.h>
 

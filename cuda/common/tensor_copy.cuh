@@ -13,7 +13,7 @@ inline constexpr int kBoxAlignment = 1024;  // of a box in shared memory
 
 }  // namespace ado::cuda
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <cuda.h>
 

@@ -1,5 +1,5 @@
 // Copies between host and device in chunks of page-locked memory. While some chunks are
-// transferred, host threads fill or empty others. src/device/chunked_copy.cu implements the
+// transferred, host threads fill or empty others. src/device/chunked_copy.cpp implements the
 // functions.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Hardware counters of the kernels that a function launches. counters.cu implements it with the
+// Hardware counters of the kernels that a function launches. counters.cpp implements it with the
 // Range Profiler of CUPTI, which is loaded at run time.
 #pragma once
 

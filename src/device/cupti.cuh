@@ -8,7 +8,7 @@
 #include "common/launch.cuh"
 #include "device/device.hpp"
 
-#if defined(__CUDACC__) && __has_include(<cupti_range_profiler.h>)
+#if defined(ADO_WITH_CUDA) && __has_include(<cupti_range_profiler.h>)
 #define ADO_WITH_CUPTI
 
 #include <cuda.h>

@@ -66,7 +66,7 @@ struct GraphMemory {
 
 // Device memory, allocated and freed in the order of its stream. The stream must exist as long as
 // the memory; `stream_owner` keeps it alive. If a CUDA graph captures the stream, the memory
-// belongs to the graph (src/device/graphs.cu). It then serves work that is captured before the
+// belongs to the graph (src/device/graphs.cpp). It then serves work that is captured before the
 // destructor.
 //
 // Work on other streams must be enclosed by before_use and after_use. The memory is then written

@@ -1,7 +1,7 @@
 // The emulated GPU: device memory on the host, and launches on the emulator.
 //
 // A thread whose current device is this GPU calls the CUDA runtime as it does for other GPUs.
-// emulated_calls.cu passes its calls to these functions. The code of a kernel is the PTX that the
+// emulated_calls.cpp passes its calls to these functions. The code of a kernel is the PTX that the
 // build contains.
 #pragma once
 

@@ -7,7 +7,7 @@
 #include "common/launch.cuh"
 #include "device/device.hpp"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 namespace ado::cuda {
 
@@ -75,7 +75,7 @@ class PerDevice {
 };
 
 // Returns memory of the graph that captures the stream. Work that is captured before
-// return_to_graph may use it (graphs.cu).
+// return_to_graph may use it (graphs.cpp).
 GraphMemory memory_of_graph(cudaStream_t stream, std::size_t bytes);
 void return_to_graph(cudaStream_t stream, const GraphMemory& memory);
 // Frees a buffer in a later call of free_later_memory().
@@ -84,7 +84,21 @@ void free_later_memory();
 // Releases the memory of the device's graphs that no longer exist. No stream may be captured.
 void release_graph_memory();
 
-// A kernel that blocks a stream until the host releases it. blocked_stream.cu implements it.
+// kernels.cu has the kernels of the timer, of blocked streams and of the test whether this build
+// contains code for a device. The launches do not check for errors.
+struct Stamp {
+  unsigned long long nanoseconds;
+  long long cycles;
+  unsigned multiprocessor;
+};
+// Stores wall time and SM cycles. Two stamps around a kernel give the SM clock during the kernel.
+void enqueue_stamp(Stamp* stamp, cudaStream_t stream);
+// Blocks the stream until the host sets `released`, or else for 250 ms and sets `timed_out`.
+void enqueue_block(volatile int* released, volatile int* timed_out, cudaStream_t stream);
+// Returns false if this build contains no code for the current device.
+bool has_code_for_device();
+
+// A kernel that blocks a stream until the host releases it. blocked_stream.cpp implements it.
 class StreamBlock {
  public:
   StreamBlock();

@@ -1,5 +1,5 @@
 // Samples of the program counter of the warps on the GPU, with the reasons why they stall, by
-// source line. pc_sampling.cu implements it with the PC Sampling API of CUPTI, which is loaded at
+// source line. pc_sampling.cpp implements it with the PC Sampling API of CUPTI, which is loaded at
 // run time.
 #pragma once
 

@@ -6,7 +6,7 @@
 // file.
 #include "device/emulated.hpp"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include "device/emulated_gpus.hpp"
 #include "device/internal.cuh"

@@ -19,7 +19,7 @@
 #include "common/graph_counter.cuh"
 #include "device/internal.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 namespace ado::cuda {
 namespace {

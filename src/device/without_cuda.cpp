@@ -1,5 +1,5 @@
 // The interface to CUDA in a build without a CUDA compiler: every function throws Unavailable.
-#ifndef __CUDACC__
+#ifndef ADO_WITH_CUDA
 
 #include "core/error.hpp"
 #include "device/chunked_copy.hpp"

@@ -217,7 +217,7 @@ std::vector<cuda::Kernel> launches_of(const std::function<void()>& work) {
 namespace ado::cupti {
 
 const std::string& why_missing() {
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
   static const std::string reason = "built with a CUDA toolkit that has no headers of CUPTI 13";
 #else
   static const std::string reason = "built without CUDA";

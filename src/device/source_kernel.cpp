@@ -4,7 +4,7 @@
 #include "common/launch.cuh"
 #include "core/error.hpp"
 
-#if defined(__CUDACC__) && CUDART_VERSION >= 12080
+#if defined(ADO_WITH_CUDA) && CUDART_VERSION >= 12080
 #define ADO_WITH_LIBRARIES
 #endif
 

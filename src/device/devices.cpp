@@ -4,7 +4,7 @@
 #include "device/emulated_gpus.hpp"
 #include "device/internal.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <cuda.h>
 
@@ -122,9 +122,6 @@ RelaxedCapture::~RelaxedCapture() {
 }
 
 namespace {
-
-// Used to test whether this build contains code for the device.
-__global__ void any_kernel() {}
 
 #if CUDART_VERSION >= 12050
 
@@ -254,11 +251,8 @@ const std::string& why_unavailable() {
     }
     if (status != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(status);
     const RelaxedCapture relaxed;  // initialises the runtime and loads the kernel
-    cudaFuncAttributes attributes;
-    if (cudaFuncGetAttributes(&attributes, any_kernel) == cudaErrorNoKernelImageForDevice) {
-      cudaGetLastError();
+    if (!has_code_for_device())
       return std::string("built for other GPUs; set ADOKERNELS_CUDA_ARCHITECTURES for this one");
-    }
     return std::string();
   }();
   return reason;

@@ -4,7 +4,7 @@
 #include "device/emulated.hpp"
 #include "device/internal.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <exception>
 #include <mutex>
@@ -12,21 +12,6 @@
 
 namespace ado::cuda {
 namespace {
-
-struct Stamp {
-  unsigned long long nanoseconds;
-  long long cycles;
-  unsigned multiprocessor;
-};
-
-// Stores wall time and SM cycles. Two stamps around a kernel give the SM clock during the kernel.
-__global__ void timer_stamp(Stamp* stamp) {
-  unsigned multiprocessor;
-  unsigned long long nanoseconds;
-  asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
-  *stamp = {nanoseconds, clock64(), multiprocessor};
-}
 
 // The resources of samples. They are allocated once, because an allocation would disturb the
 // measurement.
@@ -45,7 +30,7 @@ struct Timer {
     stamps = static_cast<Stamp*>(mapped);
     ADO_CUDA(cudaMalloc(&flush, flush_bytes));
     // Load the kernel now. Within a sample, loading could wait for the blocking kernel.
-    timer_stamp<<<1, 1>>>(stamps);
+    enqueue_stamp(stamps, nullptr);
     ADO_CUDA(cudaGetLastError());
     ADO_CUDA(cudaStreamSynchronize(nullptr));
   }
@@ -75,7 +60,7 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
     ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));
   }
   timer.block.enqueue(stream);
-  timer_stamp<<<1, 1, 0, stream>>>(timer.stamps);
+  enqueue_stamp(timer.stamps, stream);
   ADO_CUDA(cudaEventRecord(timer.start, stream));
   std::exception_ptr failure;
   try {
@@ -84,7 +69,7 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
     failure = std::current_exception();
   }
   ADO_CUDA(cudaEventRecord(timer.stop, stream));
-  timer_stamp<<<1, 1, 0, stream>>>(timer.stamps + 1);
+  enqueue_stamp(timer.stamps + 1, stream);
   timer.block.release();
   const cudaError_t launched = cudaGetLastError();
   ADO_CUDA(cudaStreamSynchronize(stream));

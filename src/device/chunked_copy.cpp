@@ -13,7 +13,7 @@
 #include "core/threads.hpp"
 #include "device/internal.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <unistd.h>
 

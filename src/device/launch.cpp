@@ -2,7 +2,7 @@
 // memory and occupancy of compiled kernels.
 #include "common/launch.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <algorithm>
 

@@ -4,25 +4,9 @@
 #include "core/error.hpp"
 #include "device/internal.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 namespace ado::cuda {
-namespace {
-
-__global__ void block_stream(volatile int* released, volatile int* timed_out) {
-  constexpr unsigned long long kTimeoutNanoseconds = 250'000'000;
-  unsigned long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  while (*released == 0) {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    if (now - start > kTimeoutNanoseconds) {
-      *timed_out = 1;
-      return;
-    }
-  }
-}
-
-}  // namespace
 
 StreamBlock::StreamBlock() {
   void* memory = nullptr;
@@ -33,7 +17,7 @@ StreamBlock::StreamBlock() {
 void StreamBlock::enqueue(cudaStream_t stream) {
   flags()[kReleased] = 0;
   flags()[kTimedOut] = 0;
-  block_stream<<<1, 1, 0, stream>>>(flags() + kReleased, flags() + kTimedOut);
+  enqueue_block(flags() + kReleased, flags() + kTimedOut, stream);
 }
 
 // All memory is allocated before the stream is blocked, because an allocation can wait for the

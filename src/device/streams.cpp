@@ -2,7 +2,7 @@
 #include "core/error.hpp"
 #include "device/internal.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <atomic>
 

@@ -1,7 +1,7 @@
 // Tensor maps, which describe a matrix to the tensor memory accelerator.
 #include "common/tensor_copy.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <cstring>
 

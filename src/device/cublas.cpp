@@ -3,7 +3,7 @@
 
 #include "common/launch.cuh"
 
-#ifdef __CUDACC__
+#ifdef ADO_WITH_CUDA
 
 #include <dlfcn.h>
 #include <library_types.h>
