@@ -202,6 +202,9 @@ def test_a_measurement_flags_and_ignores_disturbed_samples():
     assert repr(disturbed.compare(theirs)).startswith(
         "No verdict on copy[a] and copy[b], because other work disturbed 40 of 40 rounds"
     )
+    sweep = ado.records.Sweep(routine="copy", measurements=(disturbed, theirs))
+    assert sweep.tied
+    assert sweep.lead.startswith("no verdict on a: other work disturbed 40 of 40 rounds")
 
 
 def disturbed_sweep(hopeless):

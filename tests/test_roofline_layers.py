@@ -6,6 +6,7 @@ import pytest
 from charting import (
     H200,
     SIZES,
+    Lab,
     ceiling,
     clashes,
     draw,
@@ -16,7 +17,9 @@ from charting import (
 )
 
 from adokernels.charts.published import PublishedPoint, PublishedPoints
+from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Ceiling
+from adokernels.records.sweep import Sweep
 
 OTHER = make_machine(
     "cuda",
@@ -185,6 +188,18 @@ def test_requested_ceilings_must_exist_beside_a_memory_level(levels):
     rule = r"levels must be memory levels with a ceiling \(DRAM, L2\), and also host link, FP64 ten"
     with pytest.raises(ValueError, match=rule):
         draw(make_gpp(with_optional()), levels=levels)
+
+
+def test_points_are_compared_with_the_roof_of_their_precision():
+    matrix = Inputs.of([("a", (512, 512), "float32")])
+    rates = {"flops": 4e10, "executed_flops": 4e10, "bytes": 2e6, "requested_bytes": 2e6}
+    single = Lab().measure(
+        1e-3, routine="sums", variant="s", device="cuda", problem=matrix, **rates
+    )
+    sums = Sweep(routine="sums", measurements=(single,), machine=H200)
+    title = draw([sums, make_gpp()]).get_title(loc="left").replace("\n", " ")
+    assert title.startswith(f"sums: {100 * 4e13 / 63.8e12:.0f} % of FP32 FMA; gpp: ")
+    assert 4e13 > 1.05 * 33.4e12  # above the FP64 roof, which is that of the other sweep
 
 
 def test_points_above_the_fma_peak_are_compared_with_tensor_cores():

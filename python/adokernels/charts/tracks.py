@@ -79,12 +79,17 @@ class Track:
     def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
         """The nearest roof: the largest share that this measurement reaches, and its roof.
 
-        Code that exceeds the roof of ordinary instructions is compared with tensor cores.
+        Code that exceeds the roof of ordinary instructions is compared with tensor cores, and
+        never with the roof of another precision.
         """
         shares = []
         compared = (*roofs, *self.own)
         has_tensor = any(roof.tensor for roof in compared)
+        flat = {roof.name.split()[0] for roof in compared if not roof.slope and not roof.tensor}
+        precision = self.precision or self.m.problem.precision
         for roof in compared:
+            if precision in flat and roof.name.split()[0] in flat - {precision}:
+                continue
             exceeded = not roof.slope and self.height > NO_LIMIT * roof.value
             if has_tensor and exceeded and not roof.tensor:
                 continue

@@ -127,13 +127,16 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     def lead(self) -> str:
         """Why :attr:`fastest` is not known to be the fastest, or empty if its verdicts say so.
 
-        For example ``"tied with tiled: the times are the same"``.
+        For example ``"tied with tiled: the times are the same"``, or ``"no verdict on tiled: other
+        work disturbed 6 of 6 rounds"``.
         """
         if not self.variants or not self.tied:
             return ""
         nearest, *others = self.tied
         more = f" and {len(others)} more" if others else ""
-        return f"tied with {nearest.variant}{more}: {self.fastest.compare(nearest).doubt}"
+        found = self.fastest.compare(nearest)
+        words = "no verdict on" if found.reason else "tied with"
+        return f"{words} {nearest.variant}{more}: {found.doubt}"
 
     @property
     def roof(self) -> float | None:
