@@ -292,9 +292,9 @@ def _columns(canvas: Canvas, groups: Sequence[_Group]) -> Columns:
                 _RATE: (quantity(m.bytes_per_second, "B/s"), {}),
             }
             if m in before:
-                verdict, gain, _ = m.compare(before[m])
+                verdict = m.compare(before[m]).verdict
                 clear = verdict in (Verdict.FASTER, Verdict.SLOWER)
-                words = ratio(gain) if clear else verdict.value
+                words = ratio(m.speedup_over(before[m])) if clear else verdict.value
                 cells[_STEP] = (words, text_of(verdict, canvas.ink))
             if sweep.roof:
                 cells[_SHARE] = (share_of_limit(m.bytes_per_second / sweep.roof), {})

@@ -150,9 +150,9 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> Columns
         bold = {"fontweight": "bold"} if fastest else {}
         cells: dict[str, tuple[str, dict[str, Any]]] = {_TIME: (quantity(m.seconds, "s"), bold)}
         if m in before:
-            verdict, gain, _ = m.compare(before[m])
+            verdict, gain = m.compare(before[m]).verdict, ratio(m.speedup_over(before[m]))
             style = text_of(verdict, canvas.ink)
-            cells |= {_STEP: (ratio(gain), style), _VERDICT: (verdict.value, style)}
+            cells |= {_STEP: (gain, style), _VERDICT: (verdict.value, style)}
         share = sweep.share_of_limit(m)
         if share is not None:
             cells[last] = (share_of_limit(share), bold)
