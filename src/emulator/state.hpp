@@ -164,7 +164,7 @@ struct LaunchState {
   std::atomic<s64> next_cluster{0};
   std::atomic<s64> progress{0};
   std::atomic<int> running{0}, stalled{0};
-  // The first cluster with an error. Earlier ones run on, because the error of the first is reported.
+  // The first cluster with an error, which is reported. Earlier clusters run on.
   std::atomic<s64> failed{kNone};
   std::mutex lock;
   Result& result;
@@ -206,7 +206,8 @@ struct Worker {
   alignas(64) u8 scratch[8 * kLanes];
 };
 
-// Reports the first error of the first cluster that has one; always returns false. `lane` < 0: the first of the warp.
+// Reports the first error of the first cluster that has one; always returns false. `lane` < 0: the
+// first of the warp.
 bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
             std::string message, std::string array = "", s64 byte = 0);
 SourceLine source_line(const LaunchState& launch, int line);
