@@ -347,6 +347,9 @@ def test_expressions_are_compared(tmp_path, capsys, monkeypatch):
         (["x", "1"], 2, "'x': it fails with NameError"),
         (["1 +", "1"], 2, "'1 +': it fails with SyntaxError"),
         (["1", "1", "--setup", "import nothing_there"], 2, "ModuleNotFoundError"),
+        (["exit()", "1"], 2, "'exit()': it fails with SystemExit"),
+        (["1", "1", "--setup", "raise SystemExit(0)"], 2, "it fails with SystemExit"),
+        (["next(x, None) or exit(0)", "1", "--setup", "x = iter([1])"], 2, "called exit(0)"),
     ],
 )
 def test_the_status_tells_the_error(arguments, status, message, capsys):

@@ -203,7 +203,7 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
                 function()
                 again = 2 + sum(name.startswith(f"{text} (") for name in found)
                 found[f"{text} ({again})" if text in found else text] = function
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ValueError(f"{text!r}: {failure(error)}") from error
     return found
 

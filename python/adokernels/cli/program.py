@@ -61,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, text = NO_DEVICE, f"{error}{_REMEDY if emulated and _core.why_no_cuda() else ''}"
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"
+    except SystemExit as error:  # status 0 would be a success
+        status, text = USAGE, f"the code called exit({error.code})"
     complain(text)
     return status
 
