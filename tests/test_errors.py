@@ -279,6 +279,26 @@ def test_environment_chooses_instruction_set_and_device():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("DEVICE", "gpu", "device must be 'cpu', 'cuda'"),
+        ("ISA", "avx9", "must be baseline, avx2 or avx512, got 'avx9'"),
+        ("NUM_THREADS", "x", "the number of threads must be an integer, got 'x'"),
+        ("NUM_THREADS", "-1", "must be at least 1"),
+    ],
+)
+def test_a_wrong_environment_variable_is_one_sentence_of_the_program(name, value, words):
+    wrong = {f"ADOKERNELS_{name}": value}
+    code = "import sys; sys.argv[0] = 'bin/adokernels'; import adokernels"
+    answer = python(code, **wrong)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith(f"adokernels: ADOKERNELS_{name}={value}: ")
+    assert words in answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert f"ValueError: ADOKERNELS_{name}={value}: " in python("import adokernels", **wrong).stderr
+
+
 @pytest.mark.gpu
 def test_importing_leaves_cuda_to_forked_children():
     code = """
