@@ -92,6 +92,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["bench", "transpose", "--out", "folder"], "--out must be used with --all"),
         (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
         (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),
+        (["check", "sweep.json", "--kernel", "f", "--routine", "sobel"], "must be CUDA C++ (.cu)"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
@@ -107,6 +108,8 @@ def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
     [
         ["tuor"],
         ["bench", "transpose", "--shape", "axb"],
+        ["check", "mine.cu", "--routine", "transpose", "--kernel", "mine", "--block", "5000"],
+        ["check", "mine.cu", "--routine", "transpose", "--kernel", "mine", "--block", "1x1x1x1"],
         ["bench", "transpose", "--shape", "99999999999999999999x2"],
         ["bench", "transpose", "--set", "border"],
         ["bench", "transpose", "--plot", "chart.xyz"],
@@ -125,6 +128,16 @@ def test_missing_device_is_status_3(capsys):
     status, _, err = run(capsys, "bench", "transpose", "--device", "cuda", "--shape", "8x8")
     assert status == 3
     assert f"{_core.why_no_cuda()}; remedy: --device emulator" in err
+
+
+@pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
+def test_the_emulator_is_no_remedy_for_a_missing_program(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("adokernels.toolkit.program", lambda _: None)
+    command = "profile transpose tiled --shape 8x8 --ncu"
+    status, _, err = run(capsys, *command.split(), str(tmp_path / "r.ncu-rep"))
+    assert status == 3
+    assert "ncu is missing" in err
+    assert "emulator" not in err
 
 
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")

@@ -116,6 +116,8 @@ def test_views_that_interleave_do_not_overlap():
         (lambda: ado.transpose(A, block=(3.5, 2)), r"block must be a tuple of int, got \(3.5, 2\)"),
         (lambda: ado.measure(A.T.copy, block=(8, 8)), "block must be None for callables"),
         (lambda: ado.measure(ado.transpose, A, flops=1), "are for callables"),
+        (lambda: ado.measure(np.sort, A, setup=3), "setup must be a function of the operands"),
+        (lambda: ado.gpp_operands("test", seed="a"), "seed must be an integer, got str"),
         (lambda: ado.measure(lambda: None, stream="x", device="cuda"), "stream must be a handle"),
     ],
 )
@@ -206,6 +208,13 @@ def test_keywords_of_functions_and_custom_ladders_are_their_own(rng):
 def test_unavailable_says_why(call):
     with pytest.raises(ado.Unavailable, match=_core.why_no_cuda()):
         call()
+
+
+@pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
+def test_resources_name_a_remedy_that_works():
+    with pytest.raises(ado.Unavailable) as error:
+        ado.max_plus["one_block"].resources()
+    assert 'remedy: ado.settings.device = "emulator" runs it' in str(error.value)
 
 
 def test_unavailable_instruction_set():

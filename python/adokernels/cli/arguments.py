@@ -32,6 +32,8 @@ INCONCLUSIVE = 4
 INTERRUPTED = 130
 
 _DOTS_PER_INCH = 150
+#: Maximum number of threads of a block.
+_MOST_THREADS = 1024
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
 
@@ -50,6 +52,15 @@ def lengths(text: str) -> tuple[int, ...]:
         if max(map(abs, found)) < 1 << 63:
             return found
     raise argparse.ArgumentTypeError(f"must be lengths such as 1600x2560, got {text!r}")
+
+
+def block_shape(text: str) -> tuple[int, ...]:
+    """Convert the shape of a block: ``32x8``."""
+    found = lengths(text)
+    if len(found) > 3 or min(found) < 1 or math.prod(found) > _MOST_THREADS:
+        words = f"must be up to three lengths, with at most {_MOST_THREADS} threads"
+        raise argparse.ArgumentTypeError(f"{words}, got {text!r}")
+    return found
 
 
 def names(text: str) -> list[str]:

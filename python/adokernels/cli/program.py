@@ -58,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, text = WRONG, f"not enough memory: {error}"
     except ado.Unavailable as error:
         emulated = options.command in _EMULATED and options.device != "emulator"
-        status, text = NO_DEVICE, f"{error}{_REMEDY if emulated and _core.why_no_cuda() else ''}"
+        reason = _core.why_no_cuda()  # a compiler or ncu may be missing instead
+        helps = emulated and reason and reason in str(error) and not vars(options).get("ncu")
+        status, text = NO_DEVICE, f"{error}{_REMEDY if helps else ''}"
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"
     except SystemExit as error:  # status 0 would be a success
