@@ -258,10 +258,45 @@ def test_every_command_has_a_sentence_and_an_example_that_parses(capsys, tmp_pat
         assert all(program.parse(shlex.split(e)[1:]).command == command for e in examples)
 
 
-def test_a_mistyped_command_is_suggested(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["benhc", "transpose"])
-    assert "id you mean 'bench'?" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("command", "nearest"),
+    [
+        ("benhc transpose", "bench"),
+        ("tuor", "tour"),
+        ("--versoin", "--version"),
+        ("bench transpose --shpe 3x3", "--shape"),
+        ("bench transpose --shpe=-3x3", "--shape"),
+    ],
+)
+def test_the_nearest_name_is_suggested(capsys, command, nearest):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(command.split())
+    assert stop.value.code == 2
+    assert f"id you mean '{nearest}'?" in capsys.readouterr().err
+
+
+def test_a_report_skips_files_that_are_not_records(capsys, tmp_path):
+    make_transpose().save(tmp_path / "t.json")
+    (tmp_path / "a.json").write_text("{}", encoding="utf-8")
+    status, out, _ = run(capsys, "report", str(tmp_path), "--out", str(tmp_path / "r.html"))
+    assert status == 0
+    assert "skipped: " in out
+    assert "a.json" in out
+    assert (tmp_path / "r.html").is_file()
+
+
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("profile transpose naive --metrics dram__bytes.sum", "metrics must be 'default' on"),
+        ("bench transpose --counters", "counters must be False on the emulator"),
+    ],
+)
+def test_choices_that_the_emulator_lacks_are_errors(capsys, command, text):
+    status, _, err = run(capsys, *command.split(), "--shape", "8x8", "--device", "emulator")
+    assert status == 2
+    assert text in err
 
 
 @pytest.mark.parametrize("arguments", ["list transpose", "--help"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -157,6 +159,12 @@ _COMMON: dict[str, dict[str, Any]] = {
 }
 
 
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """The nearest name, even if two letters are exchanged, and all names."""
+    nearest, *_ = (*difflib.get_close_matches(name, known, 1), name)
+    return _core.suggest(nearest, known)
+
+
 class Commands:
     """The commands of a parser, with their `names` in the order of the help."""
 
@@ -164,6 +172,14 @@ class Commands:
         style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
         self._parsers = parser.add_subparsers(required=True, **style)
         self.names: list[str] = []
+
+    def reject(self, command: str, words: Sequence[str]) -> None:
+        """Exit with an error of a command about its arguments that are not known."""
+        parser = self._parsers.choices[command]
+        for name in (word.partition("=")[0] for word in words if word.startswith("--")):
+            known = re.findall(r"--[\w-]+", parser.format_usage())
+            parser.error(f"no option {name!r}{suggestion(name, known)}")
+        parser.error(f"unknown arguments: {' '.join(words)}")
 
     def add(
         self, name: str, run: Run, sentence: str, example: str, common: str = "", **defaults: object

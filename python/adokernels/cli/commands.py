@@ -336,8 +336,10 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
     stored = [text.endswith(".json") or Path(text).is_file() for text in options.what]
     if len(stored) < 2 or (any(stored) and (len(stored) > 2 or not all(stored) or options.setup)):
+        missing = [text for text, found in zip(options.what, stored, strict=True) if not found]
         raise ValueError(
             f"compare needs two files, or two expressions or more, got {', '.join(options.what)}"
+            + (f"; no such file: {', '.join(missing)}" if any(stored) and missing else "")
         )
     if all(stored):
         before, after = options.what
@@ -373,7 +375,11 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
     """The records of a folder, without sweeps that do not describe their machine."""
     found: list[Reported] = []
     for path in sorted(folder.rglob("*.json")):
-        record = ado.load(path)
+        try:
+            record = ado.load(path)
+        except ValueError as error:  # not a record
+            console.print(f"skipped: {error}")
+            continue
         if not isinstance(record, Reported):
             continue
         if isinstance(record, ado.records.Sweep) and (reason := refusal(record)):
