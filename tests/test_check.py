@@ -175,6 +175,20 @@ def tiled(**settings):
     return ado.cuda_variant("tiled", source="", kernel="tiled<{T}, {TILE}>", **settings)
 
 
+@pytest.mark.parametrize(
+    ("block", "blocks"),
+    [
+        (64, ((64,),)),
+        ((32, 8), ((32, 8),)),
+        ([256, 128, 512], ((256,), (128,), (512,))),
+        ([(32, 8), 64], ((32, 8), (64,))),
+        (((32, 8), (16, 16)), ((32, 8), (16, 16))),
+    ],
+)
+def test_a_list_of_blocks_has_several_shapes_and_a_tuple_is_one(block, blocks):
+    assert tiled(block=block).blocks == blocks
+
+
 def test_each_combination_of_parameters_is_a_setting():
     variant = tiled(block=[(32, 8), (32, 16)], parameters={"TILE": (32, 64), "PAD": (0, 1)})
     assert [chosen for chosen, _ in variant.settings()] == [

@@ -92,6 +92,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["bench", "transpose", "--out", "folder"], "--out must be used with --all"),
         (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
         (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),
+        (["check", "sweep.json", "--kernel", "f", "--routine", "sobel"], "must be CUDA C++ (.cu)"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
@@ -107,6 +108,8 @@ def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
     [
         ["tuor"],
         ["bench", "transpose", "--shape", "axb"],
+        ["check", "mine.cu", "--routine", "transpose", "--kernel", "mine", "--block", "5000"],
+        ["check", "mine.cu", "--routine", "transpose", "--kernel", "mine", "--block", "1x1x1x1"],
         ["bench", "transpose", "--shape", "99999999999999999999x2"],
         ["bench", "transpose", "--set", "border"],
         ["bench", "transpose", "--plot", "chart.xyz"],
@@ -125,6 +128,16 @@ def test_missing_device_is_status_3(capsys):
     status, _, err = run(capsys, "bench", "transpose", "--device", "cuda", "--shape", "8x8")
     assert status == 3
     assert f"{_core.why_no_cuda()}; remedy: --device emulator" in err
+
+
+@pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
+def test_the_emulator_is_no_remedy_for_a_missing_program(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("adokernels.toolkit.program", lambda _: None)
+    command = "profile transpose tiled --shape 8x8 --ncu"
+    status, _, err = run(capsys, *command.split(), str(tmp_path / "r.ncu-rep"))
+    assert status == 3
+    assert "ncu is missing" in err
+    assert "emulator" not in err
 
 
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
@@ -245,10 +258,45 @@ def test_every_command_has_a_sentence_and_an_example_that_parses(capsys, tmp_pat
         assert all(program.parse(shlex.split(e)[1:]).command == command for e in examples)
 
 
-def test_a_mistyped_command_is_suggested(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["benhc", "transpose"])
-    assert "id you mean 'bench'?" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("command", "nearest"),
+    [
+        ("benhc transpose", "bench"),
+        ("tuor", "tour"),
+        ("--versoin", "--version"),
+        ("bench transpose --shpe 3x3", "--shape"),
+        ("bench transpose --shpe=-3x3", "--shape"),
+    ],
+)
+def test_the_nearest_name_is_suggested(capsys, command, nearest):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(command.split())
+    assert stop.value.code == 2
+    assert f"id you mean '{nearest}'?" in capsys.readouterr().err
+
+
+def test_a_report_skips_files_that_are_not_records(capsys, tmp_path):
+    make_transpose().save(tmp_path / "t.json")
+    (tmp_path / "a.json").write_text("{}", encoding="utf-8")
+    status, out, _ = run(capsys, "report", str(tmp_path), "--out", str(tmp_path / "r.html"))
+    assert status == 0
+    assert "skipped: " in out
+    assert "a.json" in out
+    assert (tmp_path / "r.html").is_file()
+
+
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("profile transpose naive --metrics dram__bytes.sum", "metrics must be 'default' on"),
+        ("bench transpose --counters", "counters must be False on the emulator"),
+    ],
+)
+def test_choices_that_the_emulator_lacks_are_errors(capsys, command, text):
+    status, _, err = run(capsys, *command.split(), "--shape", "8x8", "--device", "emulator")
+    assert status == 2
+    assert text in err
 
 
 @pytest.mark.parametrize("arguments", ["list transpose", "--help"])

@@ -111,7 +111,7 @@ def test_settings(device_restored, checks, rng):
     ado.settings.emulator_checks = ALL_CHECKS
     assert ado.settings.emulator_checks == ALL_CHECKS
     with pytest.raises(ValueError, match=r"got 'racechek'.*racecheck"):
-        ado.settings.emulator_checks = ["racechek"]
+        ado.settings.emulator_checks = "racechek"
 
 
 def test_libraries_and_times_are_unavailable(rng):

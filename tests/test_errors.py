@@ -116,6 +116,8 @@ def test_views_that_interleave_do_not_overlap():
         (lambda: ado.transpose(A, block=(3.5, 2)), r"block must be a tuple of int, got \(3.5, 2\)"),
         (lambda: ado.measure(A.T.copy, block=(8, 8)), "block must be None for callables"),
         (lambda: ado.measure(ado.transpose, A, flops=1), "are for callables"),
+        (lambda: ado.measure(np.sort, A, setup=3), "setup must be a function of the operands"),
+        (lambda: ado.gpp_operands("test", seed="a"), "seed must be an integer, got str"),
         (lambda: ado.measure(lambda: None, stream="x", device="cuda"), "stream must be a handle"),
     ],
 )
@@ -208,6 +210,13 @@ def test_unavailable_says_why(call):
         call()
 
 
+@pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
+def test_resources_name_a_remedy_that_works():
+    with pytest.raises(ado.Unavailable) as error:
+        ado.max_plus["one_block"].resources()
+    assert 'remedy: ado.settings.device = "emulator" runs it' in str(error.value)
+
+
 def test_unavailable_instruction_set():
     if _core.supported_isa() == "avx512":
         pytest.skip("this processor has every level")
@@ -277,6 +286,26 @@ def test_environment_chooses_instruction_set_and_device():
         "must be 'cpu', 'cuda', 'cuda:N' or 'emulator'"
         in python(code, ADOKERNELS_DEVICE="gpu").stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("DEVICE", "gpu", "device must be 'cpu', 'cuda'"),
+        ("ISA", "avx9", "must be baseline, avx2 or avx512, got 'avx9'"),
+        ("NUM_THREADS", "x", "the number of threads must be an integer, got 'x'"),
+        ("NUM_THREADS", "-1", "must be at least 1"),
+    ],
+)
+def test_a_wrong_environment_variable_is_one_sentence_of_the_program(name, value, words):
+    wrong = {f"ADOKERNELS_{name}": value}
+    code = "import sys; sys.argv[0] = 'bin/adokernels'; import adokernels"
+    answer = python(code, **wrong)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith(f"adokernels: ADOKERNELS_{name}={value}: ")
+    assert words in answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert f"ValueError: ADOKERNELS_{name}={value}: " in python("import adokernels", **wrong).stderr
 
 
 @pytest.mark.gpu

@@ -344,9 +344,13 @@ def test_expressions_are_compared(tmp_path, capsys, monkeypatch):
         (["1", "2"], 1, "the result of 2 differs from 1: is 2, not 1"),
         (["1"], 2, "compare needs two files, or two expressions or more, got 1"),
         (["a.json", "1"], 2, "compare needs two files"),
+        (["a.jsn", "b.json"], 2, "got a.jsn, b.json; no such file: a.jsn"),
         (["x", "1"], 2, "'x': it fails with NameError"),
         (["1 +", "1"], 2, "'1 +': it fails with SyntaxError"),
         (["1", "1", "--setup", "import nothing_there"], 2, "ModuleNotFoundError"),
+        (["exit()", "1"], 2, "'exit()': it fails with SystemExit"),
+        (["1", "1", "--setup", "raise SystemExit(0)"], 2, "it fails with SystemExit"),
+        (["next(x, None) or exit(0)", "1", "--setup", "x = iter([1])"], 2, "called exit(0)"),
     ],
 )
 def test_the_status_tells_the_error(arguments, status, message, capsys):

@@ -217,5 +217,7 @@ def test_every_record_with_a_default_chart_is_drawn_by_plot():
     changes = compare(flat, flat)
     ax = new_figure(SIZES[1]).add_subplot()
     assert plot(changes, ax=ax) is ax
+    with pytest.raises(TypeError, match=r"^plot has no option 'axe': did you mean 'ax'\?"):
+        plot(flat, axe=None)
     with pytest.raises(TypeError, match=r"what must be one of Sweep, .*, Divergence, got Machine"):
         plot(flat.machine)

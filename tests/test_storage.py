@@ -173,7 +173,7 @@ def test_links_are_followed_and_pipes_written(tmp_path):
 
 
 def test_errors_contain_the_path_that_the_caller_passed(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"missing.sweep\.json"):
+    with pytest.raises(FileNotFoundError, match=r"No such .*missing.sweep\.json'$"):
         SWEEP.save(tmp_path / "missing" / "sweep.json")
     with pytest.raises(IsADirectoryError, match="must be a file"):
         SWEEP.save(tmp_path)

@@ -205,7 +205,7 @@ def test_larger_blocks_than_useful():
 @pytest.mark.parametrize("name", ["sobel", "transpose"])
 def test_the_smallest_memory_that_an_error_names_is_sufficient(name, rng):
     source = image("sobel", rng, (), 200, 300)
-    with pytest.raises(ValueError, match=r"^stream: memory must be at least") as error:
+    with pytest.raises(ValueError, match=r"^out_of_core: memory must be at least") as error:
         ado.out_of_core(name, source, memory=1, device="cpu")
     memory = int(re.search(r"at least (\d+) bytes", str(error.value))[1])
     result = ado.out_of_core(name, source, memory=memory, device="cpu")
@@ -336,7 +336,7 @@ def test_errors(arguments, options, error, text):
 def test_read_only_sink():
     sink = np.empty_like(GRAY)
     sink.flags.writeable = False
-    with pytest.raises(ValueError, match="stream: sink must be writeable"):
+    with pytest.raises(ValueError, match="out_of_core: sink must be writeable"):
         ado.out_of_core("sobel", GRAY, sink, device="cpu")
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 
 # NumPy refuses to be imported in a second interpreter of the process. With Python 3.11, the core
 # would hang there.
@@ -26,16 +27,27 @@ from adokernels.names import FORMER, PUBLIC, SUBPACKAGES, find
 
 __all__ = list(PUBLIC)
 
+
+def _set_threads(text: str) -> None:
+    if not text.removeprefix("-").isdecimal():
+        raise ValueError(f"the number of threads must be an integer, got {text!r}")
+    _core.set_max_threads(int(text))
+
+
 for _variable, _set in (
     ("ADOKERNELS_ISA", _core.set_isa),
     ("ADOKERNELS_DEVICE", _core.set_device),
-    ("ADOKERNELS_NUM_THREADS", lambda text: _core.set_max_threads(int(text))),
+    ("ADOKERNELS_NUM_THREADS", _set_threads),
 ):
     if _value := os.environ.get(_variable):
         try:
             _set(_value)
         except (ValueError, _core.Unavailable) as _error:
-            raise type(_error)(f"{_variable}={_value}: {_error}") from None
+            _text = f"{_variable}={_value}: {_error}"
+            if [os.path.basename(_path) for _path in sys.argv[:1]] == ["adokernels"]:  # the program
+                print(f"adokernels: {_text}", file=sys.stderr)
+                raise SystemExit(2 if isinstance(_error, ValueError) else 3) from None
+            raise type(_error)(_text) from None
 
 
 def __dir__() -> list[str]:

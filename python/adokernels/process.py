@@ -97,9 +97,9 @@ class Settings:
     @emulator_checks.setter
     def emulator_checks(self, names: Iterable[str]) -> None:
         require(Iterable, "names of checks", emulator_checks=names)
-        chosen = set(names)
+        chosen = {names} if isinstance(names, str) else set(names)
         for name in chosen - {*ALL_CHECKS, *_CHECKS}:
-            hint = _core.suggest(name, ["memcheck", *_CHECKS])
+            hint = _core.suggest(str(name), ["memcheck", *_CHECKS])
             raise ValueError(f"emulator_checks must be names of checks, got {name!r}{hint}")
         race, initialised, synchronised, shared = (check in chosen for check in _CHECKS)
         _core.set_emulator_checks(

@@ -80,7 +80,8 @@ def replace_file(path: str | Path, content: bytes) -> None:
             _overwrite(target, content, existing)
     except OSError as error:
         if error.filename is not None:
-            error.filename, error.filename2 = str(path), None  # the name that the caller passed
+            # The name that the caller passed, without that of the temporary file.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from matplotlib.axes import Axes
 
+from adokernels import _core
 from adokernels.charts.patterns import draw_banks, draw_divergence, draw_sectors
 from adokernels.charts.roofline import roofline
 from adokernels.charts.scans import draw_scan
@@ -68,6 +70,9 @@ def plot(
     if draw is None:
         known = ", ".join(record.__name__ for record in _CHARTS)
         raise TypeError(f"what must be one of {known}, got {type(what).__name__}")
+    valid = list(inspect.signature(draw).parameters)[1:]
+    for name in options.keys() - valid:
+        raise TypeError(f"plot has no option {name!r}{_core.suggest(name, valid)}")
     return draw(what, *arguments, **options)
 
 

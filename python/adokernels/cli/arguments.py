@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +34,8 @@ INCONCLUSIVE = 4
 INTERRUPTED = 130
 
 _DOTS_PER_INCH = 150
+#: Maximum number of threads of a block.
+_MOST_THREADS = 1024
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
 
@@ -50,6 +54,15 @@ def lengths(text: str) -> tuple[int, ...]:
         if max(map(abs, found)) < 1 << 63:
             return found
     raise argparse.ArgumentTypeError(f"must be lengths such as 1600x2560, got {text!r}")
+
+
+def block_shape(text: str) -> tuple[int, ...]:
+    """Convert the shape of a block: ``32x8``."""
+    found = lengths(text)
+    if len(found) > 3 or min(found) < 1 or math.prod(found) > _MOST_THREADS:
+        words = f"must be up to three lengths, with at most {_MOST_THREADS} threads"
+        raise argparse.ArgumentTypeError(f"{words}, got {text!r}")
+    return found
 
 
 def names(text: str) -> list[str]:
@@ -146,6 +159,12 @@ _COMMON: dict[str, dict[str, Any]] = {
 }
 
 
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """The nearest name, even if two letters are exchanged, and all names."""
+    nearest, *_ = (*difflib.get_close_matches(name, known, 1), name)
+    return _core.suggest(nearest, known)
+
+
 class Commands:
     """The commands of a parser, with their `names` in the order of the help."""
 
@@ -153,6 +172,14 @@ class Commands:
         style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
         self._parsers = parser.add_subparsers(required=True, **style)
         self.names: list[str] = []
+
+    def reject(self, command: str, words: Sequence[str]) -> None:
+        """Exit with an error of a command about its arguments that are not known."""
+        parser = self._parsers.choices[command]
+        for name in (word.partition("=")[0] for word in words if word.startswith("--")):
+            known = re.findall(r"--[\w-]+", parser.format_usage())
+            parser.error(f"no option {name!r}{suggestion(name, known)}")
+        parser.error(f"unknown arguments: {' '.join(words)}")
 
     def add(
         self, name: str, run: Run, sentence: str, example: str, common: str = "", **defaults: object
@@ -203,7 +230,7 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
                 function()
                 again = 2 + sum(name.startswith(f"{text} (") for name in found)
                 found[f"{text} ({again})" if text in found else text] = function
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ValueError(f"{text!r}: {failure(error)}") from error
     return found
 

@@ -15,6 +15,7 @@ from adokernels.cli.arguments import (
     INTERRUPTED,
     WRONG,
     Commands,
+    block_shape,
     expressions,
     lengths,
     names,
@@ -126,7 +127,7 @@ def add_commands(commands: Commands) -> None:
     check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
     check.add_argument("--routine", required=True, help="the routine that it computes")
     check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
-    check.add_argument("--block", type=lengths, default=(256,), help="for example 32x8")
+    check.add_argument("--block", type=block_shape, default=(256,), help="for example 32x8")
     check.add_argument("--tile", type=lengths, help="elements per block, if not one per thread")
     check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
     check.add_argument("--against", type=names, help="comma-separated names of variants")
@@ -295,6 +296,8 @@ def _run_scan(options: argparse.Namespace, console: Console) -> int:
 def _run_check(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
     name = options.kernel.partition("<")[0]
+    if options.file.suffix not in (".cu", ".cuh", ".py"):
+        raise ValueError(f"the file must be CUDA C++ (.cu) or Python (.py), got {options.file}")
     if options.file.suffix == ".py":
         options.file.read_bytes()  # raises OSError now, not in the process of the function
         variant = ado.variant(FileFunction(options.file.absolute(), name))
@@ -333,8 +336,10 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
     stored = [text.endswith(".json") or Path(text).is_file() for text in options.what]
     if len(stored) < 2 or (any(stored) and (len(stored) > 2 or not all(stored) or options.setup)):
+        missing = [text for text, found in zip(options.what, stored, strict=True) if not found]
         raise ValueError(
             f"compare needs two files, or two expressions or more, got {', '.join(options.what)}"
+            + (f"; no such file: {', '.join(missing)}" if any(stored) and missing else "")
         )
     if all(stored):
         before, after = options.what
@@ -370,7 +375,11 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
     """The records of a folder, without sweeps that do not describe their machine."""
     found: list[Reported] = []
     for path in sorted(folder.rglob("*.json")):
-        record = ado.load(path)
+        try:
+            record = ado.load(path)
+        except ValueError as error:  # not a record
+            console.print(f"skipped: {error}")
+            continue
         if not isinstance(record, Reported):
             continue
         if isinstance(record, ado.records.Sweep) and (reason := refusal(record)):

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.arguments import INTERRUPTED, NO_DEVICE, USAGE, WRONG, Commands
+from adokernels.cli.arguments import INTERRUPTED, NO_DEVICE, USAGE, WRONG, Commands, suggestion
 from adokernels.cli.commands import add_commands
 from adokernels.cli.output import Output, complain
 
@@ -58,9 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, text = WRONG, f"not enough memory: {error}"
     except ado.Unavailable as error:
         emulated = options.command in _EMULATED and options.device != "emulator"
-        status, text = NO_DEVICE, f"{error}{_REMEDY if emulated and _core.why_no_cuda() else ''}"
+        reason = _core.why_no_cuda()  # a compiler or ncu may be missing instead
+        helps = emulated and reason and reason in str(error) and not vars(options).get("ncu")
+        status, text = NO_DEVICE, f"{error}{_REMEDY if helps else ''}"
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"
+    except SystemExit as error:  # status 0 would be a success
+        status, text = USAGE, f"the code called exit({error.code})"
     complain(text)
     return status
 
@@ -79,8 +83,14 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     # The message of argparse would list the commands, but suggest none.
     name = next((word for word in given if not word.startswith("-")), None)
     if name is not None and name not in commands.names:
-        parser.error(f"no command {name!r}{_core.suggest(name, commands.names)}")
-    return parser.parse_args(_with_negative_values(given))
+        parser.error(f"no command {name!r}{suggestion(name, commands.names)}")
+    options = ("--version", "--help", "-h")
+    if name is None and given and not any(option.startswith(given[0]) for option in options):
+        parser.error(f"no option {given[0]!r}{suggestion(given[0], options)}")
+    parsed, unknown = parser.parse_known_args(_with_negative_values(given))
+    if unknown:
+        commands.reject(parsed.command, unknown)
+    return parsed
 
 
 def _with_negative_values(words: Sequence[str]) -> list[str]:

@@ -110,13 +110,14 @@ def out_of_core(
     for name in ("out", "stream", "variant"):
         if name in options:
             raise TypeError(
-                f"stream: {name}= is not supported; pass a variant as routine, and out= as sink"
+                f"out_of_core: {name}= is not supported; pass a variant as routine, and out= as "
+                "sink"
             )
     call = routines[routine] if isinstance(routine, str) else routine
     ladder = call.routine if isinstance(call, BuiltInVariant) else call
     if ladder is not transpose and getattr(ladder, "halo", None) is None:
         raise TypeError(
-            "stream: the routine must be an image filter or transpose, "
+            "out_of_core: the routine must be an image filter or transpose, "
             f"got {getattr(ladder, 'name', type(ladder).__name__)}"
         )
     _check_array("source", source)
@@ -125,7 +126,7 @@ def out_of_core(
     if device is None:
         device = call.device if isinstance(call, BuiltInVariant) else _core.device()
     elif not isinstance(device, str):
-        raise TypeError(f"stream: device must be a string, got {type(device).__name__}")
+        raise TypeError(f"out_of_core: device must be a string, got {type(device).__name__}")
     budget = _bytes(memory)
     check_types(ladder, [source], {name: v for name, v in options.items() if name != "block"})
     plan = _plan(ladder, source, budget)
@@ -144,9 +145,11 @@ def out_of_core(
 
 def _check_array(name: str, array: Any) -> None:
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"stream: {name} must be a NumPy array, got {type(array).__name__}")
+        raise TypeError(f"out_of_core: {name} must be a NumPy array, got {type(array).__name__}")
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"stream: {name} must not be a masked array; fill it first (.filled())")
+        raise TypeError(
+            f"out_of_core: {name} must not be a masked array; fill it first (.filled())"
+        )
 
 
 def _result_shape(ladder: Routine, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -169,15 +172,15 @@ def _plan(ladder: Routine, source: NDArray[Any], memory: int) -> Plan:
 def _check_sink(sink: NDArray[Any], shape: tuple[int, ...], source: NDArray[Any]) -> None:
     if sink.shape != shape or sink.dtype != source.dtype:
         raise ValueError(
-            f"stream: sink must have shape {shape} and type {source.dtype}, "
+            f"out_of_core: sink must have shape {shape} and type {source.dtype}, "
             f"got {sink.shape} and {sink.dtype}"
         )
     if not sink.flags.writeable:
-        raise ValueError("stream: sink must be writeable, got a read-only array")
+        raise ValueError("out_of_core: sink must be writeable, got a read-only array")
     if shares_elements(sink.shape, sink.strides, sink.itemsize):
-        raise ValueError("stream: sink has internal overlap (elements share memory)")
+        raise ValueError("out_of_core: sink has internal overlap (elements share memory)")
     if _share_memory(source, sink):
-        raise ValueError("stream: sink must not share memory with source")
+        raise ValueError("out_of_core: sink must not share memory with source")
 
 
 def _share_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
@@ -218,8 +221,8 @@ def _reserve(sink: NDArray[Any]) -> None:
                     return
                 raise OSError(
                     number,
-                    f"stream: sink must fit on its disk, got {end - begin} bytes to reserve and "
-                    f"{shutil.disk_usage(path).free} bytes free: {os.strerror(number)}",
+                    f"out_of_core: sink must fit on its disk, got {end - begin} bytes to reserve "
+                    f"and {shutil.disk_usage(path).free} bytes free: {os.strerror(number)}",
                     path,
                 ) from error
 
@@ -231,11 +234,12 @@ def _bytes(memory: int | str) -> int:
         unit = _UNITS.get(found[2] or "B") if found else None
         if found is None or unit is None:
             raise ValueError(
-                f"stream: memory must be a number of bytes or a string like '8 GiB', got {memory!r}"
+                f"out_of_core: memory must be a number of bytes or a string like '8 GiB', "
+                f"got {memory!r}"
             )
         return round(min(float(found[1]) * unit, sys.float_info.max))
     if isinstance(memory, bool) or not isinstance(memory, (int, np.integer)):
-        raise TypeError(f"stream: memory must be an integer or a string, got {memory!r}")
+        raise TypeError(f"out_of_core: memory must be an integer or a string, got {memory!r}")
     return int(memory)
 
 
@@ -327,7 +331,7 @@ def _bytes_per_block(memory: int, smallest: int) -> int:
     """The number of bytes of a block and its result, at least `smallest`."""
     if memory < SLOTS * smallest:
         raise ValueError(
-            f"stream: memory must be at least {SLOTS * smallest} bytes for these arrays, "
+            f"out_of_core: memory must be at least {SLOTS * smallest} bytes for these arrays, "
             f"got {memory}"
         )
     return max(smallest, min(memory // SLOTS, LARGEST_BLOCK))

@@ -138,6 +138,4 @@ def _functions(
             )
     if len(by_name) < 2:
         raise ValueError(f"before must name at least two functions, got {len(by_name)}")
-    if setup is not None and not callable(setup):
-        raise TypeError(f"setup must be a function of the operands, got {type(setup).__name__}")
     return [Function(name, function, args, options, setup) for name, function in by_name.items()]

@@ -56,6 +56,7 @@ class Function:
 
     def __post_init__(self) -> None:
         """Use the given operands until the first setup."""
+        require((Callable, type(None)), "a function of the operands", setup=self.setup)
         self.args = self.given
 
     def prepare(self) -> None:

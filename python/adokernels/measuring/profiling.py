@@ -48,8 +48,9 @@ def profile(
         Block shape of a CUDA variant.
     device
         ``"cuda:1"``, or ``"emulator"`` to execute and count a built-in variant without a GPU. Then
-        `metrics` and `cache` have no effect. Quantities that depend on the machine code or on time
-        are not counted; docs/guide/emulator.md states the errors of the others.
+        `cache` has no effect, and `metrics` must be the default. Quantities that depend on the
+        machine code or on time are not counted; docs/guide/emulator.md states the errors of the
+        others.
 
     Returns
     -------
@@ -87,6 +88,8 @@ def profile(
         problem = ladder.problem(*args, device=where, **options)
         name = named.name if named else problem.best()
         if problem.device_id == "emulator":
+            if metrics != "default":
+                raise ValueError(f"metrics must be 'default' on the emulator, got {metrics!r}")
             return emulated_profile(ladder, problem, name, block)
         work, where = problem.prepare(name, block).timed, problem.device_id
         return collect(work, f"{ladder.name}[{name}]", metrics, cache, where, context(where))

@@ -284,6 +284,8 @@ def sweep(
     if problem.device_id == "emulator":
         if peers:
             raise ValueError("peers must be None on the emulator, which runs only variants")
+        if counters:
+            raise ValueError("counters must be False on the emulator, which always counts")
         if isolated:
             raise ValueError("isolated must be False on the emulator; ado.check isolates kernels")
         with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):

@@ -340,7 +340,7 @@ def cuda_variant(
     *,
     source: str,
     kernel: str | None = None,
-    block: int | Block | Sequence[Block],
+    block: int | Block | Sequence[int | Block],
     grid: int | Block | Callable[..., Any] | None = None,
     tile: int | Block | None = None,
     shared_bytes: int | Callable[..., int] = 0,
@@ -373,8 +373,8 @@ def cuda_variant(
         type of the first array, and the name of a parameter in braces for its value. Default:
         `name`.
     block
-        The number of threads or the block shape, x first; or a sequence of shapes, the default
-        first.
+        The number of threads, or the block shape as a tuple, x first; or a list of these, the
+        default first.
     grid
         The grid, or a function of the operands that returns it. Default: enough blocks to cover the
         result, or the routine's rows and columns, if it has them. The functions `grid`,
@@ -417,7 +417,8 @@ def cuda_variant(
     words = "a mapping from names to values"
     require((Mapping, type(None)), words, parameters=parameters)
     given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]
-    shapes = given if any(isinstance(b, list | tuple) for b in given) else [block]
+    listed = isinstance(block, list) or any(isinstance(b, list | tuple) for b in given)
+    shapes = given if given and listed else [block]
     several = {key: tuple(values) for key, values in (parameters or {}).items()}
     for key, values in several.items():
         if not values:

@@ -129,7 +129,11 @@ class BuiltInVariant(Variant, _core.Callable):
         check_options(self.routine, args, options, BuiltInVariant.resources)
         if not args:
             args = self.routine.task.empty_operands()
-        infos = self.routine._core.kernels(self.name, args, options, block, out)
+        try:
+            infos = self.routine._core.kernels(self.name, args, options, block, out)
+        except _core.Unavailable as error:  # it names an option that only calls have
+            text = str(error).replace('device="emulator"', 'ado.settings.device = "emulator"')
+            raise _core.Unavailable(text) from None
         kernels = kernels_on("cuda", infos)
         return Resources(routine=self.routine.name, variant=self.name, kernels=kernels)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +177,7 @@ def gpp_operands(
     if len(lengths) != len(GPP_LENGTHS) or min(lengths) < 0:
         raise ValueError(f"size must be ({', '.join(GPP_LENGTHS)}), each at least 0, got {lengths}")
     bands, rows, columns, frequencies = lengths
+    require((SupportsIndex, type(None)), "an integer", seed=seed)
     rng = np.random.default_rng(seed)
 
     def numbers(*shape: int) -> NDArray[np.complex128]:
