@@ -1,5 +1,6 @@
 """The emulated GPU: calls, arrays, errors, profiles against stored ones, sweeps."""
 
+import io
 import json
 import math
 import re
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from charting import clashes
 from conftest import EMULATED, run_python
 
 import adokernels as ado
@@ -428,7 +430,11 @@ def test_charts_of_counts(sweep, rng):
     assert "fewest sectors" in ax.get_title(loc="left")
     x = rng.random(4096, np.float32)
     counted = ado.sweep(ado.instruction_parallelism, x, device="emulator", progress=False)
-    assert "memory-bound" in ado.roofline(counted).get_title(loc="left")
+    roofs = ado.roofline(counted)
+    assert "memory-bound" in roofs.get_title(loc="left")
+    for drawn in (ax, roofs):
+        drawn.figure.savefig(io.BytesIO())
+        assert clashes(drawn) == []
     with pytest.raises(ValueError, match="FLOPs"):
         ado.roofline(sweep)
 
