@@ -128,6 +128,19 @@ def test_missing_device_is_status_3(capsys):
 
 
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
+def test_commands_that_time_refuse_the_emulator(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(_core, "device", lambda: "emulator")
+    status, _, err = run(capsys, "scan", "branch", "--shapes", "100", "--device", "emulator")
+    assert status == 3
+    assert "the emulator does not measure time: pass device='cpu'" in err
+    folder = tmp_path / "all"
+    status, _, err = run(capsys, "bench", "--all", "--out", str(folder))
+    assert status == 2
+    assert "--all measures time, which the emulator does not: pass --device cpu" in err
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
 def test_default_problems_on_the_emulator_are_small(capsys):
     command = "bench transpose --device emulator --variants tiled"
     status, out, _ = run(capsys, *command.split())

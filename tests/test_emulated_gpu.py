@@ -125,6 +125,52 @@ def test_libraries_and_times_are_unavailable(rng):
         ado.measure(ado.transpose["naive"], rng.random((5, 5)), **ON)
 
 
+@pytest.fixture
+def by_default():
+    before = ado.settings.device
+    ado.settings.device = "emulator"
+    yield
+    ado.settings.device = before
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ado.measure(ado.transpose, x),
+        lambda x: ado.measure(ado.transpose, x, device="cuda"),
+        lambda x: ado.measure(ado.transpose["tiled"], x),
+        lambda x: ado.measure(lambda: ado.transpose(x)),
+        lambda x: ado.compare(ado.transpose["naive"], ado.transpose["tiled"], x),
+        lambda x: ado.compare(np.transpose, ado.transpose, x),
+        lambda x: ado.compare(np.transpose, lambda a: ado.transpose(a.copy()), x),
+        lambda x: ado.scan(ado.transpose, shapes=[x.shape]),
+        lambda x: ado.scan(ado.transpose, shapes=[x.shape], variants="tiled"),
+        lambda x: ado.scan(ado.transpose, shapes=[x.shape], copies=True),
+    ],
+)
+def test_the_emulator_as_the_default_device_is_not_timed(by_default, rng, call):
+    with pytest.raises(ado.Unavailable, match="does not measure time: pass device='cpu'"):
+        call(rng.random((5, 7)))
+
+
+def test_cpu_variants_and_functions_are_timed_beside_the_emulator(by_default, rng):
+    x, how = rng.random((5, 7)), {"seconds": 0.01}
+    assert ado.measure(ado.transpose, x, device="cpu", **how).device == "cpu"
+    assert ado.measure(np.transpose, x, **how).device == "cpu"
+    cpu = next(v.name for v in ado.transpose if v.device == "cpu")
+    shown = {"progress": False, "ceilings": False}
+    (found,) = ado.scan(ado.transpose, shapes=[x.shape], variants=cpu, **shown, **how)
+    assert found[0].variant == cpu
+
+
+@pytest.mark.parametrize("routine", [ado.transpose, ado.transpose["tiled"]])
+def test_copies_that_overlap_are_refused(by_default, rng, routine):
+    x = rng.random((5, 7))
+    with pytest.raises(ado.Unavailable, match="streams, which the emulator lacks: pass device="):
+        ado.out_of_core(routine, x)
+    np.testing.assert_array_equal(ado.out_of_core(ado.transpose, x, device="cpu"), x.T)
+
+
 # --- Other GPUs -----------------------------------------------------------------------------------
 
 
