@@ -469,6 +469,23 @@ def test_diagnosis_from_counts(sweep):
     assert "no time" in repr(found) or "measures no time" in repr(found)
 
 
+def test_bulk_copies_are_among_the_sectors(tmp_path):
+    """The load sectors of the hardware exclude copies of the tensor memory accelerator."""
+    x = np.random.default_rng().random((64, 48), np.float32)
+    counted = ado.sweep(ado.transpose, x, variants=["naive", "padded", "tma"], progress=False, **ON)
+    v, compulsory = counted["tma"], 2 * x.nbytes / 32
+    assert v.profile["load_sectors"] == 0
+    assert v.sectors_of("load") == v.ideal_sectors_of("load") == compulsory / 2
+    assert v.sectors == counted["padded"].sectors == compulsory
+    title = ado.steps(counted).get_title(loc="left")
+    assert title == "padded accesses the fewest sectors: 4.50 times fewer than naive"
+    (row,) = (line.split() for line in repr(counted).splitlines() if line.strip().startswith("tma"))
+    assert row[1:6] == ["0", "384", "1.00x", "384", "1.00x"]
+    assert "sectors of tma: with bulk copies, which are not requests" in repr(counted)
+    counted.save(tmp_path / "counts.json")
+    assert load(tmp_path / "counts.json")["tma"].sectors == compulsory
+
+
 def test_charts_of_counts(sweep, rng):
     ax = ado.steps(sweep)
     first, *_ = (t.get_text() for t in ax.get_yticklabels())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from adokernels.records.counted import CountedSweep, CountedVariant
+from adokernels.records.counted import Access, CountedSweep, CountedVariant
 from adokernels.tables.rendering import FADED, new_table
 from adokernels.text import count, number, percent
 
@@ -19,9 +19,9 @@ def counted_table(sweep: CountedSweep) -> Table:
         table.add_row(
             v.variant,
             _count(v, "load_requests"),
-            _count(v, "load_sectors"),
+            _sectors(v, "load"),
             _of_ideal(v, "load"),
-            _count(v, "store_sectors"),
+            _sectors(v, "store"),
             _of_ideal(v, "store"),
             _count(v, "shared_load_wavefronts", "shared_store_wavefronts"),
             "" if conflicts is None else percent(conflicts),
@@ -29,7 +29,10 @@ def counted_table(sweep: CountedSweep) -> Table:
             "" if lanes is None else number(lanes),
             style=FADED if v.ceiling else "",
         )
-    notes = [f"{name}: {reason}" for name, reason in sweep.skipped.items()]
+    bulk = [v.variant for v in sweep if v.has_bulk_copies]
+    words = f"sectors of {', '.join(bulk)}: with bulk copies, which are not requests"
+    notes = [words] if bulk else []
+    notes += [f"{name}: {reason}" for name, reason in sweep.skipped.items()]
     table.caption = "\n".join(
         [
             "Emulated: requests and load sectors are exact. Time, stalls and hit rates are not"
@@ -46,6 +49,10 @@ def _count(v: CountedVariant, *names: str) -> str:
     return count(sum(found)) if len(found) == len(names) else ""
 
 
-def _of_ideal(v: CountedVariant, access: str) -> str:
-    sectors, ideal = v.profile.get(f"{access}_sectors"), v.profile.get(f"ideal_{access}_sectors")
+def _sectors(v: CountedVariant, access: Access) -> str:
+    return "" if (sectors := v.sectors_of(access)) is None else count(sectors)
+
+
+def _of_ideal(v: CountedVariant, access: Access) -> str:
+    sectors, ideal = v.sectors_of(access), v.ideal_sectors_of(access)
     return f"{number(sectors / ideal)}x" if sectors and ideal else ""
