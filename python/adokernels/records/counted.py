@@ -11,7 +11,7 @@ from adokernels.records.inputs import Inputs
 from adokernels.records.metrics import EMULATED_BULK, SECTOR
 from adokernels.records.profile import Profile
 from adokernels.records.record import Entries, Fields, StoredRecord
-from adokernels.records.shown import ShownAsTables
+from adokernels.records.shown import Plotted, ShownAsTables
 
 Access = Literal["load", "store"]
 #: The names of both directions in metrics.
@@ -71,7 +71,7 @@ class CountedVariant(Fields):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CountedSweep(StoredRecord, ShownAsTables, Entries[CountedVariant]):
+class CountedSweep(StoredRecord, ShownAsTables, Plotted, Entries[CountedVariant]):
     """The variants of one ladder, executed and counted on the emulator, in ladder order.
 
     Attributes
