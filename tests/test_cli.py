@@ -141,6 +141,62 @@ def test_the_emulator_is_no_remedy_for_a_missing_program(capsys, tmp_path, monke
 
 
 @pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
+def test_commands_that_time_refuse_the_emulator(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(_core, "device", lambda: "emulator")
+    status, _, err = run(capsys, "scan", "branch", "--shapes", "100", "--device", "emulator")
+    assert status == 3
+    assert "the emulator does not measure time: pass device='cpu'" in err
+    folder = tmp_path / "all"
+    status, _, err = run(capsys, "bench", "--all", "--out", str(folder))
+    assert status == 2
+    assert "--all measures time, which the emulator does not: pass --device cpu" in err
+    assert not folder.exists()
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("emulated")
+    command = "bench transpose --device emulator --shape 64x48 --dtype float32"
+    files = ["--json", str(folder / "e.json"), "--plot", str(folder / "e.png")]
+    assert cli.main([*command.split(), *files]) == 0
+    return folder
+
+
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
+def test_counts_are_drawn_and_diagnosed(capsys, counts):
+    assert (counts / "e.png").read_bytes().startswith(b"\x89PNG")
+    status, out, _ = run(capsys, "diagnose", str(counts / "e.json"))
+    assert status == 0
+    assert "coalesce accesses" in out
+    status, out, err = run(
+        capsys, "report", str(counts / "e.json"), "--out", str(counts / "r.html")
+    )
+    assert status == 2
+    assert "these are counts of the emulator; use adokernels diagnose" in err
+    status, out, err = run(capsys, "report", str(counts), "--out", str(counts / "r.html"))
+    assert (status, out.startswith("refused")) == (2, True)
+
+
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
+@pytest.mark.parametrize(
+    ("width", "omitted"),
+    [(140, None), (100, "load requests, FLOPs"), (80, "load requests, of them conflicts, FLOPs")],
+)
+def test_counts_at_any_width(capsys, monkeypatch, width, omitted):
+    monkeypatch.setenv("COLUMNS", str(width))
+    command = "bench transpose --device emulator --shape 64x48 --dtype float32"
+    status, out, _ = run(capsys, *command.split())
+    assert status == 0
+    assert max(len(line) for line in out.splitlines()) <= width
+    first = [line.split()[0] for line in out.splitlines() if line.split()]
+    assert {v.name for v in ado.transpose if v.device == "cuda"} - {"in_place", "as_copy"} <= {
+        *first
+    }
+    assert ("omitted at this width" in out) == (omitted is not None)
+    assert (omitted or "") in out
+
+
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
 def test_default_problems_on_the_emulator_are_small(capsys):
     command = "bench transpose --device emulator --variants tiled"
     status, out, _ = run(capsys, *command.split())

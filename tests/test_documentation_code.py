@@ -218,6 +218,8 @@ def test_python_blocks_run(page, reader, monkeypatch):
             names |= run_session(code, names)
         else:
             run_block(code, names)
+    for number in plt.get_fignums():
+        plt.figure(number).draw_without_rendering()
 
 
 def run_session(text, names):

@@ -1,5 +1,6 @@
 """The emulated GPU: calls, arrays, errors, profiles against stored ones, sweeps."""
 
+import io
 import json
 import math
 import re
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from charting import clashes
 from conftest import EMULATED, run_python
 
 import adokernels as ado
@@ -121,6 +123,52 @@ def test_libraries_and_times_are_unavailable(rng):
             ado.average_matvec(*operands, variant=name, **ON)
     with pytest.raises((ado.Unavailable, ValueError), match="does not measure time"):
         ado.measure(ado.transpose["naive"], rng.random((5, 5)), **ON)
+
+
+@pytest.fixture
+def by_default():
+    before = ado.settings.device
+    ado.settings.device = "emulator"
+    yield
+    ado.settings.device = before
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ado.measure(ado.transpose, x),
+        lambda x: ado.measure(ado.transpose, x, device="cuda"),
+        lambda x: ado.measure(ado.transpose["tiled"], x),
+        lambda x: ado.measure(lambda: ado.transpose(x)),
+        lambda x: ado.compare(ado.transpose["naive"], ado.transpose["tiled"], x),
+        lambda x: ado.compare(np.transpose, ado.transpose, x),
+        lambda x: ado.compare(np.transpose, lambda a: ado.transpose(a.copy()), x),
+        lambda x: ado.scan(ado.transpose, shapes=[x.shape]),
+        lambda x: ado.scan(ado.transpose, shapes=[x.shape], variants="tiled"),
+        lambda x: ado.scan(ado.transpose, shapes=[x.shape], copies=True),
+    ],
+)
+def test_the_emulator_as_the_default_device_is_not_timed(by_default, rng, call):
+    with pytest.raises(ado.Unavailable, match="does not measure time: pass device='cpu'"):
+        call(rng.random((5, 7)))
+
+
+def test_cpu_variants_and_functions_are_timed_beside_the_emulator(by_default, rng):
+    x, how = rng.random((5, 7)), {"seconds": 0.01}
+    assert ado.measure(ado.transpose, x, device="cpu", **how).device == "cpu"
+    assert ado.measure(np.transpose, x, **how).device == "cpu"
+    cpu = next(v.name for v in ado.transpose if v.device == "cpu")
+    shown = {"progress": False, "ceilings": False}
+    (found,) = ado.scan(ado.transpose, shapes=[x.shape], variants=cpu, **shown, **how)
+    assert found[0].variant == cpu
+
+
+@pytest.mark.parametrize("routine", [ado.transpose, ado.transpose["tiled"]])
+def test_copies_that_overlap_are_refused(by_default, rng, routine):
+    x = rng.random((5, 7))
+    with pytest.raises(ado.Unavailable, match="streams, which the emulator lacks: pass device="):
+        ado.out_of_core(routine, x)
+    np.testing.assert_array_equal(ado.out_of_core(ado.transpose, x, device="cpu"), x.T)
 
 
 # --- Other GPUs -----------------------------------------------------------------------------------
@@ -421,6 +469,23 @@ def test_diagnosis_from_counts(sweep):
     assert "no time" in repr(found) or "measures no time" in repr(found)
 
 
+def test_bulk_copies_are_among_the_sectors(tmp_path):
+    """The load sectors of the hardware exclude copies of the tensor memory accelerator."""
+    x = np.random.default_rng().random((64, 48), np.float32)
+    counted = ado.sweep(ado.transpose, x, variants=["naive", "padded", "tma"], progress=False, **ON)
+    v, compulsory = counted["tma"], 2 * x.nbytes / 32
+    assert v.profile["load_sectors"] == 0
+    assert v.sectors_of("load") == v.ideal_sectors_of("load") == compulsory / 2
+    assert v.sectors == counted["padded"].sectors == compulsory
+    title = ado.steps(counted).get_title(loc="left")
+    assert title == "padded accesses the fewest sectors: 4.50 times fewer than naive"
+    (row,) = (line.split() for line in repr(counted).splitlines() if line.strip().startswith("tma"))
+    assert row[1:6] == ["0", "384", "1.00x", "384", "1.00x"]
+    assert "sectors of tma: with bulk copies, which are not requests" in repr(counted)
+    counted.save(tmp_path / "counts.json")
+    assert load(tmp_path / "counts.json")["tma"].sectors == compulsory
+
+
 def test_charts_of_counts(sweep, rng):
     ax = ado.steps(sweep)
     first, *_ = (t.get_text() for t in ax.get_yticklabels())
@@ -428,7 +493,11 @@ def test_charts_of_counts(sweep, rng):
     assert "fewest sectors" in ax.get_title(loc="left")
     x = rng.random(4096, np.float32)
     counted = ado.sweep(ado.instruction_parallelism, x, device="emulator", progress=False)
-    assert "memory-bound" in ado.roofline(counted).get_title(loc="left")
+    roofs = ado.roofline(counted)
+    assert "memory-bound" in roofs.get_title(loc="left")
+    for drawn in (ax, roofs):
+        drawn.figure.savefig(io.BytesIO())
+        assert clashes(drawn) == []
     with pytest.raises(ValueError, match="FLOPs"):
         ado.roofline(sweep)
 

@@ -85,7 +85,8 @@ def counted_roofline(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) ->
     canvas.frame("Executed FLOP per byte of L1 sectors", "FLOP/s")
     canvas.line([low, knee, high], [low * bandwidth, peak, peak], lw=1.6)
     canvas.label(
-        f"DRAM, {quantity(bandwidth, 'B/s')} (data sheet)", position=(low * 1.1, bottom * 2)
+        f"DRAM, {quantity(bandwidth, 'B/s')} (data sheet)",
+        [{"position": (low * 1.1, bottom * height)} for height in (2, 3, 4, 6)],
     )
     canvas.label(
         f"{precision} peak, {quantity(peak, 'FLOP/s')} (data sheet)", position=(knee, peak * 1.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -112,6 +113,9 @@ def _overlap(boxes: _Array, others: _Array) -> float:
 
 
 def _sampled(line: _Array, spacing: float) -> _Array:
-    start, end = line
-    count = max(int(np.hypot(*(end - start)) / spacing), 1) + 1
-    return np.linspace(start, end, count)
+    return np.concatenate(
+        [
+            np.linspace(start, end, max(int(np.hypot(*(end - start)) / spacing), 1) + 1)
+            for start, end in itertools.pairwise(line)
+        ]
+    )

@@ -18,6 +18,7 @@ from adokernels.patterns.banks import BankConflicts
 from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import Sectors
 from adokernels.records.changes import SweepComparison
+from adokernels.records.counted import CountedSweep
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 
@@ -26,7 +27,7 @@ _WIDEST_SPAN = 20
 
 
 def plot(
-    what: Sweep | Scan | SweepComparison | Sectors | BankConflicts | Divergence,
+    what: Sweep | CountedSweep | Scan | SweepComparison | Sectors | BankConflicts | Divergence,
     *arguments: Any,
     **options: Any,
 ) -> Axes:
@@ -36,7 +37,8 @@ def plot(
     ----------
     what
         A sweep: its steps if the times span more than a factor of 20, else its roofline, or its
-        bandwidths if the ceilings of a machine are missing. A scan: bandwidth and time against the
+        bandwidths if the ceilings of a machine are missing. A sweep on the emulator: its steps, in
+        sectors of global memory. A scan: bandwidth and time against the
         compulsory bytes, with the sizes of the caches; with copies, the times on the CPU and on the
         GPU, and the break-even size. Compared sweeps: one line per variant from
         its time before to its time after. Sectors and bank conflicts: the lanes of a request over
@@ -86,6 +88,7 @@ def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
 
 _CHARTS: dict[type, Callable[..., Axes]] = {
     Sweep: picture,
+    CountedSweep: steps,
     Scan: draw_scan,
     SweepComparison: draw_slopes,
     Sectors: draw_sectors,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from adokernels.model.isolation import TIMEOUT
 from adokernels.records.loading import Reported
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.record import save_plain
+from adokernels.tables.counted import counted_table
 from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.measurements import changes_table, sweep_tables
 from adokernels.tables.rendering import show
@@ -44,6 +46,8 @@ from adokernels.text import percent
 _PROBLEM = "routine --dtype --set --cache"
 #: Maximum seconds per ladder, so that all ladders take at most ten minutes.
 _SECONDS_OF_ALL = 8.0
+#: Why a report omits a sweep on the emulator.
+_NO_TIMES = "a report shows times, and these are counts of the emulator; use adokernels diagnose"
 
 
 def add_commands(commands: Commands) -> None:
@@ -268,7 +272,9 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
     how = {"counters": options.counters or False, "limiter": options.limiter}
     sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
     if isinstance(sweep, ado.records.CountedSweep):
-        save_and_show(sweep, options, console)
+        width = shutil.get_terminal_size((console.width, 0)).columns
+        table = counted_table(sweep, width)
+        save_and_show(sweep, options, console, lambda: show(console, [table]))
         return 0
     save_and_show(sweep, options, console, lambda: show(console, sweep_tables(sweep)))
     return INTERRUPTED if sweep.interrupted else 0
@@ -367,7 +373,9 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     path = options.measurements
     reported = path.suffix in (".csv", ".ncu-rep")
-    sweep = ado.import_ncu(path) if reported else ado.records.Sweep.load(path)
+    sweep = ado.import_ncu(path) if reported else ado.load(path)
+    if not isinstance(sweep, ado.records.Sweep | ado.records.CountedSweep):
+        raise ValueError(f"{path} must contain a sweep, got a {sweep.KIND}")
     save_and_show(ado.diagnose(sweep), options, console)
 
 
@@ -380,6 +388,8 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
         except ValueError as error:  # not a record
             console.print(f"skipped: {error}")
             continue
+        if isinstance(record, ado.records.CountedSweep):
+            console.print(f"refused {path}: {_NO_TIMES}")
         if not isinstance(record, Reported):
             continue
         if isinstance(record, ado.records.Sweep) and (reason := refusal(record)):
@@ -396,6 +406,8 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
             records += _of_folder(path, console)
             continue
         record = ado.load(path)
+        if isinstance(record, ado.records.CountedSweep):
+            raise ValueError(f"{path}: {_NO_TIMES}")
         if not isinstance(record, Reported):
             kind = getattr(record, "KIND", "")
             raise ValueError(f"{path} must contain a sweep, scan or comparison, got a {kind}")

@@ -59,6 +59,11 @@ def measure_all(
 ) -> bool:
     """Measure the ladders whose records do not exist yet; return whether Ctrl-C was pressed."""
     where = _core.resolve_device(device or _core.device())
+    if where == "emulator":
+        raise ValueError(
+            "--all measures time, which the emulator does not: pass --device cpu, or count one "
+            "ladder with adokernels bench ROUTINE --device emulator"
+        )
     kind = where.partition(":")[0]
     folder = folder_of(out, where)
     folder.mkdir(parents=True, exist_ok=True)

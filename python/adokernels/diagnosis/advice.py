@@ -30,11 +30,17 @@ from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOT
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import SECTOR, WARP
+from adokernels.records.metrics import EMULATED_BULK, SECTOR, WARP
 from adokernels.text import number, percent, quantity, ratio
 
 #: Instructions that are removed with a load: load, address computation, bounds test, conversion.
 _PER_LOAD = 4
+#: Sectors that the bytes of all accesses to global memory need, with those of bulk copies.
+_IDEAL_SECTORS = (
+    "ideal_load_sectors",
+    "ideal_store_sectors",
+    *(EMULATED_BULK.format("ideal", op) for op in ("ld", "st")),
+)
 #: The group of stall reasons for global and local memory.
 _MEMORY = "accesses through L1"
 #: The other kernels of a variant are considered from this share of the time.
@@ -100,7 +106,7 @@ def advise_from_counts(k: KernelFacts, useful_bytes: float) -> tuple[Advice, ...
     if lanes is not None and lanes < LANES:
         text = f"reduce warp divergence: {number(lanes)} of 32 lanes are active per instruction"
         found.append((1 - lanes / WARP, Step.DIVERGENCE, text))
-    requested = SECTOR * ((k.get("ideal_load_sectors") or 0) + (k.get("ideal_store_sectors") or 0))
+    requested = SECTOR * sum(k.get(ideal) or 0 for ideal in _IDEAL_SECTORS)
     if useful_bytes and requested / useful_bytes >= EXCESS:
         text = "keep data in registers or shared memory: the kernel requests"
         text += f" {number(requested / useful_bytes)} times the compulsory bytes"

@@ -16,13 +16,19 @@ from adokernels.records.counted import CountedSweep, CountedVariant
 from adokernels.records.limiter import Kind, Limiter, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import EMULATED_BULK
 from adokernels.records.record import Entries, save_plain
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
-_SECTORS = ("load_sectors", "store_sectors")
+#: Sectors of global memory, with those of bulk copies.
+_SECTORS = (
+    "load_sectors",
+    "store_sectors",
+    *(EMULATED_BULK.format("sectors", op) for op in ("ld", "st")),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,6 +127,10 @@ def out_of_core(
         device = call.device if isinstance(call, BuiltInVariant) else _core.device()
     elif not isinstance(device, str):
         raise TypeError(f"out_of_core: device must be a string, got {type(device).__name__}")
+    if device != "cpu" and _core.resolve_device(device) == "emulator":
+        raise _core.Unavailable(
+            "out_of_core: copies overlap on streams, which the emulator lacks; pass device='cpu'"
+        )
     budget = _bytes(memory)
     check_types(ladder, [source], {name: v for name, v in options.items() if name != "block"})
     plan = _plan(ladder, source, budget)

@@ -20,6 +20,7 @@ from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import (
     CONFLICTS,
     EMULATED_BARRIERS,
+    EMULATED_BULK,
     EMULATED_INSTRUCTIONS,
     GLOBAL,
     THREADS,
@@ -71,6 +72,8 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
     values: dict[str, float] = {}
     for op, name in (("ld", "load"), ("st", "store")):
         accesses, shared = counts[f"global_{name}s"], counts[f"shared_{name}s"]
+        for of in ("sectors", "ideal"):
+            values[EMULATED_BULK.format(of, op)] = counts[f"bulk_{name}s"][of]
         values[GLOBAL.format("requests", op)] = accesses["requests"]
         values[GLOBAL.format("sectors", op)] = accesses["sectors"]
         values[f"sm__sass_data_bytes_mem_global_op_{op}.sum"] = accesses["unique"]

@@ -17,7 +17,7 @@ from adokernels import _core
 from adokernels.measuring.context import Contention, context
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
-from adokernels.model.ladder import has_dask_array
+from adokernels.model.ladder import Ladder, Variant, has_dask_array
 from adokernels.model.libraries import is_on_device, library_of, on_host
 from adokernels.model.task import Task
 from adokernels.records.inputs import Inputs
@@ -130,11 +130,18 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def require_clock(device: str | None) -> None:
-    """Raise Unavailable for the emulator."""
-    if device == "emulator":
+    """Raise Unavailable for the emulator, also if it is the default GPU."""
+    if device == "emulator" or (device == "cuda" and _core.device() == "emulator"):
         raise _core.Unavailable(
-            "the emulator does not measure time; ado.profile(..., device='emulator') counts"
+            "the emulator does not measure time: pass device='cpu', or count with ado.sweep or "
+            "ado.profile"
         )
+
+
+def require_clock_of(call: Any, device: str | None) -> None:
+    """Raise Unavailable if a call of a variant or ladder would run on the emulator by default."""
+    if isinstance(call, Ladder) or (isinstance(call, Variant) and call.device == "cuda"):
+        require_clock(device or _core.device())
 
 
 def stream_handle(stream: Any, device: str = "cuda") -> int:
@@ -299,14 +306,23 @@ def measure_functions(
     """
     require((str, type(None)), "a str", device=device)
     require_clock(device)
-    results = require_same_results(functions, task) if task else [f.once() for f in functions]
+    for function in functions:
+        require_clock_of(function.function, device)
+    results: list[Any] = []
+
+    def call_each() -> None:
+        once = require_same_results(functions, task) if task else [f.once() for f in functions]
+        results.extend(once)
+
+    if _core.emulated_counts(call_each):  # also a function that calls a variant
+        require_clock("emulator")
     first = functions[0]
     where = device or device_of(first.given, results)
     require_clock(where)
     handle = 0 if where == "cpu" else stream_handle(stream, where)
     moved = bytes_of(first.given, results[0]) if bytes is None else bytes
     checked = len(functions) == 1 or bool(task and (first.setup or results[0] is not None))
-    del results  # they may be large
+    results.clear()  # they may be large
     samplers = []
     for function in functions:
         sampler = Sampler.of_function(

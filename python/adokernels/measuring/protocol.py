@@ -18,6 +18,7 @@ from adokernels.measuring.functions import (
     measure_functions,
     name_of,
     require_clock,
+    require_clock_of,
     require_function,
 )
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
@@ -105,10 +106,12 @@ def measure(
             )
         ladder, named = (what, None) if isinstance(what, Ladder) else (what.ladder, what)
         check_options(ladder, args, options, measure)
+        require_clock_of(named, device)
         if named and named.why_unavailable:
             raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
         variant = named.name if named else None
         problem = ladder.problem(*args, device=device, variant=variant, **options)
+        require_clock(problem.device_id)
         name = variant or problem.best()
         with displayed(False) as silent:
             result = measure_ladder(ladder, problem, {name: Run(name, block)}, settings, silent)

@@ -18,6 +18,7 @@ from adokernels.measuring.functions import (
     measure_functions,
     name_of,
     require_clock,
+    require_clock_of,
     require_function,
 )
 from adokernels.measuring.ladder_sweep import measure_ladder
@@ -169,12 +170,17 @@ def scan(
             return Sweep(
                 routine=ours.variant, measurements=(ours,), peers=tuple(theirs), machine=machine
             )
-        best = routine.choose(*given, device=device, **options) if names is None else None
+        if names is None:
+            chosen = [routine.choose(*given, device=device, **options).variant]
+        else:
+            chosen = [names] if isinstance(names, str) else list(names)
+        for name in chosen:
+            require_clock_of(routine[name], device)
         timed: Sweep = sweep(
             routine,
             *given,
             progress=display,
-            variants=best.variant if best else names,
+            variants=chosen,
             peers={n: partial(work, *given) for n, work in (peers or {}).items()},
             cache=cache,
             precision=precision,

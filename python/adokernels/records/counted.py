@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from adokernels.records.forms import Amount, Context
 from adokernels.records.inputs import Inputs
-from adokernels.records.metrics import SECTOR
+from adokernels.records.metrics import EMULATED_BULK, SECTOR
 from adokernels.records.profile import Profile
 from adokernels.records.record import Entries, Fields, StoredRecord
-from adokernels.records.shown import ShownAsTables
+from adokernels.records.shown import Plotted, ShownAsTables
+
+Access = Literal["load", "store"]
+#: The names of both directions in metrics.
+_OPERATIONS: Mapping[Access, str] = {"load": "ld", "store": "st"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +42,26 @@ class CountedVariant(Fields):
 
     @property
     def sectors(self) -> float:
-        """Sectors of 32 bytes that loads and stores access in global memory."""
-        return (self.profile.get("load_sectors") or 0) + (self.profile.get("store_sectors") or 0)
+        """Sectors of 32 bytes that loads, stores and bulk copies access in global memory."""
+        return (self.sectors_of("load") or 0) + (self.sectors_of("store") or 0)
+
+    def sectors_of(self, access: Access) -> float | None:
+        """Sectors of loads or stores, with bulk copies in this direction; None: not counted."""
+        return self._with_bulk(f"{access}_sectors", "sectors", access)
+
+    def ideal_sectors_of(self, access: Access) -> float | None:
+        """The sectors that the same bytes need if all bytes of each sector are used."""
+        return self._with_bulk(f"ideal_{access}_sectors", "ideal", access)
+
+    @property
+    def has_bulk_copies(self) -> bool:
+        """Whether bulk copies, for example of the tensor memory accelerator, are among them."""
+        return self.sectors > sum(self.profile.get(f"{each}_sectors") or 0 for each in _OPERATIONS)
+
+    def _with_bulk(self, quantity: str, of: str, access: Access) -> float | None:
+        value = self.profile.get(quantity)
+        bulk = self.profile.get(EMULATED_BULK.format(of, _OPERATIONS[access])) or 0
+        return None if value is None else value + bulk
 
     @property
     def intensity(self) -> float:
@@ -48,7 +71,7 @@ class CountedVariant(Fields):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CountedSweep(StoredRecord, ShownAsTables, Entries[CountedVariant]):
+class CountedSweep(StoredRecord, ShownAsTables, Plotted, Entries[CountedVariant]):
     """The variants of one ladder, executed and counted on the emulator, in ladder order.
 
     Attributes
