@@ -166,7 +166,7 @@ def test_cpu_variants_and_functions_are_timed_beside_the_emulator(by_default, rn
 @pytest.mark.parametrize("routine", [ado.transpose, ado.transpose["tiled"]])
 def test_copies_that_overlap_are_refused(by_default, rng, routine):
     x = rng.random((5, 7))
-    with pytest.raises(ado.Unavailable, match="streams, which the emulator lacks: pass device="):
+    with pytest.raises(ado.Unavailable, match="streams, which the emulator lacks; pass device="):
         ado.out_of_core(routine, x)
     np.testing.assert_array_equal(ado.out_of_core(ado.transpose, x, device="cpu"), x.T)
 
