@@ -61,7 +61,8 @@ def add_commands(commands: Commands) -> None:
     tour.add_argument("--image", type=Path, help="use this picture file")
     folder = Path("adokernels-tour")
     tour.add_argument("--out", type=output_folder, default=folder, help="output folder")
-    tour.add_argument("--size", type=size, help="upper limit for every length")
+    limited = "upper limit for every length, except those of the photograph"
+    tour.add_argument("--size", type=size, help=limited)
     tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
 
     sentence = "Show the build, the devices and their ceilings"

@@ -17,6 +17,7 @@ from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Verdict
 from adokernels.storage import write_csv
 from adokernels.text import NO_LIMIT, percent
+from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -256,8 +257,11 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         ImportError
             If pandas, which is optional, is not installed.
         """
-        import pandas as pd
-
+        try:
+            import pandas as pd
+        except ImportError as error:
+            remedy = installation("frames")
+            raise ImportError(f"to_frame needs pandas; remedy: {remedy}") from error
         return pd.DataFrame(self.records()).set_index("variant")
 
 
