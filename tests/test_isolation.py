@@ -1,5 +1,7 @@
 """Isolated variants: what they may do, how failures are reported, and what reaches the caller."""
 
+import ctypes
+import errno
 import json
 import os
 import signal
@@ -163,6 +165,16 @@ def test_a_closed_sandbox_ends_no_process_with_its_old_number():
         other.kill()
     assert alive
     assert not closed._known
+
+
+def test_a_system_without_access_to_other_processes_is_no_verdict(rng, monkeypatch):
+    def copy(*_):
+        ctypes.set_errno(errno.ENOSYS)
+        return -1
+
+    monkeypatch.setattr(sandbox, "_copier", lambda _: copy)
+    with pytest.raises(ado.Unavailable, match="which this system lacks; remedy: isolated=False"):
+        ado.check(lambda a: a.T.copy(), ado.transpose, rng.random((3, 4)), timed=False)
 
 
 def test_an_empty_message_is_a_message():

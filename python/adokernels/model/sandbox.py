@@ -8,6 +8,7 @@ have open. Messages from the child are untrusted, so they are JSON.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adokernels._core import Unavailable
 from adokernels.text import printable, quantity
 
 if TYPE_CHECKING:
@@ -65,6 +67,12 @@ class Sandbox:
     """
 
     def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
+        if (
+            _copier("process_vm_readv")(0, None, 0, None, 0, 0)
+            and ctypes.get_errno() == errno.ENOSYS
+        ):
+            missing = "isolation needs process_vm_readv(), which this system lacks"
+            raise Unavailable(f"{missing}; remedy: isolated=False")
         self.seconds, self._memory, self._broken = seconds, memory, ""
         self._runs = 0  # of stopped processes
         self._known: list[int] = []  # the child, and the processes that it has started
@@ -298,8 +306,7 @@ class Sandbox:
         self._copy("process_vm_readv", places)
 
     def _copy(self, function: str, places: Places) -> None:
-        copy = getattr(ctypes.CDLL(None, use_errno=True), function)
-        copy.restype = ctypes.c_ssize_t
+        copy = _copier(function)
         # A copy can wait for a stopped process of the child (userfaultfd).
         timer = threading.Timer(self.seconds, self._expire)
         timer.daemon = True
@@ -323,6 +330,12 @@ class Sandbox:
     def _expire(self) -> None:
         self._broken = f"its memory could not be copied within {quantity(self.seconds, 's')}"
         self.close()
+
+
+def _copier(name: str) -> Any:
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    function.restype = ctypes.c_ssize_t
+    return function
 
 
 def _words(path: str) -> list[str]:
