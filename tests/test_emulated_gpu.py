@@ -143,6 +143,7 @@ def by_default():
         lambda x: ado.compare(ado.transpose["naive"], ado.transpose["tiled"], x),
         lambda x: ado.compare(np.transpose, ado.transpose, x),
         lambda x: ado.compare(np.transpose, lambda a: ado.transpose(a.copy()), x),
+        lambda x: ado.tune(ado.transpose["naive"], x),
         lambda x: ado.scan(ado.transpose, shapes=[x.shape]),
         lambda x: ado.scan(ado.transpose, shapes=[x.shape], variants="tiled"),
         lambda x: ado.scan(ado.transpose, shapes=[x.shape], copies=True),

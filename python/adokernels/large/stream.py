@@ -95,7 +95,7 @@ def out_of_core(
         If `memory` cannot hold the smallest blocks, if `sink` has the wrong shape or type, or if it
         shares memory with `source`.
     Unavailable
-        If the device is not available.
+        If the device is not available, or is the emulator.
     OSError
         If the disk does not have the space for a memory-mapped `sink`. Nothing is computed.
 

@@ -97,6 +97,8 @@ def compare(
         If a function returns a lazy result or an iterator, whose work would not be timed.
     OSError
         If a file cannot be read.
+    Unavailable
+        If a function runs kernels on the emulator, which measures no time.
     """
     settings = Settings(cache, precision, seconds)
     if isinstance(before, Stored):

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
 from adokernels.measuring.cpu_experiments import CpuExperiments
+from adokernels.measuring.functions import require_clock
 from adokernels.measuring.gpu_experiments import GpuExperiments
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
@@ -62,6 +63,7 @@ def measure_ladder(
     interrupted. Ctrl-C before that, or a second time, raises KeyboardInterrupt.
     """
     device, device_id = problem.device, problem.device_id
+    require_clock(device_id)
     display.phase("computing the reference result")
     checks = _Checks(Checker(ladder, problem), display)
     calls = checks.prepared(ladder, problem, runs)

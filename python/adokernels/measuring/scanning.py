@@ -117,7 +117,7 @@ def scan(
         with `variants`, `peers` or a CPU as `device`, if a call with NumPy arrays returns a wrong
         result, or for the reasons of :func:`adokernels.sweep` and :func:`adokernels.compare`.
     Unavailable
-        If `copies` is true and there is no GPU.
+        If `copies` is true and there is no GPU, or if a variant would run on the emulator.
 
     Notes
     -----
