@@ -149,7 +149,7 @@ def test_commands_that_time_refuse_the_emulator(capsys, monkeypatch, tmp_path):
     folder = tmp_path / "all"
     status, _, err = run(capsys, "bench", "--all", "--out", str(folder))
     assert status == 2
-    assert "--all measures time, which the emulator does not: pass --device cpu" in err
+    assert "the emulator does not measure time: pass --device cpu, or count one ladder" in err
     assert not folder.exists()
 
 
@@ -172,7 +172,7 @@ def test_counts_are_drawn_and_diagnosed(capsys, counts):
         capsys, "report", str(counts / "e.json"), "--out", str(counts / "r.html")
     )
     assert status == 2
-    assert "these are counts of the emulator; use adokernels diagnose" in err
+    assert "a sweep on the emulator has counts; use adokernels diagnose" in err
     status, out, err = run(capsys, "report", str(counts), "--out", str(counts / "r.html"))
     assert (status, out.startswith("refused")) == (2, True)
 

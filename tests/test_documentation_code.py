@@ -111,7 +111,7 @@ def run_block(code, names):
         text = ast.get_source_segment(code, statement)
         if is_listed(text):
             assert wrong_calls(text) == []
-            if NO_CUDA and text.startswith("tuning = ado.tune("):  # what it can say without a GPU
+            if NO_CUDA and text.startswith("tuning = ado.tune("):  # only its error, without a GPU
                 with pytest.raises(ado.Unavailable):
                     exec(text, names)
             result = text.partition(" = ")[0]

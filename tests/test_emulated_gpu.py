@@ -482,7 +482,7 @@ def test_bulk_copies_are_among_the_sectors(tmp_path):
     assert title == "padded accesses the fewest sectors: 4.50 times fewer than naive"
     (row,) = (line.split() for line in repr(counted).splitlines() if line.strip().startswith("tma"))
     assert row[1:6] == ["0", "384", "1.00x", "384", "1.00x"]
-    assert "sectors of tma: with bulk copies, which are not requests" in repr(counted)
+    assert "sectors of tma include bulk copies, which are not requests" in repr(counted)
     counted.save(tmp_path / "counts.json")
     assert load(tmp_path / "counts.json")["tma"].sectors == compulsory
 

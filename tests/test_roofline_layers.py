@@ -199,7 +199,7 @@ def test_points_are_compared_with_the_roof_of_their_precision():
     sums = Sweep(routine="sums", measurements=(single,), machine=H200)
     title = draw([sums, make_gpp()]).get_title(loc="left").replace("\n", " ")
     assert title.startswith(f"sums: {100 * 4e13 / 63.8e12:.0f} % of FP32 FMA; gpp: ")
-    assert 4e13 > 1.05 * 33.4e12  # above the FP64 roof, which is that of the other sweep
+    assert 4e13 > 1.05 * 33.4e12  # above the FP64 roof of the other sweep
 
 
 def test_points_above_the_fma_peak_are_compared_with_tensor_cores():

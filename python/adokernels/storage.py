@@ -80,7 +80,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
             _overwrite(target, content, existing)
     except OSError as error:
         if error.filename is not None:
-            # The name that the caller passed, without that of the temporary file.
+            # The error contains the path that the caller passed, not the temporary file.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 

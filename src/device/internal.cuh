@@ -84,8 +84,8 @@ void free_later_memory();
 // Releases the memory of the device's graphs that no longer exist. No stream may be captured.
 void release_graph_memory();
 
-// kernels.cu has the kernels of the timer, of blocked streams and of the test whether this build
-// contains code for a device. The launches do not check for errors.
+// kernels.cu has the kernels of these functions: time stamps, blocked streams, and a test whether
+// this build contains code for a device. The launches do not check for errors.
 struct Stamp {
   unsigned long long nanoseconds;
   long long cycles;
@@ -93,7 +93,7 @@ struct Stamp {
 };
 // Stores wall time and SM cycles. Two stamps around a kernel give the SM clock during the kernel.
 void enqueue_stamp(Stamp* stamp, cudaStream_t stream);
-// Blocks the stream until the host sets `released`, or else for 250 ms and sets `timed_out`.
+// Blocks the stream until the host sets `released`. Sets `timed_out` and ends after 250 ms.
 void enqueue_block(volatile int* released, volatile int* timed_out, cudaStream_t stream);
 // Returns false if this build contains no code for the current device.
 bool has_code_for_device();

@@ -1,5 +1,5 @@
-// The kernels of the device runtime that belong to no copy, in one file, because nvcc needs several
-// seconds per file.
+// The kernels of the device runtime, except for copies. They are in one file because nvcc needs
+// several seconds per file.
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__

@@ -83,8 +83,9 @@ void poll_sometimes(Worker& worker) {
   poll();
 }
 
-// Whether another error than one of this warp ends the launch. After an error of a later cluster, a
-// loop that may be endless gets a second.
+// Returns whether an error of another warp ends this warp. After an error in a later cluster, this
+// warp continues, because an error of its own would be reported instead. Its loop may be endless,
+// so it ends after kTransitions, about one second.
 bool is_superseded(const LaunchState& launch, const Warp& warp) {
   constexpr s64 kTransitions = 1 << 20;
   const s64 failed = launch.failed.load(std::memory_order_relaxed);

@@ -164,7 +164,7 @@ struct LaunchState {
   std::atomic<s64> next_cluster{0};
   std::atomic<s64> progress{0};
   std::atomic<int> running{0}, stalled{0};
-  // The first cluster with an error, which is reported. Earlier clusters run on.
+  // The first cluster with an error. Its error is reported. Earlier clusters continue.
   std::atomic<s64> failed{kNone};
   std::mutex lock;
   Result& result;

@@ -192,7 +192,7 @@ class Canvas:
         self.labels.add(text, *places)
 
     def line(self, xs: Sequence[float], ys: Sequence[float], **style: Any) -> None:
-        """Draw straight lines from point to point that labels avoid."""
+        """Draw straight lines between consecutive points. Labels avoid them."""
         self.ax.plot(xs, ys, **{"color": self.ink, "lw": 1.0, "zorder": 2, **style})
         self.labels.lines.append(np.column_stack([xs, ys]))
 

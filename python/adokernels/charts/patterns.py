@@ -142,7 +142,7 @@ def _draw_memory(canvas: Canvas, memory: _Memory, elements: Sequence[int], size:
     wide = memory.width(size) * canvas.width > _LEAST_WIDTH
     edge = {"ec": canvas.paper, "lw": 0.3} if wide else {"ec": _USED, "lw": 0.8}
     boxes(elements, size, fc=_USED, **edge)
-    # Gaps between the sectors, so that they can be counted, and their outlines.
+    # Outlines of the sectors, with gaps between them so that readers can count them.
     gap = min(3.0, 0.2 * memory.width(SECTOR) * canvas.width)
     boxes(every, SECTOR, fc="none", ec=canvas.paper, lw=gap, zorder=3)
     boxes(every, SECTOR, fc="none", ec=canvas.ink, lw=0.5, zorder=3)

@@ -79,8 +79,8 @@ class Track:
     def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
         """The nearest roof: the largest share that this measurement reaches, and its roof.
 
-        Code that exceeds the roof of ordinary instructions is compared with tensor cores, and
-        never with the roof of another precision.
+        Code that exceeds the roof of ordinary instructions is compared with tensor cores. Code is
+        compared with the flat roofs of other precisions only if its own precision has none.
         """
         shares = []
         compared = (*roofs, *self.own)

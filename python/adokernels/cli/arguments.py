@@ -34,7 +34,7 @@ INCONCLUSIVE = 4
 INTERRUPTED = 130
 
 _DOTS_PER_INCH = 150
-#: Maximum number of threads of a block.
+#: Maximum number of threads per block.
 _MOST_THREADS = 1024
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
@@ -60,7 +60,7 @@ def block_shape(text: str) -> tuple[int, ...]:
     """Convert the shape of a block: ``32x8``."""
     found = lengths(text)
     if len(found) > 3 or min(found) < 1 or math.prod(found) > _MOST_THREADS:
-        words = f"must be up to three lengths, with at most {_MOST_THREADS} threads"
+        words = f"must be one to three positive lengths, with at most {_MOST_THREADS} threads"
         raise argparse.ArgumentTypeError(f"{words}, got {text!r}")
     return found
 
@@ -160,7 +160,7 @@ _COMMON: dict[str, dict[str, Any]] = {
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """The nearest name, even if two letters are exchanged, and all names."""
+    """Suggest the nearest name, even if two letters are exchanged, and list all names."""
     nearest, *_ = (*difflib.get_close_matches(name, known, 1), name)
     return _core.suggest(nearest, known)
 
@@ -174,7 +174,7 @@ class Commands:
         self.names: list[str] = []
 
     def reject(self, command: str, words: Sequence[str]) -> None:
-        """Exit with an error of a command about its arguments that are not known."""
+        """Exit with an error about the unknown arguments of a command."""
         parser = self._parsers.choices[command]
         for name in (word.partition("=")[0] for word in words if word.startswith("--")):
             known = re.findall(r"--[\w-]+", parser.format_usage())

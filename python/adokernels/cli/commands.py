@@ -46,8 +46,8 @@ from adokernels.text import percent
 _PROBLEM = "routine --dtype --set --cache"
 #: Maximum seconds per ladder, so that all ladders take at most ten minutes.
 _SECONDS_OF_ALL = 8.0
-#: Why a report omits a sweep on the emulator.
-_NO_TIMES = "a report shows times, and these are counts of the emulator; use adokernels diagnose"
+#: Why a report refuses a sweep on the emulator.
+_NO_TIMES = "a report shows times, but a sweep on the emulator has counts; use adokernels diagnose"
 
 
 def add_commands(commands: Commands) -> None:
@@ -61,7 +61,7 @@ def add_commands(commands: Commands) -> None:
     tour.add_argument("--image", type=Path, help="use this picture file")
     folder = Path("adokernels-tour")
     tour.add_argument("--out", type=output_folder, default=folder, help="output folder")
-    limited = "upper limit for every length, except those of the photograph"
+    limited = "upper limit for every length; does not apply to the photograph"
     tour.add_argument("--size", type=size, help=limited)
     tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
 

@@ -61,8 +61,8 @@ def measure_all(
     where = _core.resolve_device(device or _core.device())
     if where == "emulator":
         raise ValueError(
-            "--all measures time, which the emulator does not: pass --device cpu, or count one "
-            "ladder with adokernels bench ROUTINE --device emulator"
+            "--all measures time, but the emulator does not measure time: pass --device cpu, or "
+            "count one ladder with adokernels bench ROUTINE --device emulator"
         )
     kind = where.partition(":")[0]
     folder = folder_of(out, where)

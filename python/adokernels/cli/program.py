@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, text = NO_DEVICE, f"{error}{_REMEDY if helps else ''}"
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"
-    except SystemExit as error:  # status 0 would be a success
+    except SystemExit as error:  # status 0 would mean success
         status, text = USAGE, f"the code called exit({error.code})"
     complain(text)
     return status

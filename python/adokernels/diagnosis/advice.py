@@ -35,7 +35,7 @@ from adokernels.text import number, percent, quantity, ratio
 
 #: Instructions that are removed with a load: load, address computation, bounds test, conversion.
 _PER_LOAD = 4
-#: Sectors that the bytes of all accesses to global memory need, with those of bulk copies.
+#: Ideal numbers of sectors of loads, stores and bulk copies in global memory.
 _IDEAL_SECTORS = (
     "ideal_load_sectors",
     "ideal_store_sectors",

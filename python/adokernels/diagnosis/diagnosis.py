@@ -23,7 +23,7 @@ from adokernels.records.sweep import Sweep
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
-#: Sectors of global memory, with those of bulk copies.
+#: Sectors of loads, stores and bulk copies in global memory.
 _SECTORS = (
     "load_sectors",
     "store_sectors",

@@ -98,7 +98,7 @@ def compare(
     OSError
         If a file cannot be read.
     Unavailable
-        If a function runs kernels on the emulator, which measures no time.
+        If a function runs kernels on the emulator, which does not measure time.
     """
     settings = Settings(cache, precision, seconds)
     if isinstance(before, Stored):

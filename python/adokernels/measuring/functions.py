@@ -314,7 +314,7 @@ def measure_functions(
         once = require_same_results(functions, task) if task else [f.once() for f in functions]
         results.extend(once)
 
-    if _core.emulated_counts(call_each):  # also a function that calls a variant
+    if _core.emulated_counts(call_each):  # also detects a function that calls a variant
         require_clock("emulator")
     first = functions[0]
     where = device or device_of(first.given, results)

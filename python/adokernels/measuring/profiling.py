@@ -50,7 +50,7 @@ def profile(
         ``"cuda:1"``, or ``"emulator"`` to execute and count a built-in variant without a GPU. Then
         `cache` has no effect, and `metrics` must be the default. Quantities that depend on the
         machine code or on time are not counted; docs/guide/emulator.md states the errors of the
-        others.
+        counts.
 
     Returns
     -------

@@ -373,8 +373,8 @@ def cuda_variant(
         type of the first array, and the name of a parameter in braces for its value. Default:
         `name`.
     block
-        The number of threads, or the block shape as a tuple, x first; or a list of these, the
-        default first.
+        The number of threads, or the block shape as a tuple with x first; or a list of numbers and
+        shapes with the default first.
     grid
         The grid, or a function of the operands that returns it. Default: enough blocks to cover the
         result, or the routine's rows and columns, if it has them. The functions `grid`,

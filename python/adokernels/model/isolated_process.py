@@ -84,7 +84,7 @@ class Candidate(Sandbox):
         kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
         super().__init__(seconds, memory, on_device=kind if problem.device == "cuda" else "")
         self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
-        #: Numbers of problems whose memory the process frees when it prepares the next one.
+        #: Numbers of unused problems. The process frees their memory when it prepares the next one.
         self.unused: list[int] = []
         if isinstance(variant, FunctionVariant):
             self.library = variant.arrays

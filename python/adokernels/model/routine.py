@@ -131,7 +131,7 @@ class BuiltInVariant(Variant, _core.Callable):
             args = self.routine.task.empty_operands()
         try:
             infos = self.routine._core.kernels(self.name, args, options, block, out)
-        except _core.Unavailable as error:  # it names an option that only calls have
+        except _core.Unavailable as error:  # the text names an option that only calls have
             text = str(error).replace('device="emulator"', 'ado.settings.device = "emulator"')
             raise _core.Unavailable(text) from None
         kernels = kernels_on("cuda", infos)

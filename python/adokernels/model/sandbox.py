@@ -45,8 +45,8 @@ _START_SECONDS = 60.0
 _MOST_PROCESSES = 64
 #: A thread may run for this time after the system has reported it as stopped.
 _STOPPED_NANOSECONDS = 30_000
-#: Longer runs are tolerated this often: on a busy machine, a function that had not run was refused,
-#: in one of 5,000 checks. Nobody gains by so few calls.
+#: Number of longer runs that are tolerated. On a busy machine, one of 5,000 checks would otherwise
+#: refuse a function that has not run. Two runs give a candidate no advantage.
 _MOST_RUNS = 2
 #: If other threads ran for longer than this time, the first one can have waited for them.
 _OTHERS_NANOSECONDS = 40_000

@@ -14,7 +14,7 @@ from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 
 Access = Literal["load", "store"]
-#: The names of both directions in metrics.
+#: The name of each direction in metrics.
 _OPERATIONS: Mapping[Access, str] = {"load": "ld", "store": "st"}
 
 
@@ -46,7 +46,7 @@ class CountedVariant(Fields):
         return (self.sectors_of("load") or 0) + (self.sectors_of("store") or 0)
 
     def sectors_of(self, access: Access) -> float | None:
-        """Sectors of loads or stores, with bulk copies in this direction; None: not counted."""
+        """Sectors of loads or stores and of bulk copies in this direction; None: not counted."""
         return self._with_bulk(f"{access}_sectors", "sectors", access)
 
     def ideal_sectors_of(self, access: Access) -> float | None:
@@ -55,7 +55,7 @@ class CountedVariant(Fields):
 
     @property
     def has_bulk_copies(self) -> bool:
-        """Whether bulk copies, for example of the tensor memory accelerator, are among them."""
+        """Whether `sectors` includes bulk copies, for example of the tensor memory accelerator."""
         return self.sectors > sum(self.profile.get(f"{each}_sectors") or 0 for each in _OPERATIONS)
 
     def _with_bulk(self, quantity: str, of: str, access: Access) -> float | None:

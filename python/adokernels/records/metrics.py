@@ -237,8 +237,8 @@ WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st"))
 #: Counts of the emulator that hardware counters do not contain: barriers and PTX instructions.
 EMULATED_BARRIERS, EMULATED_INSTRUCTIONS = "emulator__barriers.sum", "emulator__inst_ptx.sum"
-#: Sectors, and their ideal number, of bulk copies from (ld) and to (st) global memory. The sectors
-#: of loads and stores exclude them, as the hardware's counters do.
+#: Sectors, and ideal number of sectors, of bulk copies from (ld) and to (st) global memory. The
+#: sectors of loads and stores exclude bulk copies, as the hardware's counters do.
 EMULATED_BULK = "emulator__bulk_{}_op_{}.sum"
 _LANES = "smsp__thread_inst_executed{}_per_inst_executed.ratio"
 _BOTH = ("ld", "st")

@@ -17,7 +17,7 @@ _Column = tuple[str, Callable[[CountedVariant], str]]
 def counted_table(sweep: CountedSweep, width: int | None = None) -> Table:
     """List the counts of each variant; the sectors are also relative to the ideal number.
 
-    A table that is wider than `width` omits columns, those that contain only zeros first.
+    A table that is wider than `width` omits columns, starting with columns of zeros.
     """
     columns = list(_COLUMNS)
     table = _table(sweep, columns)
@@ -44,7 +44,7 @@ def _table(sweep: CountedSweep, columns: Sequence[_Column]) -> Table:
         names = ", ".join(header.replace("\n", " ") for header in omitted)
         notes.append(f"omitted at this width: {names}")
     if bulk := [v.variant for v in sweep if v.has_bulk_copies]:
-        notes.append(f"sectors of {', '.join(bulk)}: with bulk copies, which are not requests")
+        notes.append(f"sectors of {', '.join(bulk)} include bulk copies, which are not requests")
     notes += [f"{name}: {reason}" for name, reason in sweep.skipped.items()]
     table.caption = "\n".join(notes)
     return table
