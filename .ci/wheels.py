@@ -174,18 +174,21 @@ def make(kind: str, version: str, python: str, system: arm64.System | None = Non
 def main() -> None:
     """Make the wheels that are selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=list(KINDS), help="default: all")
+    # Python 3.11 rejects an empty list of arguments that have choices.
+    parser.add_argument("kinds", nargs="*", default=list(KINDS), help="cpu, cuda; default: all")
     parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS, help="versions")
     machines = list(dict.fromkeys([platform.machine(), arm64.System.MACHINE]))
     parser.add_argument("--machine", nargs="+", choices=machines, default=machines)
     arguments = parser.parse_args()
+    if unknown := set(arguments.kinds) - set(KINDS):
+        parser.error(f"kinds must be cpu or cuda, got {', '.join(sorted(unknown))}")
     # Files in a wheel get the time of the commit, not of the build.
     if "SOURCE_DATE_EPOCH" not in os.environ:
         command = ["git", "-C", ROOT, "log", "-1", "--format=%ct"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         os.environ["SOURCE_DATE_EPOCH"] = done.stdout.strip()
     found = {version: find_python(version) for version in arguments.python}
-    for kind, (version, python) in itertools.product(arguments.kinds or KINDS, found.items()):
+    for kind, (version, python) in itertools.product(arguments.kinds, found.items()):
         for machine in arguments.machine if python else []:
             if machine == platform.machine():
                 make(kind, version, python)
