@@ -46,7 +46,8 @@ _MOST_PROCESSES = 64
 #: A thread may run for this time after the system has reported it as stopped.
 _STOPPED_NANOSECONDS = 30_000
 #: Number of longer runs that are tolerated. On a busy machine, one of 5,000 checks would otherwise
-#: refuse a function that has not run. Two runs do not change a median.
+#: refuse a function that has not run. The median of five or more samples of which two are too
+#: short is still one of the others, or between two of them.
 _MOST_RUNS = 2
 #: If other threads ran for longer than this time, the first one can have waited for them.
 _OTHERS_NANOSECONDS = 40_000
