@@ -5,6 +5,9 @@
     python benchmarks/everything.py build/everything --list
     python benchmarks/everything.py build/everything --unpack everything.tar.xz* --publish
 
+``CUDA_VISIBLE_DEVICES`` with the identifier of a GPU selects one of several. Each GPU can then
+measure other pages into its own folder. ``--unpack`` adds the stages of an archive to a folder.
+
 A call runs the missing stages in order, but no stage that is expected to exceed its time. With
 ``--pack``, it then packs the folder. The next call continues, also on another machine after
 ``--unpack``. The package must be installed and built for the GPU. Libraries that are not installed
@@ -289,10 +292,15 @@ def save_state(folder: Path, state: State) -> None:
 
 
 def boards() -> dict[str, str]:
-    """Identifiers of the host, with its last start, and of the GPU; empty without a GPU."""
+    """Identifiers of the host, with its last start, and of the GPU; empty without a GPU.
+
+    If CUDA_VISIBLE_DEVICES names GPUs by their identifiers, the GPU is the first of them.
+    """
     start = Path("/proc/sys/kernel/random/boot_id")
     host = f"{cpu_name()} {start.read_text().strip() if start.exists() else os.uname().nodename}"
     query, gpu = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], ""
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        query.append(f"--id={visible.split(',')[0]}")
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         found = subprocess.run(query, check=True, capture_output=True, text=True).stdout
         gpu = found.splitlines()[0].removeprefix("GPU-").replace("-", "")
@@ -489,13 +497,13 @@ def pack(folder: Path, archive: Path) -> list[Path]:
 
 
 def unpack(known: Sequence[Stage], parts: Iterable[Path], folder: Path) -> None:
-    """Extract an archive into the folder, unless the folder has stages that the archive lacks."""
+    """Add the stages of an archive to the folder, and replace stages of the same names."""
     data = io.BytesIO(b"".join(path.read_bytes() for path in sorted(parts)))
     with tarfile.open(fileobj=data, mode="r:xz") as tar, tempfile.TemporaryDirectory() as new:
         tar.extractall(new, filter="data")
-        if lost := load_state(known, folder).keys() - load_state(known, Path(new)).keys():
-            sys.exit(f"the archive lacks stages of {folder}: {', '.join(sorted(lost))}")
+        state = load_state(known, folder) | load_state(known, Path(new))
         shutil.copytree(new, folder, dirs_exist_ok=True)
+    save_state(folder, state)
 
 
 def publish(known: Sequence[Stage], folder: Path, root: Path) -> dict[str, str]:

@@ -258,9 +258,21 @@ def test_transfer_in_parts_and_publishing(folder, tmp_path, monkeypatch):
     assert published == ["a.json", "b.json"]
     assert "1.0+gabc" in (root / "notebooks/data/a.json").read_text()
     assert run(stages, folder) == 0
-    with pytest.raises(SystemExit, match=r"the archive lacks stages of .*: d$"):
-        everything.unpack(stages, parts, folder)
-    assert "d" in everything.load_state(stages, folder)
+    everything.unpack(stages, parts, folder)  # keeps the stages that the archive lacks
+    assert sorted(everything.load_state(stages, folder)) == ["a", "b", "c", "d"]
+
+
+def test_the_board_is_the_first_visible_gpu(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in *--id=*) echo "${*##*--id=}" ;; *) echo GPU-1-a ;; esac'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert everything.boards()["cuda"] == "1a"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2-b,GPU-1-a")
+    assert everything.boards()["cuda"] == "2b"
 
 
 def test_an_interruption_keeps_the_stored_state_and_archive(folder, tmp_path, monkeypatch):
