@@ -15,10 +15,11 @@ are left out of comparisons.
 
 All records that one notebook or page of docs/results shows come from one board: after a change of
 the GPU (for CPU records, of the host), records of incomplete notebooks and pages are dropped and
-measured again. A change of the package drops all records. README, the index, and the pages of
-documents, diagnoses and cards have rows of many ladders; each row comes from one board. On a GPU,
-the random shapes of each routine and seed also come from one board, because their ratios compare
-times of the same rounds.
+measured again. A change of the package drops all records. Some notebooks and pages have parts that
+are not compared with each other, and each part comes from one board: the ladders of notebook 00,
+comparisons with other libraries, an imported report in notebook 05, and the random shapes of each
+routine and seed. README, the index, and the pages of documents, diagnoses and cards have rows of
+many ladders; each row comes from one board.
 
 ``--publish`` copies the records of complete notebooks and pages to the places where the pages are
 generated. It refuses records of small problems, of a build with uncommitted changes or of a
@@ -71,7 +72,7 @@ class Stage(NamedTuple):
     minutes: float
     #: Patterns of the records. Each pattern must match a file.
     files: str = ""
-    #: The notebooks and pages that show the records.
+    #: The notebooks and pages that show the records, or parts of them after a slash.
     shown: str = ""
     #: The command on a small problem, without a GPU; empty if the stage needs a GPU.
     small: str = ""
@@ -80,6 +81,11 @@ class Stage(NamedTuple):
     def device(self) -> str:
         """The device on which the records depend."""
         return "cpu" if self.name.startswith("cpu ") else "cuda"
+
+    @property
+    def pages(self) -> list[str]:
+        """The notebooks and pages that show the records."""
+        return [part.partition("/")[0] for part in self.shown.split()]
 
     @property
     def patterns(self) -> list[str]:
@@ -102,18 +108,19 @@ SHOWN = {
 }
 #: Other notebooks that show a ladder.
 ALSO = {
-    "transpose-int64-8192": "00 06",
+    "transpose-int64-8192": "00/transpose 06",
     "transpose-float32-8192": "06",
-    "gaussian_blur-2560x1600": "00 06",
-    "gpp-si214": "00",
+    "gaussian_blur-2560x1600": "00/gaussian_blur 06",
+    "gpp-si214": "00/gpp",
 }
 #: The notebooks that show a CPU ladder.
 CPU_ALSO = {"transpose": "01", "grayscale": "02", "gaussian_blur": "02", "sobel": "02"}
 CPU_ALSO |= {"max_plus": "04"}
 #: Minutes of ladders, and of 110 random shapes, that take longer than the others.
-LADDERS = {"average_matvec-1024": 3, "average_matvec-float64-512": 0.8, "gpp-si214": 1.4}
-LADDERS |= {"gpp-counted": 0.8, "max_plus-float64": 0.6, "max_plus-float32": 0.5}
-SHAPES = {"transpose": 1.7, "gpp": 3.6, "average_matvec": 2.5}
+LADDERS = {"average_matvec-1024": 3.9, "average_matvec-float64-512": 2, "gpp-si214": 2}
+LADDERS |= {"gpp-counted": 0.9, "max_plus-float64": 1.6, "max_plus-float32": 1.5}
+LADDERS |= {"transpose-int64-8192": 0.9, "gaussian_blur-16384": 0.6, "edge_detect-16384": 0.5}
+SHAPES = {"transpose": 2, "gpp": 3.6, "average_matvec": 2, "max_plus": 1.9}
 SEEDS, CPU_SEED = (31337, 20261126), 20261122
 #: The ladders with records of other libraries.
 COMPARED = [*(f"{name}-16384" for name in FILTERS), "average_matvec-1024", "max_plus-float64"]
@@ -130,7 +137,7 @@ def stages() -> list[Stage]:
     """All stages in the order of the measurements."""
     found = [Stage(*row) for row in (*_ladders(), *_course(), *_others())]
     places = {page: place for place, page in enumerate(ORDER)}
-    return sorted(found, key=lambda s: places.get(s.shown.split(" ")[0], len(places)))
+    return sorted(found, key=lambda s: places.get([*s.pages, ""][0], len(places)))
 
 
 # fmt: off
@@ -150,7 +157,8 @@ def _ladders() -> Iterator[tuple[Any, ...]]:
             if name in COMPARED:
                 command = f"benchmarks/peers.py --device cuda --problems {name} --seconds 8"
                 yield (f"peers {name}", f"{command} --json {DATA} {routine}", 0.6,
-                       f"{DATA}/{name}-peers.json", f"{shown.split()[0]} libraries.md")
+                       f"{DATA}/{name}-peers.json",
+                       f"{shown.split()[0]}/libraries libraries.md/{name}")
         file = f"{DATA}/break_even/{routine}.json"
         yield (f"break even {routine}", f"benchmarks/break_even.py {DATA}/break_even {routine}",
                1.2 if routine == "gpp" else 0.4, file, "break_even.md")
@@ -173,10 +181,11 @@ def _course() -> Iterator[tuple[Any, ...]]:
         ("access_patterns", patterns, 2.0, "strided_copy-* gather-* component-* branch", "06"),
         ("gpp", "", 1.4, "gpp-samples-* gpp-traffic-* gpp-staging gpp-operands ../gpp-si214-far",
          "05 gpp.md"),
-        ("max_plus", "per_multiprocessor", 0.4, "max_plus-per_multiprocessor", "04 05"),
+        ("max_plus", "per_multiprocessor", 0.4, "max_plus-per_multiprocessor",
+         "04 05/imported"),
         ("max_plus", "in_flight launch_bounds", 0.6, "max_plus-in_flight max_plus-launch_bounds",
          "04"),
-        ("average_matvec", "", 2.5, "average_matvec-*", "03 05"),
+        ("average_matvec", "", 2.9, "average_matvec-*", "03 05/imported"),
         ("machine_code", "transpose-int64-8192", 0.1, "transpose-int64-8192-*-sass", "01"),
         ("machine_code", "max_plus-float64 max_plus-float32", 0.2, "max_plus-*-sass", "04"),
         ("exercises", "tiled_transpose", 0.2, "exercise-tiled_transpose", "01"),
@@ -192,7 +201,7 @@ def _course() -> Iterator[tuple[Any, ...]]:
             files += f" {COURSE}/average_matvec-plain-ncu.csv"
         yield name, command, minutes, files, shown
     own = f"{DATA}/own_kernels"
-    yield "own kernels", f"benchmarks/course/own_kernels.py {own}", 1.5, f"{own}/*.json", "07"
+    yield "own kernels", f"benchmarks/course/own_kernels.py {own}", 2, f"{own}/*.json", "07"
 
 
 def _others() -> Iterator[tuple[Any, ...]]:
@@ -208,10 +217,10 @@ def _others() -> Iterator[tuple[Any, ...]]:
                    f"{shapes} --device cuda --seed {seed} --count 110 {routine}",
                    SHAPES.get(routine, 1.5), f"{RESULTS}/shapes-cuda-{routine}-{seed}.json",
                    f"shapes.md/{routine}-{seed}")
-    for part in ("set1", "set2", "set3"):
+    for part, minutes in (("set1", 1.3), ("set2", 1.6), ("set3", 3.5)):
         out, source = f"{DATA}/unseen/{part}", f"notebooks/kernels/unseen/{part}"
-        yield (f"unseen {part}", f"-m adobook.unseen sweep {source} {out}", 1.5, f"{out}/*.json",
-               f"diagnosis.md/{part}")
+        yield (f"unseen {part}", f"-m adobook.unseen sweep {source} {out}", minutes,
+               f"{out}/*.json", f"diagnosis.md/{part}")
     file = f"{RESULTS}/limiters-gpu.json"
     yield "limiters", f"{BLIND} --json {file}", 0.1, file, "limiters.md"
     file = f"{RESULTS}/limiters-cpu.json"
@@ -551,7 +560,7 @@ def main() -> int:
     folder, known = options.folder.resolve(), stages()
     folder.mkdir(parents=True, exist_ok=True)
     words = tuple(options.only or [""])
-    chosen = [s for s in known if s.name.startswith(words) or {*words} & {*s.shown.split()}]
+    chosen = [s for s in known if s.name.startswith(words) or {*words} & {*s.pages}]
     if options.unpack:
         unpack(known, options.unpack, folder)
     if options.list:

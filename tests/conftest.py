@@ -23,6 +23,8 @@ from adokernels.measuring import machine
 from adokernels.model import tasks
 from adokernels.process import ALL_CHECKS
 
+#: JAX otherwise takes three quarters of the GPU's memory, which tests in other processes need.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 NO_CUDA = _core.why_no_cuda()
 #: Whether tests with the mark "cuda" run on the emulator.
 EMULATED = bool(NO_CUDA) and not _core.why_no_emulator()

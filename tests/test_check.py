@@ -118,6 +118,15 @@ def test_arguments_of_the_wrong_size_are_rejected(value, size, message):
         packed_argument("n", value, size)
 
 
+@pytest.mark.cuda
+def test_parameters_of_the_kernel_must_match(rng):
+    source = "__global__ void wrong(const float* a, float* out, int n) {}"
+    wrong = ado.cuda_variant("wrong", block=256, source=source)
+    result = ado.check(wrong, ado.transpose, rng.random((30, 50), np.float32), timed=False)
+    assert not result
+    assert "must have 4 parameters (a, result 1, rows, cols), got 3" in result.reason
+
+
 @pytest.fixture
 def launches(monkeypatch):
     """The launches of kernels on a GPU that is emulated by host memory; kernels do not run."""

@@ -53,7 +53,7 @@ def cells_of(path, kind):
 
 def records_of(path):
     """The stored records of the stages that a notebook shows."""
-    patterns = [p for s in STAGES if path.name[:2] in s.shown.split() for p in s.patterns]
+    patterns = [p for s in STAGES if path.name[:2] in s.pages for p in s.patterns]
     return [file for pattern in patterns for file in ROOT.glob(pattern)]
 
 

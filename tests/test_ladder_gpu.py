@@ -100,15 +100,6 @@ def test_injected_bugs_are_detected(bug, rng):
     assert "wrong result" in result.reason
 
 
-def test_parameters_of_the_kernel_must_match(rng):
-    wrong = ado.cuda_variant(
-        "wrong", block=256,
-        source="__global__ void wrong(const float* a, float* out, int n) {}",
-    )  # fmt: skip
-    with pytest.raises(ValueError, match=r"must have 4 parameters \(a, result 1, rows, cols"):
-        ado.check(wrong, ado.transpose, rng.random((30, 50), np.float32))
-
-
 def test_tuning_times_every_setting(operands):
     ladder = saxpy()
     variant = ladder.cuda_variant(

@@ -87,7 +87,10 @@ int current_device() {
 int device_of(const void* address) {
   cudaPointerAttributes attributes;
   ADO_CUDA(cudaPointerGetAttributes(&attributes, address));
-  if (attributes.type == cudaMemoryTypeUnregistered || attributes.devicePointer == nullptr)
+  // The pointer for the current device is also null in memory of a device that it cannot access.
+  const bool unmapped =
+      attributes.type == cudaMemoryTypeHost && attributes.devicePointer == nullptr;
+  if (attributes.type == cudaMemoryTypeUnregistered || unmapped)
     throw ValueError("the address is not in memory that a GPU can access");
   return attributes.device;
 }
