@@ -259,7 +259,7 @@ def test_steps_are_compared_with_the_variant_before(ladder):
 
 
 def test_a_live_sweep_beside_a_stored_one():
-    stored = ado.load(DATA / "cpu" / "transpose.json")
+    stored = ado.load(DATA / "cpu" / "sobel.json")
     context = {"context": {**stored.fastest.context, "threads": 2}}
     few = dataclasses.replace(
         stored, measurements=tuple(dataclasses.replace(m, **context) for m in stored.measurements)
@@ -267,8 +267,8 @@ def test_a_live_sweep_beside_a_stored_one():
     text = str(course.beside_stored(few, stored))
     steps, facts = text.split("\n\n")[0], text.split("\n\n")[-1]
     assert "| simd |" in steps
-    assert facts.splitlines()[2:] == ["| threads | 2 | 12 |"]
-    assert "All 6 steps have the same verdict on both machines." in text
+    assert facts.splitlines()[2:] == [f"| threads | 2 | {stored.fastest.context['threads']} |"]
+    assert re.search(r"All \d+ steps have the same verdict on both machines\.", text)
     swapped = dataclasses.replace(stored, measurements=stored.measurements[::-1])
     assert "The verdicts differ for" in str(course.beside_stored(swapped, stored))
 
@@ -312,7 +312,8 @@ def test_steps_name_unmeasured_steps_between():
     text = str(course.step(dataclasses.replace(gpp, measurements=measured), "tiled"))
     assert "Steps between them that were not measured: single_launch." in text
     text = str(course.step(ado.load(DATA / "transpose-float32-odd.json"), "unaligned_rows"))
-    assert "that were not measured: wide (rows are not aligned to 16 bytes), tma." in text
+    reason = "(rows are not aligned to 16 bytes)"
+    assert f"that were not measured: wide {reason}, tma {reason}." in text
 
 
 def test_steps_show_the_bytes_of_each_level(ladder):

@@ -67,9 +67,9 @@ def test_no_bound_of_the_stored_sweeps_is_violated():
         assert not score(sweeps(folder).values()).violated
         gained = scored(gains(sweeps(folder).values()))
         assert gained.inside >= 0.65 * len(gained.pairs)  # set 2: 16 of 23
-    # Rules were tuned on both sets.
-    assert score(sweeps("set1").values()).hit_rate >= 0.7
-    assert score(sweeps("set2").values()).hit_rate >= 0.45
+    # Rules were tuned on both sets, with records of another GPU.
+    named = [len(score(sweeps(folder).values()).named) for folder in stored.TUNED]
+    assert sum(named) >= 32  # of 53 steps
 
 
 def test_memory_fences_ask_for_fewer_atomic_operations_or_fewer_blocks():

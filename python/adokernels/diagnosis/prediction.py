@@ -25,7 +25,7 @@ from adokernels.text import number, percent, ratio
 REALISED = 0.5
 #: The 10 % and 90 % quantiles of the stored steps' deviations from the prediction. Each routine has
 #: the same weight.
-DEVIATIONS = (-0.35, 0.74)
+DEVIATIONS = (-0.54, 0.7)
 #: Deviations are relative to the logarithm of the largest ratio of times plus this value.
 FLOOR = 0.4
 #: Time that no step removes.
