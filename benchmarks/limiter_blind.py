@@ -3,7 +3,8 @@
     python benchmarks/limiter_blind.py FOLDER max_plus-float64     # measure a stored ladder again
     python benchmarks/limiter_blind.py FOLDER --json SCORE.json
 
-Timing, experiments and counters of a variant use the same operands; results are not checked.
+Timing and experiments of a variant use the same operands, counters other operands of this shape.
+Results are not checked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +46,18 @@ def _problems() -> dict[str, argparse.Namespace]:
 
 
 def measure(out: Path, name: str) -> None:
-    """Time and count every variant of one problem, then run the experiments, and store the rows.
+    """Time every variant of one problem, run the experiments, and store the rows with counters.
 
-    Counters come first, because experiments create a green context.
+    Another process reads the counters, because the driver gives no green context to a process that
+    has used the profiler, and the experiments need one.
     """
-    ladder, operands, options = problem_of(_problems()[name])
-    problem = ladder.problem(*operands, device="cuda:0", **options)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        profiles = pool.submit(_profiles, name).result()
+    ladder, problem = _loaded(name)
     rows = {}
-    for variant in ladder:
-        if variant.device != "cuda" or variant.why_unavailable or variant.ceiling:
-            continue
-        if not problem.why_not(variant.name):
-            with _reported(variant.label):
-                if counted := _counted(variant, problem):
-                    rows[variant.name] = counted
+    for variant, profile in profiles.items():
+        with _reported(variant):
+            rows[variant] = _timed(ladder[variant], problem, profile)
     with displayed(False) as display:
         machine = measured_machine("cuda:0", display)
         trials = GpuExperiments(ladder, problem, "cold", display)
@@ -71,6 +72,29 @@ def measure(out: Path, name: str) -> None:
                 sweep.save(out / f"{name}.json")
 
 
+def _loaded(name: str) -> tuple[Any, Any]:
+    """The ladder and the problem of a stored ladder."""
+    ladder, operands, options = problem_of(_problems()[name])
+    return ladder, ladder.problem(*operands, device="cuda:0", **options)
+
+
+def _profiles(name: str) -> dict[str, Any]:
+    """The counters of each variant that can run and is not slow."""
+    ladder, problem = _loaded(name)
+    found = {}
+    for variant in ladder:
+        if variant.device != "cuda" or variant.why_unavailable or variant.ceiling:
+            continue
+        if not problem.why_not(variant.name):
+            with _reported(variant.label):
+                call = problem.prepare(variant.name)
+                if call.sample(True, 1)[0] <= _LONGEST:
+                    found[variant.name] = collect(
+                        call.timed, variant.label, "light", "cold", problem.device_id
+                    )
+    return found
+
+
 @contextmanager
 def _reported(label: str) -> Iterator[None]:
     """Print errors: the other variants are measured nevertheless."""
@@ -80,12 +104,10 @@ def _reported(label: str) -> Iterator[None]:
         print(f"{label}: {error}", flush=True)
 
 
-def _counted(variant: Any, problem: Any) -> Any:
-    """The call, its samples, and a row with counters; None if the variant is slow."""
+def _timed(variant: Any, problem: Any, profile: Any) -> Any:
+    """The call, its samples, and a row with these counters."""
     call = problem.prepare(variant.name)
     sampler = Sampler.of_call(call, cold=True, name=variant.name)
-    if call.sample(True, 1)[0] > _LONGEST:
-        return None
     sampler.warm_up(warm=False)
     for _ in range(_SAMPLES):
         sampler.sample(precision=1.0, budget=1.0)
@@ -107,7 +129,7 @@ def _counted(variant: Any, problem: Any) -> Any:
             grid=call.grid,
             kernels=kernels_on(problem.device_id, call.kernels()),
             context=context(problem.device_id),
-            profile=collect(call.timed, variant.label, "light", "cold", problem.device_id),
+            profile=profile,
             **sampler.record(0.0),
         ),
     )

@@ -217,7 +217,7 @@ def test_close_times_are_uncertain_and_named_unknown():
     """A rise just at the threshold is named in about half of the resampled sets."""
     runs, *_ = CASES["dependent operations"]
     # Bytes per second at the boundary to scalar code; the fastest of three runs counts.
-    scalar = 0.432 * 5e9 / 0.25
+    scalar = 0.576 * 5e9 / 0.25
     edge = tuple(
         dataclasses.replace(r, seconds=np.full(5, r.bytes / scalar / r.threads)) for r in runs
     )

@@ -39,14 +39,17 @@ _CALL, _LITTLE_WORK = 0.5, 0.25
 _BUSY, _IDLE = 0.5, 0.25
 #: A function or variant with at most this mean number of processors uses one thread.
 _ONE = 1.3
+#: The ceilings of vector code, per element of a register, can be half of the ceilings of scalar
+#: code: wide vectors lower the clock, and a core can have fewer units for them.
+_NARROWER = 2
 #: Scalar code reaches at least these parts of the additions and of the loads that one thread can
 #: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
 #: additions that take two cycles reaches a quarter, and a chain of one operation per cycle a half.
-#: Measured ceilings can be half of the core's ceilings, because wide vectors lower the clock.
-_SCALAR_ADDS, _SCALAR_LOADS = 0.45, 1.0
+#: Relative to a ceiling that is half of the core's, they reach twice these parts.
+_SCALAR_ADDS, _SCALAR_LOADS = 0.6, 1.5
 #: Vector code gains this factor from the lowest instruction set to the highest.
 _OVER_LOWEST = 1.5
-#: The rate of vector code exceeds the peak of scalar code by this factor.
+#: The rate of vector code exceeds the peak of scalar code by this factor. An FMA is two operations.
 _ABOVE_SCALAR = 1.2
 _VECTOR_BYTES = {"baseline": 16, "avx2": 32, "avx512": 64}
 
@@ -246,7 +249,7 @@ def _core(t: Times, core: Run) -> Found:
     vector = (gain or 0.0) >= _MATTERS or (wide or 0.0) >= _OVER_LOWEST
     # Integers are compared with the ceilings of FP64.
     scalar_adds = adds * (_lanes(t) if t.m.problem.precision else _register_bytes(t) // 8)
-    vector = vector or scalar_adds >= _ABOVE_SCALAR * 2
+    vector = vector or scalar_adds >= _ABOVE_SCALAR * 2 * _NARROWER
     said = []
     if gain is not None:
         text = f"{number(gain)} times as fast as with half the register width"
