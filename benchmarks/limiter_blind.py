@@ -48,8 +48,8 @@ def _problems() -> dict[str, argparse.Namespace]:
 def measure(out: Path, name: str) -> None:
     """Time every variant of one problem, run the experiments, and store the rows with counters.
 
-    Another process reads the counters, because the driver gives no green context to a process that
-    has used the profiler, and the experiments need one.
+    Another process reads the counters: processes that had used the profiler got no green context,
+    which the experiments need.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         profiles = pool.submit(_profiles, name).result()
