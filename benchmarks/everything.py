@@ -164,7 +164,7 @@ def _ladders() -> Iterator[tuple[Any, ...]]:
                1.2 if routine == "gpp" else 0.4, file, "break_even.md")
         file = f"{DATA}/cpu/{routine}.json"
         bench += f" --device cpu --json {file}"
-        yield (f"cpu {routine}", bench, 0.5, file, f"cpu.md {CPU_ALSO.get(routine, '')}",
+        yield (f"cpu {routine}", f"{bench} --seconds 3", 0.9, file, f"cpu.md {CPU_ALSO.get(routine, '')}",
                f"{bench} {small} --seconds 0.2 --no-limiter")
 
 
@@ -224,7 +224,7 @@ def _others() -> Iterator[tuple[Any, ...]]:
     file = f"{RESULTS}/limiters-gpu.json"
     yield "limiters", f"{BLIND} --json {file}", 0.1, file, "limiters.md"
     file = f"{RESULTS}/limiters-cpu.json"
-    command = "benchmarks/limiter_truth.py --out {work}/cpu --repeat 3 --append"
+    command = "benchmarks/limiter_truth.py --out {work}/cpu --repeat 3 --seconds 3 --append"
     yield "cpu limiters", f"{command} {file}", 4, file, "limiters.md"
     for device, name, minutes in (("cuda", "cold policy", 0.5), ("cpu", "cpu cold policy", 2)):
         file = f"{RESULTS}/cold-{device}.json"

@@ -19,6 +19,16 @@ SENTINEL = 77
 SPIN_CYCLES = 100_000_000  # about 50 ms
 
 
+@contextlib.contextmanager
+def no_garbage_collection():
+    """Destroy no forgotten streams of other tests: this could end a capture."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 class Cupy:
     """Functions of CuPy: arrays, streams and graphs."""
 
@@ -46,7 +56,7 @@ class Cupy:
 
     def captured(self, work):
         """Capture work() in the mode that forbids most, and return the graph."""
-        with self.capture_stream as stream:
+        with self.capture_stream as stream, no_garbage_collection():
             stream.begin_capture(self.library.cuda.runtime.streamCaptureModeGlobal)
             try:
                 work()
@@ -95,7 +105,7 @@ class Torch:
 
     def captured(self, work):
         graph = self.library.cuda.CUDAGraph()
-        with self.library.cuda.graph(graph):
+        with no_garbage_collection(), self.library.cuda.graph(graph):
             work()
         return graph
 
