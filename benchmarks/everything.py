@@ -164,8 +164,8 @@ def _ladders() -> Iterator[tuple[Any, ...]]:
                1.2 if routine == "gpp" else 0.4, file, "break_even.md")
         file = f"{DATA}/cpu/{routine}.json"
         bench += f" --device cpu --json {file}"
-        yield (f"cpu {routine}", f"{bench} --seconds 3", 0.9, file, f"cpu.md {CPU_ALSO.get(routine, '')}",
-               f"{bench} {small} --seconds 0.2 --no-limiter")
+        yield (f"cpu {routine}", f"{bench} --seconds 3", 0.9, file,
+               f"cpu.md {CPU_ALSO.get(routine, '')}", f"{bench} {small} --seconds 0.2 --no-limiter")
 
 
 def _course() -> Iterator[tuple[Any, ...]]:
