@@ -55,7 +55,7 @@ def _kernels(scores: Sequence[Mapping[str, Any]]) -> str:
 def _of_gpu(score: Mapping[str, Any]) -> str:
     rows, named, agree = (score[key] for key in ("rows", "named", "agree"))
     sentence = (
-        f"{score['machine']}, rules of commit {score['rules']}: {named} of {rows} rows are named"
+        f"{score['machine']}, rules of {score['rules']}: {named} of {rows} rows are named"
         f" ({percent(named / rows)}), and {agree} of these agree with the counters"
         f" ({percent(agree / max(named, 1))})."
     )
