@@ -175,9 +175,25 @@ def test_a_whole_run_can_be_disturbed(facts, reason):
 
 def test_fewer_than_eleven_samples_give_no_verdict():
     six = Series(np.full(6, 1e-3))
-    found = judge(six, Series(np.full(6, 9e-3)), paired=True)
+    found = judge(six, Series(np.full(6, 1.9e-3)), paired=True)
     assert (found.verdict, found.reason) == ("unclear", "it requires 11 samples, got 6")
     assert found.resolution == math.inf
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(2, "faster"), (156, "faster"), (0.5, "slower")])
+def test_a_factor_of_two_in_five_rounds_is_a_verdict(ratio, verdict):
+    ours, theirs = np.full(5, 1e-3), np.full(5, ratio * 1e-3)
+    found = judge(Series(ours), Series(theirs), paired=True)
+    assert (found.verdict, found.reason) == (verdict, "")
+    assert found.resolution == math.inf
+    few = "it requires 11 samples, got"
+    assert judge(Series(ours), Series(theirs), paired=False).reason == f"{few} 5"
+    assert judge(Series(ours[:4]), Series(theirs[:4]), paired=True).reason == f"{few} 4"
+    close = np.where(np.arange(5) == 2, 1.2e-3, theirs)  # one round
+    assert judge(Series(ours), Series(close), paired=True).reason == f"{few} 5"
+    waits = np.where(np.arange(5) == 2, theirs, 0.0)
+    busy = judge(Series(ours), Series(theirs, waits), paired=True)
+    assert busy.reason.startswith("other work disturbed 1 of 5 rounds")
 
 
 def lab_pair(ours, theirs, **fields):

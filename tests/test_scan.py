@@ -210,7 +210,7 @@ def test_break_even_of_a_scan_with_copies():
 def test_sizes_without_a_verdict_do_not_change_the_break_even_size():
     scan = make_offloads((10e9, 10e9), cpu=(2e-6, 3.2e9))
     *most, last = scan.offloads
-    few = {"cpu": dataclasses.replace(last.cpu, samples=last.cpu.samples[:5], waits=[], clocks=[])}
+    few = {"cpu": dataclasses.replace(last.cpu, samples=last.cpu.samples[:4], waits=[], clocks=[])}
     found = dataclasses.replace(scan, offloads=(*most, dataclasses.replace(last, **few)))
     assert found.break_even.bytes == scan.break_even.bytes
     assert found.kernel_break_even.upto == scan.kernel_break_even.upto

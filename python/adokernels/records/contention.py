@@ -155,7 +155,7 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
     reason = objection(ours.facts) or objection(theirs.facts)
     if not reason and not _are_enough(*_undisturbed(ours, theirs, paired=paired)):
         reason = _why_disturbed(ours, theirs, paired=paired)
-    if not reason and n < FEWEST_SAMPLES:
+    if not reason and n < FEWEST_SAMPLES and verdict is Verdict.UNCLEAR:
         reason = f"it requires {FEWEST_SAMPLES} samples, got {n}"
     if not reason and verdict in _OPPOSITE:
         of_all = statistics.compare(ours.seconds, theirs.seconds, paired=paired)[0]

@@ -40,8 +40,8 @@ from adokernels.text import (
 _STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
 #: The note of a table that contains "(range)".
 FEW_SAMPLES = (
-    "range: with fewer than 11 samples there is no 95 % interval, and comparisons are unclear; "
-    "increase seconds="
+    "range: with fewer than 11 samples there is no 95 % interval, and a comparison is unclear unless "
+    "the times differ by a factor of 2 in all rounds; increase seconds="
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
