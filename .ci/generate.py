@@ -32,6 +32,7 @@ from adobook.pages import break_even, gallery, stored
 from adokernels import _core
 from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC, RECORDS
+from adokernels.records import contention, statistics
 from adokernels.records.forms import Schema, form_of
 from adokernels.records.loading import KINDS
 from adokernels.records.record import SCHEMA
@@ -181,8 +182,8 @@ def option_annotation(option: _core.OptionType) -> str:
 def draw_charts() -> None:
     """Draw the charts of stored records next to them, unless they are up to date.
 
-    A chart is up to date if its PNG contains the hash of the measurements and the drawing code. The
-    other bytes of the PNG depend on fonts and on the version of matplotlib.
+    A chart is up to date if its PNG contains the hash of the measurements, the drawing code and the
+    rules of verdicts. The other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
     on_cpu = {f"cpu/{name}": sweep for name, sweep in stored.cpu_sweeps().items()}
     for name, sweep in (stored.sweeps() | on_cpu).items():
@@ -205,6 +206,7 @@ def _draw(
     chart: Path, parts: list[Path], draw: Callable[[], Figure], dpi: float | None = None
 ) -> None:
     code = sorted(Path(inspect.getfile(picture)).parent.glob("*.py"))
+    code += [Path(inspect.getfile(module)) for module in (statistics, contention)]
     texts = (part.read_bytes() for part in (*parts, *code))
     source = hashlib.sha256(b"\0".join(texts)).hexdigest()
     if chart.exists():
