@@ -75,6 +75,7 @@ def build(programs: Path, kind: str, system: arm64.System | None, folder: Path) 
     """
     given = os.environ.get("CMAKE_ARGS", "")
     arguments = [given, f"'-DCMAKE_MODULE_LINKER_FLAGS={LINKER}'"]
+    arguments += ["-DADOKERNELS_CUDA_COMPRESSION=size"] if kind == "cuda" else []
     name = kind
     if system:
         arguments += system.cmake_arguments()

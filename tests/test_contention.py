@@ -186,14 +186,24 @@ def test_a_factor_of_two_in_five_rounds_is_a_verdict(ratio, verdict):
     found = judge(Series(ours), Series(theirs), paired=True)
     assert (found.verdict, found.reason) == (verdict, "")
     assert found.resolution == math.inf
+    assert judge(Series(ours), Series(theirs), paired=False).verdict == verdict
     few = "it requires 11 samples, got"
-    assert judge(Series(ours), Series(theirs), paired=False).reason == f"{few} 5"
     assert judge(Series(ours[:4]), Series(theirs[:4]), paired=True).reason == f"{few} 4"
     close = np.where(np.arange(5) == 2, 1.2e-3, theirs)  # one round
     assert judge(Series(ours), Series(close), paired=True).reason == f"{few} 5"
+    assert judge(Series(ours), Series(close), paired=False).reason == f"{few} 5"
     waits = np.where(np.arange(5) == 2, theirs, 0.0)
     busy = judge(Series(ours), Series(theirs, waits), paired=True)
     assert busy.reason.startswith("other work disturbed 1 of 5 rounds")
+
+
+def test_a_step_in_one_half_of_a_run_gives_no_verdict():
+    theirs = np.concatenate([np.full(38, 1.5e-3), np.full(4, 0.99e-3), np.full(8, 1.5e-3)])
+    theirs[26:30] = 0.99e-3
+    found = judge(Series(np.full(50, 1e-3)), Series(theirs), paired=True)
+    assert found.interval == (1.5, 1.5)
+    reason = "the two halves of the run contradict each other"
+    assert (found.verdict, found.reason) == ("unclear", reason)
 
 
 def lab_pair(ours, theirs, **fields):

@@ -118,7 +118,7 @@ def test_few_samples_have_a_range_and_no_interval(count):
     assert ("95 % CI" in repr(m)) == (count == 11)
     assert f"{count} sample{'s' if count > 1 else ''})" in repr(m)
     comparison = m.compare(sweep["naive"])
-    assert (comparison.verdict == "faster") == (count == 11)
+    assert (comparison.verdict == "faster") == (count >= 10)  # they differ by more than 2
     assert ("99.9 %" in repr(comparison)) == (count == 11)
     assert f"{count} samples" in repr(comparison) or count == 11
 

@@ -51,7 +51,8 @@ def write_table(
 ) -> str:
     """Write a table in Markdown. Rules are the line below the header; the default is unaligned."""
     lines = (header, rules or ["---"] * len(header), *rows)
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    texts = ([" ".join(str(cell).split("\n")) for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in texts)
 
 
 def write_rich_table(table: Table) -> str:

@@ -32,6 +32,7 @@ def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
     ax = canvas.ax
     before = [math.log10(c.before.seconds) for c in changes]
     after = [math.log10(c.after.seconds) for c in changes]
+    gains = [c.after.speedup_over(c.before) for c in changes]  # ratios of the times in the chart
     low, high = min(*before, *after), max(*before, *after)
     # Each label needs one line, even if all times are nearly the same.
     space = _LINE * canvas.font * len(changes) / canvas.height
@@ -50,7 +51,7 @@ def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
         ends = [before[i], after[i]]
         canvas.line([_BEFORE, _AFTER], ends, lw=1.4, zorder=2 + front, **line)
         first, name = (printable(m.variant, _LONGEST_NAME) for m in (change.before, change.after))
-        gain = ratio(change.comparison.ratio)
+        gain = ratio(gains[i])
         texts = (
             (f"{first}  {quantity(change.before.seconds, 's')}", _BEFORE, -1, before, left),
             (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
@@ -70,7 +71,7 @@ def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
     verdicts = [change.comparison.verdict for change in changes]
     canvas.legend_below(verdict_entries(verdicts, _FASTER))
     counts = ", ".join(f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts)
-    mean = ratio(math.exp(np.mean([math.log(change.comparison.ratio) for change in changes])))
+    mean = ratio(math.exp(np.mean(np.log(gains))))
     finding = f"{changes.labels[1]}: {counts}; mean speed-up {mean}"
     canvas.title(finding, f"{changes.title}; times on a logarithmic axis")
     return ax

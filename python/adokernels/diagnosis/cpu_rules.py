@@ -89,6 +89,8 @@ def decide(t: Times) -> Found | None:
     if overhead := _call_overhead(t):
         return overhead
     single = x.find(given, threads=1) or given
+    if single.threads > 1:  # there was no time for one thread, with which the rules begin
+        return _shared_by_all(t)
     core = _fastest_inside(t)
     if core is None:
         if given.footprint > _capacity(t, "L1", 1):
@@ -229,15 +231,22 @@ def _shared(t: Times, single: Run) -> Found | None:
     lost = given.threads / speedup
     if lost < _MATTERS:
         return None
-    level = _home(t, given)
-    share = _of_ceiling(t, level, given, t.everything(level))
-    if share >= _BUSY:
-        text = f"all threads together receive {percent(share)} of the measured {level} bandwidth"
-        return Found(Kind(level), level, share, (say(text, share, _BUSY),))
+    if found := _shared_by_all(t):
+        return found
     if lost < 2 * _MATTERS:
         return None
     text = f"{given.threads} threads are only {number(speedup)} times as fast as one"
     return Found(Kind.PARALLELISM, BALANCE, 1 / lost, (say(text, speedup, given.threads),))
+
+
+def _shared_by_all(t: Times) -> Found | None:
+    """The memory that all threads together use near its bandwidth, if there is one."""
+    level = _home(t, t.x.given)
+    share = _of_ceiling(t, level, t.x.given, t.everything(level))
+    if share < _BUSY:
+        return None
+    text = f"all threads together receive {percent(share)} of the measured {level} bandwidth"
+    return Found(Kind(level), level, share, (say(text, share, _BUSY),))
 
 
 def _core(t: Times, core: Run) -> Found:

@@ -81,6 +81,8 @@ class CpuExperiments:
             used = round(max(warm.processors)) if max(warm.processors) >= _SEVERAL else 1
             if warm is not first:
                 yield lambda: warm
+        elif not own and threads > 1:
+            yield partial(trial, sizes.problem, threads=1)
         inside: dict[str, Any] = {"cache": "warm", "threads": 0 if own else 1}
         for level in sizes.levels(used):
             yield partial(trial, sizes.fitting(level, used), size=level, **inside)
@@ -89,7 +91,7 @@ class CpuExperiments:
         for state in dict.fromkeys(("warm", self._cache)):
             yield partial(trial, sizes.smallest(), size=SMALLEST, cache=state)
         if not own:
-            for fewer in sorted({1, 2, threads // 2} - {0, threads}):
+            for fewer in sorted({2, threads // 2} - {0, 1, threads}):
                 yield partial(trial, sizes.problem, threads=fewer)
             if self._cache == "cold":
                 yield partial(trial, sizes.problem, cache="warm")

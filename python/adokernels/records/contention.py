@@ -157,6 +157,9 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
         reason = _why_disturbed(ours, theirs, paired=paired)
     if not reason and n < FEWEST_SAMPLES and verdict is Verdict.UNCLEAR:
         reason = f"it requires {FEWEST_SAMPLES} samples, got {n}"
+    beyond = statistics.beyond_margin(interval, paired=paired)
+    if not reason and beyond and verdict is Verdict.UNCLEAR:
+        reason = "the two halves of the run contradict each other"
     if not reason and verdict in _OPPOSITE:
         of_all = statistics.compare(ours.seconds, theirs.seconds, paired=paired)[0]
         if of_all is _OPPOSITE[verdict]:

@@ -32,8 +32,8 @@ _MARGINS = {True: 0.01, False: 0.05}
 #: median with a probability of 99.9 %, 1 - 2 ** -10. For 95 %, 6 independent samples would be
 #: enough, but successive samples are not independent.
 FEWEST_SAMPLES = 11
-#: A difference by this factor in all of at least this number of rounds needs no interval. For a
-#: wrong verdict, other work would have to double the times of one side only, in every round.
+#: A difference by this factor in at least this number of samples needs no interval. For a wrong
+#: verdict, other work would have to double all times of one side, and none of the other.
 _PLAIN, _FEWEST_PLAIN = 2.0, 5
 
 
@@ -202,8 +202,8 @@ def compare(
         "faster" or "slower" only if the whole 99.9 % interval of the ratio differs from 1 by more
         than 1 % (5 % unpaired), and each half of the rounds alone agrees at 95 %; "same" if the
         interval is within 2 % of 1; else "unclear". Fewer than 11 samples cannot give a 99.9 %
-        interval, so the verdict is then "unclear", unless at least 5 paired rounds all have a ratio
-        of at least 2 or of at most 1/2.
+        interval, so the verdict is then "unclear", unless there are at least 5 and the range of the
+        ratio is above 2 or below 1/2.
     ratio
         The ratio of times that :func:`ratio_of_times` returns.
     interval
@@ -218,25 +218,31 @@ def compare(
         interval = other[0] / mine[1], other[1] / mine[0]
     n = len(ratios)
     if n < FEWEST_SAMPLES:
-        return _plain(ratios) if paired else Verdict.UNCLEAR, centre, interval
+        return _plain(n, interval), centre, interval
     parts = (ratios[: n // 2], ratios[n // 2 :])
     halves = [median_interval(part) for part in parts] if paired else [interval]
-    margin = _MARGINS[paired]
     low, high = interval
-    if low > 1 + margin and all(half[0] > 1 for half in halves):
-        return Verdict.FASTER, centre, interval
-    if high < 1 - margin and all(half[1] < 1 for half in halves):
-        return Verdict.SLOWER, centre, interval
+    if beyond_margin(interval, paired=paired):
+        if low > 1 and all(half[0] > 1 for half in halves):
+            return Verdict.FASTER, centre, interval
+        if high < 1 and all(half[1] < 1 for half in halves):
+            return Verdict.SLOWER, centre, interval
     if low >= 0.98 and high <= 1.02:
         return Verdict.SAME, centre, interval
     return Verdict.UNCLEAR, centre, interval
 
 
-def _plain(ratios: NDArray[np.float64]) -> Verdict:
-    """The verdict on few rounds: only a large difference in all of them counts."""
-    if len(ratios) >= _FEWEST_PLAIN and ratios.min() >= _PLAIN:
+def beyond_margin(interval: tuple[float, float], *, paired: bool) -> bool:
+    """Whether a whole interval is outside the margin within which nothing is faster or slower."""
+    (low, high), margin = interval, _MARGINS[paired]
+    return low > 1 + margin or high < 1 - margin
+
+
+def _plain(samples: int, interval: tuple[float, float]) -> Verdict:
+    """The verdict on few samples: only a large difference in the whole range counts."""
+    if samples >= _FEWEST_PLAIN and interval[0] >= _PLAIN:
         return Verdict.FASTER
-    if len(ratios) >= _FEWEST_PLAIN and ratios.max() <= 1 / _PLAIN:
+    if samples >= _FEWEST_PLAIN and interval[1] <= 1 / _PLAIN:
         return Verdict.SLOWER
     return Verdict.UNCLEAR
 

@@ -40,8 +40,8 @@ from adokernels.text import (
 _STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
 #: The note of a table that contains "(range)".
 FEW_SAMPLES = (
-    "range: with fewer than 11 samples there is no 95 % interval, and a comparison is unclear unless "
-    "the times differ by a factor of 2 in all rounds; increase seconds="
+    "range: with fewer than 11 samples there is no 95 % interval, and a comparison is unclear "
+    "unless all samples differ by a factor of 2; increase seconds="
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
@@ -101,7 +101,7 @@ def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
     """Notes for withheld verdicts, small differences, and the resolution."""
     known = {name: found for name, found in comparisons.items() if found.confidence}
     withheld: dict[str, list[str]] = {}
-    for name, found in known.items():
+    for name, found in comparisons.items():
         withheld.setdefault(found.reason, []).append(name)
     notes = [f"no verdict on {', '.join(of)}: {why}" for why, of in withheld.items() if why]
     notes += [f"{name}: the difference is {f.limit}" for name, f in known.items() if f.limit]
