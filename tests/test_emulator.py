@@ -17,6 +17,9 @@ from adokernels import _core, toolkit
 from adokernels.model import compiler
 
 KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
+NO_COMPILER = compiler.why_no_compiler()
+NO_EMULATOR = NO_COMPILER or _core.why_no_emulator()
+needs_emulator = pytest.mark.skipif(bool(NO_EMULATOR), reason=NO_EMULATOR)
 
 
 def device_array(shape, dtype, values=None):
@@ -796,8 +799,6 @@ __global__ void saxpy(float a, const float* x, const float* y, float* out, int n
 
 
 def saxpy_ladder(beyond=0):
-    if reason := compiler.why_no_compiler():
-        pytest.skip(reason)
     saxpy = ado.ladder(
         "saxpy", reference=lambda a, x, y: a * x + y, flops=lambda a, x, y: 2 * x.size
     )
@@ -813,6 +814,7 @@ def saxpy_ladder(beyond=0):
     return saxpy
 
 
+@needs_emulator
 def test_an_own_kernel(rng):
     x, y = rng.standard_normal((2, 1000)).astype("f4")
     saxpy = saxpy_ladder()
@@ -823,6 +825,7 @@ def test_an_own_kernel(rng):
     assert row.sectors == 3 * 1000 * 4 // 32
 
 
+@needs_emulator
 @pytest.mark.parametrize(
     ("barrier", "tested", "reason"),
     [
@@ -833,8 +836,6 @@ def test_an_own_kernel(rng):
     ],
 )
 def test_checks_of_an_own_kernel(barrier, tested, reason):
-    if missing := compiler.why_no_compiler():
-        pytest.skip(missing)
     source = f"""__global__ void mine(const float* a, float* out, int rows, int cols) {{
   __shared__ float tile[16][17];
   const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
@@ -850,6 +851,7 @@ def test_checks_of_an_own_kernel(barrier, tested, reason):
     assert re.search(reason, result.reason)
 
 
+@needs_emulator
 def test_an_own_kernel_that_writes_behind_its_result(rng):
     x, y = rng.standard_normal((2, 1000)).astype("f4")
     with pytest.raises(ado.KernelError, match="'x', which has 4000 bytes") as caught:
@@ -857,8 +859,8 @@ def test_an_own_kernel_that_writes_behind_its_result(rng):
     assert (caught.value.file, caught.value.line) == ("kernel.cu", 6)
 
 
+@pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
 def test_ptx_of_an_own_kernel():
-    saxpy_ladder()
     compiled = compiler.compile_cuda(SAXPY, "saxpy<3>", arch="compute_90", options=["-DBEYOND=0"])
     assert compiled.symbol in _core.EmulatedModule(compiled.code.decode()).entries
     with pytest.raises(ado.CompilationError, match=r"kernel must name .*saxpy<...>"):
