@@ -20,7 +20,7 @@ from choices import CORES
 import adokernels as ado
 from adokernels import _core
 from adokernels.measuring import machine
-from adokernels.model import tasks
+from adokernels.model import compiler, tasks
 from adokernels.process import ALL_CHECKS
 
 NO_CUDA = _core.why_no_cuda()
@@ -60,6 +60,11 @@ def pytest_collection_finish():
 def pytest_configure_node(node):
     """Pass the seed to all processes of pytest-xdist, so that they collect the same tests."""
     node.workerinput["seed"] = _seed
+
+
+def why_no_emulated_sources():
+    """Why variants with CUDA C++ source cannot run on the emulator; empty if they can."""
+    return compiler.why_no_compiler() or _core.why_no_emulator()
 
 
 def run_python(code, *arguments, **environment):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import why_no_emulated_sources
 
 import adokernels as ado
 from adokernels import _core, toolkit
@@ -18,7 +19,7 @@ from adokernels.model import compiler
 
 KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
 NO_COMPILER = compiler.why_no_compiler()
-NO_EMULATOR = NO_COMPILER or _core.why_no_emulator()
+NO_EMULATOR = why_no_emulated_sources()
 needs_emulator = pytest.mark.skipif(bool(NO_EMULATOR), reason=NO_EMULATOR)
 
 

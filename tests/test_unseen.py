@@ -5,15 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import why_no_emulated_sources
 
 import adokernels as ado
 from adobook import unseen
 from adobook.gains import gains, scored
 from adobook.pages import stored
 from adobook.score import score
-from adokernels import _core
 from adokernels.diagnosis.evidence import Facts
-from adokernels.model import compiler
 from adokernels.records.limiter import Step
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "kernels" / "unseen"
@@ -40,7 +39,7 @@ def test_a_ladder_states_its_steps_and_what_they_change(folder, name):
 
 
 without_compiler = pytest.mark.skipif(
-    bool(compiler.why_no_compiler() or _core.why_no_emulator()), reason="needs NVRTC, the emulator"
+    bool(why_no_emulated_sources()), reason="needs NVRTC, the emulator"
 )
 
 
