@@ -492,7 +492,9 @@ def unpack(known: Sequence[Stage], parts: Iterable[Path], folder: Path) -> None:
     """Extract an archive into the folder, unless the folder has stages that the archive lacks."""
     data = io.BytesIO(b"".join(path.read_bytes() for path in sorted(parts)))
     with tarfile.open(fileobj=data, mode="r:xz") as tar, tempfile.TemporaryDirectory() as new:
-        tar.extractall(new, filter="data")
+        # Python 3.11.2 (Debian 12) has no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(new)
         if lost := load_state(known, folder).keys() - load_state(known, Path(new)).keys():
             sys.exit(f"the archive lacks stages of {folder}: {', '.join(sorted(lost))}")
         shutil.copytree(new, folder, dirs_exist_ok=True)
