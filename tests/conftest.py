@@ -62,11 +62,6 @@ def pytest_configure_node(node):
     node.workerinput["seed"] = _seed
 
 
-def why_no_emulated_sources():
-    """Why variants with CUDA C++ source cannot run on the emulator; empty if they can."""
-    return compiler.why_no_compiler() or _core.why_no_emulator()
-
-
 def run_python(code, *arguments, **environment):
     """Run a Python program in a separate process, and return its output."""
     done = subprocess.run(
@@ -212,6 +207,13 @@ def device_restored():
     before = _core.device()
     yield
     ado.settings.device = before
+
+
+@pytest.fixture
+def sources_on_emulator():
+    """Skip the test if variants with CUDA C++ source cannot run on the emulator."""
+    if reason := compiler.why_no_compiler() or _core.why_no_emulator():
+        pytest.skip(reason)
 
 
 @pytest.fixture

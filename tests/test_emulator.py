@@ -11,16 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import why_no_emulated_sources
 
 import adokernels as ado
 from adokernels import _core, toolkit
 from adokernels.model import compiler
 
 KERNELS = Path(__file__).parent / "data" / "emulator" / "kernels.cu"
-NO_COMPILER = compiler.why_no_compiler()
-NO_EMULATOR = why_no_emulated_sources()
-needs_emulator = pytest.mark.skipif(bool(NO_EMULATOR), reason=NO_EMULATOR)
 
 
 def device_array(shape, dtype, values=None):
@@ -815,7 +811,7 @@ def saxpy_ladder(beyond=0):
     return saxpy
 
 
-@needs_emulator
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_an_own_kernel(rng):
     x, y = rng.standard_normal((2, 1000)).astype("f4")
     saxpy = saxpy_ladder()
@@ -826,7 +822,7 @@ def test_an_own_kernel(rng):
     assert row.sectors == 3 * 1000 * 4 // 32
 
 
-@needs_emulator
+@pytest.mark.usefixtures("sources_on_emulator")
 @pytest.mark.parametrize(
     ("barrier", "tested", "reason"),
     [
@@ -852,7 +848,7 @@ def test_checks_of_an_own_kernel(barrier, tested, reason):
     assert re.search(reason, result.reason)
 
 
-@needs_emulator
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_an_own_kernel_that_writes_behind_its_result(rng):
     x, y = rng.standard_normal((2, 1000)).astype("f4")
     with pytest.raises(ado.KernelError, match="'x', which has 4000 bytes") as caught:
@@ -860,8 +856,9 @@ def test_an_own_kernel_that_writes_behind_its_result(rng):
     assert (caught.value.file, caught.value.line) == ("kernel.cu", 6)
 
 
-@pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
 def test_ptx_of_an_own_kernel():
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
     compiled = compiler.compile_cuda(SAXPY, "saxpy<3>", arch="compute_90", options=["-DBEYOND=0"])
     assert compiled.symbol in _core.EmulatedModule(compiled.code.decode()).entries
     with pytest.raises(ado.CompilationError, match=r"kernel must name .*saxpy<...>"):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import why_no_emulated_sources
 
 import adobook as course
 import adokernels as ado
@@ -18,9 +17,6 @@ DATA = FOLDER.parent / "data" / "course"
 ELEMENTS = {"hoisting": "double", "prefetch": "double"}
 
 needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
-needs_emulator = pytest.mark.skipif(
-    bool(why_no_emulated_sources()), reason="needs cuda.core, the emulator"
-)
 each_exercise = pytest.mark.parametrize("name", course.EXERCISES)
 
 
@@ -94,7 +90,7 @@ def test_exercises_are_not_checked_without_gpu_and_compiler(without_gpu, monkeyp
     assert found == words
 
 
-@needs_emulator
+@pytest.mark.usefixtures("sources_on_emulator")
 @each_exercise
 def test_without_a_gpu_the_emulator_grades_exercises(name, without_gpu):
     best = (
@@ -109,7 +105,7 @@ def test_without_a_gpu_the_emulator_grades_exercises(name, without_gpu):
         assert "the solution has" in starter
 
 
-@needs_emulator
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_the_emulator_names_the_count_that_is_worse(without_gpu):
     naive = """template <class T>
     __global__ void transpose(const T* in, T* out, int rows, int cols) {
@@ -126,7 +122,7 @@ def test_the_emulator_names_the_count_that_is_worse(without_gpu):
     assert graded("tiled_transpose", naive[:-1]).startswith("does not compile: ")
 
 
-@needs_emulator
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_lines_of_exercises_are_counted(without_gpu):
     given = exercise("coalesced_blur")
     found = course.line_counts(variant_of(given.name, given.starter), given)

@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import why_no_emulated_sources
 
 import adokernels as ado
 from adobook import unseen
@@ -38,18 +37,13 @@ def test_a_ladder_states_its_steps_and_what_they_change(folder, name):
     assert len(later) >= 4
 
 
-without_compiler = pytest.mark.skipif(
-    bool(why_no_emulated_sources()), reason="needs NVRTC, the emulator"
-)
-
-
-@without_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 @pytest.mark.parametrize(("folder", "name"), LADDERS)
 def test_all_variants_are_correct_on_the_emulator(folder, name, rng):
     assert list(unseen.check(modules(folder)[name], int(rng.integers(1 << 30)))) == []
 
 
-@without_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_a_wrong_variant_is_found():
     module = modules("set1")["reduction"]
     wrong = module.SOURCE.replace("__shfl_down_sync(kAll, value, distance)", "value")
