@@ -509,7 +509,9 @@ def unpack(known: Sequence[Stage], parts: Iterable[Path], folder: Path) -> None:
     """Add the stages of an archive to the folder, and replace stages of the same names."""
     data = io.BytesIO(b"".join(path.read_bytes() for path in sorted(parts)))
     with tarfile.open(fileobj=data, mode="r:xz") as tar, tempfile.TemporaryDirectory() as new:
-        tar.extractall(new, filter="data")
+        # Python 3.11.2 (Debian 12) has no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(new)
         state = load_state(known, folder) | load_state(known, Path(new))
         shutil.copytree(new, folder, dirs_exist_ok=True)
     save_state(folder, state)

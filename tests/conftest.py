@@ -20,7 +20,7 @@ from choices import CORES
 import adokernels as ado
 from adokernels import _core
 from adokernels.measuring import machine
-from adokernels.model import tasks
+from adokernels.model import compiler, tasks
 from adokernels.process import ALL_CHECKS
 
 #: JAX otherwise takes three quarters of the GPU's memory, which tests in other processes need.
@@ -209,6 +209,13 @@ def device_restored():
     before = _core.device()
     yield
     ado.settings.device = before
+
+
+@pytest.fixture
+def sources_on_emulator():
+    """Skip the test if variants with CUDA C++ source cannot run on the emulator."""
+    if reason := compiler.why_no_compiler() or _core.why_no_emulator():
+        pytest.skip(reason)
 
 
 @pytest.fixture

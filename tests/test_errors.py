@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import EMULATED
 
 import adokernels as ado
 from adokernels import _core
@@ -210,7 +211,7 @@ def test_unavailable_says_why(call):
         call()
 
 
-@pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
+@pytest.mark.skipif(not EMULATED, reason="there is a CUDA device, or no emulator")
 def test_resources_name_a_remedy_that_works():
     with pytest.raises(ado.Unavailable) as error:
         ado.max_plus["one_block"].resources()

@@ -12,6 +12,7 @@ import pytest
 from scripts import ROOT, load_script
 
 import adokernels as ado
+from adokernels import _core
 
 everything = load_script("benchmarks/everything.py")
 STAGES = everything.stages()
@@ -334,6 +335,7 @@ def test_refused_for_publishing(folder, tmp_path, changes, reason):
     assert sorted(path.name for path in (tmp_path / "root").rglob("*.json")) == ["c.json", "d.json"]
 
 
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
 def test_small_problems_run_here_and_are_marked(tmp_path, monkeypatch, capsys):
     out, archive = str(tmp_path / "out"), str(tmp_path / "new" / "e.tar.xz")
     words = ["everything.py", out, "--small", "--only", "ladder transpose-float32-odd"]

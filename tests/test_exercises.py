@@ -90,7 +90,7 @@ def test_exercises_are_not_checked_without_gpu_and_compiler(without_gpu, monkeyp
     assert found == words
 
 
-@needs_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 @each_exercise
 def test_without_a_gpu_the_emulator_grades_exercises(name, without_gpu):
     best = (
@@ -105,7 +105,7 @@ def test_without_a_gpu_the_emulator_grades_exercises(name, without_gpu):
         assert "the solution has" in starter
 
 
-@needs_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_the_emulator_names_the_count_that_is_worse(without_gpu):
     naive = """template <class T>
     __global__ void transpose(const T* in, T* out, int rows, int cols) {
@@ -122,7 +122,7 @@ def test_the_emulator_names_the_count_that_is_worse(without_gpu):
     assert graded("tiled_transpose", naive[:-1]).startswith("does not compile: ")
 
 
-@needs_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_lines_of_exercises_are_counted(without_gpu):
     given = exercise("coalesced_blur")
     found = course.line_counts(variant_of(given.name, given.starter), given)

@@ -11,13 +11,11 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.measuring import heatmap as measured
 from adokernels.measuring.hotspots import Sources
-from adokernels.model.compiler import why_no_compiler
 from adokernels.records.heatmap import ACCESSES, Accesses
 from adokernels.records.sass import KernelSass
 from adokernels.tables import tables_of
 from adokernels.tables.rendering import to_html
 
-needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
 CODE = """\
 __global__ void copy(const float* a, float* out) {
   const int i = 8 * threadIdx.x;
@@ -212,7 +210,7 @@ def test_a_heat_map_of_a_gpu():
     assert found.total("loads").per_request == 4
 
 
-@needs_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
     ladder = ado.ladder("copies", reference=lambda a: a.copy())
     strided = ado.cuda_variant("copy", source=OWN, kernel="copy<{T}>", block=32)
@@ -230,6 +228,7 @@ def test_the_emulator_counts_lines_of_own_kernels(rng, no_cuda_or_ncu):
         ado.heatmap(ladder.with_variants(outside)["outside"], a, device="emulator")
 
 
+@pytest.mark.skipif(bool(_core.why_no_emulator()), reason="built without CUDA")
 def test_the_emulator_counts_lines_of_built_in_variants():
     naive, tiled = (
         ado.heatmap(ado.transpose[name], np.zeros((64, 64), np.float32), device="emulator")

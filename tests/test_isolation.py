@@ -177,6 +177,12 @@ def test_a_system_without_access_to_other_processes_is_no_verdict(rng, monkeypat
         ado.check(lambda a: a.T.copy(), ado.transpose, rng.random((3, 4)), timed=False)
 
 
+def test_a_system_that_does_not_adopt_orphans_is_no_verdict(monkeypatch):
+    monkeypatch.setattr(sandbox, "_PR_GET_CHILD_SUBREAPER", -1)
+    with pytest.raises(ado.Unavailable, match="needs prctl.PR_SET_CHILD_SUBREAPER"):
+        sandbox.Sandbox(1.0, 1e9, on_device="")
+
+
 def test_an_empty_message_is_a_message():
     box = sandbox.Sandbox(1.0, 1e9, on_device="")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -11,9 +11,7 @@ from adobook import unseen
 from adobook.gains import gains, scored
 from adobook.pages import stored
 from adobook.score import score
-from adokernels import _core
 from adokernels.diagnosis.evidence import Facts
-from adokernels.model import compiler
 from adokernels.records.limiter import Step
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "kernels" / "unseen"
@@ -39,18 +37,13 @@ def test_a_ladder_states_its_steps_and_what_they_change(folder, name):
     assert len(later) >= 4
 
 
-without_compiler = pytest.mark.skipif(
-    bool(compiler.why_no_compiler() or _core.why_no_emulator()), reason="needs NVRTC, the emulator"
-)
-
-
-@without_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 @pytest.mark.parametrize(("folder", "name"), LADDERS)
 def test_all_variants_are_correct_on_the_emulator(folder, name, rng):
     assert list(unseen.check(modules(folder)[name], int(rng.integers(1 << 30)))) == []
 
 
-@without_compiler
+@pytest.mark.usefixtures("sources_on_emulator")
 def test_a_wrong_variant_is_found():
     module = modules("set1")["reduction"]
     wrong = module.SOURCE.replace("__shfl_down_sync(kAll, value, distance)", "value")

@@ -53,7 +53,19 @@ _MOST_RUNS = 2
 _OTHERS_NANOSECONDS = 40_000
 _CPUCLOCK_SCHED = 2  # of clock_getcpuclockid()
 _MOST_BYTES_PER_COPY = 1 << 30
+_PR_GET_CHILD_SUBREAPER = 37
 _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
+
+
+def _missing() -> str:
+    """A call that isolation needs and that this system lacks, for example in QEMU; else empty."""
+    copied = _copier("process_vm_readv")(0, None, 0, None, 0, 0)
+    if copied and ctypes.get_errno() == errno.ENOSYS:
+        return "process_vm_readv()"
+    adopts = ctypes.c_int()
+    if ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0):
+        return "prctl(PR_SET_CHILD_SUBREAPER)"
+    return ""
 
 
 class Broken(ValueError):
@@ -68,12 +80,9 @@ class Sandbox:
     """
 
     def __init__(self, seconds: float, memory: float, **settings: Any) -> None:
-        if (
-            _copier("process_vm_readv")(0, None, 0, None, 0, 0)
-            and ctypes.get_errno() == errno.ENOSYS
-        ):
-            missing = "isolation needs process_vm_readv(), which this system lacks"
-            raise Unavailable(f"{missing}; remedy: isolated=False")
+        if missing := _missing():
+            words = f"isolation needs {missing}, which this system lacks"
+            raise Unavailable(f"{words}; remedy: isolated=False")
         self.seconds, self._memory, self._broken = seconds, memory, ""
         self._runs = 0  # of stopped processes
         self._known: list[int] = []  # the child, and the processes that it has started
