@@ -479,7 +479,7 @@ def test_bulk_copies_are_among_the_sectors(tmp_path):
     assert v.sectors_of("load") == v.ideal_sectors_of("load") == compulsory / 2
     assert v.sectors == counted["padded"].sectors == compulsory
     title = ado.steps(counted).get_title(loc="left")
-    assert title == "padded accesses the fewest sectors: 4.50 times fewer than naive"
+    assert title == "2 of 3 variants access the fewest sectors: 4.50 times fewer than naive"
     (row,) = (line.split() for line in repr(counted).splitlines() if line.strip().startswith("tma"))
     assert row[1:6] == ["0", "384", "1.00x", "384", "1.00x"]
     assert "sectors of tma include bulk copies, which are not requests" in repr(counted)

@@ -179,7 +179,7 @@ def test_a_system_without_access_to_other_processes_is_no_verdict(rng, monkeypat
 
 def test_a_system_that_does_not_adopt_orphans_is_no_verdict(monkeypatch):
     monkeypatch.setattr(sandbox, "_PR_GET_CHILD_SUBREAPER", -1)
-    with pytest.raises(ado.Unavailable, match="needs prctl.PR_SET_CHILD_SUBREAPER"):
+    with pytest.raises(ado.Unavailable, match=r"needs prctl\(PR_SET_CHILD_SUBREAPER\)"):
         sandbox.Sandbox(1.0, 1e9, on_device="")
 
 

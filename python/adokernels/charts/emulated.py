@@ -55,7 +55,10 @@ def counted_steps(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) -> Ax
     variants = [v for v in rows if not v.ceiling] or rows
     fewest = min(variants, key=lambda v: v.sectors)
     times = number(variants[0].sectors / fewest.sectors)
+    equal = sum(v.sectors == fewest.sectors for v in variants)
     finding = f"{fewest.variant} accesses the fewest sectors"
+    if equal > 1:
+        finding = f"{equal} of {len(variants)} variants access the fewest sectors"
     if fewest is not variants[0]:
         finding += f": {times} times fewer than {variants[0].variant}"
     canvas.title(finding, f"{sweep.title}; emulated, not timed")
