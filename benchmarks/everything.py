@@ -5,8 +5,9 @@
     python benchmarks/everything.py build/everything --list
     python benchmarks/everything.py build/everything --unpack everything.tar.xz* --publish
 
-``CUDA_VISIBLE_DEVICES`` with the identifier of a GPU selects one of several. Each GPU can then
-measure other pages into its own folder. ``--unpack`` adds the stages of an archive to a folder.
+On a machine with several GPUs, ``CUDA_VISIBLE_DEVICES`` selects a GPU by its identifier (UUID).
+Each GPU can measure different pages into its own folder. ``--unpack`` adds the stages of an archive
+to a folder.
 
 A call runs the missing stages in order, but no stage that is expected to exceed its time. With
 ``--pack``, it then packs the folder. The next call continues, also on another machine after
@@ -72,7 +73,7 @@ class Stage(NamedTuple):
     minutes: float
     #: Patterns of the records. Each pattern must match a file.
     files: str = ""
-    #: The notebooks and pages that show the records, or parts of them after a slash.
+    #: The notebooks and pages that show the records. A slash precedes a part of a page: "00/gpp".
     shown: str = ""
     #: The command on a small problem, without a GPU; empty if the stage needs a GPU.
     small: str = ""
@@ -303,7 +304,7 @@ def save_state(folder: Path, state: State) -> None:
 def boards() -> dict[str, str]:
     """Identifiers of the host, with its last start, and of the GPU; empty without a GPU.
 
-    If CUDA_VISIBLE_DEVICES names GPUs by their identifiers, the GPU is the first of them.
+    If CUDA_VISIBLE_DEVICES contains identifiers of GPUs, the first of these GPUs is used.
     """
     start = Path("/proc/sys/kernel/random/boot_id")
     host = f"{cpu_name()} {start.read_text().strip() if start.exists() else os.uname().nodename}"
@@ -506,10 +507,10 @@ def pack(folder: Path, archive: Path) -> list[Path]:
 
 
 def unpack(known: Sequence[Stage], parts: Iterable[Path], folder: Path) -> None:
-    """Add the stages of an archive to the folder, and replace stages of the same names."""
+    """Add the stages of an archive to the folder, and replace stages with the same names."""
     data = io.BytesIO(b"".join(path.read_bytes() for path in sorted(parts)))
     with tarfile.open(fileobj=data, mode="r:xz") as tar, tempfile.TemporaryDirectory() as new:
-        # Python 3.11.2 (Debian 12) has no filters.
+        # The tarfile module of Python 3.11.2 (Debian 12) has no extraction filters.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(new)
         state = load_state(known, folder) | load_state(known, Path(new))

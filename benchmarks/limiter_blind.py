@@ -3,8 +3,8 @@
     python benchmarks/limiter_blind.py FOLDER max_plus-float64     # measure a stored ladder again
     python benchmarks/limiter_blind.py FOLDER --json SCORE.json
 
-Timing and experiments of a variant use the same operands, counters other operands of this shape.
-Results are not checked.
+The timing and the experiments of a variant use the same operands. The counters are read with other
+operands of the same shapes. Results are not checked.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _problems() -> dict[str, argparse.Namespace]:
 def measure(out: Path, name: str) -> None:
     """Time every variant of one problem, run the experiments, and store the rows with counters.
 
-    Another process reads the counters: processes that had used the profiler got no green context,
-    which the experiments need.
+    Another process reads the counters, because processes that had used the profiler could not
+    create a green context. The experiments need a green context.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         profiles = pool.submit(_profiles, name).result()
@@ -79,7 +79,7 @@ def _loaded(name: str) -> tuple[Any, Any]:
 
 
 def _profiles(name: str) -> dict[str, Any]:
-    """The counters of each variant that can run and is not slow."""
+    """The counters of each variant that can run and takes at most _LONGEST seconds."""
     ladder, problem = _loaded(name)
     found = {}
     for variant in ladder:
@@ -105,7 +105,7 @@ def _reported(label: str) -> Iterator[None]:
 
 
 def _timed(variant: Any, problem: Any, profile: Any) -> Any:
-    """The call, its samples, and a row with these counters."""
+    """The call, its samples, and a row with the given counters."""
     call = problem.prepare(variant.name)
     sampler = Sampler.of_call(call, cold=True, name=variant.name)
     sampler.warm_up(warm=False)

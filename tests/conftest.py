@@ -23,7 +23,7 @@ from adokernels.measuring import machine
 from adokernels.model import compiler, tasks
 from adokernels.process import ALL_CHECKS
 
-#: JAX otherwise takes three quarters of the GPU's memory, which tests in other processes need.
+#: By default, JAX allocates three quarters of the GPU's memory. Tests in other processes need it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 NO_CUDA = _core.why_no_cuda()
 #: Whether tests with the mark "cuda" run on the emulator.

@@ -21,7 +21,7 @@ SPIN_CYCLES = 100_000_000  # about 50 ms
 
 @contextlib.contextmanager
 def no_garbage_collection():
-    """Destroy no forgotten streams of other tests: this could end a capture."""
+    """Keep forgotten streams of other tests: the destruction of a stream could end a capture."""
     gc.disable()
     try:
         yield

@@ -87,7 +87,7 @@ int current_device() {
 int device_of(const void* address) {
   cudaPointerAttributes attributes;
   ADO_CUDA(cudaPointerGetAttributes(&attributes, address));
-  // The pointer for the current device is also null in memory of a device that it cannot access.
+  // devicePointer is also null for memory of a device that the current device cannot access.
   const bool unmapped =
       attributes.type == cudaMemoryTypeHost && attributes.devicePointer == nullptr;
   if (attributes.type == cudaMemoryTypeUnregistered || unmapped)

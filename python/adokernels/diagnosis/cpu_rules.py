@@ -45,7 +45,7 @@ _NARROWER = 2
 #: Scalar code reaches at least these parts of the additions and of the loads that one thread can
 #: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
 #: additions that take two cycles reaches a quarter, and a chain of one operation per cycle a half.
-#: Relative to a ceiling that is half of the core's, they reach twice these parts.
+#: If a measured ceiling is half of the core's ceiling, scalar code reaches twice these parts.
 _SCALAR_ADDS, _SCALAR_LOADS = 0.6, 1.5
 #: Vector code gains this factor from the lowest instruction set to the highest.
 _OVER_LOWEST = 1.5
@@ -89,7 +89,7 @@ def decide(t: Times) -> Found | None:
     if overhead := _call_overhead(t):
         return overhead
     single = x.find(given, threads=1) or given
-    if single.threads > 1:  # there was no time for one thread, with which the rules begin
+    if single.threads > 1:  # the rules below need a run with one thread, which is missing
         return _shared_by_all(t)
     core = _fastest_inside(t)
     if core is None:
@@ -240,7 +240,7 @@ def _shared(t: Times, single: Run) -> Found | None:
 
 
 def _shared_by_all(t: Times) -> Found | None:
-    """The memory that all threads together use near its bandwidth, if there is one."""
+    """A memory level, if all threads together use at least _BUSY of its bandwidth; else None."""
     level = _home(t, t.x.given)
     share = _of_ceiling(t, level, t.x.given, t.everything(level))
     if share < _BUSY:

@@ -72,8 +72,8 @@ def compare(
         As for :func:`adokernels.measure`. Overwriting a large cache before each sample takes longer
         than most functions, so the default is ``"warm"``.
     seconds
-        The time for the whole call. A slow function may take up to four times its share, to reach
-        11 samples.
+        The time for the whole call. A slow function may take up to four times its share of this
+        time, to reach 11 samples.
     across_machines
         Whether stored sweeps may come from different machines. The result then names the machines.
     progress

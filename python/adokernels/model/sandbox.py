@@ -58,7 +58,7 @@ _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 
 
 def _missing() -> str:
-    """A call that isolation needs and that this system lacks, for example in QEMU; else empty."""
+    """A system call that isolation needs and this system lacks, for example in QEMU; else empty."""
     copied = _copier("process_vm_readv")(0, None, 0, None, 0, 0)
     if copied and ctypes.get_errno() == errno.ENOSYS:
         return "process_vm_readv()"
