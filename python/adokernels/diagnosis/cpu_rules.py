@@ -39,8 +39,9 @@ _CALL, _LITTLE_WORK = 0.5, 0.25
 _BUSY, _IDLE = 0.5, 0.25
 #: A function or variant with at most this mean number of processors uses one thread.
 _ONE = 1.3
-#: The ceilings of vector code, per element of a register, can be half of the ceilings of scalar
-#: code: wide vectors lower the clock, and a core can have fewer units for them.
+#: The ceilings of vector code, in operations per second and element of a register, can be half of
+#: the ceilings of scalar code: wide vectors lower the clock, and a core can have fewer units for
+#: them.
 _NARROWER = 2
 #: Scalar code reaches at least these parts of the additions and of the loads that one thread can
 #: execute. Slower code waits for the results of earlier operations: with two adders, a chain of

@@ -147,7 +147,8 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
     """Compare two series by their undisturbed samples.
 
     The verdict is withheld if too few samples are undisturbed, if all samples together or the ratio
-    of the medians show the opposite, or if the whole run was disturbed.
+    of the medians show the opposite, if the halves of the run contradict each other, or if the
+    whole run was disturbed.
     """
     mine, other = _usable_rounds(ours, theirs, paired=paired)
     verdict, ratio, interval = statistics.compare(mine, other, paired=paired)

@@ -260,8 +260,9 @@ TERMS = (
     Term(
         "withheld",
         "",
-        "a verdict that is unclear for a reason other than the interval: fewer than 11 samples, too"
-        " few undisturbed ones, a busy or slowed device, or medians that contradict the rounds",
+        "a verdict that is unclear for a reason other than the interval: too few samples, too few"
+        " undisturbed ones, a busy or slowed device, halves of the run that contradict each other,"
+        " or medians that contradict the rounds",
         "samples and context of the run",
     ),
     Term(
@@ -483,7 +484,8 @@ COLUMNS: Mapping[str, str] = {
     "instruction": "a machine instruction",
     "requests": "executed load or store instructions of warps",
     "transfers": "sectors of global memory, or wavefronts of shared memory",
-    "ideal": "the transfers if the accesses were coalesced and without bank conflicts",
+    "ideal": "the transfers if the accesses were coalesced and without bank conflicts, rounded up"
+    " for each request",
     "per request": "transfers divided by requests",
     "ideal per request": "ideal transfers divided by requests",
     "lanes": "active lanes per executed instruction, of 32",

@@ -32,9 +32,9 @@ _MARGINS = {True: 0.01, False: 0.05}
 #: median with a probability of 99.9 %, 1 - 2 ** -10. For 95 %, 6 independent samples would be
 #: enough, but successive samples are not independent.
 FEWEST_SAMPLES = 11
-#: A difference by this factor in at least this number of samples needs no interval. For a wrong
-#: verdict, other work would have to double all times of one side, and none of the other.
-_PLAIN, _FEWEST_PLAIN = 2.0, 5
+#: At least this number of samples, all of which differ by this factor, need no interval. A wrong
+#: verdict would require other work that doubles all times of one side and no time of the other.
+_FEWEST_PLAIN, _PLAIN = 5, 2.0
 
 
 class Verdict(StrEnum):
@@ -203,7 +203,7 @@ def compare(
         than 1 % (5 % unpaired), and each half of the rounds alone agrees at 95 %; "same" if the
         interval is within 2 % of 1; else "unclear". Fewer than 11 samples cannot give a 99.9 %
         interval, so the verdict is then "unclear", unless there are at least 5 and the range of the
-        ratio is above 2 or below 1/2.
+        ratio is at least 2 or at most 1/2.
     ratio
         The ratio of times that :func:`ratio_of_times` returns.
     interval
@@ -233,7 +233,7 @@ def compare(
 
 
 def beyond_margin(interval: tuple[float, float], *, paired: bool) -> bool:
-    """Whether a whole interval is outside the margin within which nothing is faster or slower."""
+    """Whether the whole interval differs from 1 by more than the margin."""
     (low, high), margin = interval, _MARGINS[paired]
     return low > 1 + margin or high < 1 - margin
 

@@ -41,7 +41,7 @@ _STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
 #: The note of a table that contains "(range)".
 FEW_SAMPLES = (
     "range: with fewer than 11 samples there is no 95 % interval, and a comparison is unclear "
-    "unless all samples differ by a factor of 2; increase seconds="
+    "unless at least 5 samples all differ by a factor of 2; increase seconds="
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
