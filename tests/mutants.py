@@ -222,7 +222,7 @@ def is_limited(name, value):
 def renamed(value):
     """Copy a document, and replace every name with the hostile name."""
     fixed = ("kind", "cache", "device", "level", "operation", "proposed", "alternatives")
-    fixed += ("operands", "code")
+    fixed += ("operands", "code", "flush", "steps")
     if isinstance(value, dict):
         changed = {
             name: item if name in fixed or is_limited(name, item) else renamed(item)

@@ -306,7 +306,8 @@ def test_registers_agree_with_the_limits_of_stored_kernels():
     for kernel in kernels:
         assert blocks(kernel, max(kernel.registers, 1)) == kernel.limits["registers"]
         warps = -(-int(np.prod(kernel.block)) // 32)
-        resident = min(kernel.resident_warps // warps, int(np.prod(kernel.grid)))
+        share = -(-int(np.prod(kernel.grid)) // (kernel.multiprocessors or 1))  # of the blocks
+        resident = min(kernel.resident_warps // warps, share)
         allowed = [n for n in range(1, 256) if blocks(kernel, n) >= resident]
         assert kernel.most_registers == max(allowed)
         assert kernel.registers_unused >= 0

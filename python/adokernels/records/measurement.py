@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -25,11 +25,12 @@ from adokernels.records.forms import (
     Grid,
     Seconds,
     Size,
+    Words,
     number_in,
 )
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
-from adokernels.records.limiter import Limiter
+from adokernels.records.limiter import Limiter, Step
 from adokernels.records.machine import Machine
 from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.records.profile import Profile
@@ -39,6 +40,7 @@ from adokernels.text import DIGITS, magnitude, number, percent, prefix, printabl
 
 Cache = Literal["cold", "warm"]
 Flush = Literal["overwritten", "read", ""]
+Category = Annotated[str, Words("a category of steps", "|".join(Step))]
 #: The routine of a measurement of a function.
 FUNCTION = "callable"
 #: Flag of a peer whose result was not compared with the reference result.
@@ -142,7 +144,7 @@ class Measurement(StoredRecord):
     executed_instructions: Amount = 0.0
     flush: Flush = ""
     changes: str = ""
-    steps: tuple[str, ...] | None = None
+    steps: tuple[Category, ...] | None = None
     ceiling: bool = False
     stages: tuple[tuple[str, str], ...] = ()
     clocks: Amounts = field(default_factory=lambda: np.empty(0))
