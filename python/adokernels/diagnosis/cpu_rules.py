@@ -14,6 +14,9 @@ The rules compare the times of one call, or the times per unit of work of proble
    and share no level, the limiter is too little or unbalanced work.
 5. If one thread reaches its limit on a machine with more processors, the limiter is the number of
    threads.
+
+If there was no time for a run of one thread, the variant counts as one that uses one thread, unless
+it is too fast for this. In the latter case, only the bandwidth of all threads is known.
 """
 
 from __future__ import annotations
@@ -89,10 +92,11 @@ def decide(t: Times) -> Found | None:
     x, given = t.x, t.x.given
     if overhead := _call_overhead(t):
         return overhead
-    single = x.find(given, threads=1) or given
-    if single.threads > 1:  # the rules below need a run with one thread, which is missing
+    single, core = x.find(given, threads=1), _fastest_inside(t)
+    unknown = single is None and given.threads > 1  # there was no time for a run of one thread
+    if unknown and _faster_than_one_thread(t, core):
         return _shared_by_all(t)
-    core = _fastest_inside(t)
+    single = single or given
     if core is None:
         if given.footprint > _capacity(t, "L1", 1):
             return None
@@ -100,6 +104,7 @@ def decide(t: Times) -> Found | None:
     chain = _chain(t, single)
     levels = _evidence_of_levels(t, chain)
     serial, of_threads = _threads(t, single)
+    serial = serial or unknown
     rise = t.per_work(single) / t.per_work(core)
     found = None
     if rise >= _MATTERS:
@@ -240,10 +245,27 @@ def _shared(t: Times, single: Run) -> Found | None:
     return Found(Kind.PARALLELISM, BALANCE, 1 / lost, (say(text, speedup, given.threads),))
 
 
+def _faster_than_one_thread(t: Times, core: Run | None) -> bool:
+    """Whether the rate is too high for one thread, whose operands are in the nearest cache."""
+    given = t.x.given
+    nearest = core is not None and _MATTERS * t.per_work(given) < t.per_work(core)
+    memory = t.one("DRAM copy") or t.read("DRAM")
+    return nearest or bool(memory and _memory_bytes(t) / t.of(given) > _MATTERS * memory)
+
+
+def _memory_bytes(t: Times) -> float:
+    """Bytes that the given run loads from DRAM: once, if the caches can hold the operands."""
+    given = t.x.given
+    held = given.footprint <= _capacity(t, "L3", 1)
+    return min(given.bytes, given.footprint) if held else given.bytes
+
+
 def _shared_by_all(t: Times) -> Found | None:
     """A memory level, if all threads together use at least _BUSY of its bandwidth; else None."""
-    level = _home(t, t.x.given)
-    share = _of_ceiling(t, level, t.x.given, t.everything(level))
+    given, level = t.x.given, _home(t, t.x.given)
+    moved = _memory_bytes(t) if level == "DRAM" else given.bytes
+    ceiling = t.everything(level)
+    share = min(moved / t.of(given) / ceiling, 1.0) if ceiling else 0.0
     if share < _BUSY:
         return None
     text = f"all threads together receive {percent(share)} of the measured {level} bandwidth"
