@@ -15,8 +15,8 @@ The rules compare the times of one call, or the times per unit of work of proble
 5. If one thread reaches its limit on a machine with more processors, the limiter is the number of
    threads.
 
-If there was no time for a run of one thread, the variant counts as one that uses one thread, unless
-it is too fast for this. In the latter case, only the bandwidth of all threads is known.
+If there was no time for a run with one thread, the rules assume that the variant uses one thread.
+If it is too fast for one thread, they only compare it with the bandwidth of all threads.
 """
 
 from __future__ import annotations
@@ -196,9 +196,9 @@ def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
     If several threads share the level, the share counts the bytes of all threads.
     """
     given = t.x.given
-    share = highest = _of_ceiling(t, level, run, t.read(level))
+    share = highest = _of_ceiling(t, run, t.read(level), run.bytes)
     if shared and run.size == GIVEN and run is not given and t.everything(level):
-        share = _of_ceiling(t, level, given, t.everything(level))
+        share = _of_ceiling(t, given, t.everything(level), given.bytes)
         highest = max(highest, share)
     text = f"{level} delivers {percent(share)} of its measured bandwidth"
     said = (say(text, share, _IDLE),)
@@ -207,9 +207,9 @@ def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
     return Found(Kind(level), level, share or None, said if share else ())
 
 
-def _of_ceiling(t: Times, level: str, run: Run, ceiling: float | None) -> float:
-    """Requested bytes per second relative to a bandwidth, at most 1; 0 if it is unknown."""
-    return min(run.bytes / t.of(run) / ceiling, 1.0) if ceiling else 0.0
+def _of_ceiling(t: Times, run: Run, ceiling: float | None, moved: float) -> float:
+    """The rate of `moved` bytes relative to a bandwidth, at most 1; 0 if it is unknown."""
+    return min(moved / t.of(run) / ceiling, 1.0) if ceiling else 0.0
 
 
 def _threads(t: Times, single: Run) -> tuple[bool, tuple[Evidence, ...]]:
@@ -264,8 +264,7 @@ def _shared_by_all(t: Times) -> Found | None:
     """A memory level, if all threads together use at least _BUSY of its bandwidth; else None."""
     given, level = t.x.given, _home(t, t.x.given)
     moved = _memory_bytes(t) if level == "DRAM" else given.bytes
-    ceiling = t.everything(level)
-    share = min(moved / t.of(given) / ceiling, 1.0) if ceiling else 0.0
+    share = _of_ceiling(t, given, t.everything(level), moved)
     if share < _BUSY:
         return None
     text = f"all threads together receive {percent(share)} of the measured {level} bandwidth"

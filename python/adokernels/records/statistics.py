@@ -32,8 +32,8 @@ _MARGINS = {True: 0.01, False: 0.05}
 #: median with a probability of 99.9 %, 1 - 2 ** -10. For 95 %, 6 independent samples would be
 #: enough, but successive samples are not independent.
 FEWEST_SAMPLES = 11
-#: At least this number of samples, all of which differ by this factor, need no interval. A wrong
-#: verdict would require other work that doubles all times of one side and no time of the other.
+#: If at least 5 samples all differ by a factor of 2, the verdict needs no interval. To make it
+#: wrong, other work must double every time of one side and no time of the other.
 _FEWEST_PLAIN, _PLAIN = 5, 2.0
 
 
