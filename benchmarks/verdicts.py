@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import itertools
 import json
 import math
@@ -65,9 +64,9 @@ class Warmed(Sampler):
         sampler.warm_up(warm=warm)
         return cls(sampler.take, sampler.device, calls=sampler.calls)
 
-    def warm_up(self, *, warm: bool) -> None:
+    def warm_up(self, *, warm: bool, limit: float = 0.0) -> None:
         """Take some samples that do not count."""
-        del warm
+        del warm, limit
         for _ in range(3):
             self.take(self.calls)
 
@@ -194,12 +193,14 @@ def one_run(pair: Pair, device: str, cache: str, *, samples: bool) -> Row:
     """Sample both functions as a sweep does, and judge them."""
     if pair.threads:
         ado.settings.threads = pair.threads
-    samplers = [dataclasses.replace(s, seconds=[], clocks=[], waits=[]) for s in pair.samplers]
+    samplers = [type(s)(s.take, s.device, calls=s.calls) for s in pair.samplers]
     start = time.perf_counter()
     others = Contention("cpu")
     with displayed(False) as silent:
         settings = Settings(cache, None, 2 * SECONDS)  # type: ignore[arg-type]
         settings.sample(samplers, device, silent)
+    for error in filter(None, (sampler.error for sampler in samplers)):
+        raise error
     facts = {"threads": pair.threads} | {"contention": others.facts(waits=bool(samplers[0].waits))}
     series = [side.series._replace(facts=facts) for side in samplers]
     found: Judgement = judge(*series, paired=True)

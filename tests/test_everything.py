@@ -87,7 +87,6 @@ def test_notebooks_are_executed_after_their_records_and_name_their_gpus(path):
     assert set(re.findall(MODEL, markdown)) <= PUBLISHED | set(re.findall(MODEL, measured))
 
 
-@pytest.mark.xfail(reason="the stored records are of several boards and versions")
 def test_all_records_of_a_page_are_of_one_board_and_version():
     state = {}
     for stage in STAGES:

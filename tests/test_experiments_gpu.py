@@ -20,7 +20,8 @@ def problem():
 def test_more_shared_memory_lowers_the_occupancy_and_keeps_the_result(problem):
     variant = ado.transpose["tiled"]
     usual = variant.prepare(problem)
-    fewer = variant.prepare(problem, extra_shared_bytes=64 << 10)
+    trials = GpuExperiments(ado.transpose, problem, "cold", None)
+    fewer = variant.prepare(problem, extra_shared_bytes=trials._extra_shared(variant, 0.5))
     assert 0 < _occupancy(fewer) < _occupancy(usual)
     np.testing.assert_array_equal(fewer.result(), problem.host_arguments[0].T)
     assert fewer.sample(True, 1)[0] > 0

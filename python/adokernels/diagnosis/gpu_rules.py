@@ -11,7 +11,7 @@ that the rates from the variant's formulas cannot distinguish:
    of work, else L2.
 4. Half of the occupancy. If the time rises, too few warps hide the latency. If it does not, a unit
    of the multiprocessors is busy: the one whose rate is the nearest to its ceiling, or else the
-   issue of instructions.
+   issue of instructions. Without this time, only a rate can tell latency from a busy unit.
 """
 
 from __future__ import annotations
@@ -84,8 +84,12 @@ def decide(t: Times) -> Found | None:
     if processors is None and (beyond or 1.0) >= _BEYOND_L2:
         return Found(Kind.DRAM, "", None, tuple(said))
     inside = [rate for rate in rates if rate[0] is not Kind.DRAM and rate[1] >= _BUSY]
-    kind = inside[0][0] if inside else Kind.COMPUTE
-    return Found(kind, "" if inside else "instructions", None, tuple(said))
+    if inside:
+        return Found(inside[0][0], "", None, tuple(said))
+    if occupancy is None:
+        text = "the occupancy could not be lowered, which tells latency from a busy unit"
+        return Found(Kind.UNKNOWN, "", None, (*said, say(text)))
+    return Found(Kind.COMPUTE, "instructions", None, tuple(said))
 
 
 def _rates(t: Times) -> list[tuple[Kind, float, str]]:
