@@ -19,16 +19,6 @@ SENTINEL = 77
 SPIN_CYCLES = 100_000_000  # about 50 ms
 
 
-@contextlib.contextmanager
-def no_garbage_collection():
-    """Keep forgotten streams of other tests: the destruction of a stream could end a capture."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 class Cupy:
     """Functions of CuPy: arrays, streams and graphs."""
 
@@ -56,7 +46,7 @@ class Cupy:
 
     def captured(self, work):
         """Capture work() in the mode that forbids most, and return the graph."""
-        with self.capture_stream as stream, no_garbage_collection():
+        with self.capture_stream as stream:
             stream.begin_capture(self.library.cuda.runtime.streamCaptureModeGlobal)
             try:
                 work()
@@ -105,7 +95,7 @@ class Torch:
 
     def captured(self, work):
         graph = self.library.cuda.CUDAGraph()
-        with no_garbage_collection(), self.library.cuda.graph(graph):
+        with self.library.cuda.graph(graph):
             work()
         return graph
 
@@ -367,15 +357,16 @@ def test_memory_of_deleted_graphs_is_freed(cupy):
 
 
 def test_arrays_can_be_freed_during_a_capture(cupy):
+    """Arrays of the captured stream and of other streams."""
     call = Recorded(cupy, ado.transpose, (70, 90))
-    with cupy.capture_stream:
-        result = ado.transpose(call.operands[0])
+    results = []
+    for stream in (cupy.capture_stream, cupy.stream(), cupy.library.cuda.Stream.null):
+        with stream:
+            results.append(ado.transpose(call.operands[0]))
     ado.synchronize()
 
     def work():
-        nonlocal result
-        del result
-        gc.collect()
+        results.clear()
         call.call()
 
     graph = cupy.captured(work)

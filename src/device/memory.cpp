@@ -61,6 +61,7 @@ Buffer::~Buffer() {
   if (data_ == nullptr) return;
   try {
     const DeviceScope scope(stream_.device);
+    const RelaxedCapture relaxed;
     if (of_graph_.data != nullptr) {
       return_to_graph(raw(stream_), of_graph_);
     } else if (is_captured(stream_)) {  // the graph cannot free memory that it has not allocated
