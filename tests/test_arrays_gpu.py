@@ -605,15 +605,18 @@ def test_calls_do_not_wait_for_other_streams(streaming):
     busy, own = streaming.stream("non-blocking"), streaming.stream("non-blocking")
     values = np.random.default_rng(3).random((300, 200), np.float32)
     base = streaming.array(values)
-    for array in (base, base[::2, ::2]):
-        ado.transpose(array)  # loads the kernels, which may take longer than the sleep
+    arrays = [base, base[::2, ::2]]  # the second array needs memory for its packed copy
+    # This loads the kernels, also those of the library, which may take longer than the sleep.
+    expected = [streaming.host(array).T for array in arrays]
+    for array in arrays:
+        ado.transpose(array)
     ado.synchronize()
     with streaming.using(busy):
         streaming.sleep()
     with streaming.using(own):
-        for array in (base, base[::2, ::2]):  # the second array needs memory for its packed copy
+        for array, transposed in zip(arrays, expected, strict=True):
             result = ado.transpose(array)
-            np.testing.assert_array_equal(result.numpy(), streaming.host(array).T)
+            np.testing.assert_array_equal(result.numpy(), transposed)
             del result
     assert not streaming.idle(busy)
 
