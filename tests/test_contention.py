@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from charting import Lab
+from scripts import load_script
 
 import adokernels as ado
 from adokernels import _core
@@ -214,6 +215,19 @@ def lab_pair(ours, theirs, **fields):
         dataclasses.replace(side, samples=np.array(s), session="1", **fields)
         for side, s in zip(sides, (ours, theirs), strict=True)
     ]
+
+
+def test_the_series_of_verdicts_runs_and_continues(tmp_path, monkeypatch):
+    script = load_script("benchmarks/verdicts.py")
+    monkeypatch.setattr(script, "SECONDS", 0.01)
+    runs, table = tmp_path / "runs.jsonl", tmp_path / "table.json"
+    words = ["verdicts.py", runs, "aa", "--device", "cpu", "--cache", "warm", "--json", table]
+    for count in (3, 6):
+        monkeypatch.setattr(sys, "argv", [*map(str, words), "--count", str(count)])
+        script.main()
+        rows = json.loads(table.read_text())["rows"]
+        assert [row["runs"] for row in rows] == [count // 3] * 3
+    assert all(run["samples"] >= 3 for run in map(json.loads, runs.read_text().splitlines()))
 
 
 def test_a_measurement_flags_and_ignores_disturbed_samples():
