@@ -61,7 +61,7 @@ std::atomic<int> state = kUnmeasured;
 ThreadCosts costs{};
 
 // If another thread is measuring during a fork, the child does not have this thread.
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
+[[maybe_unused]] const int costs_at_fork = pthread_atfork(nullptr, nullptr, [] {
   int expected = kMeasuring;
   state.compare_exchange_strong(expected, kUnmeasured);
 });
