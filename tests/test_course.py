@@ -277,8 +277,19 @@ def test_between_states_ratio_interval_and_verdict(ladder):
     verdict, ratio, (low, high) = ladder["padded"].compare(ladder["tiled"])
     text = course.between(ladder["padded"], ladder["tiled"])
     assert f"{TIMES}{ratio:.2f}" in text
-    assert f"{low:.3g} to {high:.3g}" in text
+    assert f"99.9 % interval {low:.3g} to {high:.3g}" in text
     assert text.endswith(f"**{verdict}**")
+
+
+def test_between_calls_the_limits_of_few_samples_a_range(ladder):
+    padded, tiled = (
+        dataclasses.replace(ladder[name], samples=ladder[name].samples[:10], clocks=(), waits=())
+        for name in ("padded", "tiled")
+    )
+    text = course.between(padded, tiled)
+    assert "only 10 samples, range " in text
+    assert "interval" not in text
+    assert text.endswith("**unclear**")
 
 
 def test_steps_show_the_gain_that_the_document_published(ladder):

@@ -22,12 +22,14 @@ _SOURCES = {"measured": ("The measured value", "Measured"), "model": ("The model
 
 def between(faster: Measurement, slower: Measurement) -> str:
     """The ratio of the times, its interval, and the verdict, as part of a sentence."""
-    verdict, factor, (low, high) = faster.compare(slower)
+    found = faster.compare(slower)
+    verdict, factor, (low, high) = found
     digits = 4 if verdict is Verdict.SAME else 3
-    interval = f"{low:.{digits}g} to {high:.{digits}g}"
-    return (
-        f"{ratio(factor)} (median of the paired ratios, 99.9 % interval {interval}), **{verdict}**"
-    )
+    limits = f"{low:.{digits}g} to {high:.{digits}g}"
+    interval = f"99.9 % interval {limits}"
+    if found.confidence is None:
+        interval = f"only {found.samples} samples, range {limits}"
+    return f"{ratio(factor)} (median of the paired ratios, {interval}), **{verdict}**"
 
 
 def step(

@@ -72,8 +72,10 @@ def _still(helped: bool, known: bool, found: Sequence[ado.records.Comparison | N
     last = next((c for c in reversed(found) if c), None)
     if last is None:
         return "not measured"
-    now = {Verdict.FASTER: "yes", Verdict.UNCLEAR: "unclear"}.get(last.verdict, "no")
-    return f"{now}, as published" if known and helped == (now == "yes") else now
+    if last.verdict is Verdict.UNCLEAR:
+        return "unclear"
+    helps = last.verdict is Verdict.FASTER
+    return ("yes" if helps else "no") + (", as published" if known and helped == helps else "")
 
 
 def _pairs(

@@ -22,7 +22,7 @@ V100_MACHINE = Machine(
     context={"source": _READ.MACHINE["source"]},
 )
 #: Bytes of L2, and of L1 with shared memory per multiprocessor, from the data sheets.
-V100_L2, V100_L1, H200_L1 = 6 << 20, 128 << 10, 256 << 10
+V100_L2, V100_L1, HOPPER_L1 = 6 << 20, 128 << 10, 256 << 10
 
 
 def figure(quantity: str, variant: str = "", document: str = POST) -> float:
