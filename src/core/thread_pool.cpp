@@ -207,7 +207,8 @@ class Pool {
 // The pool is never destroyed, because its threads run until the process ends. A forked child does
 // not have these threads, so it must not use the pool of its parent.
 std::atomic<Pool*> current = nullptr;
-[[maybe_unused]] const int pool_at_fork = pthread_atfork(nullptr, nullptr, [] { current = nullptr; });
+[[maybe_unused]] const int pool_at_fork =
+    pthread_atfork(nullptr, nullptr, [] { current = nullptr; });
 
 Pool& pool() {
   if (Pool* const existing = current) return *existing;
