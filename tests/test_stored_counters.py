@@ -13,8 +13,8 @@ from adokernels.records.metrics import GLOBAL, METRIC_SETS, SECTOR
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 #: Metrics that were added after the stored measurements.
 SINCE = {GLOBAL.format("requests", "atom")}
-#: FLOPs that the record's formulas omit: since they were written, the compiled loops of these
-#: variants execute one more DADD and one more DFMA per term.
+#: FLOPs that the formulas omitted when the record was made: the compiled loops of these variants
+#: execute one more DADD and one more DFMA per term.
 OMITTED = dict.fromkeys(("hoisted_invariants", "one_reciprocal"), 3 * 400 * 256 * 4096 * 2)
 LADDERS = [f"{routine}-{name}" for routine, t in TASKS.items() for name in t.benchmark_problems]
 

@@ -280,10 +280,10 @@ inline constexpr OperationCounts kSimplifiedBranches{
 inline constexpr OperationCounts kBlocked{
     .flops = {88, 77, 0, 18}, .instructions = {59, 50, 0, 14}, .frequencies = 1};
 
-inline constexpr OperationCounts kHoisted{.flops = {52, 35, 6, 135},
-                                          .instructions = {30, 20, 4, 92}};
-inline constexpr OperationCounts kOneReciprocal{.flops = {43, 36, 6, 135},
-                                                .instructions = {26, 21, 4, 92}};
+inline constexpr OperationCounts kHoisted{.flops = {55, 38, 6, 135},
+                                          .instructions = {32, 22, 4, 92}};
+inline constexpr OperationCounts kOneReciprocal{.flops = {46, 39, 6, 135},
+                                                .instructions = {28, 23, 4, 92}};
 inline constexpr OperationCounts kFastReciprocal{.flops = {39, 32, 6, 135},
                                                  .instructions = {24, 19, 4, 92}};
 inline constexpr OperationCounts kSkipEmptyBands{.flops = {39, 18, 6, 135},

@@ -151,13 +151,14 @@ def _shade(canvas: Canvas, content: Content) -> None:
             continue
         canvas.ax.axvspan(start, end, color=colour, alpha=0.05, lw=0, zorder=0)
         canvas.ax.set_xlim(left, right)
+        shares = [*((share, "center") for share in (0.5, 0.3, 0.7, 0.15, 0.85)), (0.02, "left")]
         places = [
-            {"position": (start ** (1 - share) * end**share, y)}
+            {"position": (start ** (1 - share) * end**share, y), "ha": side}
             for y in (0.03, 0.08, 0.25, 0.3, 0.35, 0.4, 0.97)
-            for share in (0.5, 0.3, 0.7, 0.15, 0.85)
+            for share, side in shares
         ]
         transform = canvas.ax.get_xaxis_transform()
-        canvas.label(name, places, ha="center", va="center", color=colour, transform=transform)
+        canvas.label(name, places, va="center", color=colour, transform=transform)
 
 
 def _finding(content: Content, series: Sequence[Series]) -> str:
