@@ -1,4 +1,4 @@
-## make tour               build and install a wheel in .venv, find edges in a photograph, measure two ladders
+## make tour               build and install a wheel in .venv, find edges in a photograph, measure three ladders
 ## make test               build and install the same wheel, run the whole test suite on it
 ##
 ## make dev                install in editable mode: Python edits need no build

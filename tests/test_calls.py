@@ -182,7 +182,8 @@ ERRORS = {
     "dimensions": "ValueError: transpose: a has 12 dimensions, more than 8",
     "element size": "TypeError: transpose: a must have any type with elements of 1, 2, 4, 8 or",
     "objects": "TypeError: transpose: a must hold numbers or bytes, got references to Python",
-    "type": "TypeError: grayscale: rgba must have elements of type uint8, got float64 (8 bytes)",
+    "type": "TypeError: grayscale: rgba must have elements of type uint8, got float64 (8 bytes); "
+    "convert it with .astype() if its values fit",
     "channels": "ValueError: grayscale: rgba must have shape (..., rows, cols, 3|4), got (4, 4, 5)",
     "byte order": "TypeError: max_plus: big must have float32 or float64, got >f8 (8 bytes)",
     "mixed types": "TypeError: max_plus: small must have the type of big, float64, got float32",

@@ -69,6 +69,14 @@ def test_command_line_needs_source(code, kind, tmp_path, capsys):
     assert f"source must be CUDA C++, got {kind}" in capsys.readouterr().err
 
 
+def test_command_line_checks_functions_with_names_of_variants(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text("def simd(a):\n    return a.T.copy()\n", encoding="utf-8")
+    command = ["check", str(file), "--routine", "transpose", "--kernel", "simd", "--no-timing"]
+    assert main(command) == 0
+    assert "transpose[simd of mine.py] is correct" in capsys.readouterr().out
+
+
 @pytest.mark.skipif(not ado.transpose["naive"].why_unavailable, reason="there is a GPU")
 def test_command_line_needs_a_gpu_for_a_kernel(tmp_path, capsys):
     file = tmp_path / "mine.cu"
@@ -126,6 +134,34 @@ def test_parameters_of_the_kernel_must_match(rng):
     result = ado.check(wrong, ado.transpose, a, device="emulator", timed=False)
     assert not result
     assert "must have 4 parameters (a, result 1, rows, cols), got 3" in result.reason
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("isolated", [True, False])
+def test_errors_name_the_parameters_of_the_kernel(isolated, rng):
+    source = """
+    // Not the signature: __global__ void shifted(float* z) {
+    __global__ void __launch_bounds__(256) shifted(const float* matrix, /* the, result */
+        float *__restrict__ turned, int rows, int cols) {
+      turned[blockIdx.x * blockDim.x + threadIdx.x + 1 + rows * cols] = matrix[0];
+    }"""
+    shifted = ado.cuda_variant("shifted", block=256, source=source)
+    a = rng.random((30, 50), np.float32)
+    options = {"device": "emulator", "timed": False, "isolated": isolated}
+    assert "of 'turned'" in ado.check(shifted, ado.transpose, a, **options).reason
+
+
+def test_a_variant_of_the_ladder_can_be_checked():
+    ladder = ado.ladder("total", reference=lambda x: x.sum(keepdims=True), tolerance=1e-9)
+    ladder.add(ado.variant(lambda x: x.sum(keepdims=True), name="right"))
+    ladder.add(ado.variant(lambda x: x[1:].sum(keepdims=True), name="wrong"))
+    quick = {"isolated": False, "seconds": 0, "ceilings": False, "progress": False}
+    found = ado.check(ladder["right"], ladder, np.ones(100), **quick)
+    assert found.correct
+    assert found.comparisons == {}  # the other variant is wrong
+    assert not ado.check(ladder["wrong"], ladder, np.ones(100), **quick)
+    with pytest.raises(ValueError, match="total already has a variant 'right': pass another name="):
+        ado.check(ado.variant(np.sum, name="right"), ladder, np.ones(100), **quick)
 
 
 @pytest.fixture
@@ -299,7 +335,7 @@ def test_built_in_blocks_have_a_default_for_the_session():
 
 
 def test_objects_that_cannot_be_tuned_are_rejected():
-    with pytest.raises(TypeError, match="variant must be a variant of a ladder, got Transpose"):
+    with pytest.raises(TypeError, match="variant must be a variant of a ladder, got Routine: "):
         ado.tune(ado.transpose)
     with pytest.raises(
         ValueError, match=r"must have several block shapes .* got transpose\[simd\]"

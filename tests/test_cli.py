@@ -22,6 +22,7 @@ def run(capsys, *arguments):
 def test_list(capsys):
     status, out, _ = run(capsys, "list")
     assert status == 0
+    assert " `x[offset::stride].copy()`." in out
     first_words = [line.split()[0] for line in out.splitlines() if line.strip()]
     assert [word for word in first_words if word in ado.routines] == list(ado.routines)
     assert "adokernels list NAME" in out
@@ -89,6 +90,8 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["bench", "gaussian_blur", "--set", "border=x", "--shape", "3x4"], "'replicate'"),
         (["report", "no-such-file.json"], "no-such-file.json"),
         (["diagnose", "no-such-file.json"], "no-such-file.json: No such file"),
+        (["diagnose", __file__], "records are written by the method save and by --json"),
+        (["compare", "a.json", "b.json", "--setup", "x = 1"], "--setup is for expressions"),
         (["bench", "transpose", "--out", "folder"], "--out must be used with --all"),
         (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),
         (["check", __file__, "--kernel", "f", "--routine", "sobel", "--timeout", "0"], "positive"),

@@ -43,6 +43,36 @@ def test_variants_are_paired_by_name(pair):
         changes["nothing"]
 
 
+def test_a_compared_variant_is_shown_as_a_sentence(pair):
+    tiled = ado.compare(*pair)["tiled"]
+    assert repr(tiled) == repr(tiled.comparison)
+
+
+def test_arguments_that_stored_sweeps_lack(pair):
+    words = r"compare has no option 'across_machine' .* did you mean 'across_machines'"
+    with pytest.raises(TypeError, match=words):
+        ado.compare(*pair, across_machine=True)
+    before = pair[0]
+    with pytest.raises(ValueError, match=r"and tiled: after.compare\(before\) compares"):
+        ado.compare(before["naive"], before["tiled"])
+
+
+def test_the_speedup_of_a_table_belongs_to_its_interval():
+    """In one round, the machine becomes slower between two samples: this changes the medians."""
+    first = make_transpose()["naive"]
+    rounds = np.arange(len(first.samples))
+    noise = 1e-3 * np.linspace(1, 1.01, len(rounds))
+    half = len(rounds) // 2
+    before = dataclasses.replace(first, samples=noise * np.where(rounds < half, 1, 2))
+    after = dataclasses.replace(first, samples=0.9 * noise * np.where(rounds <= half, 1, 2))
+    change = ado.records.ComparedVariant(before=before, after=after)
+    found = ado.records.SweepComparison(changes=(change,), title="t", labels=("a", "b"))
+    assert after.speedup_over(before) > 1.5
+    text = found.to_markdown()
+    assert "\N{MULTIPLICATION SIGN}1.11 | 1.11 to 1.11" in text
+    assert "the median of the ratios per round, not the ratio of the two times" in text
+
+
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))]
 )

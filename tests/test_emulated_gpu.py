@@ -455,6 +455,7 @@ def test_sweeps_count_every_variant(sweep, tmp_path):
     }
     assert sweep["naive"].sectors > sweep["padded"].sectors
     assert not any("Error" in reason for reason in sweep.skipped.values()), sweep.skipped
+    assert sweep.skipped["in_place"] == "out is not a"
     path = tmp_path / "counts.json"
     sweep.save(path)
     assert load(path)["naive"].profile.values == sweep["naive"].profile.values

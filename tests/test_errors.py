@@ -71,7 +71,14 @@ def next_call_works():
             "device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
         ),
         (lambda: ado.measure(A.T.copy, cache="hot"), "cache must be 'cold' or 'warm'"),
-        (lambda: ado.transpose(A, variant="naive_loops", block=(8, 8)), "takes no block"),
+        (
+            lambda: ado.transpose(A, variant="naive_loops", block=(8, 8)),
+            r"naive_loops\]: takes no block; omit block=",
+        ),
+        (
+            lambda: ado.sweep(ado.ladder("empty", reference=np.sort), A),
+            "empty has no variants for device 'cpu': add one with",
+        ),
         (
             lambda: ado.transpose(A, device="gpu"),
             "must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
@@ -206,8 +213,23 @@ def test_keywords_of_functions_and_custom_ladders_are_their_own(rng):
         lambda: ado.measure(lambda: None, device="cuda"),
     ],
 )
-def test_unavailable_says_why(call):
-    with pytest.raises(ado.Unavailable, match=_core.why_no_cuda()):
+def test_unavailable_says_why_and_names_a_remedy(call):
+    with pytest.raises(ado.Unavailable, match=rf"{_core.why_no_cuda()}; remedy: device="):
+        call()
+
+
+@pytest.mark.skipif(not EMULATED, reason="there is a CUDA device, or no emulator")
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: ado.profile(ado.transpose["tiled"], A), "device='emulator' counts variants"),
+        (lambda: ado.heatmap(ado.transpose["tiled"], A), "device='emulator' counts variants"),
+        (lambda: ado.measure(ado.transpose["tiled"], A), "device='emulator' counts variants"),
+        (lambda: ado.hotspots(ado.transpose["tiled"], A), "ado.heatmap counts the lines"),
+    ],
+)
+def test_functions_that_need_counters_name_the_emulator(call, remedy):
+    with pytest.raises(ado.Unavailable, match=f"; remedy: {remedy}"):
         call()
 
 

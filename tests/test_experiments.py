@@ -238,6 +238,8 @@ def test_pages_that_help_are_proposed():
 def test_measurements_without_runs_in_caches_fall_back_to_rates():
     m = measured(run(GIVEN, 1e9, threads=16, cache="cold"))
     assert by_experiment(m, SIXTEEN) is None
+    sweep = ado.records.Sweep(routine="transpose", measurements=(m,), machine=SIXTEEN)
+    assert "Limiters by experiment" not in repr(sweep)
     assert m.limiter.kind is Kind.UNKNOWN
 
 

@@ -47,6 +47,37 @@ def test_samples_of_two_functions_are_paired(tmp_path):
     assert "function" in repr(found)
 
 
+def buffered(x, **options):
+    return np.sort(x, **options)
+
+
+@pytest.mark.parametrize("function", [np.sort, stable, buffered, max, len, ado.transpose])
+def test_a_misspelt_option_is_not_blamed_on_the_function(function):
+    name = functions.name_of(function)
+    x = X.reshape(2, -1) if function is ado.transpose else X
+    words = "has no option 'precison': did you mean 'precision'"
+    with pytest.raises(TypeError, match=rf"^compare\({name}\) {words}"):
+        compare(function, function, x, precison=0.1)
+    with pytest.raises(TypeError, match=rf"^measure\({name}\) {words}"):
+        ado.measure(function, x, precison=0.1)
+
+
+def test_options_of_functions_are_passed_on():
+    def scaled(x, second, labels=None):
+        return x * second
+
+    found = compare(scaled, scaled, X, second=2, labels="misspelt")
+    assert found.labels == ("scaled", "scaled (2)")
+    with pytest.raises(TypeError, match=r"^stable\(\) got an unexpected keyword argument 'axis'"):
+        compare(stable, stable, X, axis=0)  # compare has no similar option
+
+    def wrong(x, seconde):
+        raise TypeError("the keyword argument seconde is wrong")
+
+    with pytest.raises(TypeError, match="seconde is wrong"):
+        ado.measure(wrong, X, seconde=2)
+
+
 def test_more_functions_are_compared_with_the_first_one():
     found = compare({"quick": np.sort, "stable": stable, "again": np.sort}, X)
     assert [c.variant for c in found] == ["stable", "again"]

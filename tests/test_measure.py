@@ -394,12 +394,22 @@ def test_known_keywords_include_options_and_operands():
     assert len(ado.sweep(ado.gaussian_blur, **named, **QUICK)) == 1
 
 
-@pytest.mark.parametrize("bad", [{"seconds": -1}, {"seconds": np.nan}, {"precision": np.inf}])
+@pytest.mark.parametrize("bad", [-1, np.nan, np.inf])
 def test_budgets_that_mean_nothing(bad):
-    with pytest.raises(ValueError, match="must be a finite number of at least 0"):
-        ado.measure(ado.transpose, A, **bad)
-    with pytest.raises(ValueError, match="must be a finite number of at least 0"):
-        ado.sweep(ado.transpose, A, **bad)
+    with pytest.raises(ValueError, match="seconds must be a finite number of at least 0"):
+        ado.measure(ado.transpose, A, seconds=bad)
+    with pytest.raises(ValueError, match="seconds must be a finite number of at least 0"):
+        ado.sweep(ado.transpose, A, seconds=bad)
+
+
+@pytest.mark.parametrize("bad", [-0.01, 1, 2, np.nan, np.inf])
+def test_precision_is_a_fraction(bad):
+    words = "precision must be at least 0 and less than 1, got .*: .* precision=0.01 for 1 %"
+    for call in (ado.measure, ado.sweep):
+        with pytest.raises(ValueError, match=words):
+            call(ado.transpose, A, precision=bad)
+    with pytest.raises(ValueError, match=words):
+        ado.compare(np.sort, np.sort, A, precision=bad)
 
 
 def test_cold_and_warm_are_not_compared(eviction):

@@ -185,6 +185,7 @@ def test_the_gpu_stays_faster_from_the_break_even_size(verdicts, ratios, above, 
 
 def test_a_break_even_size_is_a_sentence_with_units():
     words = "faster than the CPU from about 8 B (between 4 B and 16 B)"
+    assert repr(break_even("SSFFF", [0.1, 0.5, 2, 3, 4])) == words
     assert str(break_even("SSFFF", [0.1, 0.5, 2, 3, 4])) == words
     assert str(break_even("FFFFF", [2] * 5)).endswith("all sizes measured, from 1 B to 256 B")
     assert str(break_even("S?S?S", [0.5] * 5)) == "not faster than the CPU up to 256 B"

@@ -68,7 +68,7 @@ def test_the_short_tour(run, tmp_path, monkeypatch, small_photograph):
     assert out.count("\n") == (8 if NO_CUDA else 9) + out.count("\n\n")
 
 
-def test_the_short_tour_measures_two_ladders(run, taken, small_photograph):
+def test_the_short_tour_measures_three_ladders(run, taken, small_photograph):
     assert run("--size", "100")[0] == 0
     names = [name for name, _, _ in taken]
     assert names == ["edge_detect"] * (1 if NO_CUDA else 2) + ["transpose", "average_matvec"]

@@ -64,6 +64,14 @@ CALLS = {
     "other must be a variant or its name, got int": lambda: ado.transpose["simd"].diff(5),
     "other must be a measurement, got Sweep": lambda: SWEEP[0].compare(SWEEP),
     "other must be a measurement, got NoneType": lambda: SWEEP[0].speedup_over(None),
+    "sweep must be a Sweep, got Variant: measure one with ado.sweep": lambda: ado.diagnose(
+        ado.variant(np.sort)
+    ),
+    "what must be a variant, routine or callable, got int: for example": lambda: ado.measure(5),
+    "sweeps must be sweeps, scans and comparisons, got Ladder": lambda: ado.write_report(
+        "x", sweeps=[ado.ladder("sort", reference=np.sort)]
+    ),
+    "routine must be a routine or a ladder, got function: for example": lambda: ado.sweep(np.sort),
     "setting must be a setting, got tuple": lambda: TUNING.use((8,)),
     "parameters must be a mapping from names to values, got int": lambda: ado.cuda_variant(
         "k", source="", kernel="k", block=32, parameters=5

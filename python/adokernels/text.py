@@ -135,7 +135,16 @@ def require(kind: Any, words: str, /, **values: object) -> None:
     """Raise TypeError if arguments do not have a type: ``require(str, "a str", label=label)``."""
     for name, value in values.items():
         if not isinstance(value, kind):
-            raise TypeError(f"{name} must be {words}, got {type(value).__name__}")
+            raise TypeError(f"{name} must be {words}, got {kind_of(value)}")
+
+
+def kind_of(value: object) -> str:
+    """The type of an argument in messages: ``"Variant"`` for each class of variants.
+
+    An internal class of functions is "function".
+    """
+    name = str(getattr(type(value), "_kind", type(value).__name__))
+    return "function" if name.startswith("_") and callable(value) else name
 
 
 def failure(error: BaseException) -> str:

@@ -6,11 +6,16 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "device/emulated.hpp"
 
 namespace ado::cuda {
 
 void require() {
-  if (!why_unavailable().empty()) throw Unavailable(why_unavailable());
+  if (why_unavailable().empty()) return;
+  std::string remedy = "; remedy: device=\"cpu\"";
+  if (emulated::why_unavailable().empty())
+    remedy += ", or device=\"emulator\", which runs kernels without a GPU and measures no times";
+  throw Unavailable(why_unavailable() + remedy);
 }
 
 }  // namespace ado::cuda

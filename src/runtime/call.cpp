@@ -28,7 +28,7 @@ std::string who(const Routine& routine, const AnyVariant& variant) {
 Extent choose_block(const Routine& routine, const AnyVariant& variant, const Block& wanted) {
   const std::vector<Extent>& blocks = variant.blocks;
   if (!wanted) return blocks.empty() ? Extent{} : blocks[variant.default_block];
-  if (blocks.empty()) throw ValueError(who(routine, variant) + ": takes no block");
+  if (blocks.empty()) throw ValueError(who(routine, variant) + ": takes no block; omit block=");
   std::vector<std::int64_t> lengths = *wanted;
   if (lengths.size() <= 3) lengths.resize(3, 1);
   std::string choices;

@@ -190,9 +190,10 @@ void Problem::check(const OperandInfo& info, const Argument& argument) {
 void Problem::check_type(const OperandInfo& info, const Argument& argument) const {
   const ElementType type = argument.view.type;
   const auto fail = [&](const std::string& wanted) {
+    const bool is_input = traits_.size() < inputs.size();
     throw TypeError(routine_->name + ": " + info.name + " must have " + wanted + ", got " +
                     type_name({argument.view, argument.traits}) + " (" + std::to_string(type.size) +
-                    " bytes)");
+                    " bytes)" + (is_input ? "; convert it with .astype() if its values fit" : ""));
   };
   if (info.same_as >= 0) {
     const auto i = static_cast<std::size_t>(info.same_as);

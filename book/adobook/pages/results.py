@@ -76,6 +76,7 @@ def pages(
         pages="\n\n".join(_part_of_index(page, sweeps) for page in PAGES),
     )
     measured = [*sweeps.values(), *(sweep for scan in scans.values() for sweep in scan)]
+    measured += (on_cpu or {}).values()
     found = {"index.md": index, "ceilings.md": ceilings.text(measured)}
     found |= {page.file: _page(page, sweeps) for page in PAGES}
     found |= {"break_even.md": break_even.text(scans)} if scans else {}

@@ -132,10 +132,11 @@ def _require_writable(text: str, path: Path, *, is_folder: bool) -> None:
 
 
 _CHARTS = (".png", ".svg", ".pdf")
+_ROUTINE = 'for example transpose; "adokernels list" shows all'
 #: The arguments that several commands have; some have a default that depends on the command.
 _COMMON: dict[str, dict[str, Any]] = {
-    "routine": {},
-    "[routine]": {"nargs": "?"},
+    "routine": {"help": _ROUTINE},
+    "[routine]": {"nargs": "?", "help": _ROUTINE},
     "--shape": {"type": lengths, "help": "lengths, for example 1600x2560"},
     "--dtype": {"type": dtype, "help": "element type, if the routine accepts several"},
     "--set": {
@@ -146,8 +147,11 @@ _COMMON: dict[str, dict[str, Any]] = {
         "help": "an option of the routine, for example border=replicate",
     },
     "--cache": {"choices": ("cold", "warm"), "help": "default: %(default)s"},
-    "--device": {"metavar": "{cpu,cuda,cuda:N,emulator}"},
-    "--variants": {"type": names, "help": "comma-separated names"},
+    "--device": {
+        "metavar": "{cpu,cuda,cuda:N,emulator}",
+        "help": "where to run; the emulator runs CUDA kernels without a GPU",
+    },
+    "--variants": {"type": names, "help": "comma-separated names of variants"},
     "--seconds": {"type": float, "help": "time for the whole command (%(default)g)"},
     "--json": {"type": output_file(), "help": "output file for the result"},
     "--markdown": {"type": output_file(".md"), "metavar": "FILE.md", "help": "output file"},

@@ -55,12 +55,14 @@ def add_commands(commands: Commands) -> None:
     tour = commands.add(
         "tour",
         _run_tour,
-        "Find edges in a photograph, measure two ladders, and write a report",
+        "Find edges in a photograph, measure three ladders, and write a report",
         "--image holiday.jpg --out my-tour",
     )
     tour.add_argument("--image", type=Path, help="use this picture file")
     folder = Path("adokernels-tour")
-    tour.add_argument("--out", type=output_folder, default=folder, help="output folder")
+    tour.add_argument(
+        "--out", type=output_folder, default=folder, help="output folder (%(default)s)"
+    )
     limited = "upper limit for every length; does not apply to the photograph"
     tour.add_argument("--size", type=size, help=limited)
     tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
@@ -213,7 +215,8 @@ def add_commands(commands: Commands) -> None:
     )
     sentence = "JSON files, or folders; machines are also shown side by side"
     report.add_argument("measurements", type=Path, nargs="+", help=sentence)
-    report.add_argument("--out", type=output_file(), default=Path("report.html"))
+    page = Path("report.html")
+    report.add_argument("--out", type=output_file(), default=page, help="the page (%(default)s)")
 
 
 def _run_tour(options: argparse.Namespace, console: Console) -> int:
@@ -302,12 +305,13 @@ def _run_scan(options: argparse.Namespace, console: Console) -> int:
 
 def _run_check(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
-    name = options.kernel.partition("<")[0]
+    function = options.kernel.partition("<")[0]
+    name = f"{function} of {options.file.name}" if function in routine else function
     if options.file.suffix not in (".cu", ".cuh", ".py"):
         raise ValueError(f"the file must be CUDA C++ (.cu) or Python (.py), got {options.file}")
     if options.file.suffix == ".py":
         options.file.read_bytes()  # raises OSError now, not in the process of the function
-        variant = ado.variant(FileFunction(options.file.absolute(), name))
+        variant = ado.variant(FileFunction(options.file.absolute(), function), name=name)
     else:
         names = ("kernel", "block", "tile", "grid", "trusted")
         launch = {part: vars(options)[part] for part in names}
@@ -342,7 +346,9 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
 
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
     stored = [text.endswith(".json") or Path(text).is_file() for text in options.what]
-    if len(stored) < 2 or (any(stored) and (len(stored) > 2 or not all(stored) or options.setup)):
+    if options.setup and all(stored):
+        raise ValueError("--setup is for expressions, not for files of sweeps")
+    if len(stored) < 2 or (any(stored) and (len(stored) > 2 or not all(stored))):
         missing = [text for text, found in zip(options.what, stored, strict=True) if not found]
         raise ValueError(
             f"compare needs two files, or two expressions or more, got {', '.join(options.what)}"
@@ -376,7 +382,9 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     reported = path.suffix in (".csv", ".ncu-rep")
     sweep = ado.import_ncu(path) if reported else ado.load(path)
     if not isinstance(sweep, ado.records.Sweep | ado.records.CountedSweep):
-        raise ValueError(f"{path} must contain a sweep, got a {sweep.KIND}")
+        raise ValueError(
+            f"{path} must contain a sweep, got a {sweep.KIND}: adokernels bench --json writes one"
+        )
     save_and_show(ado.diagnose(sweep), options, console)
 
 

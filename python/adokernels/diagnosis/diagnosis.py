@@ -20,6 +20,7 @@ from adokernels.records.metrics import EMULATED_BULK
 from adokernels.records.record import Entries, save_plain
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
+from adokernels.text import kind_of
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
@@ -187,7 +188,10 @@ def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
         findings = tuple(_from_counts(v) for v in sweep if not v.ceiling)
         return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
     if not isinstance(sweep, Sweep):
-        raise TypeError(f"sweep must be a Sweep, got {type(sweep).__name__}")
+        raise TypeError(
+            f"sweep must be a Sweep, got {kind_of(sweep)}: measure one with ado.sweep, or read one "
+            "with ado.load"
+        )
     after = {before: m for m, before in sweep.step_pairs().items()}
     machine = sweep.machine
     findings = tuple(

@@ -22,6 +22,7 @@ from adokernels import _core
 from adokernels.model.libraries import address_range, shares_elements
 from adokernels.model.registry import routines, transpose
 from adokernels.model.routine import BuiltInVariant, Routine, check_types, has_channels
+from adokernels.text import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +119,7 @@ def out_of_core(
     if ladder is not transpose and getattr(ladder, "halo", None) is None:
         raise TypeError(
             "out_of_core: the routine must be an image filter or transpose, "
-            f"got {getattr(ladder, 'name', type(ladder).__name__)}"
+            f"got {getattr(ladder, 'name', kind_of(ladder))}"
         )
     _check_array("source", source)
     if sink is not None:

@@ -19,12 +19,13 @@ from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.isolated_process import Missing
 from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, check_options
+from adokernels.model.own_variant import OwnVariant
 from adokernels.model.values import is_array
 from adokernels.records.checked import CheckResult
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import FEWEST_SAMPLES
-from adokernels.text import quantity, require
+from adokernels.text import kind_of, quantity, require
 
 #: A time is impossible if it needs more than this multiple of the bandwidth of the memory.
 _MARGIN = 1.2
@@ -59,7 +60,7 @@ def check(
     ----------
     variant
         A function, or a variant made by :func:`adokernels.variant` or
-        :func:`adokernels.cuda_variant`.
+        :func:`adokernels.cuda_variant`; also one that belongs to `ladder`.
     ladder
         The routine that it computes, or an own ladder.
     *args, **options
@@ -96,15 +97,19 @@ def check(
         If it cannot be sent to another process.
     """
     if not isinstance(ladder, Ladder):
-        raise TypeError(f"ladder must be a routine or a ladder, got {type(ladder).__name__}")
+        raise TypeError(
+            f"ladder must be a routine or a ladder, got {kind_of(ladder)}: for a variant v and the "
+            "operand a, ado.check(v, ado.transpose, a)"
+        )
     check_options(ladder, args, options, check)
     require((Iterable, type(None)), "names of variants", against=against)
     require(Real, "a number", timeout=timeout)
     require_finite(timeout=timeout)
     if not timeout > 0:
         raise ValueError(f"timeout must be positive, got {timeout!r}")
-    extended = ladder.with_variants(variant)
-    ours = extended.variants[-1]
+    is_member = isinstance(variant, OwnVariant) and variant.owner is ladder
+    extended = ladder if is_member else ladder.with_variants(variant)
+    ours = extended[variant.name] if is_member else extended.variants[-1]
     emulated = device == "emulator"
     if why := ours.why_unavailable_on(device or ours.device):
         # The compiler needs no GPU.
@@ -117,14 +122,15 @@ def check(
         facts: dict[str, Any] = {"isolated": isolated}
         used = isolation.ladder(extended) if isolation else extended
         default = not args and ladder.task.core is not None
-        usable = [v for v in ladder if v.device == ours.device and v.available and not v.ceiling]
+        others = [v for v in ladder if v.name != ours.name and not v.ceiling]
+        usable = [v for v in others if v.device == ours.device and v.available]
         operands: Sequence[Any] = args
         if default and emulated:
             operands = ladder.task.random_operands(ladder.task.sanitizer.shapes[0])
         elif default:
             operands = _fast_enough(ladder, usable[0].name, seconds, options)
         problem = used.problem(*operands, device=device, variant=ours.name, **options)
-        others = [v.name for v in usable if not problem.why_not(v.name)]
+        able = [v.name for v in usable if not problem.why_not(v.name)]
         try:
             call = problem.prepare(ours.name)
             checker = Checker(used, problem)
@@ -142,7 +148,7 @@ def check(
             return CheckResult(*names, False, str(error), **facts)
         if against is None:
             best = ladder.choose(*operands, device=ours.device, **options).variant
-            against = dict.fromkeys([*others[:1], *([best] if others else [])])
+            against = dict.fromkeys([*able[:1], *({best}.intersection(able))])
         timings = sweep(
             used,
             *operands,

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from adokernels import _core
 from adokernels.measuring.functions import Function, Setup, measure_functions, name_of
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.model.ladder import options_of
 from adokernels.model.task import Task
 from adokernels.records.changes import SweepComparison, of_functions, of_sweeps
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import require
+from adokernels.text import kind_of, require
 
 Stored = Sweep | Measurement | str | Path
 
@@ -102,8 +104,11 @@ def compare(
     """
     settings = Settings(cache, precision, seconds)
     if isinstance(before, Stored):
-        if args or options or setup is not None:
-            raise TypeError("operands, options and setup= are for functions, not for stored sweeps")
+        for option in options:
+            hint = _core.suggest(option, options_of(compare))
+            raise TypeError(f"compare has no option {option!r} for stored sweeps{hint}")
+        if args or setup is not None:
+            raise TypeError("operands and setup= are for functions, not for stored sweeps")
         return of_sweeps(before, after, across_machines=across_machines)
     functions = _functions(before, after, args, options, setup)
     require(bool, "a bool", check=check)
@@ -136,8 +141,11 @@ def _functions(
         if not callable(function):
             raise TypeError(
                 f"{role} must be a function, or both must be stored sweeps or measurements, got "
-                f"{type(function).__name__}: for functions f and g, ado.compare(f, g, x)"
+                f"{kind_of(function)}: for functions f and g, ado.compare(f, g, x)"
             )
     if len(by_name) < 2:
         raise ValueError(f"before must name at least two functions, got {len(by_name)}")
-    return [Function(name, function, args, options, setup) for name, function in by_name.items()]
+    return [
+        Function(name, function, args, options, setup, compare)
+        for name, function in by_name.items()
+    ]

@@ -122,7 +122,7 @@ def emulated_sweep(
                 checker.before(problem.prepare(name, blocks[name]))
                 counted = emulated_profile(ladder, problem, name, blocks[name])
             except (ValueError, _core.Unavailable, _core.KernelError) as error:
-                skipped[name] = str(error)
+                skipped[name] = str(error).removeprefix(f"{ladder[name].label}: ")
                 continue
             flops, compulsory = problem.useful
             found.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,16 +18,19 @@ from adokernels import _core
 from adokernels.measuring.context import Contention, context
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached
-from adokernels.model.ladder import Ladder, Variant, has_dask_array
+from adokernels.model.ladder import Ladder, Variant, has_dask_array, options_of
 from adokernels.model.libraries import is_on_device, library_of, on_host
 from adokernels.model.task import Task
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import FUNCTION, Measurement
-from adokernels.text import printable, require
+from adokernels.text import kind_of, printable, require
 
 Setup = Callable[..., Any]
 #: Maximum number of characters of a value in an error message.
 _SHOWN = 200
+#: The TypeError of a function that is called with an unknown keyword argument, by Python or a
+#: ladder.
+_UNKNOWN_KEYWORD = re.compile("(unexpected|invalid|no) keyword argument|has no option")
 
 
 class ResultsDiffer(ValueError):
@@ -45,7 +49,7 @@ class Function:
     """A function with its operands.
 
     `setup` maps the operands to the operands of one call. If it returns None, the call
-    uses the given operands.
+    uses the given operands. `caller` has passed on the options that are not its own.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Function:
     given: tuple[Any, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     setup: Setup | None = None
+    caller: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         """Use the given operands until the first setup."""
@@ -68,10 +73,26 @@ class Function:
 
     def run(self) -> Any:
         """Call the function, and wait for its result if it is asynchronous (JAX)."""
-        returned = self.function(*self.args, **self.options)
+        try:
+            returned = self.function(*self.args, **self.options)
+        except TypeError as error:
+            if misspelt := self._misspelt(str(error)):
+                raise TypeError(misspelt) from error
+            raise
         if hasattr(returned, "block_until_ready"):
             returned.block_until_ready()
         return returned
+
+    def _misspelt(self, message: str) -> str:
+        """A message that suggests an option of the caller for one that the function rejects."""
+        if self.caller is None or not _UNKNOWN_KEYWORD.search(message):
+            return ""
+        for option in self.options:
+            hint = _core.suggest(option, options_of(self.caller))
+            named = repr(option) in message or "no keyword" in message
+            if named and hint.startswith(": did you mean"):
+                return f"{self.caller.__name__}({self.name}) has no option {option!r}{hint}"
+        return ""
 
     def once(self) -> Any:
         """Prepare and call the function; raise TypeError if it does its work after it returns."""
@@ -92,8 +113,10 @@ class Function:
 def require_function(what: Any, block: object, name: str = "what") -> None:
     """Raise TypeError for an object that cannot be called, and for a block shape of a function."""
     if not callable(what):
-        found = type(what).__name__
-        raise TypeError(f"{name} must be a variant, routine or callable, got {found}")
+        raise TypeError(
+            f"{name} must be a variant, routine or callable, got {kind_of(what)}: for example "
+            "ado.transpose or np.sort"
+        )
     if block is not None:
         raise TypeError(f"block must be None for callables, got {block}")
 

@@ -14,11 +14,13 @@ from adokernels.measuring.context import context
 from adokernels.measuring.hotspots import Sources
 from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
+from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import sources_folder
 from adokernels.records.heatmap import Accesses, Heatmap, LineCounts
+from adokernels.text import kind_of
 
 if TYPE_CHECKING:
     from adokernels.model.problem import Block
@@ -90,10 +92,13 @@ def heatmap(
         remedy. Also if the emulator cannot execute the variant.
     """
     if not isinstance(variant, Variant):
-        kind = type(variant).__name__
+        kind = kind_of(variant)
         raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
     if variant.device != "cuda":
-        raise ValueError(f"variant must be a CUDA variant, got {variant.label}")
+        raise ValueError(
+            f"variant must be a CUDA variant, got {variant.label} on {variant.device}; for the "
+            "CPU, use perf record"
+        )
     if device not in (None, "cuda", "emulator"):
         raise ValueError(f"device must be 'cuda' or 'emulator', got {device!r}")
     check_options(variant.ladder, args, options, heatmap)
@@ -101,7 +106,7 @@ def heatmap(
     if device == "emulator" or (device is None and reason and isinstance(variant, CudaVariant)):
         return _emulated(variant, args, options, block)
     if reason:
-        raise _core.Unavailable(f"lines cannot be counted: {reason}")
+        raise _core.Unavailable(f"lines cannot be counted: {reason}{emulator_hint()}")
     if launch := variant.source_launch(args, options, block):
         problem = str(inputs_of(variant.ladder.problem(*args, variant=variant.name, **options)))
         save: Callable[[Path], None] = launch.save

@@ -16,11 +16,13 @@ from typing import Any
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.ladder_sweep import inputs_of
+from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import definitions_of, shipped_path, sources_folder
 from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
+from adokernels.text import kind_of
 
 #: Number of lines that are shown above and below a line outside of any definition.
 _CONTEXT = 3
@@ -71,7 +73,7 @@ def hotspots(
         If the device cannot be sampled; the message contains the reason and the remedy.
     """
     if not isinstance(variant, Variant):
-        kind = type(variant).__name__
+        kind = kind_of(variant)
         raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
     if variant.device != "cuda":
         raise ValueError(
@@ -117,7 +119,8 @@ def _check(seconds: float, why_unavailable: str) -> None:
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
     if why_unavailable:
-        raise _core.Unavailable(f"hot spots cannot be sampled: {why_unavailable}")
+        hint = "; remedy: ado.heatmap counts the lines without a GPU" if emulator_hint() else ""
+        raise _core.Unavailable(f"hot spots cannot be sampled: {why_unavailable}{hint}")
 
 
 def _sampled(

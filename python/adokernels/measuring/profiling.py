@@ -79,7 +79,8 @@ def profile(
         ladder, named = (what, None) if isinstance(what, Ladder) else (what.ladder, what)
         if named and named.device != "cuda":
             raise ValueError(
-                f"{named.label} must be a CUDA variant: only the GPU has these counters"
+                f"{named.label} must be a CUDA variant, because only the GPU has these counters: "
+                "ado.sweep shows limiters of CPU variants by experiment"
             )
         check_options(ladder, args, options, profile)
         where = device or ("emulator" if _core.device() == "emulator" else "cuda")
@@ -97,7 +98,7 @@ def profile(
     if device is not None:
         raise TypeError(f"device must be None for callables, got {device!r}")
     require_counters(metrics)
-    function = Function(name_of(what), what, args, options)
+    function = Function(name_of(what), what, args, options, caller=profile)
     return collect(function.run, function.name, metrics, cache, facts=context("cuda"))
 
 
@@ -135,4 +136,10 @@ def require_counters(metrics: Metrics = "default") -> None:
         hint = _core.suggest(metrics, list(METRIC_SETS))
         raise ValueError(f"metrics must be names or a set of metrics, got {metrics!r}{hint}")
     if reason := _core.why_no_counters():
-        raise _core.Unavailable(f"hardware counters cannot be read: {reason}")
+        raise _core.Unavailable(f"hardware counters cannot be read: {reason}{emulator_hint()}")
+
+
+def emulator_hint() -> str:
+    """The remedy of functions that count on the emulator, too; empty with a GPU."""
+    possible = _core.why_no_cuda() and not _core.why_no_emulator()
+    return "; remedy: device='emulator' counts variants without a GPU" if possible else ""

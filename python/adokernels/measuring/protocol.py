@@ -23,7 +23,7 @@ from adokernels.measuring.functions import (
 )
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
-from adokernels.measuring.profiling import require_counters
+from adokernels.measuring.profiling import emulator_hint, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings, require_finite
 from adokernels.model.isolation import TIMEOUT, Isolation
@@ -32,7 +32,7 @@ from adokernels.model.problem import Block
 from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import require
+from adokernels.text import kind_of, require
 
 
 def measure(
@@ -81,8 +81,8 @@ def measure(
         of the timed interval. It returns the operands of this call, several as a tuple, for example
         ``setup=np.copy``. None: the operands may stay as the previous call left them.
     precision
-        Stop when half the 95 % interval of the median is below this fraction of the median; default
-        0.5 % on CUDA and 1 % on the CPU.
+        Stop when half the 95 % interval of the median is below this fraction of the median, at
+        least 0 and less than 1. Default: 0.005 (0.5 %) on CUDA and 0.01 on the CPU.
     seconds
         The time for the call. It is exceeded up to fourfold to take the 11 samples that a 95 %
         interval requires, and without limit to take 5 samples.
@@ -108,7 +108,7 @@ def measure(
         check_options(ladder, args, options, measure)
         require_clock_of(named, device)
         if named and named.why_unavailable:
-            raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
+            raise _core.Unavailable(f"{named.label}: {named.why_unavailable}{emulator_hint()}")
         variant = named.name if named else None
         problem = ladder.problem(*args, device=device, variant=variant, **options)
         name = variant or problem.best()
@@ -124,7 +124,7 @@ def measure(
         raise TypeError(f"label must be a str, got {type(label).__name__}")
     with displayed(False) as silent:
         measured = measure_functions(
-            [Function(label or name_of(what), what, args, options, setup)],
+            [Function(label or name_of(what), what, args, options, setup, measure)],
             settings,
             silent,
             device=device,
@@ -250,7 +250,10 @@ def sweep(
     """
     settings = Settings(cache, precision, seconds)
     if not isinstance(routine, Ladder):
-        raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
+        raise TypeError(
+            f"routine must be a routine or a ladder, got {kind_of(routine)}: for example "
+            "ado.transpose; ado.measure and ado.compare time variants and functions"
+        )
     check_options(routine, args, options, sweep)
     require(Iterable, "an iterable of variants", extra=extra)
     require((Iterable, type(None)), "names of variants", variants=variants)
@@ -270,7 +273,11 @@ def sweep(
     if names is None:
         names = [v.name for v in routine if v.device == problem.device]
         if not names:
-            raise ValueError(f"{routine.name} has no variants for device {problem.device!r}")
+            devices = ", ".join(dict.fromkeys(v.device for v in routine))
+            hint = f"pass device={devices!r}" if devices else "add one with .variant() or .add()"
+            raise ValueError(
+                f"{routine.name} has no variants for device {problem.device!r}: {hint}"
+            )
     for name in blocks or ():
         if name not in names:
             raise KeyError(
@@ -282,7 +289,10 @@ def sweep(
     if clash := set(names) & set(peers or ()):
         raise ValueError(f"peers must not have names of variants, got {', '.join(sorted(clash))}")
     if counters and problem.device != "cuda":
-        raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
+        raise ValueError(
+            f"counters need device 'cuda', got {problem.device!r}: pass device='cuda', or "
+            "device='emulator', which counts without a GPU"
+        )
     if problem.device_id == "emulator":
         if peers:
             raise ValueError("peers must be None on the emulator, which runs only variants")

@@ -313,7 +313,13 @@ class Settings:
         if self.cache not in ("cold", "warm"):
             raise ValueError(f"cache must be 'cold' or 'warm', got {self.cache!r}")
         require(Real, "a number", seconds=self.seconds)
-        require_finite(seconds=self.seconds, precision=self.precision)
+        require_finite(seconds=self.seconds)
+        require((Real, type(None)), "a number", precision=self.precision)
+        if self.precision is not None and not 0 <= self.precision < 1:
+            raise ValueError(
+                f"precision must be at least 0 and less than 1, got {self.precision!r}: it is a "
+                "fraction of the median, for example precision=0.01 for 1 %"
+            )
 
     @property
     def cold(self) -> bool:

@@ -156,7 +156,9 @@ def scan(
     def measured(given: tuple[Any, ...], display: ProgressDisplay) -> Sweep:
         if not isinstance(routine, Ladder):
             named = {name_of(routine): routine, **(peers or {})}
-            functions = [Function(name, work, given, options) for name, work in named.items()]
+            functions = [
+                Function(name, work, given, options, caller=scan) for name, work in named.items()
+            ]
             task = Task(name_of, tolerance=None) if peers else None
             ours, *theirs = measure_functions(
                 functions,

@@ -11,6 +11,7 @@ from adokernels.measuring.sampling import Settings
 from adokernels.model.ladder import Variant, check_options
 from adokernels.records.measurement import Cache
 from adokernels.records.tuning import Setting, Tuning
+from adokernels.text import kind_of
 
 
 def tune(
@@ -56,7 +57,10 @@ def tune(
     """
     sampling = Settings(cache, precision, seconds)
     if not isinstance(variant, Variant):
-        raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
+        raise TypeError(
+            f"variant must be a variant of a ladder, got {kind_of(variant)}: for example "
+            "ado.transpose['tiled']"
+        )
     check_options(variant.ladder, args, options, tune)
     tested = variant.settings()
     settings: dict[str, Setting] = {}

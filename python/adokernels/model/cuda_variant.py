@@ -194,6 +194,8 @@ class KernelCall(OwnCall):
             given = list(_evaluated(variant.arguments, [*values, *views], settings))
             names = [f"argument {i + 1}" for i in range(len(given))]
         sizes = list(kernel.parameters)
+        if len(own := _parameter_names(variant.text, variant.kernel)) == len(given):
+            names = own
         if len(sizes) != len(given):
             raise ValueError(
                 f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
@@ -248,8 +250,10 @@ class KernelCall(OwnCall):
             return packed_argument(name, value, size) if place is None else place
 
         arguments = [argument(*each) for each in self._arguments]
+        known = {id(value): name for name, value, _ in reversed(self._arguments)}
+        names = [known.get(id(view), f"array {i}") for i, view in enumerate(views, 1)]
         shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
-        return {**shape, "arguments": arguments}
+        return {**shape, "arguments": arguments, "names": names}
 
     def stored(self) -> SourceLaunch:
         """The launch, for another process: with copies of the operands."""
@@ -264,6 +268,7 @@ class KernelCall(OwnCall):
             return array.read().copy()
 
         launch = self.stored_places()
+        del launch["names"]
         arguments = tuple(map(argument, launch.pop("arguments")))
         code, symbol = self.compiled.code, self.compiled.symbol
         return SourceLaunch(code=code, symbol=symbol, arguments=arguments, **launch)
@@ -295,6 +300,15 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     if len(packed) != size:
         raise TypeError(f"{name} must have {size} bytes, got {value!r} with {len(packed)} bytes")
     return packed
+
+
+def _parameter_names(source: str, kernel: str) -> list[str]:
+    """The names of a kernel's parameters in its source; empty if they cannot be found."""
+    source = re.sub(r"//.*|/\*.*?\*/", " ", source)
+    name = re.escape(kernel.partition("<")[0].rpartition("::")[2])
+    found = re.search(rf"__global__[^;{{}}]*\b{name}\s*\(([^(){{}}]*)\)\s*{{", source)
+    ends = (re.search(r"(\w+)\s*$", one) for one in found[1].split(",")) if found else ()
+    return [end[1] for end in ends if end]
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> str:

@@ -61,6 +61,8 @@ class Variant(ABC):
     blocks: tuple[Block, ...] = ()
     stages: tuple[tuple[str, str], ...]
 
+    _kind = "Variant"
+
     @property
     @abstractmethod
     def ladder(self) -> Ladder:
@@ -230,6 +232,8 @@ class Ladder(ShownAsTables, ABC):
 
     name: str
     summary: str
+
+    _kind = "Ladder"
 
     @property
     @abstractmethod
@@ -413,12 +417,16 @@ def check_options(
     known = ladder.keywords
     if known is None or options.keys() <= set(known):
         return
-    parameters = inspect.signature(function).parameters.values()
-    own = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     unknown = next(option for option in options if option not in known)
-    valid = [*known[len(args) :], *own]  # omits the positional operands
+    valid = [*known[len(args) :], *options_of(function)]  # omits the positional operands
     who = name or f"{function.__name__}({ladder.name})"
     raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")
+
+
+def options_of(function: Callable[..., Any]) -> list[str]:
+    """The names of the keyword-only parameters of a function."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def has_dask_array(*groups: Iterable[Any]) -> bool:

@@ -65,7 +65,9 @@ class OwnLadder(Ladder):
         """
         for each in map(as_variant, variants):
             if each.name in self._variants:
-                raise ValueError(f"{self.name} already has a variant {each.name!r}")
+                raise ValueError(
+                    f"{self.name} already has a variant {each.name!r}: pass another name="
+                )
             self._variants[each.name] = each.of(self)
 
     def variant(self, function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:

@@ -241,6 +241,9 @@ class Problem:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
         return str(Inputs.of(self.operands, self.options))
 
+    def __repr__(self) -> str:
+        return f"<{self.ladder.name} of {self} on {self.device_id}>"
+
     # --- Calls ------------------------------------------------------------------------------------
 
     def why_not(self, variant: str) -> str:

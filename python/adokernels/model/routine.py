@@ -259,6 +259,8 @@ class Routine(Ladder, _core.Callable):
         if the routine is not an image filter.
     """
 
+    _kind = "Routine"
+
     def __init__(self, core: _core.Routine) -> None:
         self._core = core
         self.name, self.summary, self.source = core.name, core.summary, core.source

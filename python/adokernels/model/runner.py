@@ -191,8 +191,7 @@ class KernelOnEmulator(_Kernel):
     def call(self) -> dict[str, Any]:
         """Execute the kernel once on the blocks of the host."""
         copies = [_core.to_device(b.array, "emulator") for b in self._blocks]
-        places = enumerate(copies, 1)
-        addresses = [_core.emulated_address(copied, f"array {i}") for i, copied in places]
+        addresses = list(map(_core.emulated_address, copies, self._plan["names"]))
         self._launch(self._kernel, addresses).run(0)
         for block, copied in zip(self._blocks, copies, strict=True):
             block.array[...] = copied.numpy()

@@ -15,6 +15,7 @@ from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
+from adokernels.text import kind_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +44,10 @@ class ComparedVariant(Fields):
         except ValueError as error:
             return f"after must be comparable with before: {error}"
         return ""
+
+    def __repr__(self) -> str:
+        """The comparison in a sentence."""
+        return repr(self.comparison)
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -130,7 +135,8 @@ def of_sweeps(
     if not common:
         raise ValueError(
             "before and after must have a variant in common, got "
-            f"{', '.join(theirs) or 'none'} and {', '.join(ours) or 'none'}"
+            f"{', '.join(theirs) or 'none'} and {', '.join(ours) or 'none'}: "
+            "after.compare(before) compares measurements of different variants"
         )
     for name in common:
         ours[name].compare(theirs[name], across_machines=across_machines)
@@ -169,5 +175,6 @@ def _measurements(what: Sweep | Measurement | str | Path) -> dict[str, Measureme
         return {m.variant: m for m in (*record.measurements, *record.peers)}
     if isinstance(record, Measurement):
         return {record.variant: record}
-    kind = type(record).__name__
-    raise ValueError(f"before and after must be sweeps or measurements, got {kind}")
+    raise ValueError(
+        f"before and after must be sweeps or measurements, or both functions, got {kind_of(record)}"
+    )

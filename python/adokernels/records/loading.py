@@ -48,6 +48,7 @@ Reported = Sweep | Scan | SweepComparison
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: The class names of the records that higher packages define, by kind.
 _ABOVE = {"score": "Score"}
+_WRITTEN = "records are written by the method save and by --json"
 #: Maximum number of levels of lists and objects in a file of schema 1, and of characters of a
 #: sentence in it. Published files have 8 levels and 193 characters.
 _DEEPEST, _LONGEST_SENTENCE = 32, 1 << 16
@@ -92,10 +93,12 @@ def record_of(content: bytes, path: str | Path) -> Record:
     except InvalidField as error:
         raise ValueError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        raise ValueError(f"{path} is not JSON: {error}; {_WRITTEN}") from error
     kind = document.pop("kind", None) if isinstance(document, dict) else None
     if not isinstance(kind, str) or kind not in KINDS | _ABOVE:
-        raise ValueError(f"{path} is not an adokernels record (kind: {', '.join(KINDS)})")
+        raise ValueError(
+            f"{path} is not an adokernels record (kind: {', '.join(KINDS)}); {_WRITTEN}"
+        )
     version = document.pop("schema", None)
     if type(version) is not int or version not in (1, SCHEMA):
         raise ValueError(f"{path} has schema {version}; this version reads schemas 1 and {SCHEMA}")

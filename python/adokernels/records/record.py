@@ -105,7 +105,10 @@ class StoredRecord(Fields):
         record = find("load")(path)
         if not isinstance(record, cls):
             found = getattr(record, "KIND", "")
-            raise ValueError(f"{path} must contain a {cls.KIND}, got a {found}")
+            raise ValueError(
+                f"{path} must contain a {cls.KIND}, got a {found}: ado.load reads records of all "
+                "kinds"
+            )
         return record
 
     def save(self, path: str | Path) -> None:

@@ -110,7 +110,7 @@ class BreakEven:
                 crossing = sizes[i] * (sizes[j] / sizes[i]) ** (low / (low - high))
         return result(above=sizes[slower[-1]], upto=sizes[first], bytes=crossing)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """For example ``"faster than the CPU from about 3.2 MiB (between 1 MiB and 4 MiB)"``."""
         if self.upto is None and self.ever:
             at = binary_size(self.largest)

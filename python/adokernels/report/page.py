@@ -361,7 +361,7 @@ def _summary(record: Reported) -> dict[str, str]:
     return row | {
         "fastest": f"{best.variant}: {best.comparison.verdict}",
         "time": quantity(best.after.seconds, "s"),
-        "speed-up": ratio(best.after.speedup_over(best.before)),
+        "speed-up": ratio(best.comparison.ratio),
     }
 
 

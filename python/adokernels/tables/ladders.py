@@ -24,7 +24,7 @@ from adokernels.text import quantity, ratio
 
 def ladder_table(ladder: Ladder) -> Table:
     """One line per variant: its change, and whether it can run here."""
-    title = f"{ladder.name}: {ladder.summary}" if ladder.summary else ladder.name
+    title = f"{ladder.name}: {_shown(ladder.summary)}" if ladder.summary else ladder.name
     table = LiteralTable(title=Text(title))
     for heading in ("variant", "device", "what it changes", "available"):
         table.add_column(heading)
@@ -59,6 +59,11 @@ def tuning_table(tuning: Tuning) -> Table:
     return table
 
 
+def _shown(summary: str) -> str:
+    """The sentence of a docstring, with code as in Markdown."""
+    return summary.replace("``", "`")
+
+
 def routines_table(routines: Mapping[str, Routine]) -> Table:
     """One line per routine: what it computes, and its number of variants per device."""
     headers = ["routine", "what it computes", "variants"]
@@ -66,7 +71,7 @@ def routines_table(routines: Mapping[str, Routine]) -> Table:
     for routine in routines.values():
         devices = Counter(v.device for v in routine if not v.ceiling)
         counts = ", ".join(f"{count} {device}" for device, count in devices.items())
-        table.add_row(routine.name, routine.summary, counts)
+        table.add_row(routine.name, _shown(routine.summary), counts)
     table.columns[1].no_wrap = False
     text = "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
     table.caption = text

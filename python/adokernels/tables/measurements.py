@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from adokernels.records.changes import SweepComparison
+from adokernels.records.changes import ComparedVariant, SweepComparison
 from adokernels.records.definitions import EMULATED, FULL, LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
@@ -185,20 +185,24 @@ def _shapes(m: Measurement) -> str:
 
 
 def changes_table(changes: SweepComparison) -> Table:
-    """One row per variant: both times, the ratio with its interval, the verdict."""
+    """One row per variant: both times, the ratio with its interval, the verdict.
+
+    The ratio belongs to the interval: if both were sampled in the same rounds, it is the median of
+    the ratios per round. On a busy machine, the ratio of the two times can be outside the interval.
+    """
     labels = ["\n".join(textwrap.wrap(label, _LABEL)) for label in changes.labels]
     kind = "function" if changes[0].after.routine == FUNCTION else "variant"
     headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
     errors = [pair_of_errors(change.before, change.after) for change in changes]
     table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
     for change, error in zip(changes, errors, strict=True):
-        verdict, _, (low, high) = change.comparison
+        verdict, gain, (low, high) = change.comparison
         few = " (range)" if change.comparison.confidence is None else ""
         table.add_row(
             change.variant,
             quantity(change.before.seconds, "s"),
             quantity(change.after.seconds, "s"),
-            ratio(change.after.speedup_over(change.before)),
+            ratio(gain),
             f"{low:.3g} to {high:.3g}{few}",
             f"{len(change.before.samples)}, {len(change.after.samples)}",
             verdict_cell(verdict.value),
@@ -213,9 +217,17 @@ def changes_table(changes: SweepComparison) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
+    if any(_is_outside(change) for change in changes):
+        notes.append("speed-up: the median of the ratios per round, not the ratio of the two times")
     notes += verdict_notes({change.variant: change.comparison for change in changes})
     table.caption = "\n".join(notes)
     return table
+
+
+def _is_outside(change: ComparedVariant) -> bool:
+    """Whether the ratio of the two times is outside the interval of the speed-up."""
+    low, high = change.comparison.interval
+    return not low <= change.after.speedup_over(change.before) <= high
 
 
 def verdict_cell(verdict: str) -> Text:
@@ -230,8 +242,8 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
         tables.append(hotspot_table(sweep))
     if any(m.profile for m in sweep):
         tables.append(counter_table(sweep))
-    elif any(m.experiments for m in sweep):
-        tables.append(limiter_table(sweep))
+    elif any(m.experiments for m in sweep) and (limiters := limiter_table(sweep)).row_count:
+        tables.append(limiters)
     if any(m.kernels for m in sweep):
         tables.append(resources_table(*(m.resources for m in sweep.variants)))
     return tables
