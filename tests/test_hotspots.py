@@ -180,7 +180,7 @@ def test_cpu_variants_and_wrong_values_are_rejected():
     a = np.zeros((4, 4))
     with pytest.raises(ValueError, match="CUDA variant, got transpose"):
         measured.hotspots(ado.transpose["simd"], a)
-    with pytest.raises(TypeError, match=r"variant must be a Variant .*, got Transpose"):
+    with pytest.raises(TypeError, match=r"variant must be a Variant .*, got Routine"):
         measured.hotspots(ado.transpose, a)
     with pytest.raises(ValueError, match="seconds must be positive, got 0"):
         measured.hotspots(ado.transpose["naive"], a, seconds=0)
