@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 
 import matplotlib as mpl
@@ -289,8 +288,12 @@ def words_of(ax):
 
 
 def clashes(ax):
-    pairs = itertools.combinations(words_of(ax), 2)
-    return [(a, b) for (a, first), (b, second) in pairs if overlap(first, second)]
+    """Pairs of words that overlap. Words with separate bounding boxes do not."""
+    names, shapes = zip(*words_of(ax), strict=True)
+    low, high = np.min(shapes, axis=1), np.max(shapes, axis=1)
+    near = ((low[:, None] < high) & (low < high[:, None])).all(axis=2)
+    pairs = np.argwhere(np.triu(near, 1))
+    return [(names[i], names[j]) for i, j in pairs if overlap(shapes[i], shapes[j])]
 
 
 def outside(ax):

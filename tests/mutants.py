@@ -114,23 +114,33 @@ def heatmap_document():
     }
 
 
+def contained(sweep, **fields):
+    """The contents of a sweep with one measurement, for documents that contain a sweep.
+
+    Mutants of the other measurements, peers and stages are those of the sweep's document.
+    """
+    m = sweep["measurements"][-1] | {"stages": []} | fields
+    small = sweep | {"measurements": [m], "peers": [], "stages": []}
+    return {name: small[name] for name in small if name not in ("schema", "kind")}
+
+
 def comparison_document(sweep):
-    record = record_of(json.dumps(sweep).encode(), "sweep.json")
+    small = {"schema": 2, "kind": "sweep", **contained(sweep)}
+    record = record_of(json.dumps(small).encode(), "sweep.json")
     return {"schema": 2, "kind": "comparison", **ado.compare(record, record).to_dict()}
 
 
 def tuning_document():
     """Two settings of a variant: one was measured, and one fails."""
-    sweep = sweep_document()
-    m = sweep["measurements"][-1] | {"variant": "32 x 8, TILE=32", "stages": []}
-    sweep |= {"measurements": [m], "peers": [], "stages": []}
+    name = "32 x 8, TILE=32"
+    sweep = contained(sweep_document(), variant=name)
     return {
         **{"schema": 2, "kind": "tuning", "routine": sweep["routine"], "variant": "tiled"},
         "settings": {
-            m["variant"]: {"block": [32, 8], "parameters": {"TILE": 32}},
+            name: {"block": [32, 8], "parameters": {"TILE": 32}},
             "32 x 16": {"block": [32, 16]},
         },
-        "sweep": {name: sweep[name] for name in sweep if name not in ("schema", "kind")},
+        "sweep": sweep,
     }
 
 
@@ -150,11 +160,11 @@ def documents():
         "check": {
             **{"schema": 2, "kind": "check", "routine": sweep["routine"], "correct": True},
             **{"variant": sweep["measurements"][-1]["variant"], "reason": ""},
-            "sweep": {name: sweep[name] for name in sweep if name not in ("schema", "kind")},
+            "sweep": contained(sweep),
         },
         "scan": {
             **{"schema": 2, "kind": "scan", "routine": sweep["routine"]},
-            "sweeps": [{name: sweep[name] for name in sweep if name not in ("schema", "kind")}],
+            "sweeps": [contained(sweep)],
         },
         "tuning": tuning_document(),
         "comparison": comparison_document(sweep),

@@ -1,6 +1,7 @@
 """docs/documents.md: every item of the five documents has a target that exists, or a reason."""
 
 import dataclasses
+import functools
 import re
 
 import pytest
@@ -10,22 +11,38 @@ from adobook.pages.document_figures import Figure
 from adokernels.text import ratio
 
 TEXT = (stored.ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
-STORED = {**stored.sweeps(), **stored.course_records()}
-DOCUMENTS = documents.documents(STORED)
+LETTERS = "ABCDE"
 
 #: The record of figures without the name of another record.
 LADDER = "transpose-float32-8192"
 
 
+@functools.cache
+def records():
+    return {**stored.sweeps(), **stored.course_records()}
+
+
+@functools.cache
+def audited():
+    """The five documents."""
+    return documents.documents(records())
+
+
+def document_of(letter):
+    return audited()[LETTERS.index(letter)]
+
+
 def test_every_item_of_the_audit_has_a_row():
-    items = [row.item for document in DOCUMENTS for row in document.rows]
+    assert "".join(document.letter for document in audited()) == LETTERS
+    items = [row.item for document in audited() for row in document.rows]
     assert len(items) == len(set(items)) == 168
     assert re.findall(r"^\| ([A-E]\d+) \|", TEXT, re.M) == items
-    documents.check(DOCUMENTS)
+    documents.check(audited())
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.letter)
-def test_published_figures_are_listed_beside_ours(document):
+@pytest.mark.parametrize("letter", LETTERS)
+def test_published_figures_are_listed_beside_ours(letter):
+    document = document_of(letter)
     published = document.known
     rows = dict(re.findall(r"^\| ([A-E]\d+) (\|.*)$", TEXT, re.M))
     for item in {p.item for p in published}:
@@ -36,7 +53,7 @@ def test_published_figures_are_listed_beside_ours(document):
         name = row.stored or document.ladder
         of_item = [p for p in published if p.item == row.item]
         for figure in document_figures.counterparts(of_item, document.sweep_of(row)):
-            assert document_figures.ours(STORED, name, figure).text in rows[row.item], row.item
+            assert document_figures.ours(records(), name, figure).text in rows[row.item], row.item
 
 
 def contents(row):
@@ -44,9 +61,9 @@ def contents(row):
     return [found for target in row.where if (found := targets.section(target))]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.letter)
-def test_sections_contain_the_published_figures_and_the_charts(document):
-    missing = []
+@pytest.mark.parametrize("letter", LETTERS)
+def test_sections_contain_the_published_figures_and_the_charts(letter):
+    document, missing = document_of(letter), []
     for row in document.rows:
         sections = contents(row)
         if row.partly or row.cannot or not sections:
@@ -146,7 +163,7 @@ def test_a_target_that_does_not_exist_is_found(target):
     ],
 )
 def test_our_figures_are_those_of_the_stored_record(figure, shown):
-    assert document_figures.ours(STORED, LADDER, figure) == shown
+    assert document_figures.ours(records(), LADDER, figure) == shown
 
 
 @pytest.mark.parametrize(
@@ -165,21 +182,21 @@ def test_our_figures_are_those_of_the_stored_record(figure, shown):
 )
 def test_a_figure_that_was_not_measured_is_found(figure):
     with pytest.raises(ValueError, match="no figure"):
-        document_figures.ours(STORED, LADDER, figure)
+        document_figures.ours(records(), LADDER, figure)
 
 
 def test_the_page_counts_its_items():
-    shown = sum(not row.cannot for document in DOCUMENTS for row in document.rows)
+    shown = sum(not row.cannot for document in audited() for row in document.rows)
     assert f"| **all** | **168** | **{shown}** |" in TEXT
     rows = re.findall(r"^\| [A-E]\d+ \|.*\|$", TEXT, re.M)
     with_ours = sum(not row.endswith("|  |") for row in rows)
     notes = sum(  # rows whose last cell is only a remark
         bool(row.note or row.cannot) and not document.figures(row)
-        for document in DOCUMENTS
+        for document in audited()
         for row in document.rows
     )
     assert f"**{with_ours - notes}** |" in TEXT
-    for document in DOCUMENTS:
+    for document in audited():
         assert all(f"{row.item} ({row.cannot})" in TEXT for row in document.rows if row.cannot)
 
 
@@ -190,13 +207,13 @@ def test_figures_of_another_record_or_device_name_it():
 
 def changed(rows):
     """A document with other rows."""
-    document = documents.documents(STORED)[0]
+    document = documents.documents(records())[0]
     document.rows = rows
     return document
 
 
 def test_wrong_rows_stop_the_generator(monkeypatch):
-    first, *others = DOCUMENTS[0].rows
+    first, *others = audited()[0].rows
 
     def problems(*rows):
         return list(changed(rows).problems())
@@ -212,13 +229,13 @@ def test_wrong_rows_stop_the_generator(monkeypatch):
     assert problems(empty, *others) == ["A1: row must have a target or a reason"]
     wrong = dataclasses.replace(first, here=("one_block.nothing",))
     assert ["no figure" in problem for problem in problems(wrong, *others)] == [True]
-    wrong_documents = (changed((unknown, *others)), *DOCUMENTS[1:])
+    wrong_documents = (changed((unknown, *others)), *audited()[1:])
     monkeypatch.setattr(documents, "documents", lambda stored: wrong_documents)
     with pytest.raises(ValueError, match=r"docs/documents.md: A1: no name"):
         documents.text(stored.sweeps())
 
 
 def test_a_published_figure_without_an_item_stops_the_generator():
-    document = documents.documents(STORED)[2]
+    document = documents.documents(records())[2]
     document.known = (dataclasses.replace(document.known[0], item="C51"),)
     assert any(problem.startswith("C51: ") for problem in document.problems())

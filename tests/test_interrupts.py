@@ -191,7 +191,8 @@ timer.join()
 
 def test_prepared_calls_can_be_interrupted():
     code = """
-call = routine.problem(*large_operands(name), device="cpu").prepare("naive_loops")
+operands = large_operands(name, rows=1 << 17)  # a result of 512 MiB
+call = routine.problem(*operands, device="cpu").prepare("naive_loops")
 for run in (call.run, lambda: call.sample(False, 1)):
     timer = press_ctrl_c()
     try:

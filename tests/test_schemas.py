@@ -1,11 +1,11 @@
 """The JSON schema of stored records, checked by an independent validator."""
 
+import functools
 import json
 from importlib import resources
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 from mutants import documents, mutants
 
 import adokernels as ado
@@ -24,8 +24,13 @@ RELATIONS = (
 )
 
 
-FILE = resources.files("adokernels.records").joinpath(f"schema-{SCHEMA}.json")
-VALIDATOR = Draft202012Validator(json.loads(FILE.read_text(encoding="utf-8")))
+@functools.cache
+def validator():
+    """The import takes seconds, so processes that run other tests do without it."""
+    from jsonschema import Draft202012Validator
+
+    file = resources.files("adokernels.records").joinpath(f"schema-{SCHEMA}.json")
+    return Draft202012Validator(json.loads(file.read_text(encoding="utf-8")))
 
 
 def stored_records():
@@ -37,7 +42,7 @@ def stored_records():
 
 
 def test_the_schema_is_valid():
-    VALIDATOR.check_schema(VALIDATOR.schema)
+    validator().check_schema(validator().schema)
 
 
 def current(document, path):
@@ -51,7 +56,7 @@ def current(document, path):
 def test_every_stored_record_validates():
     kinds = set()
     for path, document in stored_records():
-        VALIDATOR.validate(current(document, path))
+        validator().validate(current(document, path))
         kinds.add(document["kind"])
     assert kinds >= {"sweep", "hotspots", "sass", "check"}
 
@@ -69,13 +74,13 @@ def rejection(path):
 def test_schemas_reject_what_load_rejects(name, rng, tmp_path):
     """An independent validator and the loader agree on documents with one wrong value."""
     document, path, rejected = DOCUMENTS[name], tmp_path / "x.json", 0
-    assert VALIDATOR.is_valid(document)
+    assert validator().is_valid(document)
     for changed, mutant in mutants(document, rng, 150):
         if "NaN" in changed or "infinity" in changed:
             continue  # not JSON
         path.write_text(json.dumps(mutant), encoding="utf-8")
         message = rejection(path)
         if not any(words in message for words in RELATIONS):
-            assert VALIDATOR.is_valid(mutant) == (not message), f"{changed}: {message}"
+            assert validator().is_valid(mutant) == (not message), f"{changed}: {message}"
             rejected += bool(message)
     assert rejected > 30
