@@ -606,7 +606,7 @@ def test_calls_do_not_wait_for_other_streams(streaming):
     values = np.random.default_rng(3).random((300, 200), np.float32)
     base = streaming.array(values)
     arrays = [base, base[::2, ::2]]  # the second array needs memory for its packed copy
-    # This loads the kernels, also those of the library, which may take longer than the sleep.
+    # Loading the kernels of adokernels and of the library may take longer than the sleep.
     expected = [streaming.host(array).T for array in arrays]
     for array in arrays:
         ado.transpose(array)

@@ -90,7 +90,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["bench", "gaussian_blur", "--set", "border=x", "--shape", "3x4"], "'replicate'"),
         (["report", "no-such-file.json"], "no-such-file.json"),
         (["diagnose", "no-such-file.json"], "no-such-file.json: No such file"),
-        (["diagnose", __file__], "records are written by the method save and by --json"),
+        (["diagnose", __file__], "the method save and the option --json write records"),
         (["compare", "a.json", "b.json", "--setup", "x = 1"], "--setup is for expressions"),
         (["bench", "transpose", "--out", "folder"], "--out must be used with --all"),
         (["report", str(Path(__file__).parent / "typing")], "comparisons, got none"),

@@ -357,7 +357,7 @@ def test_memory_of_deleted_graphs_is_freed(cupy):
 
 
 def test_arrays_can_be_freed_during_a_capture(cupy):
-    """Arrays of the captured stream and of other streams."""
+    """The arrays belong to the captured stream and to other streams."""
     call = Recorded(cupy, ado.transpose, (70, 90))
     results = []
     for stream in (cupy.capture_stream, cupy.stream(), cupy.library.cuda.Stream.null):

@@ -139,9 +139,9 @@ def require(kind: Any, words: str, /, **values: object) -> None:
 
 
 def kind_of(value: object) -> str:
-    """The type of an argument in messages: ``"Variant"`` for each class of variants.
+    """The name of an argument's type in messages: ``"Variant"`` for every class of variants.
 
-    An internal class of functions is "function".
+    Internal classes that can be called are named "function".
     """
     name = str(getattr(type(value), "_kind", type(value).__name__))
     return "function" if name.startswith("_") and callable(value) else name

@@ -43,7 +43,7 @@ def tour(
 
     The console shows one line per ladder and the progress. Without `image`, the picture is a
     photograph that matplotlib contains. `size` is the upper limit for every length of the ladders.
-    `everything` measures every ladder on every device, not only three.
+    `everything` measures every ladder on every device instead of three ladders.
 
     The result states whether the tour was interrupted; the report then contains the measurements
     until then. KeyboardInterrupt is raised before the first measurement, OSError if the picture

@@ -216,7 +216,7 @@ def add_commands(commands: Commands) -> None:
     sentence = "JSON files, or folders; machines are also shown side by side"
     report.add_argument("measurements", type=Path, nargs="+", help=sentence)
     page = Path("report.html")
-    report.add_argument("--out", type=output_file(), default=page, help="the page (%(default)s)")
+    report.add_argument("--out", type=output_file(), default=page, help="output file (%(default)s)")
 
 
 def _run_tour(options: argparse.Namespace, console: Console) -> int:
@@ -347,7 +347,7 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
     stored = [text.endswith(".json") or Path(text).is_file() for text in options.what]
     if options.setup and all(stored):
-        raise ValueError("--setup is for expressions, not for files of sweeps")
+        raise ValueError("--setup is for expressions, not for stored sweeps")
     if len(stored) < 2 or (any(stored) and (len(stored) > 2 or not all(stored))):
         missing = [text for text, found in zip(options.what, stored, strict=True) if not found]
         raise ValueError(
@@ -383,7 +383,7 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     sweep = ado.import_ncu(path) if reported else ado.load(path)
     if not isinstance(sweep, ado.records.Sweep | ado.records.CountedSweep):
         raise ValueError(
-            f"{path} must contain a sweep, got a {sweep.KIND}: adokernels bench --json writes one"
+            f"{path} must contain a sweep, got a {sweep.KIND}: write one with adokernels bench --json"
         )
     save_and_show(ado.diagnose(sweep), options, console)
 

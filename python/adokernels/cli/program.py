@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         emulated = options.command in _EMULATED and options.device != "emulator"
         reason = _core.why_no_cuda()  # a compiler or ncu may be missing instead
         helps = emulated and reason and reason in str(error) and not vars(options).get("ncu")
-        text = str(error).partition("; remedy: device=")[0]  # an argument of a call
+        text = str(error).partition("; remedy: device=")[0]  # a remedy for Python calls
         status, text = NO_DEVICE, f"{text}{_REMEDY if helps else ''}"
     except KeyboardInterrupt:
         status, text = INTERRUPTED, "interrupted"

@@ -11,7 +11,8 @@ that the rates from the variant's formulas cannot distinguish:
    of work, else L2.
 4. Half of the occupancy. If the time rises, too few warps hide the latency. If it does not, a unit
    of the multiprocessors is busy: the one whose rate is the nearest to its ceiling, or else the
-   issue of instructions. Without this time, only a rate can tell latency from a busy unit.
+   issue of instructions. Without this time, only a rate can distinguish latency from a
+   busy unit.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def decide(t: Times) -> Found | None:
     if inside:
         return Found(inside[0][0], "", None, tuple(said))
     if occupancy is None:
-        text = "the occupancy could not be lowered, which tells latency from a busy unit"
+        text = "the occupancy could not be lowered to distinguish latency from a busy unit"
         return Found(Kind.UNKNOWN, "", None, (*said, say(text)))
     return Found(Kind.COMPUTE, "instructions", None, tuple(said))
 

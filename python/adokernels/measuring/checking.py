@@ -60,7 +60,7 @@ def check(
     ----------
     variant
         A function, or a variant made by :func:`adokernels.variant` or
-        :func:`adokernels.cuda_variant`; also one that belongs to `ladder`.
+        :func:`adokernels.cuda_variant`. It can belong to `ladder`.
     ladder
         The routine that it computes, or an own ladder.
     *args, **options
@@ -98,8 +98,8 @@ def check(
     """
     if not isinstance(ladder, Ladder):
         raise TypeError(
-            f"ladder must be a routine or a ladder, got {kind_of(ladder)}: for a variant v and the "
-            "operand a, ado.check(v, ado.transpose, a)"
+            f"ladder must be a routine or a ladder, got {kind_of(ladder)}: for example "
+            "ado.check(v, ado.transpose, a) for a variant v and an operand a"
         )
     check_options(ladder, args, options, check)
     require((Iterable, type(None)), "names of variants", against=against)

@@ -28,8 +28,7 @@ from adokernels.text import kind_of, printable, require
 Setup = Callable[..., Any]
 #: Maximum number of characters of a value in an error message.
 _SHOWN = 200
-#: The TypeError of a function that is called with an unknown keyword argument, by Python or a
-#: ladder.
+#: The message of the TypeError that Python or a ladder raises for an unknown keyword argument.
 _UNKNOWN_KEYWORD = re.compile("(unexpected|invalid|no) keyword argument|has no option")
 
 
@@ -49,7 +48,7 @@ class Function:
     """A function with its operands.
 
     `setup` maps the operands to the operands of one call. If it returns None, the call
-    uses the given operands. `caller` has passed on the options that are not its own.
+    uses the given operands. `caller` is the public function that passed on the options.
     """
 
     name: str
@@ -84,7 +83,7 @@ class Function:
         return returned
 
     def _misspelt(self, message: str) -> str:
-        """A message that suggests an option of the caller for one that the function rejects."""
+        """Return the error message for a misspelt option of the caller, or an empty string."""
         if self.caller is None or not _UNKNOWN_KEYWORD.search(message):
             return ""
         for option in self.options:

@@ -80,7 +80,7 @@ def profile(
         if named and named.device != "cuda":
             raise ValueError(
                 f"{named.label} must be a CUDA variant, because only the GPU has these counters: "
-                "ado.sweep shows limiters of CPU variants by experiment"
+                "ado.sweep finds the limiters of CPU variants by experiment"
             )
         check_options(ladder, args, options, profile)
         where = device or ("emulator" if _core.device() == "emulator" else "cuda")
@@ -140,6 +140,6 @@ def require_counters(metrics: Metrics = "default") -> None:
 
 
 def emulator_hint() -> str:
-    """The remedy of functions that count on the emulator, too; empty with a GPU."""
+    """The remedy if the emulator can count instead; empty with a GPU, or without an emulator."""
     possible = _core.why_no_cuda() and not _core.why_no_emulator()
     return "; remedy: device='emulator' counts variants without a GPU" if possible else ""

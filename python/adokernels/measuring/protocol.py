@@ -81,8 +81,8 @@ def measure(
         of the timed interval. It returns the operands of this call, several as a tuple, for example
         ``setup=np.copy``. None: the operands may stay as the previous call left them.
     precision
-        Stop when half the 95 % interval of the median is below this fraction of the median, at
-        least 0 and less than 1. Default: 0.005 (0.5 %) on CUDA and 0.01 on the CPU.
+        Stop when half the 95 % interval of the median is below this fraction of the median. It must
+        be at least 0 and less than 1. Default: 0.005 (0.5 %) on CUDA and 0.01 (1 %) on the CPU.
     seconds
         The time for the call. It is exceeded up to fourfold to take the 11 samples that a 95 %
         interval requires, and without limit to take 5 samples.

@@ -176,5 +176,6 @@ def _measurements(what: Sweep | Measurement | str | Path) -> dict[str, Measureme
     if isinstance(record, Measurement):
         return {record.variant: record}
     raise ValueError(
-        f"before and after must be sweeps or measurements, or both functions, got {kind_of(record)}"
+        f"before and after must both be sweeps or measurements, or both be functions, "
+        f"got {kind_of(record)}"
     )

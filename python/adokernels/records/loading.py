@@ -48,7 +48,7 @@ Reported = Sweep | Scan | SweepComparison
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: The class names of the records that higher packages define, by kind.
 _ABOVE = {"score": "Score"}
-_WRITTEN = "records are written by the method save and by --json"
+_WRITTEN = "the method save and the option --json write records"
 #: Maximum number of levels of lists and objects in a file of schema 1, and of characters of a
 #: sentence in it. Published files have 8 levels and 193 characters.
 _DEEPEST, _LONGEST_SENTENCE = 32, 1 << 16

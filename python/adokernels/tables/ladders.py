@@ -60,7 +60,7 @@ def tuning_table(tuning: Tuning) -> Table:
 
 
 def _shown(summary: str) -> str:
-    """The sentence of a docstring, with code as in Markdown."""
+    """Replace the double backticks of a docstring with the single backticks of Markdown."""
     return summary.replace("``", "`")
 
 

@@ -187,8 +187,9 @@ def _shapes(m: Measurement) -> str:
 def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict.
 
-    The ratio belongs to the interval: if both were sampled in the same rounds, it is the median of
-    the ratios per round. On a busy machine, the ratio of the two times can be outside the interval.
+    If both variants were sampled in the same rounds, the ratio is the median of the ratios per
+    round, and the interval belongs to this median. On a busy machine, the ratio of the two times
+    can be outside the interval.
     """
     labels = ["\n".join(textwrap.wrap(label, _LABEL)) for label in changes.labels]
     kind = "function" if changes[0].after.routine == FUNCTION else "variant"
