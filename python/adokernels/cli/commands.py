@@ -383,7 +383,8 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     sweep = ado.import_ncu(path) if reported else ado.load(path)
     if not isinstance(sweep, ado.records.Sweep | ado.records.CountedSweep):
         raise ValueError(
-            f"{path} must contain a sweep, got a {sweep.KIND}: write one with adokernels bench --json"
+            f"{path} must contain a sweep, got a {sweep.KIND}: write a sweep with adokernels bench "
+            "--json"
         )
     save_and_show(ado.diagnose(sweep), options, console)
 
