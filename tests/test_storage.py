@@ -294,7 +294,7 @@ def nested(levels):
 
 def old_document(**fields):
     """A sweep of schema 1 with changed fields in its first measurement."""
-    document = read("notebooks/data/sobel-16384-peers.json")
+    document = read("tests/data/sweep-schema-1.json")
     document["measurements"][0].update(fields)
     return json.dumps(document)
 
