@@ -114,7 +114,7 @@ def heatmap_document():
 def contained(sweep, **fields):
     """The contents of a sweep with one measurement, for documents that contain a sweep.
 
-    Mutants of the other measurements, peers and stages are those of the sweep's document.
+    Only the document of the sweep tests its peers, its stages and several measurements.
     """
     m = sweep["measurements"][-1] | {"stages": []} | fields
     small = sweep | {"measurements": [m], "peers": [], "stages": []}

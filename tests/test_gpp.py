@@ -355,7 +355,7 @@ def within(got, want, factor):
 
 @functools.cache
 def crowd_of_zeros():
-    """The operands of many terms, all of which are zero."""
+    """Operands for which every term is zero."""
     crowd = ado.gpp_operands((5, 3, 37, 2), 0, near=False)
     crowd.aqsm[...] = crowd.aqsn[...] = 0
     crowd.vcoul[...], crowd.occ[...] = 1, 1
