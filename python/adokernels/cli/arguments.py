@@ -199,6 +199,7 @@ class Commands:
             description=f"{sentence}.",
             epilog=f"example:\n  adokernels {name} {example}".rstrip(),
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         for argument in common.split():
             parser.add_argument(argument.strip("[]"), **_COMMON[argument])

@@ -77,6 +77,7 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         description="Run, measure and compare ladders of kernels.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
     commands = Commands(parser)
@@ -86,7 +87,7 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     if name is not None and name not in commands.names:
         parser.error(f"no command {name!r}{suggestion(name, commands.names)}")
     options = ("--version", "--help", "-h")
-    if name is None and given and not any(option.startswith(given[0]) for option in options):
+    if name is None and given and given[0] not in options:
         parser.error(f"no option {given[0]!r}{suggestion(given[0], options)}")
     parsed, unknown = parser.parse_known_args(_with_negative_values(given))
     if unknown:

@@ -329,7 +329,7 @@ TASKS = {
         ),
         # Counting FLOPs makes kernels 200 times slower, so it is done on a smaller problem.
         benchmark_problems={
-            "si214": "--shape 800x1385x11075x2 --seconds 60 --counters light",
+            "si214": "--shape 800x1385x11075x2 --seconds 80 --counters light",
             "counted": "--shape 400x256x4096x2",
         },
     )
