@@ -19,6 +19,7 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.cli import program
 from adokernels.measuring import sampling
 
@@ -92,14 +93,22 @@ WITH_PYTHON = [page for page in PAGES if blocks_of(page, "python")]
 
 
 class _Smaller(ast.NodeTransformer):
-    """Divides long lengths by 64. Without a GPU, replaces "cuda" by "emulator"."""
+    """Divides long lengths by 64. Replaces devices that this machine does not have."""
 
     def visit_Constant(self, node):
         if isinstance(node.value, int) and node.value >= 512:
             return ast.Constant(node.value // 64)
-        if NO_CUDA and isinstance(node.value, str) and re.fullmatch(r"cuda(:\d)?", node.value):
-            return ast.Constant("emulator")
+        if isinstance(node.value, str) and re.fullmatch(r"cuda(:\d)?", node.value):
+            return ast.Constant(existing(node.value))
         return node
+
+
+def existing(device):
+    """The device, or else the first GPU, or the emulator on a machine without a GPU."""
+    try:
+        return _core.resolve_device(device)
+    except ado.Unavailable:
+        return "emulator" if NO_CUDA else "cuda"
 
 
 def run_block(code, names):
@@ -208,9 +217,8 @@ def test_python_blocks_run(page, reader, monkeypatch):
     if page.name == "own_kernels.md":
         (reader / "saxpy.cu").write_text(*blocks_of(page, "cpp"))
     if page.name == "dask.md":
-        import dask.array
-
-        dask.array.from_array(np.load("scan.npy"), chunks=(20, 30, 4)).to_zarr("image.zarr")
+        array = pytest.importorskip("dask.array")
+        array.from_array(np.load("scan.npy"), chunks=(20, 30, 4)).to_zarr("image.zarr")
     if page.name in ("gallery.md", "cards.md"):
         monkeypatch.chdir(DATA if page.name == "gallery.md" else ROOT)
     for code in blocks_of(page, "python"):

@@ -14,6 +14,7 @@ from adokernels.model.ladder import choose
 
 SEED = run_seed()
 NAMES = ["single_launch", "tiled", "two_rows", "moments"]
+BANDED = ("aqsn", "aqsm", "wx", "occ")  # operands whose rows are bands
 
 
 def choice(bands, rows, columns, frequencies, gpu=H200):
@@ -121,6 +122,20 @@ def cases():
 def test_limits_of_the_arithmetic(variant):
     for case in cases():
         check(case, variant)
+
+
+@pytest.mark.cuda
+def test_the_order_of_bands_does_not_change_the_arithmetic():
+    """One empty band has equal energies at both frequencies, and any band can be band 0."""
+    problem = ado.gpp_operands((64, 2, 32, 2), 1, near=False)
+    equal = np.flatnonzero((problem.occ == 0) & (problem.wx[:, 0] < -1))[0]
+    problem.wx[equal] = problem.wx[equal, 0]
+    flops = []
+    for first in (equal, (equal + 1) % 64):
+        moved = {name: np.roll(getattr(problem, name), -first, 0) for name in BANDED}
+        operands = problem._replace(**moved)
+        flops.append(ado.profile(ado.gpp["moments"], *operands, device="emulator")["flops_fp64"])
+    assert flops[0] == flops[1]
 
 
 @pytest.mark.gpu

@@ -33,7 +33,7 @@ ADO_ANYWHERE constexpr std::int64_t round_up(std::int64_t count, std::int64_t to
 struct alignas(16) Range {
   double low, high;
   // With two frequencies: for the difference of the two energies of a band, the largest deviation
-  // from the difference of band 0.
+  // from typical_step().
   double deviation, unused;
 };
 
@@ -185,6 +185,16 @@ __device__ inline double max_over_lanes(double x) {
   return x;
 }
 
+// The difference between the energies of the first empty band at the last and the first frequency
+// of a pass; without empty bands, that of another band. Most bands of a problem have the same
+// difference.
+__device__ inline double typical_step(const Inputs& p, const SortedBands& sorted,
+                                      std::int64_t first, std::int64_t last) {
+  const std::int64_t place = min(sorted.ends[kWeightedBands], sorted.length - 1);
+  const double* const x = energies_at(p, sorted, place);
+  return x[last] - x[first];
+}
+
 // Stores the ranges of the energies of a chunk for every `warps`-th pass, from pass `warp` on. The
 // lanes of a warp load the bands of the chunk together. Loading one band after another took longer
 // than the copies of the gather (H200, 2026: 30 of 45 us, 400 x 256 x 4096 x 2).
@@ -195,7 +205,7 @@ __device__ inline void find_ranges_of_chunk(const Inputs& p, const SortedBands& 
   for (std::int64_t first = warp * kMaxFrequencies; first < p.frequencies;
        first += warps * kMaxFrequencies) {
     const std::int64_t last = first + frequencies_of_pass(p, first) - 1;
-    const double step = p.wx[last] - p.wx[first];
+    const double step = typical_step(p, sorted, first, last);
     const Range range = {.low = -max_over_lanes(-fmin(x[first], x[last])),
                          .high = max_over_lanes(fmax(x[first], x[last])),
                          .deviation = max_over_lanes(fabs((x[last] - x[first]) - step)),

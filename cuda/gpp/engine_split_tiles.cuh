@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
     PairSums<1> moments[kSplitRows];
     EmptyBandRange range;
     if constexpr (kF == 2)
-      range = EmptyBandRange::of(poles, 0.5 * (p.wx[pass.first + 1] - p.wx[pass.first]));
+      range = EmptyBandRange::of(poles, 0.5 * typical_step(p, sorted, pass.first, pass.first + 1));
     const int begin = tile.place_of(sorted.ends[kWeightedBands]);
     const int end = tile.place_of(sorted.ends[kEmptyBands]);
 
