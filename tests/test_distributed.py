@@ -120,7 +120,9 @@ def test_shares_of_the_callers_choice():
 def test_the_sum_of_the_tiles_is_that_of_fsum():
     operands = problem((24, 131, 67, 2))
     for ours, tiles in zip(
-        sums_over_ranks(operands, 3)[0], gpp_tiles(*operands, device="cpu"), strict=True
+        sums_over_ranks(operands, 3, device="cpu")[0],
+        gpp_tiles(*operands, device="cpu"),
+        strict=True,
     ):
         for f, column in enumerate(tiles.T):
             assert ours[f] == complex(math.fsum(column.real), math.fsum(column.imag))

@@ -64,9 +64,11 @@ ado.distributed.gpp(share, comm=comm)
 
 
 def start(command, **options):
-    environment = {**os.environ, "ADOKERNELS_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+    changes = {"ADOKERNELS_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+    # Containers run tests as root, which Open MPI refuses otherwise.
+    changes |= dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1")
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, **options
+        command, env=os.environ | changes, capture_output=True, text=True, check=False, **options
     )
 
 

@@ -145,7 +145,7 @@ def test_a_routine_is_checked_and_extended_without_other_imports():
     assert "matplotlib" not in packages_loaded_by(
         transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, ceilings=False, progress=False)"
     )
-    packages_loaded_by(transpose + "r.problem(a).prepare('simd').run()")
+    packages_loaded_by(transpose + "r.problem(a, device='cpu').prepare('simd').run()")
     packages_loaded_by(transpose + "r.with_variants(numpy.transpose)")
 
 
