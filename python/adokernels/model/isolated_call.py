@@ -33,7 +33,7 @@ _SLACK, _SLACK_SHARE = 40e-6, 0.01
 #: The quantile of claims and intervals that is compared. Other work can make intervals longer, but
 #: not shorter.
 _SHORTEST = 0.1
-#: Claims below this share of the least time, minus a constant, are refused, after further calls:
+#: Claims below this share of the certain time, minus a constant, are refused, after further calls:
 #: other work may have made all intervals longer. Other claims are raised to the least time.
 _LIE, _LIE_SECONDS, _CALLS = 0.5, 300e-6, 48
 #: Before a warm call, the process touches memory of less than this number of bytes, which brings it
@@ -253,13 +253,22 @@ class IsolatedCall(OwnCall):
     def _least(self) -> float:
         """The shortest time of a call that the parent's clock permits."""
         interval, idle = np.quantile(self._intervals, _SHORTEST, axis=0)
-        return float((1 - _SLACK_SHARE) * (interval - idle) - _SLACK)
+        return self._without_slack(interval - idle)
+
+    def _certain(self) -> float:
+        """A time that every call took, also if other work has disturbed most calls."""
+        intervals, idle = np.transpose(self._intervals)
+        return self._without_slack(np.min(intervals) - np.median(idle))
+
+    @staticmethod
+    def _without_slack(seconds: float) -> float:
+        return float((1 - _SLACK_SHARE) * seconds - _SLACK)
 
     def _is_lie(self) -> bool:
         if not self._claims:
             return False
         low = np.quantile(self._claims, _SHORTEST)
-        return bool(low < _LIE * self._least() - _LIE_SECONDS)
+        return bool(low < _LIE * self._certain() - _LIE_SECONDS)
 
     def conclude(self) -> None:
         """Verify the last sample, and refuse claims that are far too low."""
@@ -270,8 +279,8 @@ class IsolatedCall(OwnCall):
             self._call_once()
         else:
             claim = quantity(float(np.quantile(self._claims, _SHORTEST)), "s")
-            least = quantity(self._least(), "s")
-            raise ValueError(f"it claims {claim}, but its process needed at least {least}")
+            certain = quantity(self._certain(), "s")
+            raise ValueError(f"it claims {claim}, but its process needed at least {certain}")
         if self.device == "cuda":
             self._prepare()
             if self._remote.ask("elsewhere").get("elsewhere"):
