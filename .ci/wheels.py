@@ -90,7 +90,8 @@ def build(programs: Path, kind: str, system: arm64.System | None, folder: Path) 
         **({"_PYTHON_HOST_PLATFORM": f"linux-{system.MACHINE}"} if system else {}),
     }
     settings = ["--no-deps", "--no-build-isolation", f"--config-settings=build-dir={BUILD / name}"]
-    # scikit-build-core deletes all objects if this file names another installation of it.
+    # This file names the installation of scikit-build-core. Another installation, as each version
+    # of Python has, would delete all objects.
     (BUILD / name / ".skbuild-info.json").unlink(missing_ok=True)
     run([programs / "pip", "wheel", *settings, "-w", folder, ROOT], env=environment)
     return next(folder.glob("*.whl"))

@@ -1,4 +1,4 @@
-"""A lower bound of the time of ``ado.gpp``'s last variant, from the SASS of its loops over bands.
+"""An estimate of the time of ``ado.gpp``'s last variant, from the SASS of its loops over bands.
 
     python benchmarks/gpp_bound.py [--arch sm_90]
 
@@ -8,7 +8,7 @@ operand reuse cache (`.reuse` on the same operand of the previous instruction) i
 The time per instruction of each class is from the record gpp-operands, which fp64_operands.cu
 has measured. The time per instruction of other pipes is the time that a SEL instruction adds to a
 DMUL instruction. The number of iterations of each loop is computed from the energies and poles of
-``gpp_operands``. The bound excludes instructions outside these loops, latencies and barriers.
+``gpp_operands``. The estimate excludes instructions outside these loops, latencies and barriers.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def main() -> None:
             f"{other:10.1f} {1e3 * time:7.2f}"
         )
     total = sum(time for *_, time in found)
-    print(f"bound: {1e3 * total:.1f} ms, measured: {1e3 * measured.seconds:.1f} ms")
+    print(f"estimate: {1e3 * total:.1f} ms, measured: {1e3 * measured.seconds:.1f} ms")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ ado.distributed.gpp(share, comm=comm)
 
 def start(command, **options):
     changes = {"ADOKERNELS_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
-    # Containers run tests as root, which Open MPI refuses otherwise.
+    # Containers run the tests as root. Without these variables, Open MPI refuses that.
     changes |= dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1")
     return subprocess.run(
         command, env=os.environ | changes, capture_output=True, text=True, check=False, **options

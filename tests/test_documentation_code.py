@@ -104,7 +104,7 @@ class _Smaller(ast.NodeTransformer):
 
 
 def existing(device):
-    """The device, or else the first GPU, or the emulator on a machine without a GPU."""
+    """The device if this machine has it, else the default GPU, or the emulator without a GPU."""
     try:
         return _core.resolve_device(device)
     except ado.Unavailable:

@@ -54,7 +54,7 @@ def run(code):
 
 
 def test_a_call_uses_the_current_stream_of_torch_before_2_10():
-    """On a GPU, the export requests no wait, because the call waits for torch's current stream."""
+    """On a GPU, no wait is requested (stream=-1): the call waits for the current stream itself."""
     lines = run(
         """
         import adokernels as ado

@@ -126,7 +126,7 @@ def test_limits_of_the_arithmetic(variant):
 
 @pytest.mark.cuda
 def test_the_order_of_bands_does_not_change_the_arithmetic():
-    """One empty band has equal energies at both frequencies, and any band can be band 0."""
+    """The FLOPs are equal, whether or not band 0 has equal energies at both frequencies."""
     problem = ado.gpp_operands((64, 2, 32, 2), 1, near=False)
     equal = np.flatnonzero((problem.occ == 0) & (problem.wx[:, 0] < -1))[0]
     problem.wx[equal] = problem.wx[equal, 0]

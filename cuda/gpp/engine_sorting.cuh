@@ -32,8 +32,8 @@ ADO_ANYWHERE constexpr std::int64_t round_up(std::int64_t count, std::int64_t to
 // The range of the energies of a chunk in a pass.
 struct alignas(16) Range {
   double low, high;
-  // With two frequencies: for the difference of the two energies of a band, the largest deviation
-  // from typical_step().
+  // The largest deviation of a band's change of energy from typical_step(). Used with two
+  // frequencies.
   double deviation, unused;
 };
 
@@ -185,9 +185,9 @@ __device__ inline double max_over_lanes(double x) {
   return x;
 }
 
-// The difference between the energies of the first empty band at the last and the first frequency
-// of a pass; without empty bands, that of another band. Most bands of a problem have the same
-// difference.
+// Returns by how much the energy of a band changes from the first to the last frequency of a pass.
+// Most bands of a problem have the same change, but band 0 can be an exception. So the first empty
+// band is read; without empty bands, the last band of the sorted list.
 __device__ inline double typical_step(const Inputs& p, const SortedBands& sorted,
                                       std::int64_t first, std::int64_t last) {
   const std::int64_t place = min(sorted.ends[kWeightedBands], sorted.length - 1);

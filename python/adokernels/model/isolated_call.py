@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from adokernels.model.isolated_process import Candidate, Reply
     from adokernels.model.own_variant import OwnVariant
 
-#: The least time is shorter than the measured intervals by this time, and by this share of them.
+#: Both bounds of the time of a call are reduced by this time, and by this share of the difference.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
-#: The quantile of claims and intervals that is compared. Other work can make intervals longer, but
-#: not shorter.
+#: The quantile of the claims, and of the intervals for the least time. Other work can make intervals
+#: longer, but not shorter.
 _SHORTEST = 0.1
-#: Claims below this share of the certain time, minus a constant, are refused, after further calls:
-#: other work may have made all intervals longer. Other claims are raised to the least time.
+#: Claims below this share of the bound for a refusal, minus a constant, are refused after further
+#: calls: other work may have made all intervals longer. Other claims are raised to the least time.
 _LIE, _LIE_SECONDS, _CALLS = 0.5, 300e-6, 48
 #: Before a warm call, the process touches memory of less than this number of bytes, which brings it
 #: into the caches of its core. The writes of the parent leave other memory in a shared cache.
@@ -255,8 +255,8 @@ class IsolatedCall(OwnCall):
         interval, idle = np.quantile(self._intervals, _SHORTEST, axis=0)
         return self._without_slack(interval - idle)
 
-    def _certain(self) -> float:
-        """A time that every call took, also if other work has disturbed most calls."""
+    def _bound_for_refusal(self) -> float:
+        """A lower bound of the time of every verified call, even if other work disturbed most."""
         intervals, idle = np.transpose(self._intervals)
         return self._without_slack(np.min(intervals) - np.median(idle))
 
@@ -268,7 +268,7 @@ class IsolatedCall(OwnCall):
         if not self._claims:
             return False
         low = np.quantile(self._claims, _SHORTEST)
-        return bool(low < _LIE * self._certain() - _LIE_SECONDS)
+        return bool(low < _LIE * self._bound_for_refusal() - _LIE_SECONDS)
 
     def conclude(self) -> None:
         """Verify the last sample, and refuse claims that are far too low."""
@@ -279,8 +279,8 @@ class IsolatedCall(OwnCall):
             self._call_once()
         else:
             claim = quantity(float(np.quantile(self._claims, _SHORTEST)), "s")
-            certain = quantity(self._certain(), "s")
-            raise ValueError(f"it claims {claim}, but its process needed at least {certain}")
+            least = quantity(self._bound_for_refusal(), "s")
+            raise ValueError(f"it claims {claim}, but its process needed at least {least}")
         if self.device == "cuda":
             self._prepare()
             if self._remote.ask("elsewhere").get("elsewhere"):
