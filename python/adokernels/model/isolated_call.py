@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 #: Both bounds of the time of a call are reduced by this time, and by this share of the difference.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
-#: The quantile of the claims, and of the intervals for the least time. Other work can make intervals
-#: longer, but not shorter.
+#: The quantile of the claims, and of the intervals for the least time. Other work can make
+#: intervals longer, but not shorter.
 _SHORTEST = 0.1
 #: Claims below this share of the bound for a refusal, minus a constant, are refused after further
 #: calls: other work may have made all intervals longer. Other claims are raised to the least time.
