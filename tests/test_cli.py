@@ -323,6 +323,8 @@ def test_every_command_has_a_sentence_and_an_example_that_parses(capsys, tmp_pat
         ("benhc transpose", "bench"),
         ("tuor", "tour"),
         ("--versoin", "--version"),
+        ("--vers", "--version"),
+        ("bench transpose --var naive", "--variants"),
         ("bench transpose --shpe 3x3", "--shape"),
         ("bench transpose --shpe=-3x3", "--shape"),
     ],

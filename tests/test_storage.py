@@ -289,7 +289,10 @@ def test_a_pipe_as_dev_stdout(tmp_path):
 
 def nested(levels):
     """A list in a list, and so on."""
-    return json.loads("[" * levels + "]" * levels)
+    found = []
+    for _ in range(levels - 1):
+        found = [found]
+    return found
 
 
 def old_document(**fields):
@@ -350,7 +353,7 @@ def test_files_beyond_the_largest_size_are_not_parsed(tmp_path):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        ({"a": nested(600)}, "too many levels|at most 16 levels"),  # at the recursion limit
+        ({"a": nested(5000)}, "too many levels"),
         ({"a": [{}] * (1 << 20)}, "the record must have at most 1048576 lists and objects"),
     ],
     ids=["levels", "size"],
