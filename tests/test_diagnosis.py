@@ -10,14 +10,9 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adobook.gains import fit, fitted, gains, leave_one_out
-from adobook.gains import scored as score_of_gains
 from adobook.score import Reason, Score, score
 from adobook.text import write_rich_table
-from adokernels.diagnosis import prediction
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
-from adokernels.diagnosis.evidence import Facts
-from adokernels.diagnosis.prediction import expected, headroom, predict, removable
 from adokernels.records.limiter import Kind, Step
 from adokernels.records.record import to_json
 from adokernels.tables.rendering import to_html, to_text
@@ -351,84 +346,3 @@ def test_a_step_without_a_verdict_is_not_scored():
         assert done.named is not None
         withheld = dataclasses.replace(done.outcome, reason="a busy machine")
         assert dataclasses.replace(done, outcome=withheld).named is None
-
-
-# --- predicted gains -----------------------------------------------------------------------------
-
-
-@cache
-def stored_gains():
-    return list(gains(stored().values()))
-
-
-fitted_gains = cache(fitted)
-
-
-def test_predictions_of_left_out_ladders_are_closer_than_no_prediction():
-    found = leave_one_out(stored_gains(), fitted_gains())
-    assert len(found.pairs) >= 160
-    gained = [i for i, (g, _) in enumerate(found.pairs) if np.exp(g.realised) > CONFIRMED]
-    errors = np.array(found.errors)
-    nothing = np.array([np.exp(abs(g.realised)) for g, _ in found.pairs])
-    assert np.median(errors) < np.median(nothing)
-    assert np.median(errors[gained]) < 0.9 * np.median(nothing[gained])
-    assert 0.7 < found.inside / len(found.pairs) < 0.9
-
-
-def test_the_constants_are_fitted_to_the_stored_ladders():
-    """After a new measurement: python -m adobook.gains prints the new constants."""
-    assert fit(fitted_gains()) == pytest.approx(prediction.DEVIATIONS, abs=0.02)
-    inside = score_of_gains(fitted_gains()).inside
-    assert inside == pytest.approx(0.8 * len(fitted_gains()), rel=0.1)
-
-
-def test_a_prediction_is_between_nothing_and_all_removable_time():
-    half = headroom(0.5)
-    found = expected(half)
-    assert (found.gain, found.removable) == pytest.approx((2**0.5, 0.5))
-    assert found.low < found.gain < found.high
-    assert found.gain in found
-    assert 2 * found.high not in found
-    nothing = expected(headroom(0.0))
-    assert (nothing.gain, nothing.removable) == (1, 0)
-    bounded = expected(headroom(0.9, bound=1.2), bound=1.2)
-    assert bounded.gain == pytest.approx(1.2**0.5)
-    assert bounded.high == 1.2
-
-
-def test_no_prediction_exceeds_the_bound_and_none_is_made_without_counters():
-    for sweep in stored().values():
-        for finding in diagnose(sweep):
-            if finding.predicted and finding.advice.bound is not None:
-                assert finding.predicted.gain <= finding.advice.bound
-    bare = without_counters("transpose", "float32")
-    assert predict(bare["naive"], [Step.COALESCING], bare.machine) is None
-    assert all(f.predicted is None for f in diagnose(bare))
-
-
-def test_the_removable_time_of_a_step_follows_from_its_counters():
-    sweep = ladders()["transpose", "float32"]
-    facts = {name: Facts(sweep[name], sweep.machine) for name in ("naive", "tiled", "wide")}
-    share = {name: facts[name].longest for name in facts}
-    naive = share["naive"]
-    excess = naive.excess("load") + naive.excess("store")
-    busiest = max(naive.profile.busiest(level).share for level in ("L1", "L2", "DRAM"))
-    assert removable(facts["naive"], Step.COALESCING) == pytest.approx(excess * busiest)
-    assert removable(facts["tiled"], Step.COALESCING) < 0.05
-    conflicts = removable(facts["tiled"], Step.BANK_CONFLICTS)
-    assert conflicts == pytest.approx(
-        share["tiled"].get("conflict_share") * share["tiled"].profile.busiest("L1").share
-    )
-    assert removable(facts["wide"], Step.DONE) == 0
-    single = ladders()["average_matvec", "float32"]
-    one_block = Facts(single["one_block"], single.machine)
-    assert removable(one_block, Step.PARALLELISM) == pytest.approx(0.97)  # 1 of 132, at most 97 %
-
-
-def test_predictions_are_shown_beside_the_bound():
-    text = repr(diagnosed("transpose", "float32"))
-    assert "predicted" in text
-    assert "80 % of the stored steps" in text
-    first = diagnosed("transpose", "float32")["naive"]
-    assert first.outcome.predicted == first.predicted  # the next variant makes the proposed change
-    assert f"({first.predicted.low:.3g} to" in text

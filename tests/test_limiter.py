@@ -313,25 +313,13 @@ def test_without_machine_and_counters_nothing_is_known():
     assert advise(timed()) == ()
 
 
-def test_cpu_variants_by_cache_and_dram():
-    cold = timed(device="cpu", bytes=40e6)
-    assert limiter(cold, CPU).kind is Kind.DRAM
+def test_cpu_variants_without_experiments_by_dram_and_arithmetic():
+    assert limiter(timed(device="cpu", bytes=40e6), CPU).kind is Kind.DRAM
     warm = timed(device="cpu", bytes=90e6, cache="warm", context={"last_level_cache_bytes": 1e9})
-    assert limiter(warm, CPU).kind is Kind.L3
-    faster = dataclasses.replace(warm, bytes=380e6)
-    assert limiter(faster, CPU).kind is Kind.L2
-
-
-def test_cpu_lanes_and_threads_as_far_as_proved():
+    assert limiter(warm, CPU).kind is Kind.UNKNOWN  # rates do not show which cache
     fields = {"device": "cpu", "bytes": 1e6, "context": {"isa": "avx512"}}
-    fast = limiter(timed(executed_flops=300e6, **fields), CPU)
-    assert fast.kind is Kind.COMPUTE
-    assert "vectorised" in repr(fast)
-    assert "several threads" in repr(fast)
-    slow = limiter(timed(executed_flops=9e6, **fields), CPU)
-    assert slow.kind is Kind.UNKNOWN
-    assert "90 % of the peak of scalar code on one thread" in repr(slow)
-    assert "vectorised" not in repr(slow)
+    assert limiter(timed(executed_flops=300e6, **fields), CPU).kind is Kind.COMPUTE
+    assert limiter(timed(executed_flops=9e6, **fields), CPU).kind is Kind.UNKNOWN
 
 
 # --- the next step -------------------------------------------------------------------------------

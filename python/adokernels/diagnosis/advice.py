@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from adokernels.diagnosis.cpu_rules import proposals
 from adokernels.diagnosis.evidence import (
     EXCESS,
     FULL_LINE,
@@ -24,7 +25,6 @@ from adokernels.diagnosis.evidence import (
     Facts,
     KernelFacts,
 )
-from adokernels.diagnosis.experiments import proposals
 from adokernels.diagnosis.limiter import limiter
 from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step

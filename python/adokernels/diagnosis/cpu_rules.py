@@ -1,79 +1,278 @@
 """The limiter of a CPU variant from experiments, and the next step.
 
-The rules compare the times of one call, or the times per unit of work of problems of other sizes:
+Each rule compares times of the same variant, or a rate with a ceiling that one thread reaches:
 
 1. If a call with little work takes at least half as long, the limiter is the call itself.
 2. The time per unit of work of one thread rises from the nearest cache to the memory that holds the
-   operands. The last level at which it rises by a quarter is the limiter. If the level delivers
-   little of its bandwidth, the limiter is its latency.
-3. If the time hardly rises, the limiter is in the core: L1 or arithmetic, if they are near their
-   ceilings; else vector instructions, if wider registers help or the rate exceeds the peak of
-   scalar code; else scalar code, or dependent operations if the rate is too low for scalar code.
-   An own function has one instruction set, so only its declared operations distinguish these three.
-4. If several threads gain little and share a level, the limiter is this level. If they gain little
-   and share no level, the limiter is too little or unbalanced work.
-5. If one thread reaches its limit on a machine with more processors, the limiter is the number of
-   threads.
+   operands. The last level at which it rises by a quarter is the limiter: its bandwidth, or its
+   latency if it delivers less than a quarter of its bandwidth.
+3. If the time hardly rises, the limiter is in the core: L1 or vector instructions, whichever is
+   nearer to its ceiling and above half of it; vector instructions if the variant is slower with the
+   baseline instruction set; scalar code if the rate is near the peak of scalar code; otherwise
+   dependent operations.
+4. If several threads gain little, the limiter is the memory level whose bandwidth they share, or
+   else too little or unbalanced work. If one thread reaches its limit on a machine with more
+   processors, the limiter is the number of threads.
 
-If there was no time for a run with one thread, the rules assume that the variant uses one thread.
-If it is too fast for one thread, they only compare it with the bandwidth of all threads.
+If the rate and the instruction sets contradict each other, or a time is missing that a rule needs,
+the limiter is unknown.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 
-from adokernels.diagnosis.evidence import REACHED
-from adokernels.diagnosis.times import Found, Proposal, Times, say
-from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
-from adokernels.records.limiter import Evidence, Kind, Limiter, Step
+from adokernels.diagnosis.evidence import REACHED, ceiling_named, highest_of_dram
+from adokernels.records.experiments import GIVEN, SMALLEST, Run
+from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
+from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.text import number, percent, quantity
 
-#: A condition that changes the time by this factor matters.
+#: A changed condition matters if it changes the time by this factor.
 _MATTERS = 1.25
-#: The call itself is the limiter if a call with little work takes this share of the time; and the
-#: fraction of the work that is little work.
-_CALL, _LITTLE_WORK = 0.5, 0.25
-#: Shares of a ceiling: above the first, the unit is busy; below the second, its latency limits.
-_BUSY, _IDLE = 0.5, 0.25
-#: A function or variant with at most this mean number of processors uses one thread.
-_ONE = 1.3
-#: The ceilings of vector code, in operations per second and element of a register, can be half of
-#: the ceilings of scalar code: wide vectors lower the clock, and a core can have fewer units for
-#: them.
-_NARROWER = 2
-#: Scalar code reaches at least these parts of the additions and of the loads that one thread can
-#: execute. Slower code waits for the results of earlier operations: with two adders, a chain of
-#: additions that take two cycles reaches a quarter, and a chain of one operation per cycle a half.
-#: If a measured ceiling is half of the core's ceiling, scalar code reaches twice these parts.
-_SCALAR_ADDS, _SCALAR_LOADS = 0.6, 1.5
-#: Vector code gains this factor from the lowest instruction set to the highest.
-_OVER_LOWEST = 1.5
-#: The rate of vector code exceeds the peak of scalar code by this factor. An FMA is two operations.
-_ABOVE_SCALAR = 1.2
-_VECTOR_BYTES = {"baseline": 16, "avx2": 32, "avx512": 64}
+#: From this share of its ceiling, a unit or a level is busy. A call takes this share of the time if
+#: it is the limiter, and it has little work if it has at most half of that.
+_BUSY = 0.5
+#: A memory level that delivers less than this share of its bandwidth makes the code wait.
+_WAITING = 0.25
+#: Vector code exceeds the peak of scalar additions by this factor. An FMA is two operations, and
+#: the ceilings of vector code can be half of the ceilings of scalar code.
+_VECTOR = 4.8
+#: A call has hardly any work if it has at most this part of the work of another call. Its time is
+#: then subtracted from the time of the other call, of which at least the second part remains.
+_NO_WORK, _LEAST_LEFT = 0.1, 0.2
+#: Bytes of a vector register.
+_REGISTER = {"baseline": 16, "avx2": 32, "avx512": 64}
+#: The memory levels, the farthest last.
+_LEVELS = ("L1", "L2", "L3", "DRAM")
 
 #: Units of limiters.
 CALL, ONE_THREAD, BALANCE = "call overhead", "one thread", "threads"
 VECTOR, SCALAR, CHAIN = "vector instructions", "scalar code", "dependent operations"
 
+#: A proposed step, the sentence, the bound of its gain or None, and the basis of the bound.
+Proposal = tuple[Step, str, float | None, str]
+_Found = tuple[Kind, str, float | None, tuple[Evidence, ...]]
 
-def _register_bytes(t: Times) -> int:
-    """Bytes of a vector register of the instruction set of the measurement."""
-    return _VECTOR_BYTES.get(str(t.m.context.get("isa")), 16)
+
+def by_experiment(m: Measurement, machine: Machine | None) -> Limiter | None:
+    """The limiter of a CPU variant that has experiments; None if they do not suffice."""
+    found = _Tried(m, machine).found if m.experiments and m.device == "cpu" else None
+    if found is None:
+        return None
+    kind, unit, share, evidence = found
+    return Limiter(kind=kind, unit=unit, share=share, evidence=evidence, tried=True)
 
 
-def _lanes(t: Times) -> int:
-    """Elements of a vector register of the instruction set of the measurement."""
-    return _register_bytes(t) // _element_bytes(t.m)
+def _say(text: str, value: float = 0.0, threshold: float | None = None) -> Evidence:
+    return Evidence(text, value, threshold, Provenance.EXPERIMENT)
+
+
+class _Tried:
+    """The runs of one variant, quantities that follow from their times, and the rules."""
+
+    def __init__(self, m: Measurement, machine: Machine | None) -> None:
+        assert m.experiments is not None
+        self.m, self.x, self.given, self.machine = m, m.experiments, m.experiments.given, machine
+        #: The run with one thread; a variant without such a run uses one thread, or is a function.
+        self.single = self.x.find(self.given, threads=1) or self.given
+        #: The runs with operands in a cache and the instruction set of the measurement, by cache.
+        self.inside = {
+            run.size: run
+            for run in sorted(self.x.runs, key=lambda r: r.size)
+            if run.size not in (GIVEN, SMALLEST) and run.isa == self.given.isa
+        }
+
+    # --- quantities ------------------------------------------------------------------------------
+
+    def per_work(self, run: Run) -> float:
+        """The time per unit of work, without the time of a call with hardly any work."""
+        call = next((r for r in self.x.runs if r.size == SMALLEST), None)
+        seconds = run.time
+        if call and run.cache == call.cache and call.work <= _NO_WORK * run.work:
+            seconds = max(seconds - call.time, _LEAST_LEFT * seconds)
+        return seconds / run.work if run.work else math.inf
+
+    def of_one(self, level: str) -> float:
+        """The bandwidth of one thread to a level, or to the next farther level with a ceiling."""
+        names = (f"{name} read" for name in _LEVELS[_LEVELS.index(level) :])
+        return next(filter(None, map(self.x.ceilings.get, names)), 0.0)
+
+    def of_all(self, level: str) -> float:
+        """The share of the bandwidth of all threads that the variant uses; 0 if it is unknown."""
+        run = self.given
+        if level == "DRAM":
+            ceiling = highest_of_dram(self.machine) or None
+            held = run.footprint <= self._capacity("L3")  # caches load the operands once
+            moved = min(run.bytes, run.footprint) if held else run.bytes
+        else:
+            ceiling, moved = ceiling_named(self.machine, f"{level} read"), run.bytes
+        return min(moved / run.time / ceiling, 1.0) if ceiling else 0.0
+
+    def _capacity(self, level: str) -> float:
+        sizes = self.m.context.get("cache_bytes")
+        return float(sizes.get(level, 0.0)) if isinstance(sizes, Mapping) else 0.0
+
+    @cached_property
+    def home(self) -> str:
+        """The memory that holds the operands of the measurement."""
+        fits = (level for level in _LEVELS[:-1] if self.given.footprint <= self._capacity(level))
+        return next(fits, "DRAM") if self.given.cache == "warm" else "DRAM"
+
+    @cached_property
+    def core(self) -> Run:
+        """The run in a cache with the shortest time per work: small ones also contain the call."""
+        return min(self.inside.values(), key=self.per_work, default=self.single)
+
+    @property
+    def rise(self) -> float:
+        """The time per work of one thread, relative to operands in the nearest cache."""
+        return self.per_work(self.single) / self.per_work(self.core)
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector register of the instruction set of the measurement."""
+        size = 8 if not self.m.problem.precision else _element_bytes(self.m)
+        return _REGISTER.get(str(self.m.context.get("isa")), 16) // size
+
+    @property
+    def serial(self) -> bool:
+        """Whether the variant uses one thread, as far as the times show."""
+        if self.single is not self.given:
+            return self.single.time < _MATTERS * self.given.time
+        used = max((r.processors for r in self.x.runs if r.size == GIVEN), default=0.0)
+        return used <= _MATTERS
+
+    # --- rules -----------------------------------------------------------------------------------
+
+    @cached_property
+    def found(self) -> _Found | None:
+        """The limiter: kind, unit, share and evidence; None if the runs do not suffice."""
+        given = self.given
+        tiny = next((r for r in self.x.runs if r.size == SMALLEST), None)
+        if tiny and tiny.work <= _BUSY / 2 * given.work and tiny.time >= _BUSY * given.time:
+            share = min(tiny.time / given.time, 1.0)
+            text = f"a call with {percent(tiny.work / given.work)} of the work takes"
+            evidence = _say(f"{text} {percent(share)} of the time", share, _BUSY)
+            return Kind.PARALLELISM, CALL, share, (evidence,)
+        if not self.inside and self.home != "L1":
+            return None
+        if self.single is given and given.threads > 1:  # there was no time for one thread
+            return self._shared()
+        in_memory = self.rise >= _MATTERS
+        kind, unit, share, evidence = self._memory() if in_memory else self._in_core()
+        if len(self.inside) > 1:
+            base, runs = self.per_work(self.core), {**self.inside, self.home: self.single}
+            rises = (f"{number(self.per_work(r) / base)} in {level}" for level, r in runs.items())
+            text = f"time per work of one thread: {', '.join(rises)}"
+            evidence = (*evidence, _say(text, self.rise, _MATTERS))
+        if not self.serial:
+            return self._of_threads(kind, unit, share, evidence, in_memory=in_memory)
+        uses_its_thread = unit == VECTOR or (kind in _LEVELS and (share or 0.0) >= _BUSY)
+        if self.x.cores > 1 and uses_its_thread and self.of_all(self.home) < _BUSY:
+            text = f"one of {self.x.cores} processors is used, and its limit is {unit}"
+            return Kind.PARALLELISM, ONE_THREAD, 1 / self.x.cores, (_say(text), *evidence)
+        return kind, unit, share, evidence
+
+    def _of_threads(
+        self,
+        kind: Kind,
+        unit: str,
+        share: float | None,
+        evidence: tuple[Evidence, ...],
+        *,
+        in_memory: bool,
+    ) -> _Found:
+        """The limiter of several threads, from the limiter of one of them."""
+        threads = self.given.threads or self.x.cores
+        speedup = self.single.time / self.given.time if self.single is not self.given else threads
+        text = f"{threads} threads are {number(speedup)} times as fast as one"
+        evidence = (*evidence, _say(text, speedup, float(threads)))
+        if shared := self._shared():
+            if in_memory or threads >= _MATTERS * speedup:
+                return *shared[:3], (*shared[3], *evidence)
+        elif not in_memory and threads >= 2 * _MATTERS * speedup:
+            return Kind.PARALLELISM, BALANCE, speedup / threads, evidence[::-1]
+        elif unit == self.home and (of_all := self.of_all(self.home)):
+            text = f"all threads receive {percent(of_all)} of the measured {unit} bandwidth"
+            return kind, unit, of_all, (_say(text, of_all, _BUSY), *evidence)
+        return kind, unit, share, evidence
+
+    def _shared(self) -> _Found | None:
+        """The memory level of the operands, if all threads use at least half of its bandwidth."""
+        share = self.of_all(self.home)
+        if share < _BUSY:
+            return None
+        text = f"all threads receive {percent(share)} of the measured {self.home} bandwidth"
+        return Kind(self.home), self.home, share, (_say(text, share, _BUSY),)
+
+    def _memory(self) -> _Found:
+        """The last level at which the time per work of one thread rises: bandwidth or latency."""
+        (_, first), *farther = {**self.inside, self.home: self.single}.items()
+        level, run, fastest, highest = self.home, self.single, self.per_work(first), _MATTERS
+        for name, each in farther:
+            rise = self.per_work(each) / fastest
+            if rise >= highest:
+                level, run, highest = name, each, _MATTERS * rise
+            fastest = min(fastest, self.per_work(each))
+        # A cache that is hardly faster than the memory behind it cannot be told from it.
+        if self.of_one(level) < _MATTERS * self.of_one(self.home):
+            level, run = self.home, self.single
+        ceiling = self.of_one(level)
+        share = min(run.bytes / run.time / ceiling, 1.0) if ceiling else 0.0
+        if not share:
+            return Kind(level), level, None, ()
+        said = (_say(f"{level} delivers {percent(share)} of its bandwidth", share, _WAITING),)
+        if share < _WAITING:
+            return Kind.LATENCY, f"accesses to {level}", share, said
+        return Kind(level), level, share, said
+
+    def _in_core(self) -> _Found:
+        """The limiter of code whose operands are in the nearest cache."""
+        core, precision = self.core, self.m.problem.precision or "FP64"
+        rate, l1 = core.flops / core.time, self.of_one("L1")
+        fma = self.x.ceilings.get(f"{precision} fma", 0.0)
+        add = self.x.ceilings.get(f"{precision} add", fma / 2)
+        of_l1 = min(core.bytes / core.time / l1, 1.0) if l1 else 0.0
+        of_fma, of_add = (rate / ceiling if ceiling else 0.0 for ceiling in (fma, add))
+        of_scalar = max(of_add, of_l1 if not core.flops else 0.0) * self.lanes
+        said = []
+        lowest = next((r for r in self.x.runs if r.isa == "baseline" and r.size == core.size), core)
+        gain = self.per_work(lowest) / self.per_work(core) if lowest.isa != core.isa else None
+        if gain is not None:
+            text = f"{number(gain)} times as fast as with the baseline instruction set"
+            said.append(_say(text, gain, _MATTERS))
+        if of_fma:
+            text = f"{percent(of_fma)} of the FMA peak of one thread"
+            said.append(_say(text, of_fma, _BUSY))
+        if of_l1:
+            said.append(_say(f"requests {percent(of_l1)} of the bytes of L1", of_l1, _BUSY))
+        if of_l1 >= _BUSY and of_l1 >= max(of_fma, of_add):
+            return Kind.L1, "L1", of_l1, tuple(said)
+        arithmetic = max(of_fma, min(of_add, 1.0))
+        wide = arithmetic >= _BUSY or of_scalar >= _VECTOR
+        if gain is not None and gain < _MATTERS and wide:
+            said.insert(0, _say("the rate is a rate of vector code, but the baseline is as fast"))
+            return Kind.UNKNOWN, "", None, tuple(said)
+        if wide or (gain is not None and gain >= _MATTERS):
+            return Kind.COMPUTE, VECTOR, arithmetic or None, tuple(said)
+        if not (core.flops or gain is not None) or not of_scalar:
+            said.append(_say("no operations are declared, or no ceilings were measured"))
+            return Kind.UNKNOWN, "", None, tuple(said)
+        text = f"{percent(of_scalar)} of the operations that scalar code can execute"
+        said.insert(0, _say(text, of_scalar, _BUSY))
+        if of_scalar >= _BUSY:
+            return Kind.COMPUTE, SCALAR, min(of_scalar, 1.0), tuple(said)
+        return Kind.LATENCY, CHAIN, None, tuple(said)
 
 
 def _element_bytes(m: Measurement) -> int:
-    """Size of the elements of the first array; 8 if it is unknown."""
+    """Size of the real elements of the first array; 8 if it is unknown."""
     for operand in m.problem.operands:
         if operand.shape:
             try:
@@ -84,315 +283,28 @@ def _element_bytes(m: Measurement) -> int:
     return 8
 
 
-# --- The rules -----------------------------------------------------------------------------------
-
-
-def decide(t: Times) -> Found | None:
-    """Apply the rules to one set of times; None if the runs do not suffice."""
-    x, given = t.x, t.x.given
-    if overhead := _call_overhead(t):
-        return overhead
-    single, core = x.find(given, threads=1), _fastest_inside(t)
-    unknown = single is None and given.threads > 1  # there was no time for a run of one thread
-    if unknown and _faster_than_one_thread(t, core):
-        return _shared_by_all(t)
-    single = single or given
-    if core is None:
-        if given.footprint > _capacity(t, "L1", 1):
-            return None
-        core = single
-    chain = _chain(t, single)
-    levels = _evidence_of_levels(t, chain)
-    serial, of_threads = _threads(t, single)
-    serial = serial or unknown
-    rise = t.per_work(single) / t.per_work(core)
-    found = None
-    if rise >= _MATTERS:
-        found = _memory(t, *_last_rise(t, chain), shared=not serial)
-    elif not serial and (shared := _shared(t, single)):
-        found = shared
-    found = found or _core(t, core)
-    evidence = (*found.evidence, *levels, *_evidence_of_pages(t), *of_threads)
-    if serial and x.cores > 1 and _uses_its_thread(t, found):
-        text = f"{found.name[0]} of its thread at {percent(found.share or 0.0)} of the ceiling"
-        evidence = (*of_threads, say(text), *found.evidence, *levels)
-        found = Found(Kind.PARALLELISM, ONE_THREAD, 1 / x.cores)
-    return dataclasses.replace(found, evidence=evidence)
-
-
-def _call_overhead(t: Times) -> Found | None:
-    given = t.x.given
-    tiny = t.x.find(given, size=SMALLEST)
-    share = t.ratio(tiny, given)
-    if tiny is None or share is None or tiny.work > _LITTLE_WORK * given.work or share < _CALL:
-        return None
-    share = min(share, 1.0)
-    text = f"a call with {percent(tiny.work / given.work)} of the work takes {percent(share)} of"
-    return Found(Kind.PARALLELISM, CALL, share, (say(f"{text} the time", share, _CALL),))
-
-
-def _inside(x: Experiments) -> list[Run]:
-    """The runs with operands in a cache, the nearest first."""
-    return sorted((r for r in x.runs if r.size not in (GIVEN, SMALLEST)), key=lambda r: r.size)
-
-
-def _fastest_inside(t: Times) -> Run | None:
-    """The run in a cache with the shortest time per work: small ones also contain the call."""
-    runs = [r for r in _inside(t.x) if r.isa == t.x.given.isa]
-    return min(runs, key=t.per_work, default=None)
-
-
-def _capacity(t: Times, level: str, threads: int) -> float:
-    sizes = t.m.context.get("cache_bytes")
-    size = sizes.get(level, 0.0) if isinstance(sizes, Mapping) else 0.0
-    return float(size) * (1 if level == "L3" else threads)
-
-
-def _home(t: Times, run: Run) -> str:
-    """The memory that holds the operands of a run."""
-    if run.size not in (GIVEN, SMALLEST):
-        return run.size
-    threads = max(run.threads, 1)
-    fits = (n for n in ("L1", "L2", "L3") if run.footprint <= _capacity(t, n, threads))
-    return next(fits, "DRAM") if run.cache == "warm" else "DRAM"
-
-
-def _chain(t: Times, single: Run) -> list[tuple[str, Run]]:
-    """The levels with the runs of one thread whose operands they hold, the nearest first."""
-    inside = [(r.size, r) for r in _inside(t.x) if r.isa == t.x.given.isa]
-    home = _home(t, single)
-    return [*((level, r) for level, r in inside if level < home or home == "DRAM"), (home, single)]
-
-
-def _last_rise(t: Times, chain: list[tuple[str, Run]]) -> tuple[str, Run]:
-    """The last level at which the time per work rises, or the level with the largest rise.
-
-    A cache that is hardly faster than the memory that holds the operands cannot be distinguished
-    from it.
-    """
-    rises = [
-        (t.per_work(run) / min(t.per_work(nearer) for _, nearer in chain[:place]), level, run)
-        for place, (level, run) in enumerate(chain)
-        if place
-    ]
-    steps = [
-        (rise / max([1.0, *(r for r, _, _ in rises[:place])]), level, run)
-        for place, (rise, level, run) in enumerate(rises)
-    ]
-    last = [(level, run) for step, level, run in steps if step >= _MATTERS]
-    home, single = chain[-1]
-    if not steps:  # problems of other sizes were not measured
-        return home, single
-    level, run = last[-1] if last else max(steps, key=lambda step: step[0])[1:]
-    bandwidth, of_home = t.read(level), t.read(home)
-    if bandwidth and of_home and bandwidth < _MATTERS * of_home:
-        return home, single
-    return level, run
-
-
-def _memory(t: Times, level: str, run: Run, *, shared: bool) -> Found:
-    """The bandwidth of a memory level, or its latency if it delivers little of its bandwidth.
-
-    If several threads share the level, the share counts the bytes of all threads.
-    """
-    given = t.x.given
-    share = highest = _of_ceiling(t, run, t.read(level), run.bytes)
-    if shared and run.size == GIVEN and run is not given and t.everything(level):
-        share = _of_ceiling(t, given, t.everything(level), given.bytes)
-        highest = max(highest, share)
-    text = f"{level} delivers {percent(share)} of its measured bandwidth"
-    said = (say(text, share, _IDLE),)
-    if 0 < highest < _IDLE:
-        return Found(Kind.LATENCY, f"accesses to {level}", share, said)
-    return Found(Kind(level), level, share or None, said if share else ())
-
-
-def _of_ceiling(t: Times, run: Run, ceiling: float | None, moved: float) -> float:
-    """The rate of `moved` bytes relative to a bandwidth, at most 1; 0 if it is unknown."""
-    return min(moved / t.of(run) / ceiling, 1.0) if ceiling else 0.0
-
-
-def _threads(t: Times, single: Run) -> tuple[bool, tuple[Evidence, ...]]:
-    """Whether the variant uses one thread, and the evidence."""
-    x, given = t.x, t.x.given
-    warm = next((r for r in x.runs if r.size == GIVEN and r.processors), None)
-    speedup = t.ratio(single, given) if single is not given else None
-    serial = warm.processors <= _ONE if warm else speedup is not None and speedup < 1.1
-    found = []
-    if warm and x.cores > 1:
-        text = f"uses {number(warm.processors)} of {x.cores} processors"
-        found.append(say(text, warm.processors, _ONE))
-    if speedup is not None and not serial:
-        text = f"{number(speedup)} times as fast as one thread, with {given.threads} threads"
-        found.append(say(text, speedup, float(given.threads)))
-    return serial, tuple(found)
-
-
-def _shared(t: Times, single: Run) -> Found | None:
-    """The limiter of threads that gain little although the memory does not slow one of them."""
-    given = t.x.given
-    speedup = t.ratio(single, given)
-    if speedup is None or single is given:
-        return None
-    lost = given.threads / speedup
-    if lost < _MATTERS:
-        return None
-    if found := _shared_by_all(t):
-        return found
-    if lost < 2 * _MATTERS:
-        return None
-    text = f"{given.threads} threads are only {number(speedup)} times as fast as one"
-    return Found(Kind.PARALLELISM, BALANCE, 1 / lost, (say(text, speedup, given.threads),))
-
-
-def _faster_than_one_thread(t: Times, core: Run | None) -> bool:
-    """Whether the rate is too high for one thread, whose operands are in the nearest cache."""
-    given = t.x.given
-    nearest = core is not None and _MATTERS * t.per_work(given) < t.per_work(core)
-    memory = t.one("DRAM copy") or t.read("DRAM")
-    return nearest or bool(memory and _memory_bytes(t) / t.of(given) > _MATTERS * memory)
-
-
-def _memory_bytes(t: Times) -> float:
-    """Bytes that the given run loads from DRAM: once, if the caches can hold the operands."""
-    given = t.x.given
-    held = given.footprint <= _capacity(t, "L3", 1)
-    return min(given.bytes, given.footprint) if held else given.bytes
-
-
-def _shared_by_all(t: Times) -> Found | None:
-    """A memory level, if all threads together use at least _BUSY of its bandwidth; else None."""
-    given, level = t.x.given, _home(t, t.x.given)
-    moved = _memory_bytes(t) if level == "DRAM" else given.bytes
-    share = _of_ceiling(t, given, t.everything(level), moved)
-    if share < _BUSY:
-        return None
-    text = f"all threads together receive {percent(share)} of the measured {level} bandwidth"
-    return Found(Kind(level), level, share, (say(text, share, _BUSY),))
-
-
-def _core(t: Times, core: Run) -> Found:
-    """The limiter of code whose operands are in the nearest cache."""
-    rates = _rates(t, core)
-    l1, adds, fmas = rates["L1"], rates["adds"], rates["fmas"]
-    gain = _gain_of_width(t, core)
-    wide = _gain_of_width(t, core, lowest=True)
-    vector = (gain or 0.0) >= _MATTERS or (wide or 0.0) >= _OVER_LOWEST
-    # Integers are compared with the ceilings of FP64.
-    scalar_adds = adds * (_lanes(t) if t.m.problem.precision else _register_bytes(t) // 8)
-    vector = vector or scalar_adds >= _ABOVE_SCALAR * 2 * _NARROWER
-    said = []
-    if gain is not None:
-        text = f"{number(gain)} times as fast as with half the register width"
-        said.append(say(text, gain, _MATTERS))
-    if core.flops:
-        text = f"{percent(fmas)} of the FMA peak of its threads"
-        said.append(say(text, fmas, _BUSY))
-    if core.bytes and l1:
-        text = f"requests {percent(l1)} of the bytes that L1 can deliver"
-        said.append(say(text, l1, _BUSY))
-    if l1 >= _BUSY and l1 >= max(fmas, adds):
-        return Found(Kind.L1, "L1", l1, tuple(said))
-    if vector or max(fmas, adds) >= _BUSY:
-        return Found(Kind.COMPUTE, VECTOR, max(fmas, min(adds, 1.0)) or None, tuple(said))
-    if not core.flops and gain is None:
-        said.append(say("no operations are declared, and no other instruction set was tried"))
-        return Found(Kind.UNKNOWN, evidence=tuple(said))
-    if not (core.flops or core.bytes) or not t.x.ceilings:
-        return Found(Kind.UNKNOWN, evidence=tuple(said))
-    scalar = scalar_adds, l1 * _lanes(t)
-    if scalar[0] >= _SCALAR_ADDS or scalar[1] >= _SCALAR_LOADS:
-        return Found(Kind.COMPUTE, SCALAR, min(scalar[0], 1.0) or None, tuple(said))
-    text = f"{percent(scalar[0])} of the additions and {percent(scalar[1])} of the loads that"
-    said.insert(0, say(f"{text} scalar code can execute", scalar[0], _SCALAR_ADDS))
-    return Found(Kind.LATENCY, CHAIN, None, tuple(said))
-
-
-def _rates(t: Times, core: Run) -> dict[str, float]:
-    """Shares of the ceilings of the run's threads; 0 if they are unknown."""
-    precision = t.m.problem.precision or "FP64"
-    rate = core.flops / t.of(core)
-    l1 = t.read("L1")
-    adds, fmas = t.one(f"{precision} add"), t.one(f"{precision} fma")
-    adds = adds or (fmas and fmas / 2)  # no ceiling: an FMA includes an addition
-    return {
-        "L1": min(core.bytes / t.of(core) / l1, 1.0) if l1 else 0.0,
-        "adds": rate / adds if adds else 0.0,
-        "fmas": rate / fmas if fmas else 0.0,
-    }
-
-
-def _gain_of_width(t: Times, core: Run, *, lowest: bool = False) -> float | None:
-    """How much faster the instruction set is than the next lower one, or than the lowest one.
-
-    It is None if none was tried.
-    """
-    base = next((r for r in _inside(t.x) if r.isa == core.isa), core)
-    others = [r for r in t.x.others(base, "isa") if _VECTOR_BYTES.get(r.isa)]
-    choose = min if lowest else max
-    below = choose(others, key=lambda r: _VECTOR_BYTES[r.isa], default=None)
-    return t.per_work(below) / t.per_work(base) if below else None
-
-
-def _uses_its_thread(t: Times, found: Found) -> bool:
-    """Return whether one thread reaches its limit, so that only more threads help."""
-    if found.kind is Kind.COMPUTE:
-        return found.unit == VECTOR
-    if found.kind not in (Kind.L1, Kind.L2, Kind.L3, Kind.DRAM) or (found.share or 0.0) < _BUSY:
-        return False
-    # Further threads help only if the memory has bandwidth left.
-    rate = t.x.given.bytes / t.of(t.x.given)
-    ceiling = t.everything(found.kind)
-    return ceiling is None or rate * 2 * _BUSY * _MATTERS < ceiling
-
-
-def _evidence_of_levels(t: Times, chain: list[tuple[str, Run]]) -> tuple[Evidence, ...]:
-    if len(chain) < 2:
-        return ()
-    base = t.per_work(chain[0][1])
-    rises = [(level, t.per_work(run) / base) for level, run in chain]
-    text = ", ".join(f"{number(rise)} in {level}" for level, rise in rises)
-    return (say(f"time per work of one thread: {text}", rises[-1][1], _MATTERS),)
-
-
-def _evidence_of_pages(t: Times) -> tuple[Evidence, ...]:
-    found = []
-    for run in t.x.others(t.x.given, "pages"):
-        ratio = t.ratio(run, t.x.given) or 1.0
-        text = f"{number(ratio)} times the time with {run.pages} pages"
-        found.append(say(text, ratio, _MATTERS))
-    return tuple(found)
-
-
-# --- The next step -------------------------------------------------------------------------------
-
-
-def proposals(t: Times, found: Limiter) -> Iterator[Proposal]:
-    """Propose the next steps for a limiter, the best first."""
-    x, given = t.x, t.x.given
-    huge = t.ratio(x.find(given, pages="huge"), given)
-    if huge is not None and huge * _MATTERS <= 1:
-        text = "allocate the operands in huge pages: the translation of addresses takes time"
-        yield Step.COALESCING, text, 1 / huge, "the time with huge pages"
-    kind, unit = found.kind, found.unit
-    core = _fastest_inside(t)
-    single = x.find(given, threads=1) or given
-    rise = t.per_work(single) / t.per_work(core) if core else 1.0
+def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
+    """Propose the next steps of a CPU variant that has experiments, the best first."""
+    limiter = by_experiment(m, machine)
+    if limiter is None:
+        return
+    tried = _Tried(m, machine)
+    cores, kind, unit, share = tried.x.cores, limiter.kind, limiter.unit, limiter.share
+    threads = f"distribute the work over the {cores} processors"
+    more = (Step.PARALLELISM, threads, float(cores), "one thread per processor")
+    bound = (tried.rise, "operands in L1")
     if unit == CALL:
         text = "give each call more work, for example a batch: the call takes most of the time"
         yield Step.PARALLELISM, text, None, ""
     elif unit == ONE_THREAD:
-        text = f"distribute the work over the {x.cores} processors"
-        yield Step.PARALLELISM, text, float(x.cores), "one thread per processor"
+        yield more
     elif unit == BALANCE:
         text = "give each thread the same amount of work, and each call more work"
-        gain = 1 / found.share if found.share else None
+        gain = 1 / share if share else None
         yield Step.PARALLELISM, text, gain, "a speed-up equal to the number of threads"
     elif unit == SCALAR:
-        text = "compute with vector registers: the code is not vectorised"
-        if not t.x.others(core or given, "isa"):
-            text += ", or it divides or takes roots"
-        yield Step.WIDER, text, float(_lanes(t) * 2), "all lanes busy, with two units"
+        text = "compute with vector registers: the code is not vectorised, or it divides"
+        yield Step.WIDER, text, float(tried.lanes * 2), "all lanes busy, with two units"
         yield Step.OPERATIONS, "precompute or replace operations", None, ""
     elif unit == CHAIN:
         text = "compute several independent results at a time: operations wait for earlier ones"
@@ -404,19 +316,16 @@ def proposals(t: Times, found: Limiter) -> Iterator[Proposal]:
         text = "keep values in registers: L1 delivers most of the bytes that it can"
         yield Step.REUSE, text, None, ""
     elif kind is Kind.LATENCY:
-        text = f"access neighbouring elements in order: {unit} take {number(rise)} times"
-        bound = (rise, "operands in L1")
+        text = f"access neighbouring elements in order: {unit} take {number(tried.rise)} times"
         yield Step.COALESCING, f"{text} the time of operands in L1", *bound
         yield Step.IN_FLIGHT, "prefetch, or issue several independent loads", *bound
-    elif kind is Kind.DRAM and (found.share or 0.0) >= REACHED:
+    elif kind is Kind.DRAM and (share or 0.0) >= REACHED:
         yield Step.DONE, "the bytes are transferred at the measured bandwidth", 1.0, "the ceiling"
     elif kind in (Kind.DRAM, Kind.L3, Kind.L2):
-        bound = (rise, "operands in L1")
         nearer = {Kind.DRAM: "a cache", Kind.L3: "L2", Kind.L2: "L1"}[kind]
-        rate = quantity(given.bytes / t.of(given), "B/s")
+        rate = quantity(tried.given.bytes / tried.given.time, "B/s")
         text = f"process blocks that stay in {nearer}: {kind} delivers {rate}"
         yield (Step.DRAM_REUSE if kind is Kind.DRAM else Step.REUSE), text, *bound
         yield Step.IN_FLIGHT, "prefetch, so that more bytes are in flight", *bound
-        if _threads(t, single)[0] and x.cores > 1:
-            text = f"distribute the work over the {x.cores} processors"
-            yield Step.PARALLELISM, text, float(x.cores), "one thread per processor"
+        if tried.serial and cores > 1:
+            yield more

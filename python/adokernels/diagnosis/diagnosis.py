@@ -9,12 +9,10 @@ from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.evidence import KernelFacts
 from adokernels.diagnosis.limiter import limiter
-from adokernels.diagnosis.prediction import Prediction, predict
 from adokernels.diagnosis.targets import MetricChange, change
 from adokernels.model.registry import routines
 from adokernels.records.counted import CountedSweep, CountedVariant
 from adokernels.records.limiter import Kind, Limiter, Step
-from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import EMULATED_BULK
 from adokernels.records.record import Entries, save_plain
@@ -46,9 +44,6 @@ class Outcome:
         Ratio of the times before and after, and its 99.9 % confidence interval.
     metric
         The metric that the advice should change, before and after, or None without counters.
-    predicted
-        The gain expected of its changes, from the counters of the previous variant; None without
-        counters or without stated changes.
     reason
         Why the verdict on the two times is withheld; the outcome then tests nothing. Empty if the
         verdict is not withheld.
@@ -59,7 +54,6 @@ class Outcome:
     ratio: float
     interval: tuple[float, float]
     metric: MetricChange | None
-    predicted: Prediction | None = None
     reason: str = ""
 
 
@@ -77,8 +71,6 @@ class Finding:
         The limiter.
     advices
         Proposed steps, the best first; empty if no rule applies.
-    predicted
-        The expected gain of the first proposed step, with an interval; None without counters.
     cards
         Keys of the quick-reference cards (``adokernels.cards``) whose indicators hold; empty
         without counters, and if the advice is "done".
@@ -90,7 +82,6 @@ class Finding:
     counted: bool
     limiter: Limiter
     advices: tuple[Advice, ...]
-    predicted: Prediction | None
     cards: tuple[str, ...]
     outcome: Outcome | None
 
@@ -200,9 +191,8 @@ def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
             counted=m.profile is not None,
             limiter=limiter(m, machine),
             advices=(advices := advise(m, machine)),
-            predicted=predict(m, [advices[0].step], machine) if advices else None,
             cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
-            outcome=_outcome(m, after[m], advices, machine) if m in after else None,
+            outcome=_outcome(m, after[m], advices) if m in after else None,
         )
         for m in sweep.variants
     )
@@ -218,7 +208,6 @@ def _from_counts(v: CountedVariant) -> Finding:
         counted=True,
         limiter=Limiter(kind=Kind.UNKNOWN, counted=True, unknown=unknown),
         advices=advise_from_counts(busiest, v.bytes),
-        predicted=None,
         cards=(),
         outcome=None,
     )
@@ -228,9 +217,7 @@ def _done(advices: tuple[Advice, ...]) -> bool:
     return bool(advices) and advices[0].step is Step.DONE
 
 
-def _outcome(
-    m: Measurement, after: Measurement, advices: tuple[Advice, ...], machine: Machine | None
-) -> Outcome:
+def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:
     found = after.compare(m)
     steps = _stated_steps(after)
     changes = None if steps is None else frozenset(map(Step, steps))
@@ -240,7 +227,6 @@ def _outcome(
         ratio=found.ratio,
         interval=found.interval,
         metric=change(advices[0].step, m.profile, after.profile) if advices else None,
-        predicted=predict(m, changes, machine) if changes else None,
         reason=found.reason,
     )
 

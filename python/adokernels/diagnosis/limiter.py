@@ -7,9 +7,9 @@ largest share if it is at least 60 %. Otherwise it is too little work, if the gr
 share of the DRAM bandwidth measured on the device, because no kernel reaches the theoretical
 bandwidth.
 
-Without counters, experiments show the limiter. Without experiments, a limiter is named only if it
-follows from the time and from the counts that the variant declares. The threshold is the same,
-relative to measured ceilings.
+On a CPU, experiments show the limiter (:mod:`adokernels.diagnosis.cpu_rules`). Without counters and
+experiments, a limiter is named only if it follows from the time and from the counts that the
+variant declares. The threshold is the same, relative to measured ceilings.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from adokernels.diagnosis.cpu_rules import by_experiment
 from adokernels.diagnosis.evidence import (
     Facts,
     KernelFacts,
@@ -24,7 +25,6 @@ from adokernels.diagnosis.evidence import (
     ceiling_named,
     highest_of_dram,
 )
-from adokernels.diagnosis.experiments import by_experiment
 from adokernels.records.definitions import BALANCED, BOUND, FULL, LANES, LIMITING, NOTABLE, STALL
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
@@ -47,10 +47,7 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
     facts = Facts(m, machine)
     if facts.longest and facts.longest.profile.units:
         return _with_counters(facts, facts.longest)
-    found = by_experiment(m, machine)
-    if found is not None:
-        return found
-    return _without_counters(facts) if m.device != "cpu" else _on_cpu(facts)
+    return by_experiment(m, machine) or _without_counters(facts)
 
 
 # --- with counters -------------------------------------------------------------------------------
@@ -185,12 +182,15 @@ class _Rate(NamedTuple):
 
 
 def _rates(facts: Facts) -> list[_Rate]:
-    found = []
-    if facts.compulsory and not facts.fits_in_cache:
-        share, name = facts.compulsory
-        text = f"the compulsory bytes alone are {percent(share)} of the measured {name} bandwidth"
+    found, m, machine = [], facts.m, facts.machine
+    share = None
+    if not facts.fits_in_cache:
+        share = facts.compulsory[0] if facts.compulsory else None
+    elif m.device == "cpu" and m.cache == "cold" and (bandwidth := highest_of_dram(machine)):
+        share = m.bytes_per_second / bandwidth
+    if share:
+        text = f"the compulsory bytes alone are {percent(share)} of the measured DRAM bandwidth"
         found.append(_Rate(Kind.DRAM, "DRAM", share, text))
-    m, machine = facts.m, facts.machine
     peak = machine.fastest(m.problem.precision, m.flops_per_second) if machine else None
     if peak and m.executed_flops:
         share = m.flops_per_second / peak.measured
@@ -222,6 +222,8 @@ def _from_rates(rates: list[_Rate], others: list[Evidence], unknown: str) -> Lim
 def _without_counters(facts: Facts) -> Limiter:
     m, machine = facts.m, facts.machine
     rates = _rates(facts)
+    if m.device == "cpu":
+        return _from_rates(rates, [], _NOT_COUNTED)
     processors = number_in((machine or m).context, "cuda", "multiprocessors")
     others = []
     if m.kernels:
@@ -235,50 +237,3 @@ def _without_counters(facts: Facts) -> Limiter:
         text = f"theoretical occupancy is {percent(occupancy)}"
         others.append(Evidence(text, occupancy, BOUND, Provenance.COMPILED))
     return _from_rates(rates, others, _ONLY_COUNTED)
-
-
-def _on_cpu(facts: Facts) -> Limiter:
-    m, machine = facts.m, facts.machine
-    rates = _rates(facts)
-    if machine and facts.fits_in_cache and m.cache == "warm" and m.bytes:
-        # The data are in one of the caches. The slowest cache with sufficient bandwidth is assumed.
-        caches = [c for c in machine.of_kind("bandwidth") if c.level != "DRAM"]
-        for c in sorted(caches, key=lambda c: c.measured):
-            share = m.bytes_per_second / c.measured
-            if share <= NO_LIMIT and c.level in Kind.__members__:
-                text = f"the compulsory bytes are {percent(share)} of the measured {c.level} read"
-                rates.append(_Rate(Kind(c.level), c.level, share, text))
-                break
-    elif facts.fits_in_cache and m.bytes and (bandwidth := highest_of_dram(machine)):
-        share = m.bytes_per_second / bandwidth
-        text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
-        rates.append(_Rate(Kind.DRAM, "DRAM", share, text))
-    return _from_rates(rates, _scalar_or_not(facts), _NOT_COUNTED)
-
-
-def _scalar_or_not(facts: Facts) -> list[Evidence]:
-    """Evidence of vectorisation and multithreading in a CPU variant, from its FLOP rate."""
-    m, machine = facts.m, facts.machine
-    precision = m.problem.precision
-    peak = machine.peak(precision) if machine and precision else None
-    lanes = {"baseline": 2, "avx2": 4, "avx512": 8}.get(str(m.context.get("isa")))
-    if not (machine and peak and lanes and m.executed_flops):
-        return []
-    lanes *= 2 if precision == "FP32" else 1
-    threads = max(machine.threads, 1)
-    of_scalar, of_one_thread = (
-        m.flops_per_second / peak * lanes,
-        m.flops_per_second / peak * threads,
-    )
-    of_one_lane = of_scalar * threads
-    found = []
-    if of_scalar > NO_LIMIT:
-        text = f"{number(of_scalar)} times the peak of scalar code on {threads} threads"
-        found.append((f"vectorised: {text}", of_scalar))
-    elif of_one_lane < NO_LIMIT:
-        text = f"{percent(of_one_lane)} of the peak of scalar code on one thread"
-        found.append((text, of_one_lane))
-    if threads > 1 and of_one_thread > NO_LIMIT:
-        text = f"several threads: {number(of_one_thread)} times the peak of one thread"
-        found.append((text, of_one_thread))
-    return [Evidence(text, value, 1.0, Provenance.MODELLED) for text, value in found]

@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import Contention, context
-from adokernels.measuring.cpu_experiments import CpuExperiments
+from adokernels.measuring.experiments import CpuExperiments, GpuExperiments
 from adokernels.measuring.functions import require_clock
-from adokernels.measuring.gpu_experiments import GpuExperiments
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, Settings, clock_reached

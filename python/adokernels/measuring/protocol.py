@@ -209,12 +209,11 @@ def sweep(
         expected results. Each of their calls has new operands, and timed calls are verified
         (docs/grading.md). The limits of :func:`adokernels.check` apply. Counters are not read.
     limiter
-        Whether to run the experiments that show limiters without counters. On a CPU: other
-        instruction sets, fewer threads, operands that fit in each cache, small and huge pages. On a
-        GPU: lower occupancy, fewer multiprocessors, smaller problems, other block shapes. The
-        ceilings of one thread are also measured, unless they are stored. During the experiments,
-        ``ado.settings.isa`` and ``ado.settings.threads`` change.
-        Default: on a CPU, and on a GPU whose counters cannot be read.
+        Whether to run experiments: each variant is timed under changed conditions. On a CPU, they
+        show the limiter: one thread, operands that fit in each cache, other instruction sets. The
+        ceilings of one thread are also measured, unless they are stored. On a GPU: lower
+        occupancy, fewer multiprocessors. During the experiments, ``ado.settings.isa`` and
+        ``ado.settings.threads`` change. Default: on a CPU only.
     progress
         Whether to show a progress bar on a terminal or in Jupyter.
 
@@ -306,9 +305,7 @@ def sweep(
     metrics = ("default" if counters is True else counters) or None
     if metrics:
         require_counters(metrics)
-    tried = limiter
-    if tried is None:
-        tried = problem.device == "cpu" or (not metrics and bool(_core.why_no_counters()))
+    tried = problem.device == "cpu" if limiter is None else limiter
     runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
     where = problem.device_id
     title = f"{routine.name} on {where}, {cache}"

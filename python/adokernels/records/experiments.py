@@ -1,7 +1,7 @@
 """Records of experiments: one variant timed under changed conditions.
 
-Experiments show the limiter of a variant where hardware counters cannot be read. Each run changes
-one condition of the measurement; the ratio of the times shows how much the variant depends on it.
+Each run changes one condition of the measurement; the ratio of the times shows how much the variant
+depends on it. On a CPU, they show the limiter.
 """
 
 from __future__ import annotations
@@ -17,15 +17,10 @@ from adokernels.records.record import Fields
 
 #: The size of a run with the operands of the measurement.
 GIVEN = "given"
-#: The size of a run whose operands have half the bytes of the measurement.
-HALF = "half"
 #: The size of a run whose operands have one element per long dimension.
 SMALLEST = "smallest"
 
-_CONDITIONS = (
-    *("size", "cache", "isa", "threads", "pages"),
-    *("occupancy", "extra_shared_bytes", "multiprocessors", "block"),
-)
+_CONDITIONS = ("size", "cache", "isa", "threads")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,17 +31,14 @@ class Run(Fields):
     ----------
     size
         ``"given"``: the operands of the measurement. ``"L1"``, ``"L2"`` or ``"L3"``: operands and
-        results that fit in this cache, back to back. ``"half"``: half the bytes. ``"smallest"``:
-        one element per long dimension.
+        results that fit in this cache, back to back. ``"smallest"``: one element per long
+        dimension.
     cache
         ``"cold"`` or ``"warm"``, as for measurements.
     isa
         The instruction set of a CPU variant; empty for functions and GPUs.
     threads
         The largest number of threads that a CPU variant may use; 0 if it is not known.
-    pages
-        ``"small"`` or ``"huge"`` if the memory of the operands was allocated in such pages; empty
-        for the default of the system.
     occupancy
         The theoretical occupancy of a GPU's multiprocessors; 0 for a CPU.
     extra_shared_bytes
@@ -54,11 +46,9 @@ class Run(Fields):
         leaves less memory to L1.
     multiprocessors
         The number of multiprocessors that the kernels may use; 0 for a CPU.
-    block
-        The block shape of a CUDA variant; empty for a CPU.
     seconds
-        Seconds per call, one number per round, without the longest wait of a thread for a
-        processor. Rounds of all runs are interleaved.
+        Seconds per call, one number per sample, without the longest wait of a thread for a
+        processor.
     processors
         The mean number of processors that the process used during the samples; 0 if not measured.
     flops, bytes
@@ -71,11 +61,9 @@ class Run(Fields):
     cache: str
     isa: str = ""
     threads: Count = 0
-    pages: str = ""
     occupancy: Amount = 0.0
     extra_shared_bytes: Count = 0
     multiprocessors: Count = 0
-    block: tuple[Count, ...] = ()
     seconds: Seconds
     processors: Amount = 0.0
     flops: Amount
@@ -96,9 +84,7 @@ class Run(Fields):
     def conditions(self) -> str:
         """The conditions in words, for example ``"L1, 1 thread, avx2"``."""
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}" if self.threads else ""
-        pages = f"{self.pages} pages" if self.pages else ""
-        block = f"block {'x'.join(map(str, self.block))}" if self.block else ""
-        parts = (self.size, self.cache, threads, self.isa, pages, block)
+        parts = (self.size, self.cache, threads, self.isa)
         return ", ".join(filter(None, parts))
 
 
@@ -111,8 +97,8 @@ class Experiments(Fields):
     runs
         The runs, in order of priority. Runs that would have taken too long are missing.
     ceilings
-        Measured ceilings of one thread, for example ``"L2 read"`` in bytes per second; on a GPU,
-        the ceilings of the whole device. Empty if they were not measured.
+        Measured ceilings of one thread, for example ``"L2 read"`` in bytes per second. Empty on a
+        GPU, or if they were not measured.
     cores
         Processors that the variant could have used; 0 for a GPU.
     """
@@ -132,13 +118,5 @@ class Experiments(Fields):
     def find(self, like: Run, **changed: object) -> Run | None:
         """The run with the conditions of `like`, except for `changed`; None if there is none."""
         wanted = {name: getattr(like, name) for name in _CONDITIONS} | changed
-        return next((r for r in self.runs if _matches(r, wanted)), None)
-
-    def others(self, like: Run, name: str) -> list[Run]:
-        """The runs that differ from `like` in this condition only."""
-        found = ((run, self.find(run, **{name: getattr(like, name)})) for run in self.runs)
-        return [run for run, same in found if same is like and run is not like]
-
-
-def _matches(run: Run, wanted: Mapping[str, object]) -> bool:
-    return all(getattr(run, name) == value for name, value in wanted.items())
+        matches = (r for r in self.runs if all(getattr(r, n) == v for n, v in wanted.items()))
+        return next(matches, None)

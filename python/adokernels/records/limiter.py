@@ -94,9 +94,8 @@ class Limiter:
         Its share of the time of all kernels.
     unknown
         What remains unknown without counters; empty with counters.
-    certainty
-        For a limiter that experiments show, the fraction of resampled times for which the same
-        rules find the same limiter; else None.
+    tried
+        Whether experiments show it: the variant was timed under changed conditions.
     """
 
     kind: Kind
@@ -107,7 +106,7 @@ class Limiter:
     kernel: str = ""
     share_of_time: float = 1.0
     unknown: str = ""
-    certainty: float | None = None
+    tried: bool = False
 
     @property
     def name(self) -> str:
@@ -121,9 +120,7 @@ class Limiter:
             parts.append(f"{self.kernel} takes {percent(self.share_of_time)} of the time")
         if self.unknown:
             parts.append(self.unknown)
-        note = "" if self.counted else ", without counters"
-        if self.certainty is not None:
-            note = f", by experiment ({percent(self.certainty)} certain)"
+        note = ", by experiment" if self.tried else "" if self.counted else ", without counters"
         return visible(f"{self.name}{note}: {'; '.join(parts)}")
 
     def __str__(self) -> str:
