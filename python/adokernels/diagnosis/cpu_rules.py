@@ -40,9 +40,10 @@ _MATTERS = 1.25
 _BUSY = 0.5
 #: A memory level that delivers less than this share of its bandwidth makes the code wait.
 _WAITING = 0.25
-#: Vector code exceeds the peak of scalar additions by this factor. An FMA is two operations, and
-#: the ceilings of vector code can be half of the ceilings of scalar code.
-_VECTOR = 4.8
+#: Vector code exceeds the peak of scalar additions by this factor: an FMA is two operations.
+#: It exceeds it by twice this factor if the ceiling of vectors can be half of the ceiling of scalar
+#: code (AVX-512), or if the operations are integers, for which a core has more units.
+_VECTOR = 2.4
 #: A call has hardly any work if it has at most this part of the work of another call. Its time is
 #: then subtracted from the time of the other call, of which at least the second part remains.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
@@ -239,7 +240,8 @@ class _Tried:
         fma = self.x.ceilings.get(f"{precision} fma", 0.0)
         add = self.x.ceilings.get(f"{precision} add", fma / 2)
         of_l1 = min(core.bytes / core.time / l1, 1.0) if l1 else 0.0
-        of_fma, of_add = (rate / ceiling if ceiling else 0.0 for ceiling in (fma, add))
+        of_fma = rate / fma if fma else 0.0
+        of_add = rate / add if add else 0.0
         of_scalar = max(of_add, of_l1 if not core.flops else 0.0) * self.lanes
         said = []
         lowest = next((r for r in self.x.runs if r.isa == "baseline" and r.size == core.size), core)
@@ -252,10 +254,11 @@ class _Tried:
             said.append(_say(text, of_fma, _BUSY))
         if of_l1:
             said.append(_say(f"requests {percent(of_l1)} of the bytes of L1", of_l1, _BUSY))
-        if of_l1 >= _BUSY and of_l1 >= max(of_fma, of_add):
+        arithmetic = min(max(of_fma, of_add / 2), 1.0)  # an FMA contains an addition
+        if of_l1 >= _BUSY and of_l1 >= arithmetic:
             return Kind.L1, "L1", of_l1, tuple(said)
-        arithmetic = max(of_fma, min(of_add, 1.0))
-        wide = arithmetic >= _BUSY or of_scalar >= _VECTOR
+        twice = self.m.context.get("isa") == "avx512" or not self.m.problem.precision
+        wide = arithmetic >= _BUSY or of_scalar >= _VECTOR * (2 if twice else 1)
         if gain is not None and gain < _MATTERS and wide:
             said.insert(0, _say("the rate is a rate of vector code, but the baseline is as fast"))
             return Kind.UNKNOWN, "", None, tuple(said)
