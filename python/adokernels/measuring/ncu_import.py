@@ -8,6 +8,7 @@ import math
 import os
 import re
 import subprocess
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,12 +33,39 @@ _LAUNCH = (
     *("Block Size", "Grid Size", "Device", "CC", "thread Domain", "Id:Domain"),
 )
 _ONE_PER_ROW = "Metric Name"
+#: Metrics of the default sections, by their names on a details page.
+_DETAILS = {
+    "Duration": "gpu__time_duration.sum",
+    "SM Frequency": "sm__cycles_elapsed.avg.per_second",
+    "Compute (SM) Throughput": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "L1/TEX Cache Throughput": "l1tex__throughput.avg.pct_of_peak_sustained_active",
+    "L2 Cache Throughput": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "DRAM Throughput": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "L1/TEX Hit Rate": "l1tex__t_sector_hit_rate.pct",
+    "L2 Hit Rate": "lts__t_sector_hit_rate.pct",
+    "Issued Warp Per Scheduler": "smsp__issue_active.avg.per_cycle_active",
+    "Eligible Warps Per Scheduler": "smsp__warps_eligible.avg.per_cycle_active",
+    "Active Warps Per Scheduler": "smsp__warps_active.avg.per_cycle_active",
+    "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "Executed Instructions": "smsp__inst_executed.sum",
+    "Registers Per Thread": "launch__registers_per_thread",
+    "Static Shared Memory Per Block": "launch__shared_mem_per_block_static",
+    "Dynamic Shared Memory Per Block": "launch__shared_mem_per_block_dynamic",
+    "Waves Per SM": "launch__waves_per_multiprocessor",
+    "# SMs": "launch__sm_count",
+    "Block Limit SM": "launch__occupancy_limit_blocks",
+    "Block Limit Registers": "launch__occupancy_limit_registers",
+    "Block Limit Shared Mem": "launch__occupancy_limit_shared_mem",
+    "Block Limit Warps": "launch__occupancy_limit_warps",
+}
 _LIMITS = {
     "warps": "launch__occupancy_limit_warps",
     "registers": "launch__occupancy_limit_registers",
     "shared memory": "launch__occupancy_limit_shared_mem",
     "blocks": "launch__occupancy_limit_blocks",
 }
+#: The limits of a kernel whose report lacks them.
+_UNKNOWN = {"unknown": 0}
 #: Factors of units: to nanoseconds and bytes, as the metrics of this package have them.
 _TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _TIMES |= {f"{prefix}second": _TIMES[f"{prefix}s"] for prefix in ("n", "u", "m", "")}
@@ -70,8 +98,9 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     Parameters
     ----------
     path
-        A file of ``ncu --csv --page raw`` (``ncu --import x.ncu-rep --csv --page raw > x.csv``) or
-        of ``ncu --csv --metrics ...``; or a report ``.ncu-rep``, which needs Nsight Compute: its
+        A file of ``ncu --csv --page raw`` (``ncu --import x.ncu-rep --csv --page raw > x.csv``), of
+        ``ncu --csv`` with its default page, or of ``ncu --csv --metrics ...``, also if pandas or a
+        spreadsheet has saved it again; or a report ``.ncu-rep``, which needs Nsight Compute: its
         Python module ``ncu_report``, or the program ``ncu``.
 
     Returns
@@ -79,12 +108,12 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     Sweep
         The kernels in the order of their first launch. Times come from the profiler, in
         seconds. Useful FLOPs and compulsory bytes are 0, because a report does not contain them.
+        Kernels without a time are in ``skipped``, and a warning names them.
 
     Raises
     ------
     ValueError
-        If the file is not a CSV file of ncu with metrics by name, or if the time or the launch
-        statistics of a kernel are missing.
+        If the file is not a CSV file of ncu, or if no kernel has a time.
     Unavailable
         If a ``.ncu-rep`` is given, and Nsight Compute is not installed.
     OSError
@@ -93,24 +122,38 @@ def import_ncu(path: str | os.PathLike[str]) -> Sweep:
     Notes
     -----
     A metric that the report lacks is unknown, as on a GPU that does not have it. ``--set full``
-    contains nearly all.
+    contains nearly all. ncu writes numbers in the notation of the user's locale. If all numbers of
+    a file are ambiguous, such as 117.344, the mark separates thousands.
     """
     require((str, os.PathLike), "a path", path=path)
     file = Path(path)
     file.open("rb").close()  # a clear error for a missing file, before another program is run
     launches = _of_report(file) if file.suffix == ".ncu-rep" else _of_csv(_text_of(file), file.name)
     groups: dict[tuple[Any, ...], list[_Launch]] = {}
+    timeless: dict[str, str] = {}
     for launch in launches:
-        groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
+        if _nanoseconds(launch):
+            groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
+        else:
+            timeless[launch.kernel] = "the report has no gpu__time_duration.sum of a launch"
+    if timeless and not groups:
+        raise ValueError(
+            f"{file.name} must contain gpu__time_duration.sum of {next(iter(timeless))}, got no "
+            "such metric; add --section SpeedOfLight"
+        )
     if not groups:
         raise ValueError(f"{file.name} must contain profiled kernels, got none")
+    if timeless:
+        names_of = ", ".join(timeless)
+        warnings.warn(f"{file.name} has no time of launches of {names_of}", stacklevel=2)
     names: dict[str, int] = {}
     measurements = []
     for group in groups.values():
         count = names[group[0].kernel] = names.get(group[0].kernel, 0) + 1
         name = group[0].kernel if count == 1 else f"{group[0].kernel} #{count}"
         measurements.append(_measurement(file.stem, name, group))
-    return Sweep(routine=file.stem, measurements=tuple(measurements))
+    skipped = {name: why for name, why in timeless.items() if name not in names}
+    return Sweep(routine=file.stem, measurements=tuple(measurements), skipped=skipped)
 
 
 def _measurement(report: str, name: str, launches: list[_Launch]) -> Measurement:
@@ -137,20 +180,16 @@ def _measurement(report: str, name: str, launches: list[_Launch]) -> Measurement
         profile=profile,
         grid=middle.grid,
         block=middle.block,
-        kernels=(counted.kernel,),
+        kernels=(counted.kernel,) if counted.kernel.limits != _UNKNOWN else (),
         flags=("times of the profiler",),
         context=context,
     )
 
 
 def _nanoseconds(launch: _Launch) -> float:
-    duration = launch.values.get("gpu__time_duration.sum")
-    if not duration or duration < 0:
-        raise ValueError(
-            f"the report must contain gpu__time_duration.sum of {launch.kernel}, got no such "
-            "metric; add --section SpeedOfLight"
-        )
-    return duration
+    """The time of a launch; 0 if the report does not have it."""
+    duration = launch.values.get("gpu__time_duration.sum", 0.0)
+    return duration if duration > 1e-3 else 0.0
 
 
 def _kernel_profile(launch: _Launch) -> KernelProfile:
@@ -163,14 +202,11 @@ def _kernel_profile(launch: _Launch) -> KernelProfile:
     )
     if not processors and waves and resident:
         processors = math.prod(launch.grid) / (waves * resident)
-    if not processors or not limits:
-        raise ValueError(
-            f"the report must contain the launch statistics and the occupancy of {launch.kernel}, "
-            "got a report without; add --section LaunchStats --section Occupancy"
-        )
     warps = math.ceil(math.prod(launch.block) / 32)
     threads = values.get("device__attribute_max_threads_per_multiprocessor")
-    most = int(threads / 32) if threads else _MOST_WARPS.get(launch.capability, 64)
+    most = int((threads or 0.0) / 32) or _MOST_WARPS.get(launch.capability, 64)
+    if not processors or not limits:  # a report without the sections LaunchStats and Occupancy
+        limits, resident, processors = _UNKNOWN, most, 0
     kernel = Kernel(
         name=launch.kernel,
         grid=launch.grid,
@@ -186,7 +222,7 @@ def _kernel_profile(launch: _Launch) -> KernelProfile:
     )
     _derive(values)
     counted = {n: v for n, v in values.items() if not n.startswith(("launch__", "device__"))}
-    return KernelProfile(kernel=kernel, values=counted, multiprocessors=round(processors))
+    return KernelProfile(kernel=kernel, values=counted, multiprocessors=kernel.multiprocessors or 1)
 
 
 #: The sectors of all accesses through L1, without hits and misses.
@@ -228,49 +264,54 @@ def _text_of(file: Path) -> str:
 
 
 def _of_csv(text: str, name: str) -> Iterator[_Launch]:
-    """The launches of a file of ``ncu --csv``, with one metric per row or per column."""
-    lines = text.splitlines()
-    header = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
-    if header is None:
-        raise ValueError(
-            f'{name} must be a CSV file of ncu, with a header that begins with "ID"; write it with '
-            f"{_COMMAND.format('REPORT.ncu-rep')}"
-        )
-    # ncu and the application can write further lines.
-    some = (line for line in lines[header:] if line.startswith('"'))
-    # Cells beyond the header are ignored, and missing ones are empty.
-    read = csv.DictReader(some, restkey="", restval="")
+    """The launches of a file of ``ncu --csv``, with one metric per row or per column.
+
+    A file can contain several outputs of ncu, and further lines of ncu and of the application.
+    """
+    tables: list[list[dict[str, str]]] = []
+    header: list[str] = []
+    separator = next(
+        (s for s in ",;\t" if re.search(f'^.*"?ID"?{s}.*Kernel Name', text, re.M)), ","
+    )
     try:
-        rows = [{name: cell for name, cell in row.items() if name} for row in read]
+        for cells in csv.reader(text.splitlines(), delimiter=separator):
+            if {"ID", "Kernel Name"} <= set(cells):
+                header = cells
+                tables.append([])
+                continue
+            # Cells beyond the header are ignored, and missing ones are empty.
+            padded = [*cells, *[""] * (len(header) - len(cells))]
+            row = {name: cell for name, cell in zip(header, padded, strict=False) if name}
+            units = not tables[-1] and len(cells) > 1 and not row["ID"] if header else False
+            if header and (units or re.fullmatch(r"\d+(\.0)?", row["ID"])):
+                tables[-1].append(row)
     except csv.Error as error:
         raise ValueError(f"{name} must be a CSV file of ncu, got an error: {error}") from error
-    if not rows:
-        return
-    if missing := {"ID", "Kernel Name"} - rows[0].keys():
-        raise ValueError(f"{name} must have the column {min(missing)!r}, as CSV files of ncu do")
-    if _ONE_PER_ROW in rows[0]:
-        yield from _of_metric_rows(rows)
-    else:
-        yield from _of_launch_rows(rows)
+    if not header:
+        raise ValueError(
+            f'{name} must be a CSV file of ncu, with a header that contains "ID" and "Kernel '
+            f'Name"; write it with {_COMMAND.format("REPORT.ncu-rep")}'
+        )
+    for rows in filter(None, tables):
+        one_per_row = _ONE_PER_ROW in rows[0]
+        yield from _of_metric_rows(rows) if one_per_row else _of_launch_rows(rows)
 
 
 def _of_metric_rows(rows: list[dict[str, str]]) -> Iterator[_Launch]:
-    """The launches of ``--metrics``: one metric per row. A details page uses other names."""
-    if not any("__" in row[_ONE_PER_ROW] for row in rows):
-        raise ValueError(
-            f"a CSV file must contain metrics by name, got a details page with "
-            f"{rows[0][_ONE_PER_ROW]!r}; write it with {_COMMAND.format('REPORT.ncu-rep')}"
-        )
-    mark = _decimal_mark(row["Metric Value"] for row in rows if row.get("Metric Value"))
+    """The launches of ``--metrics`` or of a details page: one metric per row."""
+    rows = [row for row in rows if row["ID"] and row.get("Metric Value")]
+    mark = _decimal_mark(row["Metric Value"] for row in rows)
     launches: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in rows:
         key = tuple(row.get(name) or "" for name in ("Process ID", "Host Name", "ID"))
         launches.setdefault(key, []).append(row)
     for some in launches.values():
         cells = {
-            row[_ONE_PER_ROW]: (row["Metric Value"], row.get("Metric Unit") or "")
+            _DETAILS.get(row[_ONE_PER_ROW], row[_ONE_PER_ROW]): (
+                row["Metric Value"],
+                row.get("Metric Unit") or "",
+            )
             for row in some
-            if row[_ONE_PER_ROW] and row.get("Metric Value")
         }
         yield _launch(some[0], cells, mark)
 
@@ -292,8 +333,8 @@ def _launch(row: Mapping[str, str], cells: Mapping[str, tuple[str, str]], mark: 
         number = _number(text, mark)
         if number is None:
             texts[name] = visible(text)
-        elif math.isfinite(number):
-            values[name] = number * _factor(unit)
+        elif 0 <= (value := number * _factor(unit)) <= _LARGEST:  # false if it is NaN
+            values[name] = value
     return _Launch(
         kernel=_short(row["Kernel Name"] or "unknown"),
         grid=_extent(row.get("Grid Size"), values.get("launch__grid_size")),
@@ -328,24 +369,37 @@ def _short(name: str) -> str:
     return visible(_UNNAMED.sub("", short))
 
 
+#: Larger values are errors of the report.
+_LARGEST = 2.0**62
 #: Numbers that only one of the two notations permits: 1,234.5 or 1.234,5.
 _WITH_POINT = re.compile(r"-?(\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,}|\d+\.(\d{1,2}|\d{4,}))")
 _WITH_COMMA = re.compile(r"-?(\d{1,3}(\.\d{3})+,\d+|\d{1,3}(\.\d{3}){2,}|\d+,(\d{1,2}|\d{4,}))")
 
 
+#: Numbers in groups of three digits, whose mark is ambiguous: 1,234 or 1.234.
+_GROUPED = re.compile(r"-?[1-9]\d{0,2}([.,])\d{3}")
+
+
 def _decimal_mark(texts: Iterable[str]) -> str:
-    """The decimal mark of a file: ncu writes numbers in the notation of the user's locale."""
-    found = {"," if _WITH_COMMA.fullmatch(t) else "." for t in texts if _unambiguous(t)}
+    """The decimal mark of a file: ncu writes numbers in the notation of the user's locale.
+
+    ncu writes two or six decimals, so three digits after a mark are thousands.
+    """
+    certain, likely = set(), set()
+    for text in texts:
+        if _WITH_POINT.fullmatch(text):
+            certain.add(".")
+        elif _WITH_COMMA.fullmatch(text):
+            certain.add(",")
+        elif grouped := _GROUPED.fullmatch(text):
+            likely.add("," if grouped[1] == "." else ".")
+    found = certain or likely
     if len(found) > 1:
         raise ValueError(
             "the numbers of a CSV file must have one decimal mark, got both '.' and ','; write "
             "the file again with LC_ALL=C"
         )
     return found.pop() if found else "."
-
-
-def _unambiguous(text: str) -> bool:
-    return bool(_WITH_POINT.fullmatch(text) or _WITH_COMMA.fullmatch(text))
 
 
 def _number(text: str, mark: str) -> float | None:
@@ -408,8 +462,8 @@ def _of_action(action: Any) -> _Launch:
     for name in action.metric_names():
         metric = action.metric_by_name(name)
         number = metric.as_double() if metric is not None else None
-        if number is not None and math.isfinite(number):
-            values[name] = number * _factor(metric.unit() or "")
+        if number is not None and 0 <= (v := number * _factor(metric.unit() or "")) <= _LARGEST:
+            values[name] = v
         elif metric is not None and (text := metric.as_string()):
             texts[name] = visible(text)
 

@@ -8,7 +8,6 @@ from rich.table import Table
 
 from adokernels.diagnosis.cards import Card, CardEvidence, Cards, Validity, cards
 from adokernels.diagnosis.diagnosis import Diagnosis, Finding
-from adokernels.diagnosis.prediction import Prediction
 from adokernels.records.limiter import Step
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, percent, quantity, ratio
@@ -24,7 +23,7 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
 
 def _advice_table(diagnosis: Diagnosis) -> Table:
     sentences = ["limiter", "evidence", "next step"]
-    headers = ["variant", *sentences, "predicted\ngain", "gains\nat most"]
+    headers = ["variant", *sentences, "gains\nat most"]
     widths = {1: 16, 2: 44, 3: 38}
     table = new_table(f"Diagnosis: {diagnosis.title}", headers, left=sentences, widths=widths)
     for finding in diagnosis:
@@ -38,7 +37,6 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
             _limiter_cell(finding),
             "; ".join(evidence),
             _next_step(finding),
-            _predicted(finding.predicted),
             bound_cell(advice.bound) if advice else "",
         )
     bases = [
@@ -48,32 +46,16 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
         if finding.advice and finding.advice.bound is not None
     ]
     notes = ["Bounds:", *bases] if bases else []
-    if any(finding.predicted for finding in diagnosis):
-        notes.insert(0, "Predicted gain: 80 % of the stored steps lie in the interval.")
     table.caption = "\n".join(notes) or None
     return table
 
 
-def _predicted(prediction: Prediction | None) -> str:
-    """Format a predicted gain and its interval."""
-    if prediction is None:
-        return ""
-    return f"{ratio(prediction.gain)}\n({number(prediction.low)} to {number(prediction.high)})"
-
-
-def _lines(*texts: str) -> str:
-    """Join the texts that are not empty, one per line."""
-    return "\n".join(filter(None, texts))
-
-
 def _limiter_cell(finding: Finding) -> str:
-    """The limiter, with its certainty if experiments show it."""
+    """The limiter, and how it was found without counters."""
     found = finding.limiter
     if finding.counted:
         return found.name
-    if found.certainty is None:
-        return f"{found.name}, without counters"
-    return f"{found.name}, by experiment ({percent(found.certainty)} certain)"
+    return f"{found.name}, {'by experiment' if found.tried else 'without counters'}"
 
 
 def _next_step(finding: Finding) -> str:
@@ -90,7 +72,7 @@ def _next_step(finding: Finding) -> str:
 
 
 def _outcome_table(diagnosis: Diagnosis) -> Table:
-    numbers = ["predicted gain,\nat most", "realised gain,\n99.9 % interval"]
+    numbers = ["gains\nat most", "realised gain,\n99.9 % interval"]
     words = ["bound", "target metric", "named"]
     headers = ["step", "proposed", "changed", *numbers, *words]
     left = ["proposed", "changed", *words]
@@ -105,7 +87,7 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 f"{finding.variant} to {outcome.variant}",
                 str(advice.step) if advice else "",
                 listed(outcome.changes),
-                _lines(_predicted(outcome.predicted), bound_cell(advice.bound) if advice else ""),
+                bound_cell(advice.bound) if advice else "",
                 f"{ratio(outcome.ratio)}\n({number(low)} to {number(high)})",
                 verdict_on(finding),
                 moved,

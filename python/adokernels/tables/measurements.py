@@ -316,14 +316,14 @@ def counter_table(sweep: Sweep) -> Table:
 
 def limiter_table(sweep: Sweep) -> Table:
     """List the limiters that experiments show, with the decisive evidence."""
-    headers = ["variant", "limiter", "certain", "evidence"]
+    headers = ["variant", "limiter", "evidence"]
     title = "Limiters by experiment, without counters"
-    table = new_table(title, headers, left=["limiter", "evidence"], widths={1: 24, 3: 60})
+    table = new_table(title, headers, left=["limiter", "evidence"], widths={1: 24, 2: 60})
     for m in sweep.variants:
         found = m.limiter
-        if found.certainty is not None:
+        if found.tried:
             first = found.evidence[0].statement if found.evidence else ""
-            table.add_row(m.variant, found.name, percent(found.certainty), first)
+            table.add_row(m.variant, found.name, first)
     return table
 
 
