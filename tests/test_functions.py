@@ -527,3 +527,13 @@ def test_tensors_on_the_host_come_back_as_tensors(monkeypatch):
     np.testing.assert_array_equal(array, Tensor.array.T)
     out = np.empty((3, 2))
     assert ado.transpose(Tensor(), out=out) is out
+
+
+def test_results_that_no_buffer_can_hold():
+    """NumPy exports no buffer of dates, nor of a single date."""
+    dates = np.arange(300).astype("M8[s]")[::-1]
+    for function in (np.sort, np.max):
+        assert ado.measure(function, dates, seconds=0.02).seconds > 0
+    assert compare(np.sort, stable, dates)
+    with pytest.raises(ValueError, match="differs"):
+        compare(np.sort, np.flip, dates[::-1])

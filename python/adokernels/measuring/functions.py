@@ -98,10 +98,11 @@ class Function:
         self.prepare()
         returned = self.run()
         lazy = isinstance(returned, Iterator) or inspect.isawaitable(returned)
-        # xarray: `data` is the Dask array.
         if inspect.iscoroutine(returned):
             returned.close()  # otherwise, Python warns that it was never awaited
-        if lazy or has_dask_array((returned, getattr(returned, "data", None))):
+        numpy = isinstance(returned, np.ndarray | np.generic)  # not every array has a buffer
+        # xarray: `data` is the Dask array.
+        if lazy or has_dask_array((returned, None if numpy else getattr(returned, "data", None))):
             raise TypeError(
                 f"{self.name} must do its work before it returns, got a {type(returned).__name__}, "
                 "which does it later: compute the result inside the function"
