@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code import LaunchedKernel, kernels_in, sass_of
+from adokernels.machine_code import kernels_in, sass_of
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
@@ -144,8 +144,8 @@ class CudaVariant(OwnVariant):
         if arch is None and self.owner and not _core.why_no_cuda():
             most = self.resources(*args, block=shape, **options)[0].most_registers
         (kernel,) = (k for k in kernels_in(code.code) if k.symbol == code.symbol)
-        launched = LaunchedKernel(_core.kernel_name(code.symbol), shape, most)
-        found = sass_of(code.code, kernel, launched, self._path_of)
+        name = _core.kernel_name(code.symbol)
+        found = sass_of(code.code, kernel, name, shape, most, self._path_of)
         routine = self.owner.name if self.owner else ""
         return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
 

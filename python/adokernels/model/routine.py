@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code import launched_kernels, sass_of_module
+from adokernels.machine_code import sass_of_module
 from adokernels.model.labelled import call_with_labels
 from adokernels.model.ladder import (
     Ladder,
@@ -161,7 +161,7 @@ class BuiltInVariant(Variant, _core.Callable):
             raise TypeError("arguments of a call must not be combined with kernels=")
         found, code = sass_of_module(
             Path(_core.__file__),
-            launched_kernels(kernels),
+            kernels,
             arch=arch,
             source=self.routine.name,
             path_of=shipped_path,
