@@ -67,13 +67,10 @@ class GuardedArray:
         strides = None if self.is_packed else self.strides
         return DeviceView(self._on_device, self._first, self.shape, self.dtype, strides)
 
-    @property
-    def shares_elements(self) -> bool:
-        """Whether elements share memory, as in broadcast dimensions, or are interleaved."""
-        return shares_elements(self.shape, self.strides, self.dtype.itemsize)
-
-    def copy_with_layout(self, values: NDArray[Any]) -> NDArray[Any]:
-        """A copy on the host, in which elements share memory as in this array."""
+    def with_layout(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values; if elements of this array share memory, a copy in which they do, too."""
+        if not shares_elements(self.shape, self.strides, self.dtype.itemsize):
+            return values
         copied = self._array(np.empty(self._size, np.uint8))
         self._raw(copied)[...] = self._raw(values)
         return copied

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -167,34 +167,6 @@ class Choice:
         return visible(" ".join(filter(None, [words, self.pays_off])))
 
 
-class Runnable(Protocol):
-    """The interface of variants that problems use."""
-
-    def why_not(self, problem: Problem) -> str:
-        """Reason why it cannot solve a problem; empty if it can."""
-
-    def prepare(self, problem: Problem, block: Block | None) -> Call:
-        """Prepare it to run."""
-
-
-class Solver(Protocol):
-    """The interface of ladders that problems use."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def task(self) -> Task:
-        """What it computes."""
-
-    def __getitem__(self, name: str) -> Runnable:
-        """The variant with this name."""
-
-    def choose(self, *args: Any, device: str | None = None, **options: Any) -> Choice:
-        """Choose the variant that a call runs."""
-
-
 class Problem:
     """Operands and options of a ladder on one device, checked once for several calls.
 
@@ -211,14 +183,15 @@ class Problem:
 
     def __init__(
         self,
-        ladder: Solver,
+        ladder: Any,  # a Ladder, whose module imports this one
         arguments: Sequence[Any],
         host_arguments: Sequence[Any],
         options: Mapping[str, Any],
         device: str,
         results: Sequence[ResultType] | None = None,
     ) -> None:
-        self.ladder, self.task = ladder, ladder.task
+        self.ladder = ladder
+        self.task: Task = ladder.task
         self.device_id, self.device = device, _core.device_kind(device)
         self._memory_device = "cpu" if device == "emulator" else device
         self.arguments, self.host_arguments = tuple(arguments), tuple(host_arguments)
@@ -248,7 +221,7 @@ class Problem:
 
     def why_not(self, variant: str) -> str:
         """Reason why a variant cannot solve this problem; empty if it can."""
-        return self.ladder[variant].why_not(self)
+        return str(self.ladder[variant].why_not(self))
 
     def prepare(self, variant: str, block: Block | None = None) -> Call:
         """Prepare a call of a variant.
@@ -260,7 +233,8 @@ class Problem:
         ValueError
             If it cannot solve the problem, or its source does not compile.
         """
-        return self.ladder[variant].prepare(self, block)
+        call: Call = self.ladder[variant].prepare(self, block)
+        return call
 
     def best(self) -> str:
         """The variant that a call would run.
@@ -270,7 +244,8 @@ class Problem:
         Unavailable
             If no variant can solve the problem here; the message contains the reasons.
         """
-        return self.ladder.choose(*self.arguments, device=self.device_id, **self.options).variant
+        how = {"device": self.device_id, **self.options}
+        return str(self.ladder.choose(*self.arguments, **how).variant)
 
     @cached_property
     def useful(self) -> tuple[float, float]:
@@ -394,17 +369,12 @@ class Problem:
                     raise ValueError(f"wrong result: it changes the operand {name}")
 
 
-def changed_values(
-    problem: Problem,
-    change: Callable[[Any], Any],
-) -> Values:
+def changed_values(problem: Problem, change: Callable[[Any], Any]) -> Values:
     """A changed copy of the values of a problem, whose elements are shared as in its operands."""
     operands = []
     for array, guarded in zip(problem.host_arguments, problem.guarded_operands, strict=True):
-        other = change(array) if is_array(array) else array
-        if isinstance(guarded, GuardedArray) and guarded.shares_elements:
-            other = guarded.copy_with_layout(other)
-        operands.append(other)
+        is_guarded = isinstance(guarded, GuardedArray)
+        operands.append(guarded.with_layout(change(array)) if is_guarded else array)
     return Values(problem.task, operands, problem.options)
 
 
