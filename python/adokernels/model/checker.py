@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,17 +39,6 @@ if TYPE_CHECKING:
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
-
-
-class Memory(Protocol):
-    """Memory of a result on a GPU."""
-
-    @property
-    def memory(self) -> Any:
-        """The array that functions use."""
-
-    shape: tuple[int, ...]
-    nbytes: int
 
 
 class Checker:
@@ -187,9 +176,10 @@ class Checker:
             problem.forget()
 
 
-def computes_early(run: Callable[[], Any], results: Sequence[Memory]) -> bool:
+def computes_early(run: Callable[[], Any], results: Sequence[Any]) -> bool:
     """Whether a function writes its results while the timed stream is blocked.
 
+    `results` have the memory that functions use (``memory``), its shape and its number of bytes.
     If so, the time between two events on the timed stream is not the time of the work. The operands
     must be new, and copied to the device before. If the function waits for the device, the stream
     is released after 250 ms, and the function returns False.
@@ -212,7 +202,7 @@ def computes_early(run: Callable[[], Any], results: Sequence[Memory]) -> bool:
         return early == [blocked.copy(*place) for place in places]
 
 
-def _pointers(arrays: Sequence[Any], results: Sequence[Memory]) -> list[int] | None:
+def _pointers(arrays: Sequence[Any], results: Sequence[Any]) -> list[int] | None:
     """The addresses of returned arrays, or None if they do not have the layout of the results."""
     if len(arrays) != len(results):
         return None
