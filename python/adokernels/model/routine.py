@@ -373,13 +373,20 @@ def check_types(routine: Routine, operands: Sequence[Any], options: Mapping[str,
     """Raise the error of a call with NumPy arrays of these shapes and types, if there is one.
 
     Costs depend on shapes and types only, and their calculation checks operands and options like a
-    call. The arrays for it contain one element each.
+    call. The arrays for it contain one element each. `options` can also have operands.
     """
-    arrays = [np.broadcast_to(np.zeros((), operand.dtype), operand.shape) for operand in operands]
+
+    def one_element(value: Any) -> Any:
+        if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+            return value
+        return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+
+    names = [p.name for p in routine.parameters if p.role == "input"]
+    given = {n: one_element(value) if n in names else value for n, value in options.items()}
     # The calculation allocates the results after all checks, without writing to them. A result
     # that is larger than the memory is not an error here.
     with contextlib.suppress(MemoryError):
-        routine.variants[0].cost(*arrays, **options)
+        routine._core.cost(routine.variants[0].name, tuple(map(one_element, operands)), given)
 
 
 def _without_reference(*_: Any, **__: Any) -> NoReturn:
