@@ -218,15 +218,12 @@ def _pointers(arrays: Sequence[Any], results: Sequence[Any]) -> list[int] | None
 
 def result_on_host(returned: Any) -> Any:
     """A copy of results on the host, which can be arrays of any library."""
-    several = isinstance(returned, tuple)
-    for array in returned if several else (returned,):
+    arrays = returned if isinstance(returned, tuple) else (returned,)
+    for array in arrays:
         if library_of(array) is None and not np.isscalar(array):
             raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-    return tuple(map(_copy, returned)) if several else _copy(returned)
-
-
-def _copy(array: Any) -> Any:
-    return np.array(on_host(array))
+    copies = tuple(np.array(on_host(array)) for array in arrays)
+    return copies if isinstance(returned, tuple) else copies[0]
 
 
 def require_no_view(returned: Any, operands: Sequence[Any]) -> None:

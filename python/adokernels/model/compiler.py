@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.text import printable
 from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ARCH_WITHOUT_GPU = "sm_90"
+_LONGEST_LOG = 1 << 16  # characters
 #: Standard headers that NVRTC lacks.
 _STANDARD_HEADERS = Path(__file__).parent / "headers"
 #: The name of the declaration that NVRTC appends to the source to look up the kernel.
@@ -238,12 +240,11 @@ def _compiled(
     def checked(call: Any, *arguments: Any) -> Any:
         status, *values = call(*arguments)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = _cleaned(text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog))
             if status == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
-                raise _compilation_error(log, source, kernel, file)
+                raise _compilation_error(log(), source, kernel, file)
             if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
-                raise ValueError(f"arch and options must be known to NVRTC: {log}")
-            raise RuntimeError(f"{status.name}: {log}")
+                raise ValueError(f"arch and options must be known to NVRTC: {log()}")
+            raise RuntimeError(f"{status.name}: {log()}")
         return values[0] if values else None
 
     def output(size: Any, read: Any) -> bytes:
@@ -252,8 +253,10 @@ def _compiled(
         read(program, buffer)
         return buffer
 
-    def text(size: Any, read: Any) -> str:
-        return output(size, read).decode("utf-8", "replace").replace("\0", "")
+    def log() -> str:
+        """The messages, without the middle of long ones."""
+        text = output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).rstrip(b"\0")
+        return printable(text.decode("utf-8", "replace"), _LONGEST_LOG, lines=True).strip()
 
     program = None
     program = checked(nvrtc.nvrtcCreateProgram, source.encode(), file.encode(), 0, [], [])
@@ -261,9 +264,9 @@ def _compiled(
         checked(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
         checked(nvrtc.nvrtcCompileProgram, program, len(flags), [f.encode() for f in flags])
         if arch.startswith("compute_"):
-            ptx = text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+            ptx = output(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).rstrip(b"\0")
             # NVRTC prefixes a relative path with the working directory.
-            code = ptx.replace(f'"{Path.cwd() / file}"', f'"{file}"').encode()
+            code = ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode())
         else:
             code = output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
         return CompiledKernel(
@@ -273,7 +276,7 @@ def _compiled(
             arch=arch,
             file=file,
             source=source,
-            log=_cleaned(text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)),
+            log=log(),
         )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -291,19 +294,6 @@ def _nvrtc() -> Any:
             f"remedy: {installation('kernels')}"
         ) from error
     return nvrtc
-
-
-#: Characters of a compiler's log that are kept at its beginning and at its end.
-_KEPT = 1 << 16, 1 << 12
-
-
-def _cleaned(log: str) -> str:
-    """The log without the middle of a long one."""
-    text, (first, last) = log.strip(), _KEPT
-    if len(text) <= first + last:
-        return text
-    left_out = len(text) - first - last
-    return f"{text[:first]}\n... {left_out} characters left out ...\n{text[-last:]}"
 
 
 def _compilation_error(log: str, source: str, kernel: str, file: str) -> CompilationError:

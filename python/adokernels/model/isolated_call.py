@@ -169,10 +169,9 @@ class IsolatedCall(OwnCall):
         self._write(values, warm=self._warm)
         self._prepared = values
 
-    @property
-    def between_samples(self) -> Callable[[], None]:
+    def between_samples(self) -> None:
         """Prepare the next sample."""
-        return self._prepare
+        self._prepare()
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take a sample: one call, or several warm calls, on new operands.

@@ -395,6 +395,8 @@ class Call(ABC):
     isolated = False
     #: Whether it was checked on edge cases.
     sizes_are_checked = False
+    #: A function that is called before each sample, outside of the timed interval.
+    between_samples: Callable[[], None] | None = None
     #: The launch configuration of a kernel.
     block: Block | None = None
     grid: Block | None = None
@@ -415,11 +417,6 @@ class Call(ABC):
     def timed(self) -> Any:
         """The object that the core samples and counts: a function without arguments, or a call."""
         return self.run
-
-    @property
-    def between_samples(self) -> Callable[[], None] | None:
-        """A function that is called before each sample, outside of the timed interval."""
-        return None
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take one sample: see :data:`adokernels.measuring.sampling.Sample`."""

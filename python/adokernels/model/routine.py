@@ -191,16 +191,9 @@ class BuiltInCall(Call):
 
     built_in = True
 
-    def __init__(
-        self,
-        problem: Problem,
-        variant: str,
-        block: Block | None,
-        stream: int = 0,
-        extra_shared_bytes: int = 0,
-    ) -> None:
+    def __init__(self, problem: Problem, variant: str, *how: Any) -> None:
         super().__init__(problem, variant)
-        self._how = (variant, block, stream, extra_shared_bytes)
+        self._how = (variant, *how)  # the arguments of prepare()
         self._prepared_for, self._prepared = problem.core, problem.core.prepare(*self._how)
         if self.device == "cuda":
             self.block, self.grid = tuple(self._prepared.block), tuple(self._prepared.grid)
@@ -327,21 +320,8 @@ class Routine(Ladder, _core.Callable):
 
     if TYPE_CHECKING:
 
-        def __call__(
-            self,
-            *args: Any,
-            variant: str | None = None,
-            block: tuple[int, ...] | None = None,
-            device: str | None = None,
-            out: Any = None,
-            stream: Any = None,
-            **options: Any,
-        ) -> Any:
-            """Compute the result; each routine documents its operands and options.
-
-            If an operand is a Dask array, the result is a lazy Dask array, and `variant`, `block`,
-            `device` and `options` apply to the call of each block.
-            """
+        def __call__(self, *args: Any, variant: str | None = None, **options: Any) -> Any:
+            """Compute the result; each routine documents its operands and options."""
 
     # _core.Callable.__call__ calls this method if an argument is a Dask array, or may be labelled.
     def _lazy_call(self, *args: Any, **keywords: Any) -> Any:

@@ -124,11 +124,12 @@ def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterat
         {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
         for i in range(len(_HOSTILE))
     ]
-    drawn = [rng.permutation(_HOSTILE[-1] - 1)[: len(lengths)] + 1 for _ in range(2)]
+    small = [rng.permutation(_HOSTILE[-1] - 1)[: len(lengths)] + 1 for _ in range(2)]
     smaller = smaller_lengths(rng, lengths)
     while len(set(smaller)) < len(smaller):
         smaller = smaller_lengths(rng, lengths)
-    sizes += [dict(zip(lengths, map(int, new), strict=True)) for new in (*drawn, smaller)]
+    drawn = [*(new.tolist() for new in small), smaller]
+    sizes += [dict(zip(lengths, new, strict=True)) for new in drawn]
     for new in sizes:
         yield tuple(
             rng.choice(o.reshape(-1), [new.get(n, n) for n in o.shape]) if is_array(o) else o
