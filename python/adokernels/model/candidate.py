@@ -87,6 +87,14 @@ def received(file: int, size: int) -> dict[str, Any]:
     return found
 
 
+def load(message: dict[str, Any]) -> Callable[..., Any] | None:
+    """Return the function of a pickle or of a file; None if the file does not define it."""
+    if "pickle" in message:
+        function: Callable[..., Any] = pickle.loads(message["pickle"])
+        return function
+    return runpy.run_path(message["file"]).get(message["name"])
+
+
 def has_out(function: Any) -> bool:
     """Whether a function has a parameter for its results."""
     try:
@@ -230,33 +238,36 @@ def text_of(error: BaseException) -> str:
     return (text if wrong else f"it fails with {type(error).__name__}: {text}")[:_LONGEST_TEXT]
 
 
-def serve(kind: Callable[..., Any], connection: socket.socket, file: int) -> None:
-    """Answer messages about problems, objects of `kind`, until the parent closes the connection."""
-    function: Callable[..., Any] | None = None
-    problems: list[Any] = []
+class Server:
+    """Answers messages about problems, which are objects of one class."""
 
-    def answer(verb: str, problem: int = -1, **message: Any) -> dict[str, Any]:
-        nonlocal function
+    def __init__(self, kind: Callable[..., Any]) -> None:
+        self._kind = kind
+        self._function: Callable[..., Any] | None = None
+        self._problems: list[Any] = []
+
+    def answer(self, verb: str, problem: int = -1, **message: Any) -> dict[str, Any]:
+        """Do what a message asks for; return the answer."""
         if verb == "load":
-            if "pickle" in message:
-                function = pickle.loads(message["pickle"])
-            else:
-                function = runpy.run_path(message["file"]).get(message["name"])
-            return {"found": bool(function), "out": has_out(function)}
+            self._function = load(message)
+            return {"found": bool(self._function), "out": has_out(self._function)}
         if verb == "prepare":
             for number in message["unused"]:
-                problems[number] = None
-            problems.append(kind(function, message))
-            addresses = [block.ctypes.data for block in problems[-1].blocks]
-            return {"problem": len(problems) - 1, "addresses": addresses}
-        return getattr(problems[problem], verb)(**message) or {}
+                self._problems[number] = None
+            made = self._kind(self._function, message)
+            self._problems.append(made)
+            addresses = [block.ctypes.data for block in made.blocks]
+            return {"problem": len(self._problems) - 1, "addresses": addresses}
+        return getattr(self._problems[problem], verb)(**message) or {}
 
-    while size := connection.recv(_LONGEST):
-        try:
-            reply = answer(**received(file, int(size)))
-        except BaseException as error:  # also SystemExit
-            reply = {"error": text_of(error)}
-        connection.send(json.dumps(reply).encode())
+    def serve(self, connection: socket.socket, file: int) -> None:
+        """Answer messages in a file until the parent closes the connection."""
+        while size := connection.recv(_LONGEST):
+            try:
+                reply = self.answer(**received(file, int(size)))
+            except BaseException as error:  # also SystemExit
+                reply = {"error": text_of(error)}
+            connection.send(json.dumps(reply).encode())
 
 
 def main() -> None:
@@ -275,7 +286,7 @@ def main() -> None:
         kind = getattr(__import__("adokernels.model.runner", fromlist=[name]), name)
     else:
         sys.modules["adokernels"] = None  # type: ignore[assignment]  # it cannot be imported
-    serve(kind, connection, file)
+    Server(kind).serve(connection, file)
 
 
 if __name__ == "__main__":
