@@ -23,7 +23,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
-from adokernels.model.isolated_call import ELSEWHERE
+from adokernels.model.isolated_call import ELSEWHERE, IsolatedCall
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
 from adokernels.model.problem import Values, changed_values
 from adokernels.model.sandbox import Broken
@@ -126,9 +126,10 @@ class Checker:
         """The errors of a variant's results; every failure is raised as ValueError."""
         try:
             if call.problem is not problem:
-                call = problem.prepare(call.variant, call.block if call.block else None)
+                call = problem.prepare(call.variant, call.block or None)
             try:
-                return self._run(call, values, views)
+                results = [self._result(call, each, views) for each in values.runs]
+                return None if self._ladder[call.variant].ceiling else values.check(*results)
             except ValueError as error:
                 # If nothing waits for the other stream, results are read before they are computed.
                 if _is_wrong(error) and self._is_elsewhere(call):
@@ -139,14 +140,10 @@ class Checker:
         except Exception as error:  # any error of the user's code
             raise ValueError(f"{reason(error)} ({problem})") from error
 
-    def _run(self, call: Call, values: Values, views: bool) -> Errors | None:
-        results = [self._result(call, each, views) for each in values.runs]
-        return None if self._ladder[call.variant].ceiling else values.check(*results)
-
     def _result(self, call: Call, values: Values, views: bool) -> Any:
         """Run a variant once; return a copy of its result on the host, or None for a ceiling."""
         problem, ceiling = call.problem, self._ladder[call.variant].ceiling
-        if call.isolated:
+        if isinstance(call, IsolatedCall):
             return call.computed(values, views=views)
         problem.load(values)
         try:

@@ -391,8 +391,6 @@ class Call(ABC):
     built_in = False
     #: Whether it selects the stream of its work itself.
     selects_stream = False
-    #: Whether it runs in a sandbox, with memory of its own.
-    isolated = False
     #: Whether it was checked on edge cases.
     sizes_are_checked = False
     #: A function that is called before each sample, outside of the timed interval.
@@ -421,13 +419,6 @@ class Call(ABC):
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take one sample: see :data:`adokernels.measuring.sampling.Sample`."""
         return _core.sample(self.timed, self.problem.device_id, cold, repeats, 0)
-
-    def computed(self, values: Values, *, views: bool) -> Any:
-        """The result for these values, checked for changes of other memory, if it is isolated.
-
-        `views` states whether a result may share memory with an operand.
-        """
-        raise NotImplementedError
 
     def conclude(self) -> None:  # noqa: B027  # most calls have nothing to conclude
         """Raise ValueError if the samples cannot be believed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,14 +50,11 @@ def evaluate(
     result = np.empty(values.shape, dtype)
     with np.errstate(all="ignore"):
         for i, formula in enumerate(formulas):
-            for at in _pieces(np.flatnonzero(which == i)):
+            places = np.flatnonzero(which == i)
+            for first in range(0, places.size, _PIECE):
+                at = places[first : first + _PIECE]
                 result[at] = formula(values[at].astype(dtype))
     return result.reshape(x.shape)
-
-
-def _pieces(indices: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    for first in range(0, indices.size, _PIECE):
-        yield indices[first : first + _PIECE]
 
 
 def random_sample(shape: tuple[int, ...]) -> Sample:
