@@ -15,6 +15,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import is_on_device, memory_of, on_host
+from adokernels.model.task import Reference
 from adokernels.model.values import (
     SAME_VALUES,
     Errors,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from adokernels.model.task import SpotCheck, Task
+    from adokernels.model.task import Task
 
     Arrays = tuple[NDArray[Any], ...]
 
@@ -59,57 +60,48 @@ class Values:
         self.operands, self._task, self._options = tuple(operands), task, options
 
     @cached_property
-    def _spot(self) -> SpotCheck | None:
-        choose = self._task.spot_check
-        return choose(*self.operands, **self._options) if choose else None
-
-    @cached_property
-    def _exact(self) -> Any:
-        """The expected result, in higher precision if the task supports it."""
-        if self._spot:
-            return self._spot.exact
-        return (self._task.exact or self._task.expected)(*self.operands, **self._options)
+    def _reference(self) -> Reference:
+        task = self._task
+        if task.spot_check and (found := task.spot_check(*self.operands, **self._options)):
+            return found
+        exact = (task.exact or task.expected)(*self.operands, **self._options)
+        unit = task.error_unit(*self.operands, **self._options) if task.error_unit else None
+        return Reference(exact, unit)
 
     @cached_property
     def expected(self) -> Any:
         """The expected result or a tuple of results."""
+        exact = self._reference.exact
         if self._task.exact is None:
-            return self._exact
-        found = tuple(map(narrowed, as_tuple(self._exact)))
-        return found if isinstance(self._exact, tuple) else found[0]
-
-    @cached_property
-    def _unit(self) -> Any:
-        """The unit of each element's error, or None for the default."""
-        if self._spot:
-            return self._spot.unit
-        unit = self._task.error_unit
-        return unit(*self.operands, **self._options) if unit else None
+            return exact
+        found = tuple(map(narrowed, as_tuple(exact)))
+        return found if isinstance(exact, tuple) else found[0]
 
     @cached_property
     def runs(self) -> tuple[Values, ...]:
         """The values of each run that a check needs."""
-        if self._spot is None or self._spot.counterpart is None:
+        if self._task.spot_check is None or self._reference.counterpart is None:
             return (self,)
-        return self, Values(self._task, self._spot.counterpart, self._options)
+        return self, Values(self._task, self._reference.counterpart, self._options)
 
     def check(self, *results: Any) -> Errors:
         """The errors of the result of each run; ValueError if they are wrong."""
-        spot, result = self._spot, results[0]
-        if spot is None or spot.counterpart is None:
-            sample = spot.sample if spot else None
-            error = self._task.check(result, self.expected, self._unit, sample)
-            parts = tuple(map(sample.of, as_tuple(result))) if sample else as_tuple(result)
-            return self._errors(error, parts, as_tuple(self._exact))
+        spot, result = self._reference, results[0]
+        if spot.counterpart is None:
+            error = self._task.check(result, self.expected, spot.unit, spot.sample)
+            parts = as_tuple(result)
+            if spot.sample:
+                parts = tuple(map(spot.sample.of, parts))
+            return self._errors(error, parts, as_tuple(spot.exact))
         first, second = map(as_tuple, results)
         found, for_others = ([(r.dtype, r.shape) for r in arrays] for arrays in (first, second))
         if found != for_others:
             raise ValueError(f"wrong result: {found}, with other values {for_others}")
         sums = tuple(spot.factor * a + b for a, b in zip(first, second, strict=True))
-        error = self._task.check(sums, self.expected, self._unit)
+        error = self._task.check(sums, self.expected, spot.unit)
         # The sum contains two independent errors.
         weight = math.hypot(spot.factor, 1)
-        exact = tuple(each / weight for each in as_tuple(self._exact))
+        exact = tuple(each / weight for each in as_tuple(spot.exact))
         return self._errors(error, tuple(each / weight for each in sums), exact, first)
 
     def _errors(self, in_unit: float, results: Arrays, exact: Arrays, at: Arrays = ()) -> Errors:

@@ -110,13 +110,13 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class SpotCheck:
-    """A random part of the expected result, for operands whose whole result takes too long.
+class Reference:
+    """The expected result, or a random part of it if the whole result takes too long.
 
-    Each one is new, so variants cannot know which part is checked.
+    Each random part is new, so variants cannot know which part is checked.
     """
 
-    #: The part of `exact`, and the unit of its errors.
+    #: The result in higher precision if the task supports it, and the unit of its errors.
     exact: Any
     unit: Any
     #: The elements of the result that `exact` contains. None: all.
@@ -162,7 +162,7 @@ class Task:
     exact: Callable[..., Any] | None = None
     #: Maps the arguments of `expected` to a random check for problems on which `exact` takes too
     #: long, or to None if it is fast enough.
-    spot_check: Callable[..., SpotCheck | None] | None = None
+    spot_check: Callable[..., Reference | None] | None = None
     #: The problems that compute-sanitizer and the contract tests run.
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
     #: The problems whose measured ladders are stored, by name, as additional arguments of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.model.task import Lengths, SanitizerCases, SpotCheck, Task
+from adokernels.model.task import Lengths, Reference, SanitizerCases, Task
 from adokernels.model.values import Sample, narrowed
 
 #: The largest number of elements that the reference result computes within a few seconds.
@@ -93,14 +93,14 @@ def _task(
 
         return evaluate(np.abs(x), [bound(*each) for each in bounds], np.float64, flat)
 
-    def spot_check(x: Any) -> SpotCheck | None:
+    def spot_check(x: Any) -> Reference | None:
         """A random sample of the elements, or None for an array of up to ``MAX_ELEMENTS``."""
         x = np.asarray(x)
         if x.size <= MAX_ELEMENTS:
             return None
         sample = random_sample(x.shape)
         some = sample.of(x)
-        return SpotCheck(exact(some, sample.flat), error_unit(some, sample.flat), sample)
+        return Reference(exact(some, sample.flat), error_unit(some, sample.flat), sample)
 
     return Task(
         lambda x: narrowed(exact(x)),
