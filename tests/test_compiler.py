@@ -1,7 +1,6 @@
 """Compilation of CUDA C++ source at run time. No test needs a GPU."""
 
 import pickle
-import re
 import sys
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 from adokernels.model import compiler
-from adokernels.model.compiler import compile_cuda, kernels_in, program_options, why_no_compiler
+from adokernels.model.compiler import compile_cuda, kernels_in, why_no_compiler
 from adokernels.toolkit import installation
 
 NO_COMPILER = why_no_compiler()
@@ -351,7 +350,7 @@ def test_the_middle_of_a_long_log_is_left_out():
     with pytest.raises(ado.CompilationError) as caught:
         compile_cuda(f"{source}\n{KERNEL}", "k", options=["-default-device"])
     assert len(caught.value.log) < 70_000
-    assert re.search(r"\n\.\.\. \d+ characters left out \.\.\.\n", caught.value.log)
+    assert "..." in caught.value.log
 
 
 @needs_compiler
@@ -361,21 +360,22 @@ def test_settings_unknown_to_nvrtc_are_value_errors(how):
         compile_cuda("__global__ void k() {}", "k", **how)
 
 
-def test_without_cuda_core_the_error_contains_the_remedy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cuda.core", None)
+def test_without_bindings_the_error_contains_the_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     assert installation("kernels") in why_no_compiler()
-    with pytest.raises(ado.Unavailable, match="pip install 'cuda-core>="):
-        compile_cuda("__global__ void without_cuda_core() {}", "without_cuda_core")
+    with pytest.raises(ado.Unavailable, match=r"pip install .*'cuda-bindings=="):
+        compile_cuda("__global__ void without_bindings() {}", "without_bindings")
 
 
 @needs_compiler
 def test_without_nvrtc_the_error_contains_the_remedy(monkeypatch):
+    from cuda.bindings import nvrtc
     from cuda.pathfinder import DynamicLibNotFoundError
 
-    def missing(*args, **options):
+    def missing():
         raise DynamicLibNotFoundError('Failure finding "libnvrtc.so.13"\nlisted folders')
 
-    monkeypatch.setattr(compiler, "_cuda_core", lambda: (missing, dict))
+    monkeypatch.setattr(nvrtc, "nvrtcVersion", missing)
     with pytest.raises(ado.Unavailable, match=r"libnvrtc.so.13\"; remedy: pip install"):
         compile_cuda("__global__ void without_nvrtc() {}", "without_nvrtc")
 
@@ -398,34 +398,41 @@ def test_kernels_of_a_source():
     assert kernels_in(source) == ["first", "second", "third<...>", "fourth"]
 
 
-def test_options_in_the_syntax_of_nvcc():
-    options = ["-DA", "-D", "B=2", "--define-macro=C=x=y", "-UA", "-I/a", "-I", "/b"]
-    options += ["-maxrregcount", "32", "--fmad=false", "-std=c++17", "-use_fast_math", "-Xptxas=-v"]
-    assert program_options([*options, "-diag-suppress=177"]) == {
-        "define_macro": ["A", ("B", "2"), ("C", "x=y")],
-        "undefine_macro": ["A"],
-        "include_path": ["/a", "/b"],
-        "max_register_count": 32,
-        "fma": False,
-        "std": "c++17",
-        "use_fast_math": True,
-        "ptxas_options": ["-v"],
-        "diag_suppress": [177],
-    }
+@needs_compiler
+def test_options_in_the_syntax_of_nvcc(tmp_path):
+    (tmp_path / "own.cuh").write_text("constexpr int kOwn = 1;")
+    source = """
+    #include <own.cuh>
+    static_assert(A == 1 && B == 2 && C == 3 && __cplusplus == 201703L && kOwn == 1);
+    #ifdef D
+    #error D is defined
+    #endif
+    __global__ void k(float* a) { int unused; a[0] = a[1] * a[2] + 1 / a[3]; }"""
+    options = ["-DA", "-D", "B=2", "--define-macro=C=3", "-DD", "-UD", f"-I{tmp_path}"]
+    options += ["-std=c++17", "-diag-suppress=177", "-maxrregcount", "32", "-Xptxas=-v"]
+    exact = compile_cuda(source, "k", options=options)
+    assert "warning" not in exact.log
+    assert "Compiling entry function" in exact.log
+    for more in (["--fmad=false"], ["-use_fast_math"], ["--disable-warnings", "-G"]):
+        assert compile_cuda(source, "k", options=[*options, *more]).code != exact.code
 
 
+@pytest.mark.parametrize("option", ["-nix", "DTILE", "-use_fast_math=true", "--options-file=x"])
+def test_unknown_options_are_rejected(option):
+    with pytest.raises(ValueError, match=r"options must be among .*-use_fast_math.*, got '"):
+        compile_cuda(KERNEL, "k", options=[option])
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("-nix", "options must be among .*-use_fast_math.*, got '-nix'"),
-        ("DTILE", "options must be among"),
-        ("-use_fast_math=true", "options must be among"),
-        ("-D", "the option -D must be followed by a value"),
-        ("-maxrregcount=many", "the value of -maxrregcount must be an integer, got 'many'"),
-        ("-diag-suppress=x", "the value of -diag-suppress must be an integer, got 'x'"),
-        ("-fmad=no", "the value of -fmad must be true or false, got 'no'"),
+        ("-D", "invalid macro definition"),
+        ("-maxrregcount=many", "expects an integer value"),
+        ("-diag-suppress=x", "integer value"),
+        ("-fmad=no", "expects true or false"),
     ],
 )
-def test_wrong_options_are_rejected(option, message):
+def test_wrong_values_of_options_are_rejected(option, message):
     with pytest.raises(ValueError, match=message):
-        program_options([option])
+        compile_cuda(KERNEL, "k", options=[option])

@@ -398,8 +398,8 @@ class Unreadable(Exception):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (ValueError("lone \ud800"), r"ValueError: lone \\ud800"),
-        (Unreadable(), "Unreadable .its text cannot be read."),
+        (ValueError("lone \ud800"), "ValueError: lone \N{REPLACEMENT CHARACTER}"),
+        (Unreadable(), "Unreadable: .its text cannot be read: RuntimeError."),
     ],
 )
 def test_errors_without_a_valid_text_reach_all_ranks(error, text):

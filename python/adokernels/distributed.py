@@ -268,12 +268,6 @@ def gpp(
         operands of the ranks do not match.
     RuntimeError
         If another rank has raised an error.
-
-    Examples
-    --------
-    >>> from mpi4py import MPI  # doctest: +SKIP
-    >>> share = ado.distributed.split(operands, MPI.COMM_WORLD)  # doctest: +SKIP
-    >>> asx, ach = ado.distributed.gpp(share, comm=MPI.COMM_WORLD)  # doctest: +SKIP
     """
     communicator = communicator_of(comm)
 

@@ -36,30 +36,17 @@ _REGISTER_COUNT, _REGISTER_LIMIT, _MOST_THREADS = 0x2F, 0x1B, 0x05
 _WITH_DATA = 4
 
 
-class LaunchedKernel(NamedTuple):
-    """A kernel to disassemble, as a variant launches it."""
-
-    name: str  # readable, with template arguments
-    block: Block
-    most_registers: int | None  # see :class:`KernelSass`
-
-
-def launched_kernels(kernels: Iterable[Kernel]) -> list[LaunchedKernel]:
-    """The kernels to disassemble: each pair of kernel and block shape once, in order."""
-    found = (LaunchedKernel(k.name, k.block, k.most_registers) for k in kernels)
-    return list(dict.fromkeys(found))
-
-
 def sass_of_module(
     module: Path,
-    launched: Iterable[LaunchedKernel],
+    launched: Iterable[Kernel],
     *,
     arch: str | None,
     source: str,
     path_of: Callable[[str], str],
 ) -> tuple[str, tuple[KernelSass, ...]]:
-    """The architecture, and the machine code of kernels of an extension module.
+    """The architecture, and the machine code of launched kernels of an extension module.
 
+    Each pair of kernel and block shape is shown once.
     The default of `arch` is the architecture of the current GPU. If several files have a kernel of
     this name, the file `source`, without suffix, is searched first. `path_of` returns the name of a
     source file for the recorded path.
@@ -83,27 +70,35 @@ def sass_of_module(
         raise ValueError(f"arch must be one of {', '.join(known)}, got {arch!r}")
     found = kernels_of_module(module, arch, source)
     kernels = []
-    for launch in launched:
-        if launch.name not in found:
+    for name, block, most in dict.fromkeys((k.name, k.block, k.most_registers) for k in launched):
+        if name not in found:
             raise ValueError(
-                f"kernels must be kernels of this build, not of other libraries, got {launch.name}"
+                f"kernels must be kernels of this build, not of other libraries, got {name}"
             )
-        cubin, kernel = found[launch.name]
-        kernels.append(sass_of(cubin, kernel, launch, path_of))
+        kernels.append(sass_of(*found[name], name, block, most, path_of))
     return arch, tuple(kernels)
 
 
 def sass_of(
-    cubin: bytes, kernel: CubinKernel, launch: LaunchedKernel, path_of: Callable[[str], str]
+    cubin: bytes,
+    kernel: CubinKernel,
+    name: str,
+    block: Block,
+    most_registers: int | None,
+    path_of: Callable[[str], str],
 ) -> KernelSass:
-    """Disassemble a kernel of a cubin."""
+    """Disassemble a kernel of a cubin, with source lines if the cubin has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        listing = _run([tool("nvdisasm"), "-c", "-g", "-fun", str(kernel.index), str(file)], folder)
     return KernelSass(
-        name=launch.name,
-        block=launch.block,
+        name=name,
+        block=block,
         registers=kernel.registers,
         register_limit=kernel.register_limit,
-        most_registers=launch.most_registers,
-        listing=cleaned(listing_of(cubin, kernel), path_of),
+        most_registers=most_registers,
+        listing=cleaned(listing, path_of),
     )
 
 
@@ -133,15 +128,16 @@ def _arch_on_device(known: Sequence[str]) -> str:
     return usable[max(same)] if same else known[0]
 
 
-def _remedy() -> str:
-    return f"install a CUDA toolkit, or {toolkit.installation('kernels')}"
+def _unavailable(reason: str, remedy: str = "") -> _core.Unavailable:
+    toolkits = f"install a CUDA toolkit, or {toolkit.installation('kernels')}"
+    return _core.Unavailable(f"machine code cannot be shown: {reason}; remedy: {remedy}{toolkits}")
 
 
 def tool(name: str) -> str:
     """The path of a disassembler; Unavailable is raised if it is not installed."""
     if found := toolkit.program(name):
         return found
-    raise _core.Unavailable(f"machine code cannot be shown: {name} is missing; remedy: {_remedy()}")
+    raise _unavailable(f"{name} is missing")
 
 
 def architectures(module: Path) -> list[str]:
@@ -159,31 +155,19 @@ def cubins_of(module: Path, arch: str) -> dict[str, bytes]:
         return {match["source"]: file.read_bytes() for match, file in named}
 
 
-def listing_of(cubin: bytes, kernel: CubinKernel) -> str:
-    """The listing of a kernel in a cubin, with source lines if the cubin has them."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kernel.cubin"
-        file.write_bytes(cubin)
-        command = [tool("nvdisasm"), "-c", "-g", "-fun", str(kernel.index), str(file)]
-        return _run(command)
-
-
 def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") -> str:
     """Run a tool and return its output; empty if it fails with the message `accepted`."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise _core.Unavailable(
-            f"machine code cannot be shown: {command[0]} cannot be run: {error}; "
-            f"remedy: {_remedy()}"
-        ) from error
+        raise _unavailable(f"{command[0]} cannot be run: {error}") from error
     if done.returncode and accepted and accepted in done.stdout + done.stderr:
         return ""
     if done.returncode:
         reason = " ".join((done.stderr or done.stdout).split())[-500:]
-        raise _core.Unavailable(
-            f"machine code cannot be shown: {command[0]} ended with status {done.returncode}: "
-            f"{reason}; remedy: use tools that are at least as new as the compiler: {_remedy()}"
+        raise _unavailable(
+            f"{command[0]} ended with status {done.returncode}: {reason}",
+            "use tools that are at least as new as the compiler: ",
         )
     return done.stdout
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from adokernels.text import failure
+
 #: Maximum size of a message in bytes. MPI counts elements with 32-bit integers.
 _MOST_BYTES = 1 << 30
 #: Size in bytes of the message with the text of an error.
@@ -98,12 +100,7 @@ def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) ->
 
 def _text_of(error: Exception) -> bytes:
     """Type and text of an error. Never raises: the other ranks wait for the text."""
-    kind = type.__dict__["__name__"].__get__(type(error))  # metaclasses can define __name__, too
-    try:
-        text = f"{kind}: {error}"
-    except Exception:
-        text = f"{kind} (its text cannot be read)"
-    return text.encode(errors="backslashreplace")
+    return failure(error).removeprefix("it fails with ").encode()
 
 
 def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:

@@ -22,7 +22,7 @@ from adokernels.model.ladder import has_dask_array
 from adokernels.model.routine import check_types, has_channels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from adokernels.model.routine import Routine
 
@@ -62,13 +62,22 @@ def lazy_call(
                 f"{routine.name}: {name} must be None for Dask arrays, because the result is lazy"
             )
     _check_device(routine, variant, device)
-    operands = _checked_operands(routine, args, options)
+    names = [p.name for p in routine.parameters if p.role == "input"]
+    given = dict(zip(names, args, strict=False)) | {n: options[n] for n in names if n in options}
+    for name, operand in given.items():
+        if isinstance(operand, da.Array) and any(map(math.isnan, operand.shape)):
+            raise ValueError(
+                f"{routine.name}: {name} must have known chunk sizes, got shape {operand.shape}: "
+                "call its compute_chunk_sizes() first"
+            )
+    for name in set(options) - set(names):
+        if has_dask_array((options[name],)):
+            raise TypeError(f"{routine.name}: {name} must not be a Dask array")
+    check_types(routine, args, options)
     # Copies, because the caller may change a list before the blocks are computed.
     options = {name: copy.deepcopy(options[name]) for name in routine.options if name in options}
-    for name, value in options.items():
-        if has_dask_array((value,)):
-            raise TypeError(f"{routine.name}: {name} must not be a Dask array")
-    check_types(routine, operands, options)
+    arrays = [a if hasattr(a, "dtype") else np.asarray(a) for a in map(given.get, names)]
+    operands = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays]
     return compute(BlockCall(routine, variant, block, device, options), *operands)
 
 
@@ -84,37 +93,6 @@ def _check_device(routine: Routine, variant: str | None, device: str | None) -> 
     own = routine[variant].device
     if device is not None and _core.device_kind(device) != own:
         raise ValueError(f"{routine.name}[{variant}] runs on {own}, got device={device!r}")
-
-
-def _checked_operands(
-    routine: Routine, args: Sequence[Any], options: Mapping[str, Any]
-) -> list[da.Array]:
-    """All operands in the routine's order, as Dask arrays with known shapes."""
-    names = [p.name for p in routine.parameters if p.role == "input"]
-    if len(args) > len(names) or any(name in options for name in names[: len(args)]):
-        given_twice = {name: np.empty(0) for name in names if name in options}
-        routine.variants[0].cost(*[np.empty(0) for _ in args], **given_twice)  # raises TypeError
-    given = dict(zip(names, args, strict=False)) | {n: options[n] for n in names if n in options}
-    if missing := [name for name in names if name not in given]:
-        raise TypeError(f"{routine.name}() needs the operand {missing[0]}")
-    operands = [_as_dask_array(f"{routine.name}: {name}", given[name]) for name in names]
-    for name, operand in zip(names, operands, strict=True):
-        if any(math.isnan(length) for length in operand.shape):
-            raise ValueError(
-                f"{routine.name}: {name} must have known chunk sizes, got shape {operand.shape}: "
-                "call its compute_chunk_sizes() first"
-            )
-    return operands
-
-
-def _as_dask_array(who: str, operand: Any) -> da.Array:
-    if isinstance(operand, da.Array):
-        return operand
-    if operand is None or isinstance(operand, (str, bytes)):
-        raise TypeError(f"{who} must be an array, got {type(operand).__name__}")
-    if not (hasattr(operand, "shape") and hasattr(operand, "dtype")):
-        operand = np.asarray(operand)
-    return da.from_array(operand, chunks=-1)
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
-from adokernels.model.isolated_call import ELSEWHERE
+from adokernels.model.isolated_call import ELSEWHERE, IsolatedCall
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
 from adokernels.model.problem import Values, changed_values
 from adokernels.model.sandbox import Broken
@@ -39,17 +39,6 @@ if TYPE_CHECKING:
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
-
-
-class Memory(Protocol):
-    """Memory of a result on a GPU."""
-
-    @property
-    def memory(self) -> Any:
-        """The array that functions use."""
-
-    shape: tuple[int, ...]
-    nbytes: int
 
 
 class Checker:
@@ -137,9 +126,10 @@ class Checker:
         """The errors of a variant's results; every failure is raised as ValueError."""
         try:
             if call.problem is not problem:
-                call = problem.prepare(call.variant, call.block if call.block else None)
+                call = problem.prepare(call.variant, call.block or None)
             try:
-                return self._run(call, values, views)
+                results = [self._result(call, each, views) for each in values.runs]
+                return None if self._ladder[call.variant].ceiling else values.check(*results)
             except ValueError as error:
                 # If nothing waits for the other stream, results are read before they are computed.
                 if _is_wrong(error) and self._is_elsewhere(call):
@@ -150,14 +140,10 @@ class Checker:
         except Exception as error:  # any error of the user's code
             raise ValueError(f"{reason(error)} ({problem})") from error
 
-    def _run(self, call: Call, values: Values, views: bool) -> Errors | None:
-        results = [self._result(call, each, views) for each in values.runs]
-        return None if self._ladder[call.variant].ceiling else values.check(*results)
-
     def _result(self, call: Call, values: Values, views: bool) -> Any:
         """Run a variant once; return a copy of its result on the host, or None for a ceiling."""
         problem, ceiling = call.problem, self._ladder[call.variant].ceiling
-        if call.isolated:
+        if isinstance(call, IsolatedCall):
             return call.computed(values, views=views)
         problem.load(values)
         try:
@@ -187,9 +173,10 @@ class Checker:
             problem.forget()
 
 
-def computes_early(run: Callable[[], Any], results: Sequence[Memory]) -> bool:
+def computes_early(run: Callable[[], Any], results: Sequence[Any]) -> bool:
     """Whether a function writes its results while the timed stream is blocked.
 
+    `results` have the memory that functions use (``memory``), its shape and its number of bytes.
     If so, the time between two events on the timed stream is not the time of the work. The operands
     must be new, and copied to the device before. If the function waits for the device, the stream
     is released after 250 ms, and the function returns False.
@@ -212,7 +199,7 @@ def computes_early(run: Callable[[], Any], results: Sequence[Memory]) -> bool:
         return early == [blocked.copy(*place) for place in places]
 
 
-def _pointers(arrays: Sequence[Any], results: Sequence[Memory]) -> list[int] | None:
+def _pointers(arrays: Sequence[Any], results: Sequence[Any]) -> list[int] | None:
     """The addresses of returned arrays, or None if they do not have the layout of the results."""
     if len(arrays) != len(results):
         return None
@@ -228,15 +215,12 @@ def _pointers(arrays: Sequence[Any], results: Sequence[Memory]) -> list[int] | N
 
 def result_on_host(returned: Any) -> Any:
     """A copy of results on the host, which can be arrays of any library."""
-    several = isinstance(returned, tuple)
-    for array in returned if several else (returned,):
+    arrays = returned if isinstance(returned, tuple) else (returned,)
+    for array in arrays:
         if library_of(array) is None and not np.isscalar(array):
             raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-    return tuple(map(_copy, returned)) if several else _copy(returned)
-
-
-def _copy(array: Any) -> Any:
-    return np.array(on_host(array))
+    copies = tuple(np.array(on_host(array)) for array in arrays)
+    return copies if isinstance(returned, tuple) else copies[0]
 
 
 def require_no_view(returned: Any, operands: Sequence[Any]) -> None:

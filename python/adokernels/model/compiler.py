@@ -1,21 +1,22 @@
-"""Compilation of CUDA C++ source with NVRTC and ``cuda.core``, to machine code or PTX."""
+"""Compilation of CUDA C++ source with NVRTC, to machine code or PTX."""
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.text import printable
 from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
 _ARCH_WITHOUT_GPU = "sm_90"
+_LONGEST_LOG = 1 << 16  # characters
 #: Standard headers that NVRTC lacks.
 _STANDARD_HEADERS = Path(__file__).parent / "headers"
 #: The name of the declaration that NVRTC appends to the source to look up the kernel.
@@ -96,7 +97,7 @@ def compile_cuda(
     TypeError
         If the source is not a string.
     Unavailable
-        If ``cuda.core`` or NVRTC is not installed.
+        If NVRTC or ``cuda.bindings`` is not installed.
     """
     for name, value in (("source", source), ("kernel", kernel), ("file", file)):
         if not isinstance(value, str):
@@ -107,14 +108,48 @@ def compile_cuda(
         raise ValueError(f"kernel must be the name of a __global__ function, got {kernel!r}")
     if file.startswith("-"):
         raise ValueError(f"file must not begin with '-', as options do, got {file!r}")
+    chosen = _nvrtc_options(options)
     if not trusted:
-        _require_headers_only(source, options)
+        _require_headers_only(source, chosen)
     current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
     arch = arch or current or _ARCH_WITHOUT_GPU
     if not re.fullmatch(r"(sm|compute)_\d{2,3}[af]?", arch):
         raise ValueError(f"arch must have the form 'sm_90', 'sm_90a' or 'compute_90', got {arch!r}")
-    compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
-    return compile_it(source, kernel.strip(), arch, file, tuple(options))
+    own_header = re.search(r'^\s*#\s*include\s*"', source, re.MULTILINE)
+    own_folder = any(name in ("-I", "--include-path") for name, _ in chosen)
+    compile_it = _compiled.__wrapped__ if own_header or own_folder else _compiled
+    return compile_it(source, kernel.strip(), arch, file, tuple(chosen))
+
+
+#: Options of NVRTC that name no files, except folders of headers. A value follows as
+#: ``-name=value`` or ``-name value``; ``-D``, ``-U`` and ``-I`` need no separator.
+_WITH_VALUE = {
+    *("-D", "--define-macro", "-U", "--undefine-macro", "-I", "--include-path"),
+    *("-std", "-maxrregcount", "-ftz", "-prec-sqrt", "-prec-div", "-fmad", "-diag-suppress"),
+    *("-Xptxas", "--ptxas-options"),
+}
+_WITHOUT_VALUE = {
+    *("-use_fast_math", "-extra-device-vectorization", "-device-int128", "-restrict"),
+    *("-default-device", "--device-as-default-execution-space"),
+    *("-w", "--disable-warnings", "-G", "--device-debug"),
+}
+
+
+def _nvrtc_options(options: Sequence[str]) -> list[tuple[str, str]]:
+    """The names and values of options; a name has as many hyphens as in NVRTC's documentation."""
+    known = {name.lstrip("-"): name for name in (*_WITH_VALUE, *_WITHOUT_VALUE)}
+    found, remaining = [], iter(options)
+    for option in remaining:
+        name, equals, value = option.partition("=")
+        if option.startswith(("-D", "-U", "-I")) and option[2:]:
+            name, equals, value = option[:2], "=", option[2:].removeprefix("=")
+        name = known.get(name.lstrip("-"), "") if option.startswith("-") else ""
+        if not name or (equals and name in _WITHOUT_VALUE):
+            raise ValueError(f"options must be among {', '.join(known.values())}, got {option!r}")
+        if name in _WITH_VALUE and not equals:
+            value = next(remaining, "")
+        found.append((name, value))
+    return found
 
 
 #: A directive that names a file, at the beginning of a line or after a comment, and its operand.
@@ -140,7 +175,7 @@ _PTXAS_OPTIONS = {
 }
 
 
-def _require_headers_only(source: str, options: Sequence[str]) -> None:
+def _require_headers_only(source: str, options: Sequence[tuple[str, str]]) -> None:
     """Raise ValueError if the compiler could read files outside of the folders of headers."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     text = text.replace("??=", "#").replace("??/", "\\")  # trigraphs, until C++14
@@ -154,8 +189,8 @@ def _require_headers_only(source: str, options: Sequence[str]) -> None:
                 "source must name files by a literal relative path without '..' unless "
                 f"trusted=True, got {found['operand'].strip()[:80]}"
             )
-    for option in program_options(options).get("ptxas_options", ()):
-        for part in option.split(","):
+    for option, value in options:
+        for part in value.split(",") if option in ("-Xptxas", "--ptxas-options") else ():
             name = part.lstrip("-").partition("=")[0].strip()
             name = re.sub(r"^O\d$", "O", name)
             if not part.startswith("-") or name not in _PTXAS_OPTIONS:
@@ -183,7 +218,7 @@ def kernels_in(source: str) -> list[str]:
 def why_no_compiler() -> str:
     """Reason why CUDA C++ cannot be compiled here, and the remedy; empty if it can."""
     try:
-        _cuda_core()
+        _nvrtc()
     except _core.Unavailable as error:
         return str(error)
     return ""
@@ -191,134 +226,74 @@ def why_no_compiler() -> str:
 
 @lru_cache(maxsize=256)
 def _compiled(
-    source: str, kernel: str, arch: str, file: str, options: tuple[str, ...]
+    source: str, kernel: str, arch: str, file: str, options: tuple[tuple[str, str], ...]
 ) -> CompiledKernel:
-    program, program_options_class = _cuda_core()
-    settings = program_options(options)
-    settings["include_path"] = [
-        *settings.pop("include_path", []),
-        str(_STANDARD_HEADERS),
-        *_cuda_headers(),
-    ]
-    settings = {"std": "c++20", "lineinfo": True, **settings}
-    log = io.StringIO()
-    try:
-        chosen = program_options_class(**settings, arch=arch, name=file)
-        if arch.startswith("compute_"):
-            code, symbol, text = _ptx(source, kernel, file, chosen.as_bytes("nvrtc"))
-            log.write(text)
-        else:
-            compiled = program(source, "c++", options=chosen).compile(
-                "cubin", name_expressions=(kernel,), logs=log
-            )
-            code, (symbol,) = bytes(compiled.code), compiled.symbol_mapping.values()
-    except Exception as error:
-        raise _explained(error, source, kernel, file) from error
-    return CompiledKernel(
-        code=code,
-        symbol=symbol.decode() if isinstance(symbol, bytes) else symbol,
-        kernel=kernel,
-        arch=arch,
-        file=file,
-        source=source,
-        log=_cleaned(log.getvalue()),
-    )
+    nvrtc = _nvrtc()
+    from cuda.pathfinder import find_nvidia_header_directory
 
-
-def _ptx(source: str, kernel: str, file: str, options: list[bytes]) -> tuple[bytes, bytes, str]:
-    """Return the PTX, the mangled name of the kernel, and the compiler's log.
-
-    ``cuda.core`` needs a driver for PTX; NVRTC itself does not. Errors have the same text as errors
-    of ``cuda.core``.
-    """
-    from cuda.bindings import nvrtc
+    folders = [_STANDARD_HEADERS, *map(find_nvidia_header_directory, ("cudart", "cccl"))]
+    flags = [f"{name}={value}" if name in _WITH_VALUE else name for name, value in options]
+    flags += [f"-arch={arch}", "-lineinfo", *(f"-I={folder}" for folder in folders if folder)]
+    if not any(name == "-std" for name, _ in options):
+        flags.append("-std=c++20")
 
     def checked(call: Any, *arguments: Any) -> Any:
         status, *values = call(*arguments)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise RuntimeError(f"{status.name}\ncompilation log:\n{log()}")
+            if status == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
+                raise _compilation_error(log(), source, kernel, file)
+            if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
+                raise ValueError(f"arch and options must be known to NVRTC: {log()}")
+            raise RuntimeError(f"{status.name}: {log()}")
         return values[0] if values else None
 
-    def text(size: Any, read: Any) -> bytes:
-        (_, count) = size(program)
-        # NVRTC writes into the object. Python shares objects of up to one byte.
-        buffer = bytes(max(count, 2))
-        if count:
-            read(program, buffer)
-        return buffer.rstrip(b"\0")
+    def output(size: Any, read: Any) -> bytes:
+        _, count = size(program)
+        buffer = bytes(max(count or 0, 2))  # NVRTC writes into it; Python shares shorter objects
+        read(program, buffer)
+        return buffer
 
     def log() -> str:
-        return text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(
-            "utf-8", "replace"
-        )
+        """The messages, without the middle of long ones."""
+        text = output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).rstrip(b"\0")
+        return printable(text.decode("utf-8", "replace"), _LONGEST_LOG, lines=True).strip()
 
     program = None
     program = checked(nvrtc.nvrtcCreateProgram, source.encode(), file.encode(), 0, [], [])
     try:
         checked(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
-        checked(nvrtc.nvrtcCompileProgram, program, len(options), options)
-        symbol = checked(nvrtc.nvrtcGetLoweredName, program, kernel.encode())
-        ptx = text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-        # NVRTC prefixes a relative path with the working directory.
-        return ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode()), symbol, log()
+        checked(nvrtc.nvrtcCompileProgram, program, len(flags), [f.encode() for f in flags])
+        if arch.startswith("compute_"):
+            ptx = output(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).rstrip(b"\0")
+            # NVRTC prefixes a relative path with the working directory.
+            code = ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode())
+        else:
+            code = output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        return CompiledKernel(
+            code=code,
+            symbol=checked(nvrtc.nvrtcGetLoweredName, program, kernel.encode()).decode(),
+            kernel=kernel,
+            arch=arch,
+            file=file,
+            source=source,
+            log=log(),
+        )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _cuda_core() -> tuple[Any, Any]:
-    """``Program`` and ``ProgramOptions`` of ``cuda.core``."""
+def _nvrtc() -> Any:
+    """The functions of NVRTC."""
     try:
-        from cuda.core import Program, ProgramOptions
-    except ImportError as error:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # loads the library
+    except (ImportError, RuntimeError) as error:
         raise _core.Unavailable(
-            f"CUDA C++ source cannot be compiled: {error}; remedy: {installation('kernels')}"
-        ) from error
-    return Program, ProgramOptions
-
-
-def _cuda_headers() -> Iterator[str]:
-    """The header folders of CUDA and CCCL, from wheels or else from a toolkit."""
-    from cuda.pathfinder import find_nvidia_header_directory
-
-    for component in ("cudart", "cccl"):
-        if folder := find_nvidia_header_directory(component):
-            yield folder
-
-
-def _may_be_kept(source: str, options: Sequence[str]) -> bool:
-    """Whether the result can be cached: it depends on no file that a user can change."""
-    own_header = re.search(r'^\s*#\s*include\s*"', source, re.MULTILINE)
-    return not own_header and not any("-I" in o or "include" in o for o in options)
-
-
-#: Characters of a compiler's log that are kept at its beginning and at its end.
-_KEPT = 1 << 16, 1 << 12
-
-
-def _cleaned(log: str) -> str:
-    """The log without null characters, and without the middle of a long one."""
-    text, (first, last) = log.replace("\0", "").strip(), _KEPT
-    if len(text) <= first + last:
-        return text
-    left_out = len(text) - first - last
-    return f"{text[:first]}\n... {left_out} characters left out ...\n{text[-last:]}"
-
-
-def _explained(error: Exception, source: str, kernel: str, file: str) -> Exception:
-    """The exception to raise for an exception of ``cuda.core``."""
-    text = str(error)
-    head, found, log = text.partition("compilation log:")
-    log = _cleaned(log)
-    if "NVRTC_ERROR_COMPILATION" in head and found:
-        return _compilation_error(log, source, kernel, file)
-    if "NVRTC_ERROR_INVALID_OPTION" in head:
-        return ValueError(f"arch and options must be known to NVRTC: {log or head}")
-    if "NotFoundError" in type(error).__name__:  # cuda.pathfinder does not find a library
-        return _core.Unavailable(
-            f"CUDA C++ source cannot be compiled: {text.splitlines()[0]}; "
+            f"CUDA C++ source cannot be compiled: {str(error).splitlines()[0]}; "
             f"remedy: {installation('kernels')}"
-        )
-    return error
+        ) from error
+    return nvrtc
 
 
 def _compilation_error(log: str, source: str, kernel: str, file: str) -> CompilationError:
@@ -341,88 +316,3 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
     return CompilationError(
         f"{file} does not compile:\n\n{shown.strip()}" + "\n\n".join(hints), log, file, source
     )
-
-
-class _Option(NamedTuple):
-    """An option of nvcc: the setting of ``ProgramOptions``, and the type of its value."""
-
-    setting: str
-    read: Callable[[str], Any] | None = None  # None for an option without a value
-    repeated: bool = False
-
-
-def _boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
-
-
-def _macro(text: str) -> str | tuple[str, str]:
-    name, equals, content = text.partition("=")
-    return (name, content) if equals else name
-
-
-#: A value follows as ``-name=value`` or ``-name value``. Options of one letter need no separator:
-#: ``-DTILE=32``.
-_OPTIONS = {
-    "use_fast_math": _Option("use_fast_math"),
-    "extra-device-vectorization": _Option("extra_device_vectorization"),
-    "default-device": _Option("device_as_default_execution_space"),
-    "device-as-default-execution-space": _Option("device_as_default_execution_space"),
-    "device-int128": _Option("device_int128"),
-    "restrict": _Option("restrict"),
-    "w": _Option("disable_warnings"),
-    "disable-warnings": _Option("disable_warnings"),
-    "G": _Option("debug"),
-    "device-debug": _Option("debug"),
-    "std": _Option("std", str),
-    "maxrregcount": _Option("max_register_count", int),
-    "ftz": _Option("ftz", _boolean),
-    "prec-sqrt": _Option("prec_sqrt", _boolean),
-    "prec-div": _Option("prec_div", _boolean),
-    "fmad": _Option("fma", _boolean),
-    "D": _Option("define_macro", _macro, repeated=True),
-    "define-macro": _Option("define_macro", _macro, repeated=True),
-    "U": _Option("undefine_macro", str, repeated=True),
-    "undefine-macro": _Option("undefine_macro", str, repeated=True),
-    "I": _Option("include_path", str, repeated=True),
-    "include-path": _Option("include_path", str, repeated=True),
-    "Xptxas": _Option("ptxas_options", str, repeated=True),
-    "ptxas-options": _Option("ptxas_options", str, repeated=True),
-    "diag-suppress": _Option("diag_suppress", int, repeated=True),
-}
-
-
-def program_options(options: Sequence[str]) -> dict[str, Any]:
-    """The keyword arguments of ``cuda.core.ProgramOptions`` for options in the syntax of nvcc."""
-    settings: dict[str, Any] = {}
-    remaining = iter(options)
-    for option in remaining:
-        name, has_value, value = _split(option)
-        known = _OPTIONS.get(name)
-        if known is None or (has_value and not known.read):
-            names = ", ".join(f"-{name}" for name in _OPTIONS)
-            raise ValueError(f"options must be among {names}, got {option!r}")
-        item: Any = True
-        if known.read:
-            value = value if has_value else next(remaining, None)
-            if value is None:
-                raise ValueError(f"the option {option} must be followed by a value")
-            try:
-                item = known.read(value)
-            except (ValueError, KeyError):
-                kind = "true or false" if known.read is _boolean else "an integer"
-                raise ValueError(f"the value of -{name} must be {kind}, got {value!r}") from None
-        if known.repeated:
-            settings.setdefault(known.setting, []).append(item)
-        else:
-            settings[known.setting] = item
-    return settings
-
-
-def _split(option: str) -> tuple[str, bool, str | None]:
-    """The name of an option without hyphens, whether it contains a value, and the value."""
-    if option[:1] != "-":
-        return option, False, ""
-    if option[1:2] in ("D", "U", "I") and option[2:]:
-        return option[1], True, option[2:].removeprefix("=")
-    name, equals, value = option.lstrip("-").partition("=")
-    return name, bool(equals), value

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code import LaunchedKernel, kernels_in, sass_of
+from adokernels.machine_code import kernels_in, sass_of
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
@@ -144,8 +144,8 @@ class CudaVariant(OwnVariant):
         if arch is None and self.owner and not _core.why_no_cuda():
             most = self.resources(*args, block=shape, **options)[0].most_registers
         (kernel,) = (k for k in kernels_in(code.code) if k.symbol == code.symbol)
-        launched = LaunchedKernel(_core.kernel_name(code.symbol), shape, most)
-        found = sass_of(code.code, kernel, launched, self._path_of)
+        name = _core.kernel_name(code.symbol)
+        found = sass_of(code.code, kernel, name, shape, most, self._path_of)
         routine = self.owner.name if self.owner else ""
         return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
 
@@ -167,6 +167,9 @@ class CudaVariant(OwnVariant):
 
 class KernelCall(OwnCall):
     """A loaded kernel with its launch configuration and packed arguments."""
+
+    block: Block
+    grid: Block
 
     def __init__(self, variant: CudaVariant, problem: Problem, block: Block) -> None:
         super().__init__(variant, problem)
@@ -202,67 +205,54 @@ class KernelCall(OwnCall):
                 f"({', '.join(names)}), got {len(sizes)}"
             )
         self._kernel, self._arguments = kernel, [*zip(names, given, sizes, strict=True)]
-        self._shared_bytes, self._given = int(shared), given  # the views keep the memory alive
-        self._arrays = [*zip(values, operands, strict=True), *zip(views, results, strict=True)]
-        if not self._emulated:
-            self._packed = [packed_argument(*each) for each in self._arguments]
-            self._launch = self._launch_with(self._packed)
+        self._shared_bytes = int(shared)
+        pairs = zip([*values, *views], [*operands, *results], strict=True)
+        self._arrays = [(view, array) for view, array in pairs if isinstance(array, GuardedArray)]
+        self._names = {id(value): name for name, value, _ in reversed(self._arguments)}
+        #: Arrays on the host, which are copied to the emulator for each launch.
+        self._on_host = {id(v): v for v in given if self._emulated and isinstance(v, np.ndarray)}
+        self._launch = self._launch_with(dict.fromkeys(self._on_host, 0))
 
-    def _launch_with(self, packed: Sequence[bytes]) -> _core.KernelLaunch:
-        assert self.grid is not None
-        assert self.block is not None
-        return self._kernel.launch(self.grid, self.block, self._shared_bytes, list(packed))
-
-    def _emulated_launch(self) -> tuple[_core.KernelLaunch, list[tuple[Any, _core.DeviceArray]]]:
-        """The launch, and the views of arrays on the host with their copies on the emulator."""
-        copies: dict[int, tuple[Any, _core.DeviceArray]] = {}
-        packed = []
-        for name, value, size in self._arguments:
-            if not isinstance(value, np.ndarray):
-                packed.append(packed_argument(name, value, size))
-                continue
-            if id(value) not in copies:
-                copies[id(value)] = value, _core.to_device(value, "emulator")
-            address = _core.emulated_address(copies[id(value)][1], name)
-            packed.append(packed_argument(name, np.uintp(address), size))
-        return self._launch_with(packed), list(copies.values())
+    def _launch_with(self, addresses: Mapping[int, int]) -> _core.KernelLaunch:
+        """The launch, with addresses instead of arrays on the host, by their id."""
+        packed = [
+            packed_argument(name, np.uintp(addresses[id(v)]) if id(v) in addresses else v, size)
+            for name, v, size in self._arguments
+        ]
+        return self._kernel.launch(self.grid, self.block, self._shared_bytes, packed)
 
     def run(self) -> None:
         """Launch the kernel on the legacy default stream, or execute it on the emulator."""
         if not self._emulated:
             return self._launch.run(0)
-        launch, copies = self._emulated_launch()
-        launch.run(0)
-        for view, copied in copies:
-            view[...] = copied.numpy()
+        copies = {key: _core.to_device(array, "emulator") for key, array in self._on_host.items()}
+        addresses = {k: _core.emulated_address(a, self._names[k]) for k, a in copies.items()}
+        self._launch_with(addresses).run(0)
+        for key, array in self._on_host.items():
+            array[...] = copies[key].numpy()
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernel that it launches."""
-        launch = self._emulated_launch()[0] if self._emulated else self._launch
-        return [launch.info()]
+        return [self._launch.info()]
 
     def stored_places(self) -> dict[str, Any]:
         """The launch, for another process: with the number of an array instead of its address."""
-        views = [view for view, array in self._arrays if isinstance(array, GuardedArray)]
-
-        def argument(name: str, value: Any, size: int) -> int | bytes:
-            place = next((i for i, known in enumerate(views) if known is value), None)
-            return packed_argument(name, value, size) if place is None else place
-
-        arguments = [argument(*each) for each in self._arguments]
-        known = {id(value): name for name, value, _ in reversed(self._arguments)}
-        names = [known.get(id(view), f"array {i}") for i, view in enumerate(views, 1)]
+        places = {id(view): i for i, (view, _) in enumerate(self._arrays)}
+        arguments = [
+            places[id(value)] if id(value) in places else packed_argument(name, value, size)
+            for name, value, size in self._arguments
+        ]
+        names = [self._names.get(key, f"array {i + 1}") for key, i in places.items()]
         shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
         return {**shape, "arguments": arguments, "names": names}
 
     def stored(self) -> SourceLaunch:
         """The launch, for another process: with copies of the operands."""
-        arrays = [array for _, array in self._arrays if isinstance(array, GuardedArray)]
 
         def argument(place: int | bytes) -> NDArray[Any] | Result | bytes:
             if isinstance(place, bytes):
                 return place
-            array = arrays[place]
+            _, array = self._arrays[place]
             if array in self.problem.guarded_results:
                 return Result(array.shape, array.dtype.str)
             return array.read().copy()

@@ -63,25 +63,22 @@ class GuardedArray:
     def memory(self) -> NDArray[Any] | DeviceView:
         """The array that variants use: a NumPy array, or a view of device memory."""
         if self._on_device is None:
-            return self._array(self._memory())
+            return self._array(self.block)
         strides = None if self.is_packed else self.strides
         return DeviceView(self._on_device, self._first, self.shape, self.dtype, strides)
 
-    @property
-    def shares_elements(self) -> bool:
-        """Whether elements share memory, as in broadcast dimensions, or are interleaved."""
-        return shares_elements(self.shape, self.strides, self.dtype.itemsize)
-
-    def copy_with_layout(self, values: NDArray[Any]) -> NDArray[Any]:
-        """A copy on the host, in which elements share memory as in this array."""
+    def with_layout(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values; if elements of this array share memory, a copy in which they do, too."""
+        if not shares_elements(self.shape, self.strides, self.dtype.itemsize):
+            return values
         copied = self._array(np.empty(self._size, np.uint8))
         self._raw(copied)[...] = self._raw(values)
         return copied
 
     @property
     def block(self) -> NDArray[np.uint8]:
-        """The bytes of an array on the host, with its red zones."""
-        return self._memory()
+        """The bytes with the red zones on the host; for a GPU, new memory that is uploaded."""
+        return np.empty(self._size, np.uint8) if self._host is None else self._host
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -107,7 +104,7 @@ class GuardedArray:
 
     def write(self, values: NDArray[Any]) -> None:
         """Replace the values of the array and restore the red zones."""
-        memory = self._memory()
+        memory = self.block
         if self.is_packed:
             memory[: self._inside.start] = memory[self._inside.stop :] = self.poison_byte
         else:
@@ -117,13 +114,13 @@ class GuardedArray:
 
     def poison(self) -> None:
         """Overwrite the array and the red zones with sentinel bytes."""
-        memory = self._memory()
+        memory = self.block
         memory[:] = self.poison_byte
         self._upload(memory)
 
     def read(self) -> NDArray[Any]:
         """The array on the host (on the CPU, not a copy); ValueError if a red zone has changed."""
-        memory = self._memory() if self._on_device is None else self._on_device.numpy()
+        memory = self.block if self._on_device is None else self._on_device.numpy()
         for name, zone in (
             ("before its first element", memory[: self._inside.start]),
             ("after its last element", memory[self._inside.stop :]),
@@ -135,10 +132,6 @@ class GuardedArray:
                     f"wrong result: it writes outside of an array ({distance} B {name})"
                 )
         return self._array(memory)
-
-    def _memory(self) -> NDArray[np.uint8]:
-        """The host memory; for an array on a GPU, new memory that is uploaded afterwards."""
-        return np.empty(self._size, np.uint8) if self._host is None else self._host
 
     def _array(self, memory: NDArray[np.uint8]) -> NDArray[Any]:
         offset = self._first if self.nbytes else 0

@@ -48,8 +48,6 @@ ELSEWHERE = "it launches work on a stream other than the timed one"
 class IsolatedCall(OwnCall):
     """A call in a sandbox. Its operands and results have copies in the memory of the parent."""
 
-    isolated = True
-
     def __init__(
         self,
         variant: OwnVariant,
@@ -150,7 +148,10 @@ class IsolatedCall(OwnCall):
     # --- Calls ------------------------------------------------------------------------------------
 
     def computed(self, values: Values, *, views: bool = False) -> Any:
-        """The result for these values; ValueError if it changes other memory."""
+        """The result for these values; ValueError if it changes other memory.
+
+        `views` states whether a result may share memory with an operand.
+        """
         self._write(values)
         self._reply = self._remote.call()
         return self._read(values, views)
@@ -169,10 +170,9 @@ class IsolatedCall(OwnCall):
         self._write(values, warm=self._warm)
         self._prepared = values
 
-    @property
-    def between_samples(self) -> Callable[[], None]:
+    def between_samples(self) -> None:
         """Prepare the next sample."""
-        return self._prepare
+        self._prepare()
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take a sample: one call, or several warm calls, on new operands.

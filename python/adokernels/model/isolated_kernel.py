@@ -16,7 +16,7 @@ from adokernels.model.values import is_array
 from adokernels.process import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from adokernels import _core
     from adokernels.model.cuda_variant import KernelCall
@@ -109,10 +109,9 @@ class IsolatedKernel(IsolatedCall):
             changes[place] = renewal.distance, renewal.factor if multiplied else mask
         return changes
 
-    @property
-    def between_samples(self) -> Callable[[], None]:
+    def between_samples(self) -> None:
         """Verify the last sample."""
-        return self._verify
+        self._verify()
 
     def _verify(self) -> None:
         """Copy the memory of the last launch to the host of the runner if it is to be verified."""

@@ -86,24 +86,21 @@ class Candidate(Sandbox):
         self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
         #: Numbers of unused problems. The process frees their memory when it prepares the next one.
         self.unused: list[int] = []
-        if isinstance(variant, FunctionVariant):
-            self.library = variant.arrays
-            try:
-                self._load(variant)
-            except BaseException:
-                self.close()
-                raise
-
-    def _load(self, variant: FunctionVariant) -> None:
-        function = variant.function
-        source: dict[str, Any]
-        if isinstance(function, FileFunction):
-            source = {"file": str(function.file), "name": function.__name__}
-        else:
-            source = {"pickle": pickled(function, variant.label)}
-        answer = self.ask(verb="load", **source)
-        if answer.get("found") is False:
-            raise Missing(f"{source.get('file')} must define {source.get('name')}")
+        if not isinstance(variant, FunctionVariant):
+            return
+        self.library, function = variant.arrays, variant.function
+        try:
+            source: dict[str, Any]
+            if isinstance(function, FileFunction):
+                source = {"file": str(function.file), "name": function.__name__}
+            else:
+                source = {"pickle": pickled(function, variant.label)}
+            answer = self.ask(verb="load", **source)
+            if answer.get("found") is False:
+                raise Missing(f"{source.get('file')} must define {source.get('name')}")
+        except BaseException:
+            self.close()
+            raise
         self.writes_out = bool(answer.get("out"))
 
 

@@ -316,12 +316,8 @@ class Ladder(ShownAsTables, ABC):
             return device or where
         if device is None and on_device:
             return "cuda"
-        devices = {v.device for v in self._own}
-        return device or (devices.pop() if len(devices) == 1 else _core.device())
-
-    @property
-    def _own(self) -> Iterable[Variant]:
-        return ()
+        own = {v.device for v in self if not isinstance(v, _core.Callable)}
+        return device or (own.pop() if len(own) == 1 else _core.device())
 
     def choose(
         self, *args: Any, device: str | None = None, out: Any = None, **options: Any

@@ -45,10 +45,6 @@ class OwnLadder(Ladder):
         """The variants in the order in which they were added, after the built-in ones."""
         return tuple(self._variants.values())
 
-    @property
-    def _own(self) -> Iterable[Variant]:
-        return (v for v in self.variants if isinstance(v, OwnVariant))
-
     def add(self, *variants: OwnVariant | Callable[..., Any]) -> None:
         """Append variants to the ladder.
 

@@ -15,6 +15,7 @@ from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.libraries import as_library, require_library
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
+from adokernels.model.task import Number, value_of
 from adokernels.records.limiter import Step
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class OwnVariant(Variant):
     changes: str = ""
     steps: tuple[str, ...] | None = None
     owner: Ladder | None = None
-    flops: float | Callable[..., float] | None = None
-    bytes: float | Callable[..., float] | None = None
+    flops: Number | None = None
+    bytes: Number | None = None
     refuses: Callable[..., str | None] | None = field(default=None, repr=False)
     isolation: Any = field(default=None, repr=False)
 
@@ -63,12 +64,13 @@ class OwnVariant(Variant):
             raise TypeError(f"name must be a non-empty str, got {self.name!r}")
         if self.device not in ("cpu", "cuda"):
             raise ValueError(f"device must be 'cpu' or 'cuda', got {self.device!r}")
+        if self.steps is None:
+            return
         if isinstance(self.steps, str):
             raise TypeError(f"steps must be a sequence of categories, got {self.steps!r}")
-        if self.steps is not None:
-            object.__setattr__(self, "steps", tuple(self.steps))
+        object.__setattr__(self, "steps", tuple(self.steps))
         known = [str(step) for step in Step if step is not Step.DONE]
-        for step in self.steps or ():
+        for step in self.steps:
             if step not in known:
                 hint = _core.suggest(str(step), known)
                 raise ValueError(f"{self.name} has no step category {step!r}{hint}")
@@ -146,20 +148,13 @@ class OwnCall(Call):
     @property
     def cost(self) -> _core.Cost:
         """FLOPs and bytes of the variant on this problem."""
-        problem = self.problem
-        flops, moved = problem.useful
-
-        def value(given: float | Callable[..., float] | None, default: float) -> float:
-            if given is None:
-                return default
-            arguments, options = problem.host_arguments, problem.options
-            return float(given(*arguments, **options) if callable(given) else given)
-
+        flops, moved = self.problem.useful
+        given = self.problem.host_arguments, self.problem.options
         return _core.Cost(
             flops=flops,
             bytes=moved,
-            executed_flops=value(self._variant.flops, flops),
-            requested_bytes=value(self._variant.bytes, moved),
+            executed_flops=value_of(self._variant.flops, *given, default=flops),
+            requested_bytes=value_of(self._variant.bytes, *given, default=moved),
         )
 
 

@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import is_on_device, memory_of, on_host
+from adokernels.model.task import Reference
 from adokernels.model.values import (
     SAME_VALUES,
     Errors,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from adokernels.model.task import SpotCheck, Task
+    from adokernels.model.task import Task
 
     Arrays = tuple[NDArray[Any], ...]
 
@@ -59,57 +60,48 @@ class Values:
         self.operands, self._task, self._options = tuple(operands), task, options
 
     @cached_property
-    def _spot(self) -> SpotCheck | None:
-        choose = self._task.spot_check
-        return choose(*self.operands, **self._options) if choose else None
-
-    @cached_property
-    def _exact(self) -> Any:
-        """The expected result, in higher precision if the task supports it."""
-        if self._spot:
-            return self._spot.exact
-        return (self._task.exact or self._task.expected)(*self.operands, **self._options)
+    def _reference(self) -> Reference:
+        task = self._task
+        if task.spot_check and (found := task.spot_check(*self.operands, **self._options)):
+            return found
+        exact = (task.exact or task.expected)(*self.operands, **self._options)
+        unit = task.error_unit(*self.operands, **self._options) if task.error_unit else None
+        return Reference(exact, unit)
 
     @cached_property
     def expected(self) -> Any:
         """The expected result or a tuple of results."""
+        exact = self._reference.exact
         if self._task.exact is None:
-            return self._exact
-        found = tuple(map(narrowed, as_tuple(self._exact)))
-        return found if isinstance(self._exact, tuple) else found[0]
-
-    @cached_property
-    def _unit(self) -> Any:
-        """The unit of each element's error, or None for the default."""
-        if self._spot:
-            return self._spot.unit
-        unit = self._task.error_unit
-        return unit(*self.operands, **self._options) if unit else None
+            return exact
+        found = tuple(map(narrowed, as_tuple(exact)))
+        return found if isinstance(exact, tuple) else found[0]
 
     @cached_property
     def runs(self) -> tuple[Values, ...]:
         """The values of each run that a check needs."""
-        if self._spot is None or self._spot.counterpart is None:
+        if self._task.spot_check is None or self._reference.counterpart is None:
             return (self,)
-        return self, Values(self._task, self._spot.counterpart, self._options)
+        return self, Values(self._task, self._reference.counterpart, self._options)
 
     def check(self, *results: Any) -> Errors:
         """The errors of the result of each run; ValueError if they are wrong."""
-        spot, result = self._spot, results[0]
-        if spot is None or spot.counterpart is None:
-            sample = spot.sample if spot else None
-            error = self._task.check(result, self.expected, self._unit, sample)
-            parts = tuple(map(sample.of, as_tuple(result))) if sample else as_tuple(result)
-            return self._errors(error, parts, as_tuple(self._exact))
+        spot, result = self._reference, results[0]
+        if spot.counterpart is None:
+            error = self._task.check(result, self.expected, spot.unit, spot.sample)
+            parts = as_tuple(result)
+            if spot.sample:
+                parts = tuple(map(spot.sample.of, parts))
+            return self._errors(error, parts, as_tuple(spot.exact))
         first, second = map(as_tuple, results)
         found, for_others = ([(r.dtype, r.shape) for r in arrays] for arrays in (first, second))
         if found != for_others:
             raise ValueError(f"wrong result: {found}, with other values {for_others}")
         sums = tuple(spot.factor * a + b for a, b in zip(first, second, strict=True))
-        error = self._task.check(sums, self.expected, self._unit)
+        error = self._task.check(sums, self.expected, spot.unit)
         # The sum contains two independent errors.
         weight = math.hypot(spot.factor, 1)
-        exact = tuple(each / weight for each in as_tuple(self._exact))
+        exact = tuple(each / weight for each in as_tuple(spot.exact))
         return self._errors(error, tuple(each / weight for each in sums), exact, first)
 
     def _errors(self, in_unit: float, results: Arrays, exact: Arrays, at: Arrays = ()) -> Errors:
@@ -167,34 +159,6 @@ class Choice:
         return visible(" ".join(filter(None, [words, self.pays_off])))
 
 
-class Runnable(Protocol):
-    """The interface of variants that problems use."""
-
-    def why_not(self, problem: Problem) -> str:
-        """Reason why it cannot solve a problem; empty if it can."""
-
-    def prepare(self, problem: Problem, block: Block | None) -> Call:
-        """Prepare it to run."""
-
-
-class Solver(Protocol):
-    """The interface of ladders that problems use."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def task(self) -> Task:
-        """What it computes."""
-
-    def __getitem__(self, name: str) -> Runnable:
-        """The variant with this name."""
-
-    def choose(self, *args: Any, device: str | None = None, **options: Any) -> Choice:
-        """Choose the variant that a call runs."""
-
-
 class Problem:
     """Operands and options of a ladder on one device, checked once for several calls.
 
@@ -211,14 +175,15 @@ class Problem:
 
     def __init__(
         self,
-        ladder: Solver,
+        ladder: Any,  # a Ladder, whose module imports this one
         arguments: Sequence[Any],
         host_arguments: Sequence[Any],
         options: Mapping[str, Any],
         device: str,
         results: Sequence[ResultType] | None = None,
     ) -> None:
-        self.ladder, self.task = ladder, ladder.task
+        self.ladder = ladder
+        self.task: Task = ladder.task
         self.device_id, self.device = device, _core.device_kind(device)
         self._memory_device = "cpu" if device == "emulator" else device
         self.arguments, self.host_arguments = tuple(arguments), tuple(host_arguments)
@@ -248,7 +213,7 @@ class Problem:
 
     def why_not(self, variant: str) -> str:
         """Reason why a variant cannot solve this problem; empty if it can."""
-        return self.ladder[variant].why_not(self)
+        return str(self.ladder[variant].why_not(self))
 
     def prepare(self, variant: str, block: Block | None = None) -> Call:
         """Prepare a call of a variant.
@@ -260,7 +225,8 @@ class Problem:
         ValueError
             If it cannot solve the problem, or its source does not compile.
         """
-        return self.ladder[variant].prepare(self, block)
+        call: Call = self.ladder[variant].prepare(self, block)
+        return call
 
     def best(self) -> str:
         """The variant that a call would run.
@@ -270,7 +236,8 @@ class Problem:
         Unavailable
             If no variant can solve the problem here; the message contains the reasons.
         """
-        return self.ladder.choose(*self.arguments, device=self.device_id, **self.options).variant
+        how = {"device": self.device_id, **self.options}
+        return str(self.ladder.choose(*self.arguments, **how).variant)
 
     @cached_property
     def useful(self) -> tuple[float, float]:
@@ -394,17 +361,12 @@ class Problem:
                     raise ValueError(f"wrong result: it changes the operand {name}")
 
 
-def changed_values(
-    problem: Problem,
-    change: Callable[[Any], Any],
-) -> Values:
+def changed_values(problem: Problem, change: Callable[[Any], Any]) -> Values:
     """A changed copy of the values of a problem, whose elements are shared as in its operands."""
     operands = []
     for array, guarded in zip(problem.host_arguments, problem.guarded_operands, strict=True):
-        other = change(array) if is_array(array) else array
-        if isinstance(guarded, GuardedArray) and guarded.shares_elements:
-            other = guarded.copy_with_layout(other)
-        operands.append(other)
+        is_guarded = isinstance(guarded, GuardedArray)
+        operands.append(guarded.with_layout(change(array)) if is_guarded else array)
     return Values(problem.task, operands, problem.options)
 
 
@@ -421,10 +383,10 @@ class Call(ABC):
     built_in = False
     #: Whether it selects the stream of its work itself.
     selects_stream = False
-    #: Whether it runs in a sandbox, with memory of its own.
-    isolated = False
     #: Whether it was checked on edge cases.
     sizes_are_checked = False
+    #: A function that is called before each sample, outside of the timed interval.
+    between_samples: Callable[[], None] | None = None
     #: The launch configuration of a kernel.
     block: Block | None = None
     grid: Block | None = None
@@ -446,21 +408,9 @@ class Call(ABC):
         """The object that the core samples and counts: a function without arguments, or a call."""
         return self.run
 
-    @property
-    def between_samples(self) -> Callable[[], None] | None:
-        """A function that is called before each sample, outside of the timed interval."""
-        return None
-
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
         """Take one sample: see :data:`adokernels.measuring.sampling.Sample`."""
         return _core.sample(self.timed, self.problem.device_id, cold, repeats, 0)
-
-    def computed(self, values: Values, *, views: bool) -> Any:
-        """The result for these values, checked for changes of other memory, if it is isolated.
-
-        `views` states whether a result may share memory with an operand.
-        """
-        raise NotImplementedError
 
     def conclude(self) -> None:  # noqa: B027  # most calls have nothing to conclude
         """Raise ValueError if the samples cannot be believed."""

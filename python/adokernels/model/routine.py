@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code import launched_kernels, sass_of_module
+from adokernels.machine_code import sass_of_module
 from adokernels.model.labelled import call_with_labels
 from adokernels.model.ladder import (
     Ladder,
@@ -161,7 +161,7 @@ class BuiltInVariant(Variant, _core.Callable):
             raise TypeError("arguments of a call must not be combined with kernels=")
         found, code = sass_of_module(
             Path(_core.__file__),
-            launched_kernels(kernels),
+            kernels,
             arch=arch,
             source=self.routine.name,
             path_of=shipped_path,
@@ -191,16 +191,9 @@ class BuiltInCall(Call):
 
     built_in = True
 
-    def __init__(
-        self,
-        problem: Problem,
-        variant: str,
-        block: Block | None,
-        stream: int = 0,
-        extra_shared_bytes: int = 0,
-    ) -> None:
+    def __init__(self, problem: Problem, variant: str, *how: Any) -> None:
         super().__init__(problem, variant)
-        self._how = (variant, block, stream, extra_shared_bytes)
+        self._how = (variant, *how)  # the arguments of prepare()
         self._prepared_for, self._prepared = problem.core, problem.core.prepare(*self._how)
         if self.device == "cuda":
             self.block, self.grid = tuple(self._prepared.block), tuple(self._prepared.grid)
@@ -327,21 +320,8 @@ class Routine(Ladder, _core.Callable):
 
     if TYPE_CHECKING:
 
-        def __call__(
-            self,
-            *args: Any,
-            variant: str | None = None,
-            block: tuple[int, ...] | None = None,
-            device: str | None = None,
-            out: Any = None,
-            stream: Any = None,
-            **options: Any,
-        ) -> Any:
-            """Compute the result; each routine documents its operands and options.
-
-            If an operand is a Dask array, the result is a lazy Dask array, and `variant`, `block`,
-            `device` and `options` apply to the call of each block.
-            """
+        def __call__(self, *args: Any, variant: str | None = None, **options: Any) -> Any:
+            """Compute the result; each routine documents its operands and options."""
 
     # _core.Callable.__call__ calls this method if an argument is a Dask array, or may be labelled.
     def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
@@ -373,13 +353,20 @@ def check_types(routine: Routine, operands: Sequence[Any], options: Mapping[str,
     """Raise the error of a call with NumPy arrays of these shapes and types, if there is one.
 
     Costs depend on shapes and types only, and their calculation checks operands and options like a
-    call. The arrays for it contain one element each.
+    call. The arrays for it contain one element each. `options` can also have operands.
     """
-    arrays = [np.broadcast_to(np.zeros((), operand.dtype), operand.shape) for operand in operands]
+
+    def one_element(value: Any) -> Any:
+        if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+            return value
+        return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+
+    names = [p.name for p in routine.parameters if p.role == "input"]
+    given = {n: one_element(value) if n in names else value for n, value in options.items()}
     # The calculation allocates the results after all checks, without writing to them. A result
     # that is larger than the memory is not an error here.
     with contextlib.suppress(MemoryError):
-        routine.variants[0].cost(*arrays, **options)
+        routine._core.cost(routine.variants[0].name, tuple(map(one_element, operands)), given)
 
 
 def _without_reference(*_: Any, **__: Any) -> NoReturn:

@@ -41,6 +41,18 @@ _SHAPE = r"\(([\w\s,]*)\)"
 _SIGNATURE = re.compile(rf"\s*{_SHAPE}(\s*,\s*{_SHAPE})*\s*->\s*{_SHAPE}(\s*,\s*{_SHAPE})*\s*")
 
 
+def value_of(
+    number: Number | None,
+    operands: Sequence[Any],
+    options: Mapping[str, Any],
+    default: float = 0.0,
+) -> float:
+    """A number, which can be a function of operands and options, or the default if it is None."""
+    if number is None:
+        return default
+    return float(number(*operands, **options) if callable(number) else number)
+
+
 @dataclass(frozen=True)
 class SanitizerCases:
     """Problems that compute-sanitizer and the contract tests run.
@@ -98,13 +110,13 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class SpotCheck:
-    """A random part of the expected result, for operands whose whole result takes too long.
+class Reference:
+    """The expected result, or a random part of it if the whole result takes too long.
 
-    Each one is new, so variants cannot know which part is checked.
+    Each random part is new, so variants cannot know which part is checked.
     """
 
-    #: The part of `exact`, and the unit of its errors.
+    #: The result in higher precision if the task supports it, and the unit of its errors.
     exact: Any
     unit: Any
     #: The elements of the result that `exact` contains. None: all.
@@ -150,7 +162,7 @@ class Task:
     exact: Callable[..., Any] | None = None
     #: Maps the arguments of `expected` to a random check for problems on which `exact` takes too
     #: long, or to None if it is fast enough.
-    spot_check: Callable[..., SpotCheck | None] | None = None
+    spot_check: Callable[..., Reference | None] | None = None
     #: The problems that compute-sanitizer and the contract tests run.
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
     #: The problems whose measured ladders are stored, by name, as additional arguments of
@@ -184,29 +196,19 @@ class Task:
         if len(results) != len(exact):
             raise ValueError(f"wrong result: {len(results)} arrays, expected {len(exact)}")
         units = unit if isinstance(unit, tuple) else (unit,) * len(exact)
-        errors = map(self._checked, results, exact, units, [sample] * len(exact))
+        errors = []
+        for got, want, one_unit in zip(results, exact, units, strict=True):
+            dtype, shape = self.result_dtype or want.dtype, sample.shape if sample else want.shape
+            if got.dtype != dtype or got.shape != shape:
+                found = f"{got.dtype} {got.shape}, expected {dtype} {shape}"
+                raise ValueError(f"wrong result: {found}")
+            values = (sample.of(got) if sample else got).astype(want.dtype, copy=False)
+            allowed = self.allowed(dtype)
+            errors.append(difference(values, want, one_unit))
+            if not errors[-1] <= allowed:
+                worst = worst_elements(values, want, one_unit, allowed, sample)
+                raise ValueError(f"wrong result: {worst}")
         return max(errors)
-
-    def _checked(
-        self, got: NDArray[Any], exact: NDArray[Any], unit: Any, sample: Sample | None
-    ) -> float:
-        wanted = self.rounded(exact)
-        shape = sample.shape if sample else wanted.shape
-        if got.dtype != wanted.dtype or got.shape != shape:
-            found = f"{got.dtype} {got.shape}, expected {wanted.dtype} {shape}"
-            raise ValueError(f"wrong result: {found}")
-        if sample:
-            got = sample.of(got)
-        allowed, same_type = self.allowed(wanted.dtype), got.astype(exact.dtype, copy=False)
-        error = difference(same_type, exact, unit)
-        if error <= allowed:
-            return error
-        raise ValueError(f"wrong result: {worst_elements(same_type, exact, unit, allowed, sample)}")
-
-    def rounded(self, expected: NDArray[Any]) -> NDArray[Any]:
-        """An expected result in the element type of the results."""
-        dtype = self.result_dtype
-        return expected if dtype is None else expected.astype(dtype, copy=False)
 
     def allowed(self, dtype: np.dtype[Any]) -> float:
         """The tolerance for results of this type."""
@@ -264,10 +266,8 @@ class Task:
             return cost.flops, cost.bytes
         moved = result_bytes + sum(o.nbytes for o in operands if is_array(o))
 
-        def value(number: Number) -> float:
-            return float(number(*operands, **options) if callable(number) else number)
-
-        return value(self.flops), float(moved) if self.bytes is None else value(self.bytes)
+        given = operands, options
+        return value_of(self.flops, *given), value_of(self.bytes, *given, default=float(moved))
 
     def edge_cases(
         self, operands: Sequence[Any], rng: np.random.Generator

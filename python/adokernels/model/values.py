@@ -105,11 +105,6 @@ class Renewal(NamedTuple):
         return other.reshape(array.shape)
 
 
-def random_lengths(rng: np.random.Generator, lengths: Sequence[int]) -> list[int]:
-    """Small lengths, which nobody can know in advance."""
-    return [int(n) for n in rng.integers(1, _HOSTILE[-1], len(lengths))]
-
-
 def smaller_lengths(rng: np.random.Generator, lengths: Sequence[int]) -> list[int]:
     """Lengths below other ones, but of the same order of magnitude."""
     return [max(int(n * rng.uniform(0.4, 0.95)), 1) for n in lengths]
@@ -129,11 +124,12 @@ def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterat
         {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
         for i in range(len(_HOSTILE))
     ]
-    for draw in (random_lengths, random_lengths, smaller_lengths):
-        drawn = draw(rng, lengths)
-        while len(set(drawn)) < len(drawn):
-            drawn = draw(rng, lengths)
-        sizes.append(dict(zip(lengths, drawn, strict=True)))
+    small = [rng.permutation(_HOSTILE[-1] - 1)[: len(lengths)] + 1 for _ in range(2)]
+    smaller = smaller_lengths(rng, lengths)
+    while len(set(smaller)) < len(smaller):
+        smaller = smaller_lengths(rng, lengths)
+    drawn = [*(new.tolist() for new in small), smaller]
+    sizes += [dict(zip(lengths, new, strict=True)) for new in drawn]
     for new in sizes:
         yield tuple(
             rng.choice(o.reshape(-1), [new.get(n, n) for n in o.shape]) if is_array(o) else o

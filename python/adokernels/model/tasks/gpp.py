@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.model.task import SanitizerCases, SpotCheck, Task
+from adokernels.model.task import Reference, SanitizerCases, Task
 from adokernels.model.values import narrowed
 from adokernels.text import require
 
@@ -269,7 +269,7 @@ def _sums(real: Any, of: Callable[..., Any], *operands: Any, **options: float) -
         return sum(pool.map(row, range(len(wtilde))), start=zero)
 
 
-def spot_check(*operands: Any, **options: float) -> SpotCheck | None:
+def spot_check(*operands: Any, **options: float) -> Reference | None:
     """A check by linearity, or None if there are few enough terms for the whole reference.
 
     The sums are linear in aqsm. With a random number c and a random sample s of the entries of
@@ -303,7 +303,7 @@ def spot_check(*operands: Any, **options: float) -> SpotCheck | None:
     asx, ach = error_unit(*part, **options)
     in_asx = occupied[kept // columns].sum() or 1
     pairs = occupied.sum() * columns / in_asx, aqsm.size / kept.size
-    return SpotCheck(
+    return Reference(
         tuple((1 + factor) * sums for sums in exact(*part, **options)),
         tuple((1 + factor) * n * unit for n, unit in zip(pairs, (asx, ach), strict=True)),
         counterpart=tuple((arrays | {"aqsm": other}).values()),

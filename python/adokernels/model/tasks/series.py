@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.model.task import Lengths, SanitizerCases, SpotCheck, Task
+from adokernels.model.task import Lengths, Reference, SanitizerCases, Task
 from adokernels.model.values import Sample, narrowed
 
 #: The largest number of elements that the reference result computes within a few seconds.
@@ -50,14 +50,11 @@ def evaluate(
     result = np.empty(values.shape, dtype)
     with np.errstate(all="ignore"):
         for i, formula in enumerate(formulas):
-            for at in _pieces(np.flatnonzero(which == i)):
+            places = np.flatnonzero(which == i)
+            for first in range(0, places.size, _PIECE):
+                at = places[first : first + _PIECE]
                 result[at] = formula(values[at].astype(dtype))
     return result.reshape(x.shape)
-
-
-def _pieces(indices: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    for first in range(0, indices.size, _PIECE):
-        yield indices[first : first + _PIECE]
 
 
 def random_sample(shape: tuple[int, ...]) -> Sample:
@@ -96,14 +93,14 @@ def _task(
 
         return evaluate(np.abs(x), [bound(*each) for each in bounds], np.float64, flat)
 
-    def spot_check(x: Any) -> SpotCheck | None:
+    def spot_check(x: Any) -> Reference | None:
         """A random sample of the elements, or None for an array of up to ``MAX_ELEMENTS``."""
         x = np.asarray(x)
         if x.size <= MAX_ELEMENTS:
             return None
         sample = random_sample(x.shape)
         some = sample.of(x)
-        return SpotCheck(exact(some, sample.flat), error_unit(some, sample.flat), sample)
+        return Reference(exact(some, sample.flat), error_unit(some, sample.flat), sample)
 
     return Task(
         lambda x: narrowed(exact(x)),
