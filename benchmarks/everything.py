@@ -128,7 +128,7 @@ def stages() -> Iterator[Stage]:
         yield Stage(f"cpu shapes {isa}", "shapes.md", command)
     command = "benchmarks/emulated_counters.py {}/tests/data/emulator/counters.json"
     yield Stage("emulator", "emulator.md", command)
-    for series in ("aa --count 1000", "aa --device cpu --count 150", "power", "load"):
+    for series in ("aa --count 1000", "aa --device cpu --count 150", "power", "load --count 50"):
         command = f"benchmarks/verdicts.py {{work}}/verdicts.jsonl {series}"
         command += f" --json {results}/verdicts.json"
         yield Stage(f"verdicts {series}", "reliability.md", command)
