@@ -61,9 +61,12 @@ COURSE = (
     *(("average_matvec", "", "03 05/imported"), ("max_plus", "", "04 05/imported")),
     *(("gpp", "", "05 gpp.md"), ("machine_code", "transpose-int64-8192", "01")),
     ("machine_code", "max_plus-float64 max_plus-float32", "04"),
-    *(("exercises", "tiled_transpose", "01"), ("exercises", "coalesced_blur", "02")),
-    *(("exercises", "warp_reduction", "03"), ("exercises", "prefetch", "04")),
-    ("exercises", "hoisting", "05"),
+    *(
+        ("exercises", "exercise-tiled_transpose", "01"),
+        ("exercises", "exercise-coalesced_blur", "02"),
+    ),
+    *(("exercises", "exercise-warp_reduction", "03"), ("exercises", "exercise-prefetch", "04")),
+    ("exercises", "exercise-hoisting", "05"),
 )
 #: Minutes of the stages that take more than one on a GPU machine with 16 cores, by first words.
 MINUTES = {"ladder average_matvec": 4, "ladder gpp": 4, "ladder max_plus": 2, "shapes gpp": 4}
