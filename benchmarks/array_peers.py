@@ -1,4 +1,4 @@
-"""Other libraries' transpose, average_matvec and max_plus, and the formulas of gpp with arrays.
+"""Other libraries' transpose, average_matvec and max_plus, and shared code of the peers.
 
 Peers return their result, which is preallocated. Products of float32 remain float32: TF32 is off.
 """
@@ -16,10 +16,6 @@ from typing import Any
 import numpy as np
 
 import adokernels as ado
-from adokernels.model.libraries import on_host
-from adokernels.model.problem import Values
-from adokernels.model.tasks import TASKS
-from adokernels.model.tasks.gpp import GppTerms
 
 Array = Any
 Peers = dict[str, Callable[[], Any]]
@@ -240,8 +236,8 @@ def averages_formula(x: Array, factor: Array) -> Array:
     return factor @ x.mean(2).t()
 
 
-def compiled_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
-    return {"torch.compile": COMPILER.call(averages_formula, *tensors(vectors, matrix))}
+def compiled_averages(*operands: ado.DeviceArray) -> Peers:
+    return {"torch.compile": COMPILER.call(averages_formula, *tensors(*operands))}
 
 
 def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
@@ -327,54 +323,15 @@ def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
     return {"cupy": whole, "cupy ReductionKernel": lambda: kernel(x, terms, out, axis=0)}
 
 
-# --- gpp ------------------------------------------------------------------------------------------
-
-
-def gpp_formulas(operands: Sequence[Array], library: Any) -> tuple[Array, Array]:
-    """Evaluate the formulas literally, for all pairs of plane waves at once."""
-    wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ = operands
-    terms = GppTerms(np.float64)
-    asx, ach = library.zeros((2, wx.shape[1]), wtilde.dtype)
-    with np.errstate(all="ignore"):
-        for band in range(len(wx)):
-            m = (vcoul * aqsm[band].conj())[:, None] * aqsn[band]
-            for f in range(wx.shape[1]):
-                sch, ssx, _ = terms(wx[band, f], wtilde, i_eps)
-                asx[f] -= occ[band] * (ssx * m).sum()
-                ach[f] += (sch * m).sum() / 2
-    return asx, ach
-
-
-def gpp(name: str, *operands: Array) -> Peers:
-    """Check and return a peer: comparisons do not check the results for large problems."""
-    library = importlib.import_module(name)
-    arrays = tuple(map(library.asarray, operands))
-    values = Values(TASKS["gpp"], tuple(map(on_host, operands)), {})
-    results = (gpp_formulas(list(map(library.asarray, v.operands)), library) for v in values.runs)
-    values.check(*(tuple(map(on_host, result)) for result in results))
-    return {name: partial(gpp_formulas, arrays, library)}
-
-
 #: Functions that make a library's peers, by routine, device and library.
 PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     ("transpose", "cpu"): {"numpy": numpy_transpose, "cv2": cv2_transpose},
-    ("transpose", "cuda"): {
-        "torch": torch_transpose,
-        "torch.compile": partial(torch_transpose, compiled=True),
-        "cupy": cupy_transpose,
-    },
     ("average_matvec", "cpu"): {"numpy": numpy_averages},
-    ("average_matvec", "cuda"): {
-        "torch": torch_averages,
-        "torch.compile": compiled_averages,
-        "cupy": cupy_averages,
-    },
     ("max_plus", "cpu"): {"numpy": numpy_max_plus},
-    ("max_plus", "cuda"): {
-        "torch": torch_max_plus,
-        "torch.compile": compiled_max_plus,
-        "cupy": cupy_max_plus,
-    },
-    ("gpp", "cpu"): {"numpy": partial(gpp, "numpy")},
-    ("gpp", "cuda"): {"cupy": partial(gpp, "cupy")},
 }
+for _routine, _eager, _compiled, _cupy in (
+    ("transpose", torch_transpose, partial(torch_transpose, compiled=True), cupy_transpose),
+    ("average_matvec", torch_averages, compiled_averages, cupy_averages),
+    ("max_plus", torch_max_plus, compiled_max_plus, cupy_max_plus),
+):
+    PEERS[_routine, "cuda"] = {"torch": _eager, "torch.compile": _compiled, "cupy": _cupy}

@@ -4,7 +4,7 @@
     python benchmarks/counters.py max_plus --shape 64x4194304 --json counters.json
 
 Every default metric of every kernel of every CUDA variant is read in this process, and by ncu in
-another process on the same operands, both with cold caches. Counts that the code and the operands
+another process on the same operands, with cold caches. Counts that the code and the operands
 alone determine must be equal. All other metrics vary between two runs of the same tool. They must
 agree within 3 %, or within half a unit where values are small. They are compared only for kernels
 of at least 100 us, because the state of the device before a short kernel changes its rates.
@@ -21,20 +21,18 @@ import csv
 import json
 import math
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.measuring.nsight_report import recorded, run_ncu
 from adokernels.measuring.profiling import collect
+from adokernels.measuring.stored_call import StoredCall
 from adokernels.records.metrics import METRIC_SETS
 
 TOLERANCE = 0.03
@@ -130,65 +128,25 @@ def pairs_of(
             yield Pair(variant, base, metric, a, b, theirs.get(TIME, math.inf), slack)
 
 
-def prepared(name: str, operands: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """The CUDA variants that solve the problem, each ready to run."""
-    routine = ado.routines[name]
+def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
+    """Read all counters of a routine with both tools, and pair them."""
+    routine, l2_bytes = ado.routines[name], float(_core.cuda_properties()["l2_bytes"])
+    metrics = _core.existing_metrics(list(METRIC_SETS["default"]), _core.chip())
+    images = IMAGES if name == "transpose" or routine.halo is not None else None
+    operands = routine.task.random_operands(lengths or SHAPES.get(name, images))
     problem = routine.problem(*operands, device="cuda")
     for variant in (v for v in routine if v.device == "cuda"):
-        if not variant.why_unavailable and not problem.why_not(variant.name):
-            yield f"{name}[{variant.name}]", problem.prepare(variant.name)
-
-
-def launch_all(folder: Path) -> None:
-    """Launch each variant once; this runs under ncu."""
-    for file in sorted(folder.glob("*.npz")):
-        with np.load(file) as stored:
-            operands = [stored[name] for name in stored.files]
-        for _, call in prepared(file.stem.partition("-")[2], operands):
-            call.run()
-            ado.synchronize()
-
-
-def run_ncu(folder: Path, metrics: Sequence[str]) -> list[Launch]:
-    """Run this script under ncu and return all launches in order."""
-    log, ncu = folder / "ncu.csv", shutil.which("ncu")
-    if ncu is None:
-        raise SystemExit("ncu is not installed, or not on the PATH")
-    profiler = [ncu, "--target-processes", "all", "--clock-control", "none"]
-    profiler += ["--cache-control", "all", "--csv", "--page", "raw", "--print-units", "base"]
-    profiler += ["--log-file", str(log), "--metrics", ",".join(metrics)]
-    script = [sys.executable, __file__, "--launch", str(folder)]
-    done = subprocess.run([*profiler, *script], check=False)
-    lines = log.read_text().splitlines() if log.exists() else []
-    if done.returncode:
-        messages = [line for line in lines if line.startswith("==")]
-        raise SystemExit("\n".join([*messages, f"ncu ended with {done.returncode}"]))
-    return read_csv(lines, metrics)
-
-
-def both_profiled(names: Sequence[str], lengths: tuple[int, ...] | None) -> list[Pair]:
-    """Read all counters with both tools, and pair them."""
-    metrics = _core.existing_metrics(list(METRIC_SETS["default"]), _core.chip())
-    ours: list[tuple[str, list[Launch]]] = []
-    with tempfile.TemporaryDirectory() as root:
-        folder = Path(root)
-        for place, name in enumerate(names):
-            task = ado.routines[name].task
-            images = IMAGES if name == "transpose" or ado.routines[name].halo is not None else None
-            operands = task.random_operands(lengths or SHAPES.get(name, images))
-            np.savez(folder / f"{place:02}-{name}.npz", *operands)
-            for variant, call in prepared(name, operands):
-                found = collect(call.timed, variant, metrics, "cold")
-                ours.append((variant, [(k.kernel.name, dict(k.values)) for k in found]))
-        rest = run_ncu(folder, metrics)
-    pairs: list[Pair] = []
-    l2_bytes = float(_core.cuda_properties()["l2_bytes"])
-    for variant, launches in ours:
-        mine, rest = rest[: len(launches)], rest[len(launches) :]
-        pairs += pairs_of(variant, launches, mine, l2_bytes)
-    if rest:
-        raise SystemExit(f"ncu must report no other kernels, got {rest[0][0]}")
-    return pairs
+        if variant.why_unavailable or problem.why_not(variant.name):
+            continue
+        found = collect(problem.prepare(variant.name).timed, variant.name, metrics, "cold")
+        ours = [(k.kernel.name, dict(k.values)) for k in found]
+        with tempfile.TemporaryDirectory() as folder:
+            stored = StoredCall.of(variant, operands, {}, None)
+            options = ["--metrics", ",".join(metrics)]
+            report = recorded(stored.save, Path(folder), options, "cold")
+            page = ["--csv", "--page", "raw", "--print-units", "base"]
+            lines = run_ncu(["--import", str(report), *page], report).splitlines()
+        yield from pairs_of(variant.label, ours, read_csv(lines, metrics), l2_bytes)
 
 
 def summary(pairs: Sequence[Pair]) -> Iterator[str]:
@@ -212,13 +170,10 @@ def main() -> int:
     parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
     parser.add_argument("--shape", help="its shape, for example 8192x8192")
     parser.add_argument("--json", type=Path, help="output file for all pairs of values")
-    parser.add_argument("--launch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.launch:
-        launch_all(options.launch)
-        return 0
     lengths = tuple(map(int, options.shape.split("x"))) if options.shape else None
-    pairs = both_profiled(options.routines or list(ado.routines), lengths)
+    names = options.routines or list(ado.routines)
+    pairs = [pair for name in names for pair in both_profiled(name, lengths)]
     print(*summary(pairs), sep="\n")
     if options.json:
         options.json.write_text(json.dumps([pair._asdict() for pair in pairs]) + "\n")

@@ -72,7 +72,7 @@ COURSE = (
 MINUTES = {"ladder average_matvec": 4, "ladder gpp": 4, "ladder max_plus": 2, "shapes gpp": 4}
 MINUTES |= {"shapes": 2, "cpu shapes": 2, "break even gpp": 2, "course average_matvec": 3}
 MINUTES |= {"course access_patterns": 3, "course gpp": 2, "own kernels": 2, "emulator": 3}
-MINUTES |= {"verdicts load": 7, "verdicts aa": 2, "tests alone": 1, "tests": 4}
+MINUTES |= {"verdicts load": 7, "verdicts aa": 2, "tests alone": 1, "tests": 4, "counters": 3}
 
 
 class Stage(NamedTuple):

@@ -5,9 +5,8 @@
     python benchmarks/peers.py transpose --shapes 8191x8193 --dtypes float32 int64
 
 On a GPU, the problems come from the stored ladders; on the CPU, they are the default problems.
-The problem of gpp is smaller, because each step of its formulas makes an array. The script prints
-one table per problem: the default variant, the ceiling of its ladder, and its peers. A peer that
-cannot run here, or whose result is wrong, is reported and left out.
+The script prints one table per problem: the default variant, the ceiling of its ladder, and its
+peers. A peer that cannot run here, or whose result is wrong, is reported and left out.
 """
 
 from __future__ import annotations
@@ -23,11 +22,8 @@ from image_peers import FILTERS, correct_filters, libraries
 import adokernels as ado
 from adokernels.cli.everything import problems
 from adokernels.cli.program import parse
-from adokernels.model.tasks.gpp import GPP_SIZES
 
-COMPARED = ("transpose", *FILTERS, "average_matvec", "max_plus", "gpp")
-#: The problem of gpp per device.
-GPP = {"cpu": GPP_SIZES["small"], "cuda": (64, 512, 4096, 2)}
+COMPARED = ("transpose", *FILTERS, "average_matvec", "max_plus")
 
 
 def cases(name: str, options: argparse.Namespace) -> Iterator[tuple[str, list[Any]]]:
@@ -38,8 +34,6 @@ def cases(name: str, options: argparse.Namespace) -> Iterator[tuple[str, list[An
             for dtype in options.dtypes:
                 words = (name, "x".join(map(str, lengths)), dtype)
                 yield "-".join(filter(None, words)), task.random_operands(lengths, dtype)
-    elif name == "gpp":
-        yield name, task.random_operands(GPP[options.device])
     else:
         for problem, known in problems(options.device, lambda given: parse(["bench", *given])):
             if known.routine == name and problem in (options.problems or [problem]):
