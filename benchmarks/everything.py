@@ -57,16 +57,19 @@ IN_06 = ("transpose-int64-8192", "transpose-float32-8192", "gaussian_blur-2560x1
 COMPARED = [*(f"{name}-16384" for name in FILTERS), "average_matvec-1024", "max_plus-float64"]
 #: The scripts of benchmarks/course, the records to make (default: all), and the notebooks.
 COURSE = (
-    *(("transpose", "", "01"), ("image_filters", "", "02"), ("access_patterns", "", "02 06")),
-    *(("average_matvec", "", "03 05/imported"), ("max_plus", "", "04 05/imported")),
-    *(("gpp", "", "05 gpp.md"), ("machine_code", "transpose-int64-8192", "01")),
+    ("transpose", "", "01"),
+    ("machine_code", "transpose-int64-8192", "01"),
+    ("exercises", "exercise-tiled_transpose", "01"),
+    ("image_filters", "", "02"),
+    ("exercises", "exercise-coalesced_blur", "02"),
+    ("average_matvec", "", "03 05/imported"),
+    ("exercises", "exercise-warp_reduction", "03"),
+    ("max_plus", "", "04 05/imported"),
     ("machine_code", "max_plus-float64 max_plus-float32", "04"),
-    *(
-        ("exercises", "exercise-tiled_transpose", "01"),
-        ("exercises", "exercise-coalesced_blur", "02"),
-    ),
-    *(("exercises", "exercise-warp_reduction", "03"), ("exercises", "exercise-prefetch", "04")),
+    ("exercises", "exercise-prefetch", "04"),
+    ("gpp", "", "05 gpp.md"),
     ("exercises", "exercise-hoisting", "05"),
+    ("access_patterns", "", "02 06"),
 )
 #: Minutes of the stages that take more than one on a GPU machine with 16 cores, by first words.
 MINUTES = {"ladder average_matvec": 4, "ladder gpp": 4, "ladder max_plus": 2, "shapes gpp": 4}
@@ -104,9 +107,8 @@ def stages() -> Iterator[Stage]:
         bench = f"-m adokernels.cli bench {routine}"
         for problem, given in TASKS[routine].benchmark_problems.items():
             ladder = f"{routine}-{problem}"
-            command = (
-                f"{bench} --device cuda --counters default {given} --json {data}/{ladder}.json"
-            )
+            command = f"{bench} --device cuda --counters default {given}"
+            command += f" --json {data}/{ladder}.json"
             yield Stage(f"ladder {ladder}", pages + " 06" * (ladder in IN_06), command)
             if ladder in COMPARED:
                 command = f"benchmarks/peers.py --device cuda --problems {ladder} --seconds 8"

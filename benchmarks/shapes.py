@@ -17,9 +17,6 @@ is listed but does not count as a peer.
 
 GPU: device times with cold caches, hidden launch overhead and preallocated results. The copy reads
 and writes the same number of bytes as the problem; it does not count as a peer.
-
-``ado.sweep`` samples until the medians have converged, which takes seconds per problem, and on the
-CPU, it excludes the overhead of Python calls. Here, some rounds with few samples suffice.
 """
 
 from __future__ import annotations
@@ -28,16 +25,13 @@ import argparse
 import gc
 import json
 import math
-import random
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
 from statistics import geometric_mean
-from timeit import Timer
 from typing import Any
 
 import numpy as np
@@ -49,15 +43,13 @@ from random_shapes import DRAW, LIMITS, Case, Limits, cases
 import adokernels as ado
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.measuring.sampling import Sampler
+from adokernels.measuring.progress import displayed
+from adokernels.measuring.sampling import Sampler, Settings
 from adokernels.model.checker import Checker
 from adokernels.model.routine import batch_option
 
 OURS, COPY = "adokernels", "copy"
 SECONDS = {"cpu": 0.3, "cuda": 0.25}  # sampling time per shape
-FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 25}  # number of rounds
-SAMPLE_SECONDS = 100e-6  # CPU: a sample repeats calls for about this time
-LONG_CALL = 10e-3  # CPU: no untimed call before samples of calls that take longer
 MEMORY_PER_OPERAND = 16  # bytes of free GPU memory per byte of the first operand
 SMALLEST_FOR_OPENCV = 64
 LARGEST_FOR_NUMPY = 1 << 18  # pixels; maximum for the filters in NumPy
@@ -195,53 +187,30 @@ class Bench:
 # --- Times ----------------------------------------------------------------------------------------
 
 
-def taker(work: Any, device: str) -> Callable[[], float]:
-    """A function that takes a sample in seconds per call: with cold caches on a GPU."""
-    if device == "cuda":
-        is_call = hasattr(work, "variant")
-        sampler = Sampler.of_call(work, cold=True) if is_call else None
-        sampler = sampler or Sampler.of_function(work, device, cold=True)
-        sampler.take(1)  # loads the code
-        return lambda: sampler.take(1)[0]
-    timer = Timer(work)
-    once = timer.timeit(1)
-    if short := once < LONG_CALL:
-        once = min(once, *timer.repeat(2, 1))
-    calls = max(1, min(1000, int(SAMPLE_SECONDS / max(once, 1e-8))))
-
-    def take() -> float:
-        if short:
-            work()
-        return timer.timeit(calls) / calls
-
-    return take
-
-
-def interleaved(functions: Mapping[str, Any], device: str, seconds: float) -> dict[str, list]:
-    """Sample all functions once per round, in random order, for about `seconds` in total.
-
-    A function that takes 3 or 30 times as long as the fastest one is sampled 3 times or once.
-    """
-    takes = {name: taker(work, device) for name, work in functions.items()}
-    found: dict[str, list[float]] = {name: [] for name in takes}
-    names, start = [*takes], time.perf_counter()
-    for done in range(MOST[device]):
-        spent = time.perf_counter() - start
-        if spent > seconds and done >= (FEWEST[device] if spent <= 4 * seconds else 3):
-            break
-        for name in random.sample(names, len(names)):
-            found[name].append(takes[name]())
-        fastest = min(min(found[name]) for name in found if name != COPY)
-        most = 30 if done < 2 else 3
-        names = [n for n in names if n in (OURS, COPY) or min(found[n]) < most * fastest]
+def sampled(functions: Mapping[str, Any], device: str, seconds: float) -> dict[str, Sampler]:
+    """Sample all functions in interleaved rounds; one sample of a much slower peer is enough."""
+    cold, found = device == "cuda", {}
+    for name, work in functions.items():
+        if hasattr(work, "variant"):
+            found[name] = Sampler.of_call(work, cold=cold)
+        else:
+            found[name] = Sampler.of_function(work, device, cold=cold)
+    once = {name: sampler.take(1)[0] for name, sampler in found.items() if name != COPY}
+    for name in once.keys() - {OURS}:
+        found[name].optional = once[name] > 3 * min(once.values())
+    with displayed(False) as silent:
+        settings = Settings("cold" if cold else "warm", None, seconds)
+        settings.sample([*found.values()], device, silent)
+    for error in filter(None, (sampler.error for sampler in found.values())):
+        raise error
     return found
 
 
 def timed(bench: Bench, case: Case, seed: int, seconds: float) -> Record:
     """Time all functions on a problem."""
     call, functions, left_out = bench.functions(case, seed)
-    samples = interleaved(functions, bench.device, seconds)
-    times = {name: float(np.median(some)) for name, some in samples.items()}
+    samplers = sampled(functions, bench.device, seconds)
+    times = {name: float(np.median(s.seconds)) for name, s in samplers.items()}
     listed = {OURS, COPY} | ({"cv2"} if case.routine == "transpose" else set())
     peers = {name: taken for name, taken in times.items() if name not in listed}
     best = min(peers, key=peers.__getitem__, default="")
@@ -250,7 +219,7 @@ def timed(bench: Bench, case: Case, seed: int, seconds: float) -> Record:
         "dtype": case.dtype,
         "variant": call.variant,
         "bytes": call.cost.bytes,
-        "times": {n: {"median": t, "samples": len(samples[n])} for n, t in times.items()},
+        "times": {n: {"median": t, "samples": len(samplers[n].seconds)} for n, t in times.items()},
         "ratio": peers[best] / times[OURS] if best else None,
         "best_peer": best,
         "share_of_copy": times[COPY] / times[OURS],

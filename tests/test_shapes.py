@@ -151,14 +151,6 @@ def test_failing_and_wrong_peers_are_left_out():
     }
 
 
-def test_slow_functions_are_sampled_less(monkeypatch):
-    seconds = {"adokernels": 9.0, "copy": 0.1, "fast": 1.0, "slow": 4.0, "very slow": 40.0}
-    monkeypatch.setattr(shapes, "taker", lambda work, device: lambda: seconds[work])
-    found = shapes.interleaved({name: name for name in seconds}, "cpu", 1.0)
-    most = shapes.MOST["cpu"]
-    assert [len(found[name]) for name in seconds] == [most, most, most, 3, 1]
-
-
 def run(monkeypatch, tmp_path, *words):
     arguments = ["shapes.py", "--seconds", "0.001", "--json", str(tmp_path), *words]
     monkeypatch.setattr(sys, "argv", arguments)
