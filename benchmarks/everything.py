@@ -6,16 +6,13 @@
     python benchmarks/everything.py build/everything --unpack everything.tar.xz --publish
 
 A call runs the missing stages for which its time suffices. The next call continues, also on another
-machine after ``--unpack``. The package must be installed and built for the GPU; comparisons leave
-out libraries that are not installed.
+machine after ``--unpack``. The package must be installed and built for the GPU.
 
 All records that one notebook or page of docs/results shows come from one board: after a change of
 the GPU (for CPU records, of the host), records of incomplete notebooks and pages are dropped and
-measured again. A change of the package drops all records. Parts of a page that are not compared
-with each other may come from different boards.
-
-``--publish`` copies the records of complete notebooks and pages into the repository. It refuses
-disturbed or throttled measurements, impossible ceilings, and builds with uncommitted changes.
+measured again. A change of the package drops all records. Disturbed or throttled measurements and
+impossible ceilings are refused. ``--publish`` copies the records of complete notebooks and pages
+into the repository, if the build had no uncommitted changes.
 """
 
 from __future__ import annotations
@@ -198,16 +195,14 @@ def kept(known: list[Stage], state: State, now: dict[str, str], code: str) -> St
 # --- Measuring ------------------------------------------------------------------------------------
 
 
-def objection(files: list[Path]) -> str:
-    """Why records must not be shown; empty if other work has not disturbed them."""
-    for path in (path for path in files if path.suffix == ".json"):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        record = ado.load(path) if isinstance(document, dict) and "kind" in document else None
-        sweeps = [record] if isinstance(record, ado.records.Sweep) else []
-        sweeps += [*record] if isinstance(record, ado.records.Scan) else []
-        for reason in filter(None, map(refusal, sweeps)):
-            return f"{path.name}: {reason}"
-    return ""
+def require_undisturbed(path: Path) -> None:
+    """ValueError: a sweep or the sweeps of a scan do not describe the machine."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    record = ado.load(path) if isinstance(document, dict) and "kind" in document else None
+    sweeps = [record] if isinstance(record, ado.records.Sweep) else []
+    sweeps += [*record] if isinstance(record, ado.records.Scan) else []
+    if reasons := [*filter(None, map(refusal, sweeps))]:
+        raise ValueError(f"{path.name}: {reasons[0]}")
 
 
 def log_of(folder: Path, stage: Stage) -> Path:
@@ -245,7 +240,6 @@ def run(chosen: list[Stage], known: list[Stage], folder: Path, end: float) -> in
         for file in state[name]["files"]:
             (folder / file).unlink(missing_ok=True)
     state = remaining
-    save_state(folder, state)
     for stage in sorted(chosen, key=lambda stage: log_of(folder, stage).exists()):  # failed last
         start, left = time.monotonic(), end - time.monotonic()
         if stage.name in state or left <= 60 * stage.minutes:
@@ -255,8 +249,8 @@ def run(chosen: list[Stage], known: list[Stage], folder: Path, end: float) -> in
         try:
             done["files"] = measure(stage, folder, folder / "work" / (now["cuda"] or "cpu"), left)
             done["seconds"] = round(time.monotonic() - start, 1)
-            if reason := objection([folder / name for name in done["files"]]):
-                raise ValueError(reason)
+            for name in (name for name in done["files"] if name.endswith(".json")):
+                require_undisturbed(folder / name)
         except Exception as error:  # a bad record must not end the call
             print(f"{stage.name}: FAILED: {error!r}", flush=True)
             continue
@@ -272,10 +266,8 @@ def run(chosen: list[Stage], known: list[Stage], folder: Path, end: float) -> in
 
 def pack(folder: Path, archive: Path) -> None:
     """Write the folder, without caches, to an archive."""
-    new = archive.with_name(f".{archive.name}")
-    with tarfile.open(new, "w:xz") as tar:
+    with tarfile.open(archive, "w:xz") as tar:
         tar.add(folder, ".", filter=lambda i: None if i.name.endswith("/cache") else i)
-    new.replace(archive)
 
 
 def unpack(known: list[Stage], archive: Path, folder: Path) -> None:

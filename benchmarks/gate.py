@@ -195,12 +195,12 @@ def ask(processes: Iterable[Any], *request: Any) -> list[Any]:
 def one_round(state: State, folders: Sequence[Path], only: Sequence[str], end: float) -> None:
     """Time everything in new processes, in random order, until the end on the monotonic clock."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-X", "faulthandler", WORKER]
     with contextlib.ExitStack() as stack:
-        commands = [
-            [sys.executable, "-X", "faulthandler", WORKER, folder, state.device]
+        processes = [
+            stack.enter_context(subprocess.Popen([*command, folder, state.device], **pipes))
             for folder in folders
         ]
-        processes = [stack.enter_context(subprocess.Popen(c, **pipes)) for c in commands]
         replies = {i: ask([processes[i]], "start")[0] for i in shuffled([0, 1])}
         old, new = replies[0], replies[1]
         for name, seconds in old["seconds"].items():

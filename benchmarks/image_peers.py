@@ -153,7 +153,7 @@ def cv2_filters() -> Library:
     def sep_filter(gray: np.ndarray, out: np.ndarray) -> Run:  # the taps of adokernels
         return partial(cv2.sepFilter2D, gray, -1, taps, taps, out, borderType=border)
 
-    def gaussian_blur(gray: np.ndarray, out: np.ndarray) -> Run:  # the taps of a Gaussian
+    def gaussian_blur(gray: np.ndarray, out: np.ndarray) -> Run:
         return partial(cv2.GaussianBlur, gray, (7, 7), SIGMA, out, SIGMA, border)
 
     def sobel(gray: np.ndarray, out: np.ndarray) -> Run:
@@ -197,20 +197,12 @@ def torch_filters(search: bool) -> Library:
         return torch.tensor(np.stack(weights)[:, None], dtype=torch.half, device="cuda")
 
     def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> Run:
-        red, green, blue = rgba[..., :3].unbind(-1)
-
-        def run() -> None:
-            out.copy_((red * WEIGHTS[0]).add_(green, alpha=WEIGHTS[1]).add_(blue, alpha=WEIGHTS[2]))
-
-        return run
+        (red, green, blue), (a, b, c) = rgba[..., :3].unbind(-1), WEIGHTS
+        return lambda: out.copy_((red * a).add_(green, alpha=b).add_(blue, alpha=c))
 
     def blur(gray: torch.Tensor, out: torch.Tensor) -> Run:
         weights = kernels(np.outer(TAPS, TAPS))
-
-        def run() -> None:
-            out.copy_(nn.conv2d(gray.half()[None, None], weights, padding=RADIUS)[0, 0])
-
-        return run
+        return lambda: out.copy_(nn.conv2d(gray.half()[None, None], weights, padding=RADIUS)[0, 0])
 
     def sobel(gray: torch.Tensor, out: torch.Tensor) -> Run:
         across = np.outer([1, 2, 1], [-1, 0, 1])
@@ -259,20 +251,19 @@ def cupy_filters() -> Library:
     from cupyx.scipy import ndimage
 
     packed = "out = ((p & 255) * 19585 + (p >> 8 & 255) * 38457 + (p >> 16 & 255) * 7494) >> 16"
-    luminance_kernel = cupy.ElementwiseKernel("uint32 p", "uint8 out", packed, "luminance")
-    channels = ("uint8 r, uint8 g, uint8 b", "uint8 out")
-    luminance_of_channels = cupy.ElementwiseKernel(
-        *channels, "out = (r * 19585 + g * 38457 + b * 7494) >> 16", "luminance_of_channels"
+    planes = "out = (r * 19585 + g * 38457 + b * 7494) >> 16"
+    of_packed = cupy.ElementwiseKernel("uint32 p", "uint8 out", packed, "of_packed")
+    of_planes = cupy.ElementwiseKernel(
+        "uint8 r, uint8 g, uint8 b", "uint8 out", planes, "of_planes"
     )
 
     def grayscale(rgba: cupy.ndarray, out: cupy.ndarray) -> Run:
         if rgba.shape[-1] == 4:
-            return partial(luminance_kernel, rgba.view(cupy.uint32)[..., 0], out)
-        return partial(luminance_of_channels, *(rgba[..., channel] for channel in range(3)), out)
+            return partial(of_packed, rgba.view(cupy.uint32)[..., 0], out)
+        return partial(of_planes, *(rgba[..., channel] for channel in range(3)), out)
 
     def blur(gray: cupy.ndarray, out: cupy.ndarray) -> Run:
-        half = cupy.empty(gray.shape, cupy.float32)
-        taps = cupy.asarray(TAPS, cupy.float32)
+        half, taps = cupy.empty(gray.shape, cupy.float32), cupy.asarray(TAPS, cupy.float32)
 
         def run() -> None:
             # The border replicates the nearest pixel. For "constant" and an integer result,
@@ -288,17 +279,13 @@ def cupy_filters() -> Library:
         def run() -> None:
             ndimage.sobel(gray, 1, x, "constant")
             ndimage.sobel(gray, 0, y, "constant")
-            cupy.hypot(x, y, out=x)
-            cupy.minimum(x, 255, out=x)
-            out[...] = x
+            out[...] = cupy.minimum(cupy.hypot(x, y, out=x), 255, out=x)
 
         return run
 
-    filters = {
-        "grayscale": {"cupy": Filter(grayscale, luminance)},
-        "gaussian_blur": {"cupy": Filter(blur, blurred(border="edge"), levels=0)},
-        "sobel": {"cupy": Filter(sobel, gradient())},
-    }
+    filters = {"grayscale": {"cupy": Filter(grayscale, luminance)}}
+    filters["gaussian_blur"] = {"cupy": Filter(blur, blurred(border="edge"), levels=0)}
+    filters["sobel"] = {"cupy": Filter(sobel, gradient())}
     return Library(cupy.asarray, cupy.full, filters)
 
 

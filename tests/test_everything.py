@@ -105,11 +105,12 @@ def test_records_of_shared_pages_are_dropped_together(folder):
 def test_disturbed_records_are_refused(tmp_path):
     sweep = ado.load(ROOT / "notebooks/data/transpose-float32-8192.json")
     sweep.save(tmp_path / "sweep.json")
-    assert everything.objection([tmp_path / "sweep.json"]) == ""
+    everything.require_undisturbed(tmp_path / "sweep.json")
     busy = {"contention": {"gpu_utilization": 60}}
     measured = tuple(dataclasses.replace(m, context=m.context | busy) for m in sweep.measurements)
     dataclasses.replace(sweep, measurements=measured).save(tmp_path / "sweep.json")
-    assert "used the GPU" in everything.objection([tmp_path / "sweep.json"])
+    with pytest.raises(ValueError, match=r"sweep.json: .*used the GPU"):
+        everything.require_undisturbed(tmp_path / "sweep.json")
 
 
 def test_transfer_and_publishing(folder, tmp_path):
