@@ -1,33 +1,108 @@
-"""Other libraries' transpose, average_matvec and max_plus, and the formulas of gpp with arrays.
+"""Other libraries' transpose, average_matvec and max_plus, and shared code of the peers.
 
-Peers return their result. It is preallocated on the GPU, and on the CPU unless `new_results` is
-set. Products of float32 remain float32: TF32 is off.
+Peers return their result, which is preallocated. Products of float32 remain float32: TF32 is off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import argparse
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
-from beside_peers import COMPILER, Peers
 
 import adokernels as ado
-from adokernels.model.libraries import on_host
-from adokernels.model.problem import Values
-from adokernels.model.tasks import TASKS
-from adokernels.model.tasks.gpp import GppTerms
-
-if TYPE_CHECKING:
-    import torch
 
 Array = Any
+Peers = dict[str, Callable[[], Any]]
 
 BLOCK = 1 << 14  # points of max_plus that fit in a core's cache with their sums
 MOST_ROWS = 100_000  # maximum for Python loops, which take 2 us per row
 
 
-def tensors(*arrays: Any) -> list[torch.Tensor]:
+def parser(description: str | None, names: Collection[str]) -> argparse.ArgumentParser:
+    """The shared options of peers.py and shapes.py: the routines and the device."""
+    formatter = argparse.RawTextHelpFormatter
+    options = argparse.ArgumentParser(description=description, formatter_class=formatter)
+    text = f"default: all of {', '.join(names)}"
+    options.add_argument("routines", nargs="*", metavar="ROUTINE", default=[*names], help=text)
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    return options
+
+
+def shape(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("x")))
+
+
+def correct(
+    makers: Mapping[str, Callable[..., Peers]],
+    args: Sequence[Any],
+    error_of: Callable[[Any], float] = lambda _: 0,
+    tolerance: float = 0,
+) -> tuple[Peers, dict[str, str]]:
+    """The correct peers, and the reasons why others are left out.
+
+    Each of the `makers`, by library, makes the peers that work on `args`.
+    """
+    kept: Peers = {}
+    left_out: dict[str, str] = {}
+    for library, make in makers.items():
+        if not importlib.util.find_spec(library.partition(".")[0]):  # torch.compile needs torch
+            left_out[library] = "not installed"
+            continue
+        name = library
+        try:
+            for name, run in make(*args).items():
+                if (error := error_of(run())) <= tolerance:
+                    kept[name] = run
+                else:
+                    left_out[name] = f"WRONG: error {error:.3g} exceeds {tolerance:.3g}"
+        except Exception as error:  # any error of another library
+            left_out[name] = first_line(error)
+    return kept, left_out
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
+
+
+class Compiler:
+    """Compiles torch formulas at their first call."""
+
+    def __init__(self) -> None:
+        #: Whether a formula is compiled once for all shapes, except for lengths of 1, instead of
+        #: once per shape. Set it before the first formula is compiled.
+        self.dynamic = False
+        self.budget = float("inf")  # remaining seconds for compilation
+        self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+    def call(self, formula: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+        """A call of the compiled formula, after the first one, if the budget allows it."""
+        if self.budget <= 0:
+            raise TimeoutError("the time for compilation is used up")
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # more take seconds to start
+        import torch
+
+        start = time.perf_counter()
+        if formula not in self._formulas:
+            for limit in ("recompile_limit", "cache_size_limit", "accumulated_cache_size_limit"):
+                if hasattr(torch._dynamo.config, limit):  # beyond it, torch uses eager mode
+                    setattr(torch._dynamo.config, limit, 1024)
+            self._formulas[formula] = torch.compile(formula, dynamic=self.dynamic)
+        function = partial(self._formulas[formula], *args)
+        function()
+        self.budget -= time.perf_counter() - start
+        return function
+
+
+COMPILER = Compiler()
+
+
+def tensors(*arrays: Any) -> list[Any]:
     """The arrays as tensors in the same memory."""
     import torch
 
@@ -35,43 +110,37 @@ def tensors(*arrays: Any) -> list[torch.Tensor]:
     return [torch.as_tensor(array, device="cuda") for array in arrays]
 
 
-# transpose
+# --- transpose ------------------------------------------------------------------------------------
 
 
 class Signed:
     """An array with signed instead of unsigned integers, which torch supports less well."""
 
     def __init__(self, a: ado.DeviceArray) -> None:
-        self.owner = a
-        interface = a.__cuda_array_interface__
-        self.__cuda_array_interface__ = {
-            **interface, "typestr": interface["typestr"].replace("u", "i")
-        }  # fmt: skip
+        interface = dict(a.__cuda_array_interface__)
+        interface["typestr"] = interface["typestr"].replace("u", "i")
+        self.owner, self.__cuda_array_interface__ = a, interface
 
 
-def numpy_transpose(a: np.ndarray, *, new_results: bool = False) -> Peers:
+def numpy_transpose(a: np.ndarray) -> Peers:
     out = np.empty(a.shape[::-1], a.dtype)
 
     def copied() -> np.ndarray:
         np.copyto(out, a.T)
         return out
 
-    def new() -> np.ndarray:
-        return a.T.copy()
-
-    return {"numpy": new if new_results else copied}
+    return {"numpy": copied}
 
 
-def cv2_transpose(a: np.ndarray, *, new_results: bool = False) -> Peers:
+def cv2_transpose(a: np.ndarray) -> Peers:
     import cv2
 
     if a.dtype.kind == "c":
         raise TypeError("OpenCV has no complex type")
-    out = None if new_results else np.empty(a.shape[::-1], a.dtype)
-    return {"cv2": lambda: cv2.transpose(a, out)}
+    return {"cv2": partial(cv2.transpose, a, np.empty(a.shape[::-1], a.dtype))}
 
 
-def transpose_formula(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+def transpose_formula(x: Array, out: Array) -> Array:
     return out.copy_(x.t())
 
 
@@ -94,57 +163,51 @@ def cupy_transpose(a: ado.DeviceArray) -> Peers:
     from cupy_backends.cuda.libs import cublas
 
     x = cupy.asarray(a)
-    out = cupy.empty(a.shape[::-1], a.dtype)
+    out, target = (cupy.empty(a.shape[::-1], a.dtype) for _ in range(2))
 
     def transpose() -> cupy.ndarray:
         out[...] = x.T
         return out
 
-    peers: Peers = {"cupy": transpose}
     geam = {"f4": "sgeam", "f8": "dgeam", "c8": "cgeam", "c16": "zgeam"}.get(a.dtype.str[1:])
-    if geam:
-        call, handle = getattr(cublas, geam), cupy.cuda.device.get_cublas_handle()
-        one, zero = np.ones(1, a.dtype), np.zeros(1, a.dtype)
-        target = cupy.empty(a.shape[::-1], a.dtype)
-        (rows, cols), trans, keep = a.shape, 1, 0
+    if not geam:
+        return {"cupy": transpose}
+    call, handle = getattr(cublas, geam), cupy.cuda.device.get_cublas_handle()
+    one, zero = np.ones(1, a.dtype), np.zeros(1, a.dtype)
+    (rows, cols), trans, keep = a.shape, 1, 0
 
-        def run() -> cupy.ndarray:  # column-major: the (cols, rows) matrix x, transposed
-            scale = one.ctypes.data, zero.ctypes.data
-            call(
-                handle, trans, keep, rows, cols, scale[0], x.data.ptr, cols,
-                scale[1], target.data.ptr, rows, target.data.ptr, rows,
-            )  # fmt: skip
-            return target
+    def run() -> cupy.ndarray:  # column-major: the (cols, rows) matrix x, transposed
+        call(
+            handle, trans, keep, rows, cols, one.ctypes.data, x.data.ptr, cols,
+            zero.ctypes.data, target.data.ptr, rows, target.data.ptr, rows,
+        )  # fmt: skip
+        return target
 
-        peers["geam"] = run
-    return peers
+    return {"cupy": transpose, "geam": run}
 
 
-# average_matvec: reading the vectors takes most of the time.
+# --- average_matvec: reading the vectors takes most of the time -----------------------------------
 
 
-def numpy_averages(vectors: np.ndarray, matrix: np.ndarray, *, new_results: bool = False) -> Peers:
+def numpy_averages(vectors: np.ndarray, matrix: np.ndarray) -> Peers:
     """The plain formula; einsum, which sums faster than mean; a matrix-vector product."""
     sets, length, samples = vectors.shape
     rows = vectors.reshape(-1, samples)
     weights = np.full(samples, 1 / samples, vectors.dtype)
-    average = out = flat = None
-    if not new_results:
-        average = np.full((sets, length), np.nan, vectors.dtype)
-        out = np.full((length, sets), np.nan, vectors.dtype)
-        flat = average.reshape(-1)
+    average = np.full((sets, length), np.nan, vectors.dtype)
+    out = np.full((length, sets), np.nan, vectors.dtype)
 
     def mean() -> Array:
         return np.matmul(matrix, vectors.mean(axis=2, out=average).T, out=out)
 
     def einsum() -> Array:
-        sums = np.einsum("nlm->nl", vectors, out=average)
-        np.divide(sums, samples, out=sums)
-        return np.matmul(matrix, sums.T, out=out)
+        np.einsum("nlm->nl", vectors, out=average)
+        np.divide(average, samples, out=average)
+        return np.matmul(matrix, average.T, out=out)
 
     def gemv() -> Array:
-        averages = np.matmul(rows, weights, out=flat).reshape(sets, length)
-        return np.matmul(matrix, averages.T, out=out)
+        np.matmul(rows, weights, out=average.reshape(-1))
+        return np.matmul(matrix, average.T, out=out)
 
     return {"numpy": mean, "numpy einsum": einsum, "numpy gemv + gemm": gemv}
 
@@ -173,8 +236,8 @@ def averages_formula(x: Array, factor: Array) -> Array:
     return factor @ x.mean(2).t()
 
 
-def compiled_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
-    return {"torch.compile": COMPILER.call(averages_formula, *tensors(vectors, matrix))}
+def compiled_averages(*operands: ado.DeviceArray) -> Peers:
+    return {"torch.compile": COMPILER.call(averages_formula, *tensors(*operands))}
 
 
 def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
@@ -192,50 +255,42 @@ def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
     return {"cupy": mean}
 
 
-# max_plus
+# --- max_plus -------------------------------------------------------------------------------------
 
 
-def numpy_max_plus(big: np.ndarray, small: np.ndarray, *, new_results: bool = False) -> Peers:
+def numpy_max_plus(big: np.ndarray, small: np.ndarray) -> Peers:
     """The plain formula; row by row; row by row in blocks that fit in the cache."""
     points = big.shape[1]
-    sums = out = None
-    if not new_results:
-        sums = np.empty_like(big)
-        out = np.full(points, np.nan, big.dtype)
-    row = np.empty(points, big.dtype)
+    sums, row = np.empty_like(big), np.empty(points, big.dtype)
+    out = np.full(points, np.nan, big.dtype)
 
     def whole() -> Array:
-        best = np.max(np.add(big, small[:, None], out=sums), axis=0, out=out)
-        return np.maximum(best, 0, out=best)
+        np.max(np.add(big, small[:, None], out=sums), axis=0, out=out)
+        return np.maximum(out, 0, out=out)
 
     def by_rows(length: int) -> Array:
-        result = np.empty_like(row) if out is None else out
         for first in range(0, points, length):
             some = slice(first, first + length)
-            best, sums_of_row = result[some], row[some]
+            best, sums_of_row = out[some], row[some]
             best.fill(0)
             for numbers, term in zip(big[:, some], small, strict=True):
                 np.maximum(best, np.add(numbers, term, out=sums_of_row), out=best)
-        return result
+        return out
 
     if len(small) > MOST_ROWS:
         return {"numpy": whole}
-    return {
-        "numpy": whole,
-        "numpy rows": lambda: by_rows(points),
-        "numpy blocks": lambda: by_rows(BLOCK),
-    }
+    blocks = {"numpy rows": partial(by_rows, points), "numpy blocks": partial(by_rows, BLOCK)}
+    return {"numpy": whole} | blocks
 
 
 def torch_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
     import torch
 
     x, terms = tensors(big, small)
-    column = terms[:, None]
     sums, out = torch.empty_like(x), x.new_full(x.shape[1:], torch.nan)
 
     def eager() -> Array:
-        torch.add(x, column, out=sums)
+        torch.add(x, terms[:, None], out=sums)
         return torch.amax(sums, 0, out=out).clamp_(min=0)
 
     return {"torch": eager}
@@ -255,8 +310,7 @@ def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
     import cupy
 
     x, terms = cupy.asarray(big), cupy.asarray(small)[:, None]
-    sums = cupy.empty_like(x)
-    out = cupy.full(x.shape[1], cupy.nan, x.dtype)
+    sums, out = cupy.empty_like(x), cupy.full(x.shape[1], cupy.nan, x.dtype)
     kernel = cupy.ReductionKernel(
         "T x, T term", "T y", "x + term", "max(a, b)", "y = a", "0", "max_plus"
     )
@@ -269,60 +323,15 @@ def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
     return {"cupy": whole, "cupy ReductionKernel": lambda: kernel(x, terms, out, axis=0)}
 
 
-# gpp
-
-
-def gpp_formulas(operands: Sequence[Array], library: Any) -> tuple[Array, Array]:
-    """Evaluate the formulas literally, for all pairs of plane waves at once."""
-    wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ = operands
-    terms = GppTerms(np.float64)
-    asx, ach = library.zeros((2, wx.shape[1]), wtilde.dtype)
-    with np.errstate(all="ignore"):
-        for band in range(len(wx)):
-            m = (vcoul * aqsm[band].conj())[:, None] * aqsn[band]
-            for f in range(wx.shape[1]):
-                sch, ssx, _ = terms(wx[band, f], wtilde, i_eps)
-                asx[f] -= occ[band] * (ssx * m).sum()
-                ach[f] += (sch * m).sum() / 2
-    return asx, ach
-
-
-def gpp(name: str, *operands: Array) -> Peers:
-    """Check and return a peer: comparisons do not check the results for large problems."""
-    library = __import__(name)
-    arrays = tuple(map(library.asarray, operands))
-    values = Values(TASKS["gpp"], tuple(map(on_host, operands)), {})
-    results = (gpp_formulas(list(map(library.asarray, v.operands)), library) for v in values.runs)
-    values.check(*(tuple(map(on_host, result)) for result in results))
-    return {name: lambda: gpp_formulas(arrays, library)}
-
-
 #: Functions that make a library's peers, by routine, device and library.
 PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     ("transpose", "cpu"): {"numpy": numpy_transpose, "cv2": cv2_transpose},
-    ("transpose", "cuda"): {
-        "torch": torch_transpose,
-        "torch.compile": lambda a: torch_transpose(a, compiled=True),
-        "cupy": cupy_transpose,
-    },
     ("average_matvec", "cpu"): {"numpy": numpy_averages},
-    ("average_matvec", "cuda"): {
-        "torch": torch_averages,
-        "torch.compile": compiled_averages,
-        "cupy": cupy_averages,
-    },
     ("max_plus", "cpu"): {"numpy": numpy_max_plus},
-    ("max_plus", "cuda"): {
-        "torch": torch_max_plus,
-        "torch.compile": compiled_max_plus,
-        "cupy": cupy_max_plus,
-    },
-    ("gpp", "cpu"): {"numpy": lambda *operands: gpp("numpy", *operands)},
-    ("gpp", "cuda"): {"cupy": lambda *operands: gpp("cupy", *operands)},
 }
-
-
-def tolerance(name: str, shape: Sequence[int]) -> float:
-    """The task's tolerance, plus M roundings if a peer may sum M numbers sequentially."""
-    allowed = TASKS[name].tolerance or 0.0
-    return allowed + shape[2] / shape[1] if name == "average_matvec" else allowed
+for _routine, _eager, _compiled, _cupy in (
+    ("transpose", torch_transpose, partial(torch_transpose, compiled=True), cupy_transpose),
+    ("average_matvec", torch_averages, compiled_averages, cupy_averages),
+    ("max_plus", torch_max_plus, compiled_max_plus, cupy_max_plus),
+):
+    PEERS[_routine, "cuda"] = {"torch": _eager, "torch.compile": _compiled, "cupy": _cupy}

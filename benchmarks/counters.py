@@ -4,7 +4,7 @@
     python benchmarks/counters.py max_plus --shape 64x4194304 --json counters.json
 
 Every default metric of every kernel of every CUDA variant is read in this process, and by ncu in
-another process on the same operands, both with cold caches. Counts that the code and the operands
+another process on the same operands, with cold caches. Counts that the code and the operands
 alone determine must be equal. All other metrics vary between two runs of the same tool. They must
 agree within 3 %, or within half a unit where values are small. They are compared only for kernels
 of at least 100 us, because the state of the device before a short kernel changes its rates.
@@ -17,38 +17,33 @@ of L2.
 from __future__ import annotations
 
 import argparse
-import collections
 import csv
 import json
 import math
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from beside_peers import shape
-from rich.console import Console
-from rich.table import Table
+from typing import NamedTuple
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.measuring.nsight_report import recorded, run_ncu
 from adokernels.measuring.profiling import collect
-from adokernels.model.problem import Call
+from adokernels.measuring.stored_call import StoredCall
 from adokernels.records.metrics import METRIC_SETS
-from adokernels.tables.rendering import new_table, show
 
 TOLERANCE = 0.03
-#: Absolute difference that is allowed where values are small: half a percentage point, half a warp.
-SLACK = 0.5
-#: The same for counts of rare events.
-EVENTS = 1000
+#: Absolute differences that are allowed where values are small: half a percentage point or half a
+#: warp, and counts of rare events.
+SLACK, EVENTS = 0.5, 1000
 #: Rates of shorter kernels are not compared.
 SHORTEST_NANOSECONDS = 100e3
+#: Shapes whose kernels run long enough to compare rates.
+SHAPES = {"average_matvec": (256, 512, 1024), "max_plus": (64, 1 << 20), "gpp": (200, 128, 2048, 2)}
+IMAGES = (8192, 8192)
 #: Counts that the code and the operands alone determine, by the start of their names. Sectors of
 #: stores are not among them, because the hardware replays some requests.
 EXACT = (
@@ -60,17 +55,9 @@ DRAM = ("dram__", "gpu__dram_throughput", "lts__d_sectors", "lts__t_sector_hit_r
 TIME, DRAM_BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
 #: Kernels that poll for other blocks, so their number of instructions varies between runs.
 POLLING = ("average_matvec_overlapped",)
-#: Units under `--print-units base`, by the names in several versions of ncu.
-NANOSECONDS = ("ns", "nsecond")
 
-Values = dict[str, float]
-
-
-class Launch(NamedTuple):
-    """One kernel launch with the values of the metrics that a tool reports."""
-
-    kernel: str
-    values: Values
+#: The name of a kernel, and the values of the metrics that a tool reports.
+Launch = tuple[str, dict[str, float]]
 
 
 class Pair(NamedTuple):
@@ -112,159 +99,85 @@ def read_csv(lines: Iterable[str], metrics: Sequence[str]) -> list[Launch]:
     table = [line for line in lines if line.startswith('"')]
     if len(table) < 2:
         return []
-    header, units, *rows = csv.reader(table)
+    header, _, *rows = csv.reader(table)
     places = {metric: header.index(metric) for metric in metrics if metric in header}
-    if TIME in places and units[places[TIME]] not in NANOSECONDS:
-        raise ValueError(f"{TIME} must be in ns, got {units[places[TIME]]}")
     kernel, launches = header.index("Kernel Name"), []
     for row in rows:
         texts = {metric: row[place].replace(",", "") for metric, place in places.items()}
         known = {m: float(t) for m, t in texts.items() if re.fullmatch(r"[-+.\deE]+", t)}
-        launches.append(Launch(row[kernel], known))
+        launches.append((row[kernel], known))
     return launches
 
 
 def pairs_of(
     variant: str, ours: Sequence[Launch], ncu: Sequence[Launch], l2_bytes: float
 ) -> Iterator[Pair]:
-    """Pair the metrics of a variant's kernels on a device with an L2 cache of `l2_bytes`.
-
-    Raises
-    ------
-    ValueError
-        If the kernels are not the same.
-    """
+    """Pair the metrics of a variant's kernels. ValueError: the kernels are not the same."""
     if len(ours) != len(ncu):
         raise ValueError(f"{variant} must launch {len(ours)} kernels, got {len(ncu)}")
-    for mine, other in zip(ours, ncu, strict=True):
-        base = mine.kernel.partition("<")[0].rpartition("::")[2]  # ncu writes no namespaces
-        if not re.search(rf"\b{re.escape(base)}\b", other.kernel):
-            raise ValueError(f"{variant} must launch {base}, got {other.kernel}")
-        nanoseconds = other.values.get(TIME, math.inf)
-        moved = max(mine.values.get(DRAM_BYTES, 0), other.values.get(DRAM_BYTES, 0))
+    for (kernel, mine), (other, theirs) in zip(ours, ncu, strict=True):
+        base = kernel.partition("<")[0].rpartition("::")[2]  # ncu writes no namespaces
+        if not re.search(rf"\b{re.escape(base)}\b", other):
+            raise ValueError(f"{variant} must launch {base}, got {other}")
+        moved = max(mine.get(DRAM_BYTES, 0), theirs.get(DRAM_BYTES, 0))
         from_l2 = min(l2_bytes / moved, 1.0) if moved else 0.0
-        for metric, value in mine.values.items():
-            if metric not in other.values:
-                continue
-            theirs, slack = other.values[metric], 0.0
+        for metric in (metric for metric in mine if metric in theirs):
+            a, b, slack = mine[metric], theirs[metric], 0.0
             if metric.startswith(DRAM):
-                slack = l2_bytes if metric.endswith(".sum") else from_l2 * max(value, theirs)
-            yield Pair(variant, base, metric, value, theirs, nanoseconds, slack)
+                slack = l2_bytes if metric.endswith(".sum") else from_l2 * max(a, b)
+            yield Pair(variant, base, metric, a, b, theirs.get(TIME, math.inf), slack)
 
 
-def prepared(routine: ado.Routine, operands: Sequence[Any]) -> Iterator[tuple[str, Call]]:
-    """The CUDA variants that solve the problem, each ready to run."""
+def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
+    """Read all counters of a routine with both tools, and pair them."""
+    routine, l2_bytes = ado.routines[name], float(_core.cuda_properties()["l2_bytes"])
+    metrics = _core.existing_metrics(list(METRIC_SETS["default"]), _core.chip())
+    images = IMAGES if name == "transpose" or routine.halo is not None else None
+    operands = routine.task.random_operands(lengths or SHAPES.get(name, images))
     problem = routine.problem(*operands, device="cuda")
-    for variant in routine:
-        if variant.device != "cuda" or variant.why_unavailable or problem.why_not(variant.name):
+    for variant in (v for v in routine if v.device == "cuda"):
+        if variant.why_unavailable or problem.why_not(variant.name):
             continue
-        yield variant.name, problem.prepare(variant.name)
+        found = collect(problem.prepare(variant.name).timed, variant.name, metrics, "cold")
+        ours = [(k.kernel.name, dict(k.values)) for k in found]
+        with tempfile.TemporaryDirectory() as folder:
+            stored = StoredCall.of(variant, operands, {}, None)
+            options = ["--metrics", ",".join(metrics)]
+            report = recorded(stored.save, Path(folder), options, "cold")
+            page = ["--csv", "--page", "raw", "--print-units", "base"]
+            lines = run_ncu(["--import", str(report), *page], report).splitlines()
+        yield from pairs_of(variant.label, ours, read_csv(lines, metrics), l2_bytes)
 
 
-def launch_all(folder: Path) -> None:
-    """Launch each variant once; this runs under ncu."""
-    for file in sorted(folder.glob("*.npz")):
-        with np.load(file) as stored:
-            operands = [stored[name] for name in stored.files]
-        for _, call in prepared(ado.routines[file.stem.partition("-")[2]], operands):
-            call.run()
-            ado.synchronize()
-
-
-def run_ncu(folder: Path, metrics: Sequence[str]) -> list[Launch]:
-    """Run this script under ncu and return all launches in order."""
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise SystemExit("ncu is not installed, or not on the PATH")
-    log = folder / "ncu.csv"
-    profiler = [ncu, "--target-processes", "all", "--clock-control", "none"]
-    profiler += ["--cache-control", "all", "--csv", "--page", "raw", "--print-units", "base"]
-    profiler += ["--log-file", str(log), "--metrics", ",".join(metrics)]
-    script = [sys.executable, __file__, "--launch", str(folder)]
-    done = subprocess.run([*profiler, *script], check=False)
-    lines = log.read_text().splitlines() if log.exists() else []
-    if done.returncode:
-        messages = [line for line in lines if line.startswith("==")]
-        raise SystemExit("\n".join([*messages, f"ncu ended with {done.returncode}"]))
-    return read_csv(lines, metrics)
-
-
-def both_profiled(options: argparse.Namespace) -> list[Pair]:
-    """Read all counters with both tools, and pair them."""
-    metrics = _core.existing_metrics(list(METRIC_SETS[options.metrics]), _core.chip())
-    ours: list[tuple[str, list[Launch]]] = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for place, routine in enumerate(options.routines or ado.routines):
-            operands = ado.routines[routine].task.random_operands(options.shape, options.dtype)
-            np.savez(folder / f"{place:02}-{routine}.npz", *operands)
-            for variant, call in prepared(ado.routines[routine], operands):
-                found = collect(call.timed, variant, metrics, "cold")
-                launches = [Launch(k.kernel.name, dict(k.values)) for k in found]
-                ours.append((f"{routine}[{variant}]", launches))
-        rest = run_ncu(folder, metrics)
-    pairs: list[Pair] = []
-    l2_bytes = float(_core.cuda_properties()["l2_bytes"])
-    for variant, launches in ours:
-        mine, rest = rest[: len(launches)], rest[len(launches) :]
-        pairs += pairs_of(variant, launches, mine, l2_bytes)
-    if rest:
-        raise SystemExit(f"ncu must report no other kernels, got {rest[0].kernel}")
-    return pairs
-
-
-def table_of(pairs: Sequence[Pair]) -> Table:
-    """One row per metric: how many kernels agree, and the largest difference."""
-    headers = ("metric", "must be", "kernels", "differ", "largest difference", "kernel")
-    table = new_table("ado.profile and ncu, one line per metric", headers, left=["kernel"])
-    groups = collections.defaultdict(list)
-    for pair in pairs:
-        if pair.compared:
-            groups[pair.metric].append(pair)
+def summary(pairs: Sequence[Pair]) -> Iterator[str]:
+    """One line per metric: how many kernels differ, and the largest difference."""
+    groups = defaultdict(list)
+    for pair in (pair for pair in pairs if pair.compared):
+        groups[pair.metric].append(pair)
     for metric, group in sorted(groups.items()):
         wrong = [pair for pair in group if not pair.agree]
         worst = max(wrong or group, key=lambda p: abs(p.ours - p.ncu) / (abs(p.ncu) or 1))
-        table.add_row(
-            metric,
-            "equal" if worst.exact else "within 3 %",
-            str(len(group)),
-            str(len(wrong)),
-            f"{worst.ours:g} and {worst.ncu:g}",
-            f"{worst.variant} {worst.kernel}",
-            style="bold" if wrong else "",
+        rule = "equal" if worst.exact else "close"
+        yield (
+            f"{metric:70} {rule} {len(group):4} kernels, {len(wrong):3} differ; largest difference:"
+            f" {worst.ours:g} and {worst.ncu:g}, {worst.variant} {worst.kernel}"
         )
-    return table
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    formatter = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
-    parser.add_argument("--shape", type=shape, help="its shape")
-    parser.add_argument("--dtype", help="element type, if the routine accepts several")
-    parser.add_argument("--metrics", choices=tuple(METRIC_SETS), default="default")
+    parser.add_argument("--shape", help="its shape, for example 8192x8192")
     parser.add_argument("--json", type=Path, help="output file for all pairs of values")
-    parser.add_argument("--launch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if unknown := set(options.routines) - set(ado.routines):
-        parser.error(f"ROUTINE must be one of {', '.join(ado.routines)}, got {unknown.pop()}")
-    if options.launch:
-        launch_all(options.launch)
-        return 0
-    pairs = both_profiled(options)
-    show(Console(), [table_of(pairs)])
-    wrong = [pair for pair in pairs if pair.compared and not pair.agree]
-    exact, compared = sum(p.exact for p in pairs), sum(p.compared for p in pairs)
-    print(f"{len(pairs)} values of {len({p.variant for p in pairs})} variants")
-    print(f"counts that must be equal: {exact}, different: {sum(p.exact for p in wrong)}")
-    print(
-        f"other values of kernels of at least 100 us: {compared - exact}, different: "
-        f"{sum(not p.exact for p in wrong)} differ"
-    )
+    lengths = tuple(map(int, options.shape.split("x"))) if options.shape else None
+    names = options.routines or list(ado.routines)
+    pairs = [pair for name in names for pair in both_profiled(name, lengths)]
+    print(*summary(pairs), sep="\n")
     if options.json:
         options.json.write_text(json.dumps([pair._asdict() for pair in pairs]) + "\n")
-    return 1 if wrong or not pairs else 0
+    return int(not pairs or any(pair.compared and not pair.agree for pair in pairs))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,20 +25,17 @@ import adokernels as ado
 from adokernels.measuring.context import context
 from adokernels.model.tasks import as_tuple
 
-#: Lengths of the problems. The counts of other routines do not depend on values.
+#: Lengths of the problems; SHAPE for other routines.
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     "grayscale": ((61, 67, 4), (256, 320, 3)),
     "edge_detect": ((61, 13, 4), (256, 320, 3)),
-    "gaussian_blur": ((61, 13), (256, 320)),
-    "sobel": ((61, 13), (256, 320)),
+    **dict.fromkeys(("gaussian_blur", "sobel"), ((61, 13), (256, 320))),
     "average_matvec": ((9, 16, 33), (64, 32, 16)),
     "max_plus": ((33, 700), (8, 8192)),
     "gpp": ((8, 9, 33, 2), (20, 16, 128, 2)),
     "gather": ((5000, 3000), (1 << 15, 1 << 15)),
     "component": ((5001, 3), (1 << 15, 4)),
-    "branch": ((5001,), (1 << 16,)),
-    "strided_copy": ((5001,), (1 << 16,)),
-    "instruction_parallelism": ((5001,), (1 << 16,)),
+    **dict.fromkeys(("branch", "strided_copy", "instruction_parallelism"), ((5001,), (1 << 16,))),
 }
 SHAPE = ((61, 67), (256, 320))
 #: Routines whose counts depend on values.
@@ -50,20 +46,15 @@ KEYS = (
 )
 
 
-def operands_of(routine: ado.Ladder, lengths: tuple[int, ...], seed: int) -> tuple[Any, ...]:
-    """Operands with random data that depends on the seed only."""
+def operands_of(routine: ado.Ladder, lengths: tuple[int, ...]) -> tuple[Any, ...]:
+    """Operands with random integers that do not change from call to call."""
     if routine.name == "gpp":
-        return tuple(ado.gpp_operands(lengths, seed=seed))
-    rng = np.random.default_rng(seed)
-    found = []
-    for array in routine.task.random_operands(lengths):
-        if routine.name == "gather" and array.dtype.kind == "i":
-            found.append(rng.integers(0, lengths[0], array.shape))
-        elif array.dtype.kind in "ui":
-            found.append(rng.integers(0, 256, array.shape, array.dtype))
-        else:
-            found.append(array)
-    return tuple(found)
+        return tuple(ado.gpp_operands(lengths, seed=1))
+    rng, operands = np.random.default_rng(1), routine.task.random_operands(lengths)
+    most = lengths[0] if routine.name == "gather" else 256
+    return tuple(
+        rng.integers(0, most, a.shape, a.dtype) if a.dtype.kind in "ui" else a for a in operands
+    )
 
 
 def difference(results: Any, expected: Any) -> tuple[bool, float]:
@@ -77,62 +68,62 @@ def difference(results: Any, expected: Any) -> tuple[bool, float]:
     return equal, worst
 
 
-def counters(profile: ado.records.Profile) -> dict[str, float]:
-    values = {key: profile.get(key) for key in KEYS}
-    known = {key: float(value) for key, value in values.items() if value is not None}
+def counters(*call: Any, **options: Any) -> dict[str, float]:
+    profile = ado.profile(*call, **options)
+    known = {key: float(value) for key in KEYS if (value := profile.get(key)) is not None}
     return {key: int(value) if value.is_integer() else value for key, value in known.items()}
 
 
 def compared(routine: ado.Ladder, lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    operands = operands_of(routine, lengths, seed=1)
+    operands = operands_of(routine, lengths)
     on_gpu = [ado.to_device(a) for a in operands]
     for variant in (v for v in routine if v.device == "cuda"):
         row: dict[str, Any] = {"routine": routine.name, "lengths": lengths, "variant": variant.name}
         try:
             emulated = variant(*operands, device="emulator")
-            row["emulator"] = counters(ado.profile(variant, *operands, device="emulator"))
+            row["emulator"] = counters(variant, *operands, device="emulator")
             measured = variant(*on_gpu)
             results = measured if isinstance(measured, tuple) else (measured,)
             host = tuple(a.numpy() for a in results)
             row["equal"], row["difference"] = difference(emulated, host)
-            row["gpu"] = counters(ado.profile(variant, *on_gpu))
+            row["gpu"] = counters(variant, *on_gpu)
         except (ValueError, ado.Unavailable) as error:
             print(f"skipped {routine.name}[{variant.name}]: {error}")
             continue
         yield row
 
 
-def text_of(document: dict[str, Any]) -> str:
-    """JSON with one row per line."""
+def count_again(row: dict[str, Any]) -> None:
+    """Replace the counts of the emulator."""
+    routine = ado.routines[row["routine"]]
+    operands = operands_of(routine, tuple(row["lengths"]))
+    counts = counters(routine[row["variant"]], *operands, device="emulator")
+    varies = row["variant"] == "overlapped" or row["routine"] in VARYING
+    again = ("shared", "flops") if row["routine"] == "gpp" else "shared"
+    keys = [key for key in KEYS if not varies or key.startswith(again)]
+    row["emulator"] |= {key: counts[key] for key in keys if key in row["emulator"]}
+
+
+def store(path: Path, facts: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Write JSON with one row per line."""
     dump = functools.partial(json.dumps, default=str, separators=(",", ":"))
-    rows = ",\n".join(map(dump, document["rows"]))
-    return f'{{"context":{dump(document["context"])},"rows":[{rows}]}}\n'
-
-
-def count_again(path: Path) -> None:
-    document = json.loads(path.read_text(encoding="utf-8"))
-    for row in document["rows"]:
-        routine = ado.routines[row["routine"]]
-        operands = operands_of(routine, tuple(row["lengths"]), seed=1)
-        counts = counters(ado.profile(routine[row["variant"]], *operands, device="emulator"))
-        varies = row["variant"] == "overlapped" or row["routine"] in VARYING
-        again = ("shared", "flops") if row["routine"] == "gpp" else "shared"
-        keys = KEYS if not varies else [key for key in KEYS if key.startswith(again)]
-        row["emulator"] |= {key: counts[key] for key in keys if key in row["emulator"]}
-    path.write_text(text_of(document), encoding="utf-8")
+    lines = ",\n".join(map(dump, rows))
+    path.write_text(f'{{"context":{dump(facts)},"rows":[{lines}]}}\n', encoding="utf-8")
 
 
 def main(path: Path, names: list[str]) -> None:
     if names == ["--again"]:
-        return count_again(path)
+        document = json.loads(path.read_text(encoding="utf-8"))
+        for row in document["rows"]:
+            count_again(row)
+        store(path, document["context"], document["rows"])
+        return
     rows: list[dict[str, Any]] = []
-    start = time.perf_counter()
     for routine in (ado.routines[name] for name in names or ado.routines):
         for lengths in SHAPES.get(routine.name, SHAPE):
             rows += compared(routine, lengths)
-            print(routine.name, lengths, f"{time.perf_counter() - start:.0f} s", flush=True)
-            document = {"context": context("cuda:0"), "rows": rows}
-            path.write_text(text_of(document), encoding="utf-8")
+            print(routine.name, lengths, flush=True)
+            store(path, context("cuda:0"), rows)
 
 
 if __name__ == "__main__":

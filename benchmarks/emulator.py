@@ -17,15 +17,10 @@ from adokernels import _core
 from adokernels.process import ALL_CHECKS
 
 REPEATS = 5
-#: Lengths of problems; SHAPE, or as many elements in one dimension, for other routines.
-SHAPES = {
-    "average_matvec": (200, 16, 128),
-    "max_plus": (20000, 64),
-    "gpp": (20, 16, 256, 2),
-    "gather": (1 << 18, 1 << 18),
-    "component": (1 << 18, 3),
-}
-SHAPE = (512, 512)
+#: Lengths of problems. Other routines get MATRIX or, with one dimension, VECTOR.
+SHAPES = {"average_matvec": (200, 16, 128), "max_plus": (20000, 64), "gpp": (20, 16, 256, 2)}
+SHAPES |= {"gather": (1 << 18, 1 << 18), "component": (1 << 18, 3)}
+MATRIX, VECTOR = (512, 512), (1 << 18,)
 CHECKS = {"none": (), "race": ("racecheck",), "all": ALL_CHECKS}
 
 
@@ -43,35 +38,31 @@ def seconds_and_instructions(call: _core.Call) -> tuple[float, int]:
 def main(names: list[str]) -> None:
     ado.settings.threads = 1
     speeds: dict[str, list[float]] = {name: [] for name in CHECKS}
-    slowdowns = []
     print("million warp instructions per second:", *CHECKS, sep="  ")
     for routine in (ado.routines[name] for name in names or ado.routines):
-        shape = SHAPES.get(routine.name, SHAPE)
-        try:
-            operands = routine.task.random_operands(shape)
-        except ValueError:
-            shape = (SHAPE[0] * SHAPE[1],)
-            operands = routine.task.random_operands(shape)
+        one_dimension = len(routine.task.lengths) == 1
+        shape = SHAPES.get(routine.name, VECTOR if one_dimension else MATRIX)
+        operands = routine.task.random_operands(shape)
         problem = routine.problem(*operands, device="emulator")
         for variant in (v for v in routine if v.device == "cuda"):
             try:
                 call = problem.prepare(variant.name).timed
             except (ValueError, ado.Unavailable):
                 continue
-            found = []
             if not seconds_and_instructions(call)[1]:  # runs a library's kernels
                 continue
+            found = {}
             for name, checks in CHECKS.items():
                 ado.settings.emulator_checks = checks
                 spent, instructions = seconds_and_instructions(call)
-                found.append(instructions / spent / 1e6)
-                speeds[name].append(found[-1])
-            slowdowns.append(found[0] / found[1])
+                found[name] = instructions / spent / 1e6
+                speeds[name].append(found[name])
             label = f"{routine.name}[{variant.name}]"
-            print(f"{label:45}", *(f"{speed:7.1f}" for speed in found), f"{instructions:12}")
+            print(f"{label:45}", *(f"{speed:7.1f}" for speed in found.values()))
     for name, values in speeds.items():
         print(f"{name:5} median {statistics.median(values):.1f}, least {min(values):.1f}")
-    print(f"race checks: at most {max(slowdowns):.1f} times slower")
+    slowest = max(a / b for a, b in zip(speeds["none"], speeds["race"], strict=True))
+    print(f"race checks: at most {slowest:.1f} times slower")
 
 
 if __name__ == "__main__":

@@ -133,28 +133,24 @@ def verdict(ratios: Sequence[float], code: str = "", *, call: bool = False) -> s
 
 def kernels_of(folder: Path) -> Kernels:
     """The kernels of the package in a folder; none if the tools are missing."""
-    tools = [shutil.which("cuobjdump") or shutil.which("/usr/local/cuda/bin/cuobjdump")]
-    tools += [shutil.which("c++filt")]
+    tool = shutil.which("cuobjdump") or shutil.which("/usr/local/cuda/bin/cuobjdump")
     found: dict[str, set[str]] = collections.defaultdict(set)
-    for module in folder.glob("adokernels/_core*.so") if all(tools) else ():
-        command = [tools[0], "-sass", module]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            digests = list(read_sass(process.stdout))
-        symbols = "\n".join(symbol for symbol, _ in digests)
-        done = subprocess.run([tools[1]], input=symbols, capture_output=True, text=True, check=True)
-        for name, (_, digest) in zip(done.stdout.splitlines(), digests, strict=True):
-            found[short_name(name)].add(digest)
+    for module in folder.glob("adokernels/_core*.so") if tool and shutil.which("c++filt") else ():
+        command = f"{tool} -sass {module} | c++filt"
+        with subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, text=True) as process:
+            for name, digest in read_sass(process.stdout):
+                found[short_name(name)].add(digest)
     return {name: sorted(digests) for name, digests in found.items()}
 
 
 def read_sass(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The symbol of each function in the output of cuobjdump, and a digest of its code."""
-    symbol, digest = "", hashlib.sha1()
-    for line in itertools.chain(lines, ["Function : end"]):
+    """The name of each function in the output of cuobjdump, and a digest of its code."""
+    name, digest = "", hashlib.sha1()
+    for line in itertools.chain(lines, ["Function : "]):
         if "Function : " in line:
-            if symbol:
-                yield symbol, digest.hexdigest()
-            symbol, digest = line.split()[-1], hashlib.sha1()
+            if name:
+                yield name, digest.hexdigest()
+            name, digest = line.partition("Function : ")[2].strip(), hashlib.sha1()
         elif word := re.search(r"/\* 0x[0-9a-f]{16} \*/$", line.rstrip()):
             digest.update(word[0].encode())
 
@@ -199,12 +195,12 @@ def ask(processes: Iterable[Any], *request: Any) -> list[Any]:
 def one_round(state: State, folders: Sequence[Path], only: Sequence[str], end: float) -> None:
     """Time everything in new processes, in random order, until the end on the monotonic clock."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-X", "faulthandler", WORKER]
     with contextlib.ExitStack() as stack:
-        commands = [
-            [sys.executable, "-X", "faulthandler", WORKER, folder, state.device]
+        processes = [
+            stack.enter_context(subprocess.Popen([*command, folder, state.device], **pipes))
             for folder in folders
         ]
-        processes = [stack.enter_context(subprocess.Popen(c, **pipes)) for c in commands]
         replies = {i: ask([processes[i]], "start")[0] for i in shuffled([0, 1])}
         old, new = replies[0], replies[1]
         for name, seconds in old["seconds"].items():

@@ -3,8 +3,7 @@
     python gate_worker.py FOLDER DEVICE
 
 A request is a line of JSON: the name of a method of `Worker`, then the arguments. A reply is a line
-of JSON. `Worker` contains every use of the package and uses only public names. If a name differs
-between versions, it tries both.
+of JSON. `Worker` contains every use of the package and uses only public names.
 """
 
 from __future__ import annotations
@@ -129,10 +128,7 @@ class Worker:
         import adokernels as ado
 
         imported = time.perf_counter()
-        if hasattr(ado, "settings"):
-            ado.settings.device = "cpu"
-        else:  # before version 0.5
-            ado.set_device("cpu")
+        ado.settings.device = "cpu"
         ado.transpose(np.ones((1, 1)))
         called = time.perf_counter()
         modules = [m for name, m in sys.modules.items() if f"{name}.".startswith("adokernels.")]
@@ -142,8 +138,7 @@ class Worker:
         if self._gpu:
             ado.to_device(np.ones(1))  # creates the context
             self._take = EventTimes()
-        gpp_operands = getattr(ado, "gpp_operands", None) or ado.gpp_problem  # before version 0.5
-        self._problems = problems(SCALES[self._device], gpp_operands)
+        self._problems = problems(SCALES[self._device], ado.gpp_operands)
         seconds = {"import": imported - start, "first call": called - imported}
         return {"seconds": seconds, "names": list(self._names())}
 

@@ -1,11 +1,11 @@
 """Scores the limiters that experiments find on kernels whose limiter is known by construction.
 
-    python benchmarks/limiter_truth.py --out FOLDER --repeat 3
-    python benchmarks/limiter_truth.py --score FOLDER
+    python benchmarks/limiter_truth.py FOLDER --repeat 3 --json SCORE.json
 
-The kernels are in tests/data/limiter_truth.cpp, which g++ compiles for this machine. All of them
-run on one thread. The process may use one processor, except for the kernels whose limiter is the
-single thread. Each kernel is checked against NumPy first, like any own variant.
+The sweeps of the folder are scored, too. The kernels are in tests/data/limiter_truth.cpp, which g++
+compiles for this machine. All of them run on one thread. The process may use one processor, except
+for the kernels whose limiter is the single thread. Each kernel is checked against NumPy first, like
+any own variant.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import argparse
 import ctypes
 import itertools
 import json
-import os
 import subprocess
-import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +29,6 @@ from adokernels.diagnosis import cpu_rules as rules
 from adokernels.records.limiter import Kind
 
 SOURCE = Path(__file__).resolve().parent.parent / "tests" / "data" / "limiter_truth.cpp"
-STORED = Path(__file__).resolve().parent / "results" / "limiters-cpu.json"
 FLAGS = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
 
 
@@ -176,41 +173,33 @@ def truths() -> list[Truth]:
     half_l3 = min(8 * size["L2"], size.get("L3", 0) // 2)
     latency, compute, work = Kind.LATENCY, Kind.COMPUTE, Kind.PARALLELISM
     chain, scalar, vector = rules.CHAIN, rules.SCALAR, rules.VECTOR
-    return [
-        Truth("recurrence", "recurrence", latency, chain, small, 200),
-        Truth("ordered sum", "ordered_sum", latency, chain, small, 200),
-        Truth("scalar triad", "scalar_triad", compute, scalar, small, 400),
-        Truth("scalar polynomial", "scalar_polynomial", compute, scalar, small, 200),
-        Truth("polynomial", "polynomial", compute, vector, small, 400),
-        Truth("stream of L1", "triad", Kind.L1, "", small, 4000),
-        Truth("stream of L2", "triad", Kind.L2, "", half_l2, 100),
-        Truth("stream of L3", "triad", Kind.L3, "", half_l3, 5),
-        Truth("stream of DRAM", "triad", Kind.DRAM, "", 96 << 20, 1, "cold"),
-        Truth("pointer chase", "chase", latency, "accesses to", 64 << 20, 200_000, "cold"),
-        Truth(
-            *("one thread, arithmetic", "polynomial", work, rules.ONE_THREAD, 4 << 20, 4),
-            all_processors=True,
-        ),
-        Truth(
-            *("one thread, L2", "triad", work, rules.ONE_THREAD, half_l2, 100),
-            all_processors=True,
-        ),
-        Truth("tiny calls", "triad", work, rules.CALL, 24 * 16, 1),
+    rows = (
+        ("recurrence", "recurrence", latency, chain, small, 200),
+        ("ordered sum", "ordered_sum", latency, chain, small, 200),
+        ("scalar triad", "scalar_triad", compute, scalar, small, 400),
+        ("scalar polynomial", "scalar_polynomial", compute, scalar, small, 200),
+        ("polynomial", "polynomial", compute, vector, small, 400),
+        ("stream of L1", "triad", Kind.L1, "", small, 4000),
+        ("stream of L2", "triad", Kind.L2, "", half_l2, 100),
+        ("stream of L3", "triad", Kind.L3, "", half_l3, 5),
+        ("stream of DRAM", "triad", Kind.DRAM, "", 96 << 20, 1, "cold"),
+        ("pointer chase", "chase", latency, "accesses to", 64 << 20, 200_000, "cold"),
+        ("one thread, arithmetic", "polynomial", work, rules.ONE_THREAD, 4 << 20, 4, "warm", True),
+        ("one thread, L2", "triad", work, rules.ONE_THREAD, half_l2, 100, "warm", True),
+        ("tiny calls", "triad", work, rules.CALL, 24 * 16, 1),
         # The author of these kernels had not read the rules.
-        Truth("divisions", "quotients", compute, vector, small, 400),
-        Truth("integer rounds", "rounds", compute, vector, small, 1000),
-        Truth("scalar integer rounds", "scalar_rounds", compute, scalar, small, 200),
-        Truth("checksum", "checksum", latency, chain, small, 50),
-        Truth("continued fraction", "continued_fraction", latency, chain, small, 100),
-        Truth("histogram of one bin", "histogram", latency, chain, small, 200),
-        Truth("list in L2", "chase", latency, "accesses to L2", half_l2, 1_000_000),
-        Truth("loads from L3", "total", Kind.L3, "", half_l3, 5),
-        Truth("stores to DRAM", "fill", Kind.DRAM, "", 96 << 20, 1, "cold"),
-        Truth(
-            *("one thread, integers", "rounds", work, rules.ONE_THREAD, half_l2, 100),
-            all_processors=True,
-        ),
-    ]
+        ("divisions", "quotients", compute, vector, small, 400),
+        ("integer rounds", "rounds", compute, vector, small, 1000),
+        ("scalar integer rounds", "scalar_rounds", compute, scalar, small, 200),
+        ("checksum", "checksum", latency, chain, small, 50),
+        ("continued fraction", "continued_fraction", latency, chain, small, 100),
+        ("histogram of one bin", "histogram", latency, chain, small, 200),
+        ("list in L2", "chase", latency, "accesses to L2", half_l2, 1_000_000),
+        ("loads from L3", "total", Kind.L3, "", half_l3, 5),
+        ("stores to DRAM", "fill", Kind.DRAM, "", 96 << 20, 1, "cold"),
+        ("one thread, integers", "rounds", work, rules.ONE_THREAD, half_l2, 100, "warm", True),
+    )
+    return [Truth(*row) for row in rows]
 
 
 def compiled(folder: str) -> ctypes.CDLL:
@@ -226,15 +215,11 @@ def ladder_of(truth: Truth, library: ctypes.CDLL) -> Any:
 
     def run(*arguments: Any, out: Any) -> None:
         *operands, length, passes = arguments
-        function(
-            ctypes.c_void_p(out.ctypes.data),
-            *(
-                ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_double(a)
-                for a in operands
-            ),
-            ctypes.c_int64(length),
-            ctypes.c_int64(passes),
-        )
+        given = [
+            ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_double(a)
+            for a in (out, *operands)
+        ]
+        function(*given, ctypes.c_int64(length), ctypes.c_int64(passes))
 
     def requested(*arguments: Any) -> float:
         *_, length, passes = arguments
@@ -249,12 +234,9 @@ def ladder_of(truth: Truth, library: ctypes.CDLL) -> Any:
             yield *kernel.operands(rng, length), length, truth.passes
 
     ladder = ado.ladder(
-        truth.name,
-        reference=kernel.reference,
-        flops=flops,
-        tolerance=kernel.tolerance,
+        truth.name, reference=kernel.reference, flops=flops, tolerance=kernel.tolerance,
         problems=problems,
-    )
+    )  # fmt: skip
     ladder.add(ado.variant(run, name=truth.name, bytes=requested, changes="Known by construction."))
     return ladder
 
@@ -265,83 +247,59 @@ def operands_of(truth: Truth) -> tuple[Any, ...]:
     return *operands, truth.length, truth.passes
 
 
-def measure(out: Path, repeat: int, seconds: float, library: Path | None) -> None:
+def measure(out: Path, repeat: int, seconds: float) -> None:
     """Measure every kernel and store one sweep each."""
-    out.mkdir(parents=True, exist_ok=True)
-    everything = ado.settings.threads
+    threads = ado.settings.threads
     with tempfile.TemporaryDirectory() as folder:
-        kernels = ctypes.CDLL(str(library)) if library else compiled(folder)
-        for number in range(repeat):
-            for truth in truths():
-                ado.settings.threads = everything if truth.all_processors else 1
-                try:
-                    sweep = ado.sweep(
-                        ladder_of(truth, kernels),
-                        *operands_of(truth),
-                        device="cpu",
-                        cache=truth.cache,
-                        seconds=seconds,
-                        progress=False,
-                    )
-                finally:
-                    ado.settings.threads = everything
-                if sweep.skipped:
-                    raise SystemExit(f"{truth.name}: {sweep.skipped}")
-                sweep.save(out / f"{truth.name.replace(' ', '_').replace(',', '')}-{number}.json")
+        kernels = compiled(folder)
+        for number, truth in itertools.product(range(repeat), truths()):
+            ado.settings.threads = threads if truth.all_processors else 1
+            try:
+                sweep = ado.sweep(
+                    ladder_of(truth, kernels), *operands_of(truth), device="cpu",
+                    cache=truth.cache, seconds=seconds, progress=False,
+                )  # fmt: skip
+            finally:
+                ado.settings.threads = threads
+            if sweep.skipped:
+                raise SystemExit(f"{truth.name}: {sweep.skipped}")
+            sweep.save(out / f"{truth.name.replace(' ', '_').replace(',', '')}-{number}.json")
 
 
-def score(folder: Path, rules_of: str, note: str) -> dict[str, Any]:
+def score(folder: Path) -> list[dict[str, Any]]:
     """Compare the limiters of the stored sweeps with the construction."""
     known = {truth.name: truth for truth in truths()}
-    rows, machine = [], ""
+    rows = []
     for path in sorted(folder.glob("*-*.json")):
         (m,) = ado.load(path).variants
-        found, truth = m.limiter, known[m.variant]
-        machine = (
-            machine or f"{m.context['device_name']}, {len(os.sched_getaffinity(0))} processors"
-        )
-        rows.append(
-            {
-                "kernel": truth.name,
-                "known": f"{truth.kind} ({truth.unit})" if truth.unit else str(truth.kind),
-                "found": found.name,
-                "certainty": found.certainty,
-                "right": truth.agrees(found),
-                "evidence": [str(e) for e in found.evidence],
-            }
-        )
-    return {"rules": rules_of, "machine": machine, "note": note, "rows": rows}
+        truth = known[m.variant]
+        row = {"kernel": truth.name, "known": str(truth.kind), "found": m.limiter.name}
+        if truth.unit:
+            row["known"] += f" ({truth.unit})"
+        evidence = [str(e) for e in m.limiter.evidence]
+        rows.append({**row, "right": truth.agrees(m.limiter), "evidence": evidence})
+    return rows
 
 
-def main() -> int:
-    """Measure, or score stored sweeps."""
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, help="measure, and store the sweeps in this folder")
-    parser.add_argument("--score", type=Path, help="score the sweeps of a folder")
-    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("folder", type=Path, help="folder of the sweeps")
+    parser.add_argument("--repeat", type=int, default=1, help="sweeps per kernel; 0: only score")
     parser.add_argument("--seconds", type=float, default=1.0, help="per kernel")
-    parser.add_argument("--library", type=Path, help="compiled kernels, if there is no g++ here")
-    parser.add_argument(
-        "--append", type=Path, help="write the stored scores and this one to a file"
-    )
-    parser.add_argument("--rules", default=ado.__version__, help="the commit of the rules")
-    parser.add_argument("--note", default="", help="the circumstances of the measurement")
-    arguments = parser.parse_args()
-    if arguments.out:
-        measure(arguments.out, arguments.repeat, arguments.seconds, arguments.library)
-    found = score(arguments.score or arguments.out, arguments.rules, arguments.note)
-    for row in found["rows"]:
+    parser.add_argument("--json", type=Path, help="write the score to a file")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    measure(options.folder, options.repeat, options.seconds)
+    rows = score(options.folder)
+    for row in rows:
         mark = "right" if row["right"] else "WRONG"
         print(f"{mark}  {row['kernel']}: known {row['known']}, found {row['found']}")
         if not row["right"]:
             print("       " + "; ".join(row["evidence"]))
-    print(f"{sum(row['right'] for row in found['rows'])} of {len(found['rows'])} right")
-    if arguments.append:
-        scores = json.loads(STORED.read_text(encoding="utf-8"))
-        lines = ",\n".join(map(json.dumps, [*scores, found]))  # one score per line
-        arguments.append.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-    return 0
+    print(f"{sum(row['right'] for row in rows)} of {len(rows)} right")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

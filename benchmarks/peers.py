@@ -5,67 +5,49 @@
     python benchmarks/peers.py transpose --shapes 8191x8193 --dtypes float32 int64
 
 On a GPU, the problems come from the stored ladders; on the CPU, they are the default problems.
-The problem of gpp is smaller, because each step of its formulas makes an array. The script prints
-one table per problem: the default variant, the ceiling of its ladder, and its peers. A peer that
-cannot run here, or whose result is wrong, is reported and left out.
+The script prints one table per problem: the default variant, the ceiling of its ladder, and its
+peers. A peer that cannot run here, or whose result is wrong, is reported and left out.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from array_peers import PEERS
-from beside_peers import Peers, correct, parser, shape
+from array_peers import PEERS, correct, parser, shape
 from image_peers import FILTERS, correct_filters, libraries
 
 import adokernels as ado
 from adokernels.cli.everything import problems
 from adokernels.cli.program import parse
-from adokernels.model.tasks.gpp import GPP_SIZES
 
-COMPARED = ("transpose", *FILTERS, "average_matvec", "max_plus", "gpp")
-#: The problem of gpp per device.
-GPP = {"cpu": GPP_SIZES["small"], "cuda": (64, 512, 4096, 2)}
-#: The name of a problem, its lengths or None for the default, and its type or None.
-Case = tuple[str, tuple[int, ...] | None, Any]
+COMPARED = ("transpose", *FILTERS, "average_matvec", "max_plus")
 
 
-def cases(name: str, options: argparse.Namespace) -> Iterator[Case]:
-    """The requested problems of a routine, or its stored or default problems."""
+def cases(name: str, options: argparse.Namespace) -> Iterator[tuple[str, list[Any]]]:
+    """The names and operands of the requested problems, or of the stored or default ones."""
+    task = ado.routines[name].task
     if options.shapes:
         for lengths in options.shapes:
-            for dtype in options.dtypes or [None]:
-                words = [name, "x".join(map(str, lengths)), *([dtype] if dtype else [])]
-                yield "-".join(words), lengths, dtype
-        return
-    if name == "gpp":
-        yield name, GPP[options.device], None
-        return
-    for problem, known in problems(options.device, lambda given: parse(["bench", *given])):
-        if known.routine == name and problem in (options.problems or [problem]):
-            yield problem, known.shape, known.dtype
+            for dtype in options.dtypes:
+                words = (name, "x".join(map(str, lengths)), dtype)
+                yield "-".join(filter(None, words)), task.random_operands(lengths, dtype)
+    else:
+        for problem, known in problems(options.device, lambda given: parse(["bench", *given])):
+            if known.routine == name and problem in (options.problems or [problem]):
+                yield problem, task.random_operands(known.shape, known.dtype)
 
 
-def without_result(run: Callable[[], object]) -> None:
-    """Run a checked filter. Its result may differ from ours by more than ado.sweep allows."""
-    run()
-
-
-def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> None:
+def measure(name: str, problem: str, operands: list[Any], options: argparse.Namespace) -> None:
     """Measure a variant, the first ceiling and the peers in the same rounds."""
-    (problem, lengths, dtype), device, name = case, options.device, routine.name
-    operands = routine.task.random_operands(lengths, dtype)
-    args = tuple(map(ado.to_device, operands)) if device == "cuda" else operands
-    peers: Peers
+    routine, device = ado.routines[name], options.device
+    args = [*map(ado.to_device, operands)] if device == "cuda" else operands
     if name in FILTERS:
-        found, left_out, wrong = correct_filters(name, operands[0], options.libraries)
-        peers = {peer: partial(without_result, run) for peer, run in found.items()}
+        peers, left_out = correct_filters(name, operands[0], options.libraries)
     else:  # ado.sweep checks the results
-        peers, left_out, wrong = correct(PEERS[name, device], args, lambda _: 0, 0)
+        peers, left_out = correct(PEERS[name, device], args)
     ours = options.variant or routine.problem(*args, device=device).best()
     ceilings = [v.name for v in routine if v.device == device and v.ceiling][:1]
     sweep = ado.sweep(
@@ -73,7 +55,7 @@ def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> No
         cache=options.cache, seconds=options.seconds, progress=False,
     )  # fmt: skip
     print(sweep)
-    for function, reason in (left_out | wrong).items():
+    for function, reason in left_out.items():
         print(f"left out {function} of {name}: {reason}")
     if options.json:
         options.json.mkdir(parents=True, exist_ok=True)
@@ -84,7 +66,7 @@ def main() -> None:
     options = parser(__doc__, COMPARED)
     options.add_argument("--problems", nargs="+", help="names, such as transpose-int64-8192")
     options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
-    options.add_argument("--dtypes", nargs="+", help="for --shapes, if the routine has several")
+    options.add_argument("--dtypes", nargs="+", default=[None], help="for --shapes")
     options.add_argument("--variant", help="default: the default variant")
     options.add_argument("--seconds", type=float, default=12.0, help="per problem")
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")
@@ -92,8 +74,8 @@ def main() -> None:
     given = options.parse_args()
     given.libraries = libraries(given.device) if set(given.routines) & set(FILTERS) else {}
     for name in given.routines:
-        for case in cases(name, given):
-            measure(ado.routines[name], case, given)
+        for problem, operands in cases(name, given):
+            measure(name, problem, operands, given)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
 """Draws random problems with log-uniform sizes and aspect ratios, including difficult shapes.
 
 Sides of 1 and thin sides are frequent, and most lengths are odd. Some lengths are powers of two,
-their neighbours, or multiples of a page, whose rows compete for few sets of a cache. One problem
-can have several such sides. The same seed gives the same problems of a routine, independent of the
-other routines that are drawn.
+their neighbours, or multiples of a page, whose rows compete for few sets of a cache.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from image_peers import is_colour
+from image_peers import FILTERS, is_colour
 
 SINGLE, THIN = 0.1, 0.2  # shares of problems with a side of 1, and with a side of 2 to 32
 THICKEST = 32
@@ -54,6 +52,7 @@ LIMITS = {
 
 
 def cases(routine: str, seed: int, count: int, limits: Limits) -> Iterator[Case]:
+    """The same seed gives the same problems of a routine, whatever other routines are drawn."""
     rng = np.random.default_rng([seed, zlib.crc32(routine.encode())])
     for _ in range(count):
         yield DRAW[routine](routine, rng, limits)
@@ -145,10 +144,7 @@ def draw_gpp(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
 
 DRAW: dict[str, Callable[[str, np.random.Generator, Limits], Case]] = {
     "transpose": draw_matrix,
-    "grayscale": draw_images,
-    "gaussian_blur": draw_images,
-    "sobel": draw_images,
-    "edge_detect": draw_images,
+    **dict.fromkeys(FILTERS, draw_images),
     "average_matvec": draw_averages,
     "max_plus": draw_matrix,
     "gpp": draw_gpp,

@@ -34,14 +34,9 @@ def problems(name: str, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[lis
 def run(name: str) -> int:
     """Run all problems of a routine; return the number of calls."""
     routine, cases, calls = ado.routines[name], TASKS[name].sanitizer, 0
-    variants = [v for v in routine if v.device == "cuda"]
-    if not variants:
-        return 0
     for operands, options in problems(name, cases.shapes):
         problem = routine.problem(*operands, device="cuda", **options)
-        for variant in variants:
-            if problem.why_not(variant.name):
-                continue
+        for variant in (v for v in routine if v.device == "cuda" and not problem.why_not(v.name)):
             for block in variant.blocks or (None,):
                 variant(*operands, block=block, **options)
                 calls += 1
@@ -58,18 +53,12 @@ def main() -> int:
     """Run the routines named on the command line, or all, in one process per tool."""
     names = sys.argv[1:] or TASKS
     if CHILD in os.environ:
-        calls = sum(map(run, names))
+        print(f"{sum(map(run, names))} calls")
         ado.synchronize()
-        print(f"{calls} calls")
         return 0
-    command = [sys.executable, __file__, *names]
-    checked = [
-        subprocess.Popen(
-            ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *command],
-            env=os.environ | {CHILD: tool},
-        )
-        for tool in TOOLS
-    ]
+    tool, child = ["compute-sanitizer", "--error-exitcode", "1", "--tool"], [sys.executable]
+    commands = [[*tool, name, *child, __file__, *names] for name in TOOLS]
+    checked = [subprocess.Popen(c, env=os.environ | {CHILD: "1"}) for c in commands]
     return int(any([process.wait() for process in checked]))
 
 

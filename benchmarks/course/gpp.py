@@ -3,33 +3,26 @@
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
 post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
 copies of an array with the three ways of loading. It measures the last step with no energy near a
-pole (gpp-si214-far.json in the parent folder, with the ladders), and runs
-benchmarks/fp64_operands.cu. It needs the extra ``kernels``, nvcc, a GPU whose counters can be read,
-and about a minute. It exits with status 1 if a record is missing.
+pole (gpp-si214-far.json in the parent folder, with the ladders). It needs the extra ``kernels`` and
+a GPU whose counters can be read.
 
     python benchmarks/course/gpp.py FOLDER
 """
 
 from __future__ import annotations
 
-import dataclasses
-import re
-import shutil
-import subprocess
-import tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from recording import Recorder, run
+from recording import require, run
 
 import adokernels as ado
 from adokernels import _core
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "notebooks" / "kernels" / "gpp" / "staging.cu"
-OPERANDS = ROOT / "benchmarks" / "fp64_operands.cu"
-
+SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "gpp" / "staging.cu"
 #: The problem of notebooks/data/gpp-counted.json, the problem of the post, and a part of it.
 SMALL, SI214, PART = (400, 256, 4096, 2), "si214", (800, 128, 11075, 2)
 #: Variants: before the reciprocals, with reciprocals, and with squared moduli; and later ones.
@@ -44,114 +37,56 @@ TRAFFIC = ("collapse3", "blocked", "blocks_2d", "tiled", "two_rows")
 METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 16, 2), 1 << 22
 #: Sectors at each level by their source. Metrics that the chip does not have are omitted.
 METRICS = (
-    "gpu__time_duration.sum",
-    "l1tex__t_bytes.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__m_xbar2l1tex_read_sectors.sum",
-    "l1tex__m_xbar2l1tex_read_bytes.sum",
-    "l1tex__m_l1tex2xbar_write_bytes.sum",
-    "lrc__xbar2gpc_sectors_op_read.sum",
-    "lrc__lts2lrc_sectors_op_read.sum",
-    "smsp__inst_executed_op_ldgsts.sum",
-    "smsp__inst_executed_op_ldgsts_cache_bypass.sum",
-    "lts__t_sectors.sum",
-    "lts__t_sectors_op_read.sum",
-    "lts__t_sectors_op_write.sum",
-    "lts__t_sectors_srcunit_tex.sum",
-    "lts__t_sectors_srcunit_tex_op_read.sum",
-    "lts__t_sectors_srcunit_tex_op_write.sum",
-    "lts__t_sectors_srcunit_tex_lookup_hit.sum",
-    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
-    "lts__t_sectors_srcunit_ltcfabric.sum",
-    "lts__t_requests_srcunit_tex.sum",
-    "lts__t_tag_requests.sum",
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    "dram__bytes.sum",
+    *("gpu__time_duration.sum", "l1tex__t_bytes.sum"),
+    *("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    *("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    *("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),
+    *("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__m_xbar2l1tex_read_sectors.sum"),
+    *("l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_write_bytes.sum"),
+    *("lrc__xbar2gpc_sectors_op_read.sum", "lrc__lts2lrc_sectors_op_read.sum"),
+    *("smsp__inst_executed_op_ldgsts.sum", "smsp__inst_executed_op_ldgsts_cache_bypass.sum"),
+    *("lts__t_sectors.sum", "lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum"),
+    *("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors_srcunit_tex_op_read.sum"),
+    *("lts__t_sectors_srcunit_tex_op_write.sum", "lts__t_sectors_srcunit_tex_lookup_hit.sum"),
+    *("lts__t_sectors_srcunit_tex_lookup_miss.sum", "lts__t_sectors_srcunit_ltcfabric.sum"),
+    *("lts__t_requests_srcunit_tex.sum", "lts__t_tag_requests.sum"),
+    *("dram__bytes_read.sum", "dram__bytes_write.sum", "dram__bytes.sum"),
 )
 
 
-def staging() -> ado.Ladder:
-    """Copies of an array, one per way of loading and number of vectors."""
+def staging(metrics: list[str]) -> ado.records.Profile:
+    """The counters of copies of an array, one per way of loading and number of vectors."""
     ladder = ado.ladder("staging", reference=lambda x: x.copy())
     for method, name in enumerate(METHODS):
         for vectors in VECTORS:
             ladder.cuda_variant(
-                f"{name}_{vectors}",
-                source=SOURCE.read_text(encoding="utf-8"),
-                kernel=f"staging<{method}, {vectors}>",
-                block=128,
-                grid=1024,
-                file=SOURCE.name,
-            )
-    return ladder
-
-
-def rates_of_operands() -> ado.records.Machine:
-    """The ceilings of the GPU, and the rates of FP64 instructions by the source of operands."""
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    with tempfile.TemporaryDirectory() as folder:
-        program = f"{folder}/fp64_operands"
-        subprocess.run(
-            [nvcc, "-O3", "-std=c++20", "-arch=native", "-o", program, OPERANDS], check=True
-        )
-        text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    rates = re.findall(r"^(.+?) +([0-9.]+) T FP64", text, re.MULTILINE)
-    machine = ado.machine("cuda")
-    found = tuple(
-        ado.records.Ceiling(
-            kind="instructions",
-            level="FP64",
-            operation=name,
-            measured=1e12 * float(rate) / 32,  # warp instructions
-            basis="benchmarks/fp64_operands.cu",
-        )
-        for name, rate in rates
-    )
-    return dataclasses.replace(machine, ceilings=(*machine.ceilings, *found))
-
-
-def record(recorder: Recorder) -> None:
-    """Write the records."""
-    for name, shape in SAMPLED.items():
-        few = ado.gpp_operands(shape, seed=0)
-        recorder.attempt(
-            f"gpp-samples-{name}",
-            partial(ado.hotspots, ado.gpp[name], *few, seconds=recorder.seconds),
-            lambda hotspots: hotspots.samples,
-        )
-
-    metrics = _core.existing_metrics(list(METRICS), _core.chip("cuda"))
-    print("not on this chip:", ", ".join(m for m in METRICS if m not in metrics) or "none")
-    operands = [ado.to_device(a) for a in ado.gpp_operands(SI214, seed=0)]
-    for name in TRAFFIC:
-        recorder.attempt(
-            f"gpp-traffic-{name}",
-            partial(ado.profile, ado.gpp[name], *operands, metrics=metrics),
-            lambda profile: profile.get("lts__t_sectors_srcunit_tex.sum"),
-        )
-
-    last = [v.name for v in ado.gpp if v.device == "cuda"][-1]
-    far = partial(ado.sweep, ado.gpp, *ado.gpp_operands(SI214, seed=0, near=False), device="cuda")
-    recorder.attempt("../gpp-si214-far", partial(far, variants=[last], progress=False))
-
-    copies = staging()
+                f"{name}_{vectors}", source=SOURCE.read_text(encoding="utf-8"), file=SOURCE.name,
+                kernel=f"staging<{method}, {vectors}>", block=128, grid=1024,
+            )  # fmt: skip
     x = ado.to_device(np.random.default_rng(0).random(ELEMENTS))
 
     def every_copy() -> None:
-        for variant in copies:
+        for variant in ladder:
             variant(x)
 
-    recorder.attempt(
-        "gpp-staging",
-        partial(ado.profile, every_copy, metrics=metrics),
-        lambda profile: len(profile) == len(copies),
-    )
-    recorder.attempt("gpp-operands", rates_of_operands, lambda machine: machine["FP64 DADD"])
+    profile = ado.profile(every_copy, metrics=metrics)
+    require(len(profile) == len(ladder), f"{len(ladder)} kernels must run, got {len(profile)}")
+    return profile
+
+
+def records() -> Iterator[tuple[str, Callable[[], Any]]]:
+    for name, shape in SAMPLED.items():
+        few = ado.gpp_operands(shape, seed=0)
+        yield f"gpp-samples-{name}", partial(ado.hotspots, ado.gpp[name], *few, seconds=0.5)
+    metrics = _core.existing_metrics(list(METRICS), _core.chip("cuda"))
+    operands = [ado.to_device(a) for a in ado.gpp_operands(SI214, seed=0)]
+    for name in TRAFFIC:
+        yield f"gpp-traffic-{name}", partial(ado.profile, ado.gpp[name], *operands, metrics=metrics)
+    last = [v.name for v in ado.gpp if v.device == "cuda"][-1]
+    far = partial(ado.sweep, ado.gpp, *ado.gpp_operands(SI214, seed=0, near=False), device="cuda")
+    yield "../gpp-si214-far", partial(far, variants=[last], progress=False)
+    yield "gpp-staging", partial(staging, metrics)
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.5)
+    run(records(), __doc__)

@@ -9,34 +9,29 @@ The image has the size of the GTC 2015 talk.
 * image_filters-samples-VARIANT.json, gaussian_blur-heatmap-VARIANT.json: samples of the warps of
   variants of the Gaussian, and counts by source line.
 
-It needs a GPU whose counters can be read, and about 20 seconds on an H200. It exits with status 1
-if a record is missing.
-
     python benchmarks/course/image_filters.py FOLDER
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from recording import Recorder, run
+from recording import complete, run
 
 import adokernels as ado
 
 SHAPE = (1600, 2560)
 #: Variants before and after the step to coalesced loads, and with the tile in shared memory.
 SAMPLED = ("naive", "coalesced", "shared")
-STEPS = ("copy to the device", "grayscale", "gaussian_blur", "sobel", "copy to the host")
-WHOLE = "all steps"
 
 
 def steps_of(rgba: Any) -> dict[str, Callable[[], Any]]:
     """The steps of the application on a GPU; each returns after the GPU has finished."""
-    photo, gray = ado.to_device(rgba), ado.to_device(rgba[..., 0].copy())
-    blurred, edges = (ado.to_device(rgba[..., 0].copy()) for _ in range(2))
+    photo = ado.to_device(rgba)
+    gray, blurred, edges = (ado.to_device(rgba[..., 0].copy()) for _ in range(3))
 
     def finished(call: Callable[..., object], *args: Any, **options: Any) -> Callable[[], None]:
         def run() -> None:
@@ -45,57 +40,46 @@ def steps_of(rgba: Any) -> dict[str, Callable[[], Any]]:
 
         return run
 
-    def filtered(routine: Any, source: Any, result: Any) -> Callable[[], None]:
-        return finished(routine, source, variant="naive", out=result)
-
-    works = (
-        finished(photo.copy_from, rgba),
-        filtered(ado.grayscale, photo, gray),
-        filtered(ado.gaussian_blur, gray, blurred),
-        filtered(ado.sobel, blurred, edges),
-    )
-
-    def to_host() -> None:
-        edges.numpy()
+    steps: dict[str, Callable[[], Any]] = {"copy to the device": finished(photo.copy_from, rgba)}
+    arrays = ((photo, gray), (gray, blurred), (blurred, edges))
+    routines = (ado.grayscale, ado.gaussian_blur, ado.sobel)
+    for routine, (source, result) in zip(routines, arrays, strict=True):
+        steps[routine.name] = finished(routine, source, variant="naive", out=result)
+    works = [*steps.values()]
 
     def application() -> Any:
         for work in works:
             work()
         return edges.numpy()
 
-    return {**dict(zip(STEPS, (*works, to_host), strict=True)), WHOLE: application}
+    def to_host() -> None:  # its result is not checked
+        edges.numpy()
+
+    return steps | {"copy to the host": to_host, "all steps": application}
 
 
-def application(rgba: Any, seconds: float) -> ado.records.Sweep:
+def application(rgba: Any) -> ado.records.Sweep:
     """Time the steps; the result of all steps is checked."""
     cpu = [v.name for v in ado.edge_detect if v.device == "cpu" and not v.ceiling]
-    return ado.sweep(
-        ado.edge_detect, rgba, device="cpu", variants=cpu[-1:], peers=steps_of(rgba),
-        seconds=seconds, ceilings=False, progress=False,
+    steps = steps_of(rgba)
+    sweep = ado.sweep(
+        ado.edge_detect, rgba, device="cpu", variants=cpu[-1:], peers=steps, seconds=5,
+        ceilings=False, progress=False,
     )  # fmt: skip
+    return complete(sweep, steps)
 
 
-def record(recorder: Recorder) -> None:
-    """Make the records."""
+def records() -> Iterator[tuple[str, Callable[[], Any]]]:
     rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
     gray = np.random.default_rng(7).integers(0, 256, SHAPE, np.uint8)
-    recorder.attempt(
-        "image_filters-application",
-        partial(application, rgba, recorder.seconds),
-        lambda sweep: {p.variant for p in sweep.peers} == {*STEPS, WHOLE},
-    )
-    sampled = {"pipeline": (ado.edge_detect["pipeline_naive"], rgba)}
-    sampled |= {name: (ado.gaussian_blur[name], gray) for name in SAMPLED}
-    for name, work in sampled.items():
-        recorder.attempt(
-            f"image_filters-samples-{name}",
-            partial(ado.hotspots, *work, seconds=recorder.seconds / 10),
-            lambda hotspots: hotspots.lines,
-        )
+    yield "image_filters-application", partial(application, rgba)
+    pipeline = ado.edge_detect["pipeline_naive"]
+    yield "image_filters-samples-pipeline", partial(ado.hotspots, pipeline, rgba, seconds=0.5)
     for name in SAMPLED:
-        heat = partial(ado.heatmap, ado.gaussian_blur[name], gray)
-        recorder.attempt(f"gaussian_blur-heatmap-{name}", heat)
+        variant = ado.gaussian_blur[name]
+        yield f"image_filters-samples-{name}", partial(ado.hotspots, variant, gray, seconds=0.5)
+        yield f"gaussian_blur-heatmap-{name}", partial(ado.heatmap, variant, gray)
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=5.0)
+    run(records(), __doc__)

@@ -9,47 +9,36 @@ registers per thread must equal the measured ones.
 
 from __future__ import annotations
 
-from recording import Recorder, run
+import sys
+from functools import partial
+from pathlib import Path
+
+from recording import require, run
 
 import adokernels as ado
 
 #: The driver reports at least this number of registers per thread.
 LEAST_REGISTERS = 16
-_MAX_PLUS = (
-    "one_block",
-    "vector_load_small",
-    "vector_load_both",
-    "one_block_bounded",
-    "vector_load_small_bounded",
-    "vector_load_both_bounded",
-    "two_blocks",
-    "whole_device",
-    "shared_rolling",
-)
+LOADS = ("one_block", "vector_load_small", "vector_load_both")
+MAX_PLUS = (*LOADS, *(f"{name}_bounded" for name in LOADS))
+MAX_PLUS += ("two_blocks", "whole_device", "shared_rolling")
 #: The variants whose machine code the documents discuss, by stored ladder.
-LADDERS = {
-    "max_plus-float64": _MAX_PLUS,
-    "max_plus-float32": _MAX_PLUS,
-    "transpose-int64-8192": ("naive", "tiled"),
-}
+LADDERS = {"max_plus-float64": MAX_PLUS, "max_plus-float32": MAX_PLUS}
+LADDERS |= {"transpose-int64-8192": ("naive", "tiled")}
 
 
-def record(recorder: Recorder) -> None:
-    """Store the machine code of the chosen ladders."""
-    for ladder in recorder.names:
-        sweep = ado.load(recorder.folder.parent / f"{ladder}.json")
-        for name in LADDERS[ladder]:
-            measured = [k.kernel for k in sweep[name].profile.kernels]
-            arch = f"sm_{sweep.machine.context['cuda']['compute']}"
-            sass = ado.routines[sweep.routine][name].sass(kernels=measured, arch=arch)
-            for kernel, launched in zip(sass, measured, strict=True):
-                recorder.require(
-                    max(kernel.registers, LEAST_REGISTERS) == launched.registers,
-                    f"{kernel.name} was measured with {launched.registers} registers, and has "
-                    f"{kernel.registers}",
-                )
-            recorder.save(f"{ladder}-{name}-sass", sass)
+def made(ladder: str, variant: str) -> ado.records.Sass:
+    """The machine code of a variant in a stored ladder."""
+    sweep = ado.load(Path(sys.argv[1]).parent / f"{ladder}.json")
+    measured = [k.kernel for k in sweep[variant].profile.kernels]
+    arch = f"sm_{sweep.machine.context['cuda']['compute']}"
+    sass = ado.routines[sweep.routine][variant].sass(kernels=measured, arch=arch)
+    for kernel, known in zip(sass, measured, strict=True):
+        registers = max(kernel.registers, LEAST_REGISTERS), known.registers
+        require(registers[0] == registers[1], f"registers must be as measured, got {registers}")
+    return sass
 
 
 if __name__ == "__main__":
-    run(record, __doc__, names=list(LADDERS))
+    names = [(ladder, variant) for ladder, variants in LADDERS.items() for variant in variants]
+    run(((f"{ladder}-{name}-sass", partial(made, ladder, name)) for ladder, name in names), __doc__)

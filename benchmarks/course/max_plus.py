@@ -18,29 +18,22 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from recording import Recorder, launched, run
+from recording import launched, require, run
 
 import adokernels as ado
 from adokernels import _core
 from adokernels.machine_code import kernels_of_module
-from adokernels.model.cuda_variant import CudaVariant
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "max_plus" / "loops.cu"
 #: The problem of the ladder. The other records have a quarter of its points, ten times the L2.
 TERMS, POINTS = 64, 4 << 20
 #: The kernels of the post: threads per block and blocks per multiprocessor.
+LOADS_OF_POST = ("one_block", "vector_load_small", "vector_load_both")
 OF_POST = {
-    **dict.fromkeys(("one_block", "vector_load_small", "vector_load_both"), (1024, 1)),
-    **{
-        f"{name}_bounded": (1024, 1)
-        for name in ("one_block", "vector_load_small", "vector_load_both")
-    },
+    **dict.fromkeys(LOADS_OF_POST, (1024, 1)),
+    **dict.fromkeys((f"{name}_bounded" for name in LOADS_OF_POST), (1024, 1)),
     "two_blocks": (512, 2),
 }
 #: Threads per block and blocks per multiprocessor.
@@ -53,36 +46,25 @@ COMPARED = ("read", "whole_device", "vectorised")
 Work = Callable[[], ado.DeviceArray]
 
 
-def variant(kernel: str, threads: int, *arguments: object) -> CudaVariant:
-    """A kernel of the source with these template arguments after the element type."""
-    listed = ", ".join(map(str, (threads, *arguments)))
-    return ado.cuda_variant(
-        f"{kernel}_{threads}",
-        source=SOURCE.read_text(encoding="utf-8"),
-        kernel=f"{kernel}<{{T}}, {listed}>",
-        block=threads,
-        file=SOURCE.name,
-    )
-
-
 class Launches:
     """Launches on one pair of operands, with a number of blocks per multiprocessor."""
 
-    def __init__(self, big: ado.DeviceArray, small: ado.DeviceArray) -> None:
-        self._operands = big, small
-        properties = _core.cuda_properties()
-        self._multiprocessors = int(properties["multiprocessors"])
-        arch = f"sm_{properties['compute']}"
-        self._kernels = kernels_of_module(Path(_core.__file__), arch, "max_plus")
+    def __init__(self, points: int) -> None:
+        random = np.random.default_rng(7)
+        big = np.resize(random.standard_normal(1 << 20), (TERMS, points))
+        self.operands = ado.to_device(big), ado.to_device(random.standard_normal(TERMS))
+        self._properties = _core.cuda_properties()
+        self._multiprocessors = int(self._properties["multiprocessors"])
 
     def built_in(self, name: str, threads: int, blocks: int) -> Work:
         """A variant of the ladder with another grid."""
-        big, small = self._operands
-        (resources,) = ado.max_plus[name].resources(big, small)
-        cubin, kernel = self._kernels[resources.name]
+        arch = f"sm_{self._properties['compute']}"
+        known = kernels_of_module(Path(_core.__file__), arch, "max_plus")
+        (resources,) = ado.max_plus[name].resources(*self.operands)
+        cubin, kernel = known[resources.name]
         out = self._result()
-        pointers = [a.__cuda_array_interface__["data"][0] for a in (big, small, out)]
-        operands = struct.pack("<5q", *pointers, *big.shape)  # MaxPlusOperands
+        pointers = [a.__cuda_array_interface__["data"][0] for a in (*self.operands, out)]
+        operands = struct.pack("<5q", *pointers, *self.operands[0].shape)  # MaxPlusOperands
         loaded = _core.CudaModule(cubin).kernel(kernel.symbol)
         launch = loaded.launch((blocks * self._multiprocessors,), (threads,), 0, [operands])
 
@@ -92,34 +74,18 @@ class Launches:
 
         return work
 
-    def source(self, v: CudaVariant, blocks: int) -> Work:
-        """A kernel in source."""
-        big, _ = self._operands
-        grid = blocks * self._multiprocessors
-        return launched(v, grid, self._operands, self._result(), big.shape)
+    def source(self, kernel: str, threads: int, blocks: int, *arguments: object) -> Work:
+        """A kernel of the source with these template arguments after the number of threads."""
+        listed = ", ".join(map(str, (threads, *arguments)))
+        variant = ado.cuda_variant(
+            f"{kernel}_{threads}", source=SOURCE.read_text(encoding="utf-8"), file=SOURCE.name,
+            kernel=f"{kernel}<{{T}}, {listed}>", block=threads,
+        )  # fmt: skip
+        grid, shape = blocks * self._multiprocessors, self.operands[0].shape
+        return launched(variant, grid, self.operands, self._result(), shape)
 
     def _result(self) -> ado.DeviceArray:
-        return ado.to_device(np.full(self._operands[0].shape[1], np.nan))
-
-
-def measured(
-    operands: Sequence[ado.DeviceArray], works: Mapping[str, Work], seconds: float
-) -> ado.records.Sweep:
-    """Time launches in the same rounds as variants, with counters; as variants of one sweep."""
-    sweep = ado.sweep(
-        ado.max_plus, *operands, variants=COMPARED,
-        peers={f"launch of {name}": work for name, work in works.items()}, seconds=seconds,
-        counters="light", progress=False,
-    )  # fmt: skip
-    own = tuple(
-        dataclasses.replace(
-            m, routine=sweep.routine, variant=m.variant.removeprefix("launch of "),
-            kernels=tuple(counted.kernel for counted in m.profile) if m.profile else (),
-        )
-        for m in sweep.peers
-    )  # fmt: skip
-    ceiling, *others = sweep.measurements
-    return dataclasses.replace(sweep, measurements=(ceiling, *own, *others), peers=())
+        return ado.to_device(np.full(self.operands[0].shape[1], np.nan))
 
 
 def of_post(launches: Launches) -> dict[str, Work]:
@@ -130,7 +96,7 @@ def of_post(launches: Launches) -> dict[str, Work]:
 def in_flight(launches: Launches) -> dict[str, Work]:
     """Loads in flight per thread x threads per multiprocessor."""
     return {
-        f"{loads} x {threads}": launches.source(variant("in_flight", threads, loads), 1)
+        f"{loads} x {threads}": launches.source("in_flight", threads, 1, loads)
         for threads in THREADS
         for loads in LOADS
     }
@@ -138,40 +104,36 @@ def in_flight(launches: Launches) -> dict[str, Work]:
 
 def launch_bounds(launches: Launches) -> dict[str, Work]:
     """Threads per block x minimum blocks per multiprocessor."""
-    bounds = {
-        f"{threads} x {blocks}": launches.source(variant("scalar", threads, blocks), blocks)
-        for threads, blocks in BOUNDS
-    }
-    constant = launches.source(variant("scalar", 1024, 1, "true"), 1)
-    return {**bounds, "1024 x 1, constant": constant}
+    works = {f"{t} x {b}": launches.source("scalar", t, b, b) for t, b in BOUNDS}
+    return works | {"1024 x 1, constant": launches.source("scalar", 1024, 1, 1, "true")}
 
 
-#: The launches of each record, and the number of points.
+def measured(works_of: Callable[[Launches], Mapping[str, Work]], points: int) -> ado.records.Sweep:
+    """Time launches in the same rounds as variants, with counters; as variants of one sweep."""
+    launches = Launches(points)
+    works = {f"launch of {name}": work for name, work in works_of(launches).items()}
+    sweep = ado.sweep(
+        ado.max_plus, *launches.operands, variants=COMPARED, peers=works, seconds=3,
+        counters="light", progress=False,
+    )  # fmt: skip
+    complete = not sweep.skipped and all(m.profile for m in (*sweep, *sweep.peers))
+    require(complete, f"every launch must be counted, skipped {sweep.skipped}")
+    own = (
+        dataclasses.replace(
+            m, routine=sweep.routine, variant=m.variant.removeprefix("launch of "),
+            kernels=tuple(counted.kernel for counted in m.profile),
+        )
+        for m in sweep.peers
+    )  # fmt: skip
+    ceiling, *others = sweep.measurements
+    return dataclasses.replace(sweep, measurements=(ceiling, *own, *others), peers=())
+
+
 RECORDS = {
-    "per_multiprocessor": (of_post, POINTS),
-    "in_flight": (in_flight, POINTS // 4),
-    "launch_bounds": (launch_bounds, POINTS // 4),
+    "max_plus-per_multiprocessor": partial(measured, of_post, POINTS),
+    "max_plus-in_flight": partial(measured, in_flight, POINTS // 4),
+    "max_plus-launch_bounds": partial(measured, launch_bounds, POINTS // 4),
 }
 
-
-def made(name: str, seconds: float) -> ado.records.Sweep:
-    """One record."""
-    works_of, points = RECORDS[name]
-    random = np.random.default_rng(7)
-    big = ado.to_device(np.resize(random.standard_normal(1 << 20), (TERMS, points)))
-    small = ado.to_device(random.standard_normal(TERMS))
-    return measured((big, small), works_of(Launches(big, small)), seconds)
-
-
-def record(recorder: Recorder) -> None:
-    """Make the chosen records."""
-    for name in recorder.names:
-        recorder.attempt(
-            f"max_plus-{name}",
-            partial(made, name, recorder.seconds),
-            lambda sweep: not sweep.skipped and all(m.profile for m in sweep),
-        )
-
-
 if __name__ == "__main__":
-    run(record, __doc__, seconds=3.0, names=list(RECORDS))
+    run(RECORDS.items(), __doc__)

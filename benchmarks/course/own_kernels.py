@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recording import Recorder, run
+from recording import complete, require, run
 
 import adokernels as ado
-from adokernels import _core
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "07_your_own_kernel.ipynb"
-LONG_ROWS = (1024, 32768)
-SHORT_ROWS = (65536, 128)
+LONG_ROWS, SHORT_ROWS = (1024, 32768), (65536, 128)
 CHECKED = (256, 4096)  # the problem on which the planted bugs are checked
 MATRIX = (4096, 4096)  # the problem of the transpose
 SHORT_VARIANTS = ("thread_per_row", "block_per_row", "warp_shuffle", "online", "vectorised")
@@ -48,71 +46,60 @@ def matrix(shape: tuple[int, int]) -> Any:
 
 
 def peers(x: Any) -> dict[str, Callable[[], object]]:
-    """The softmax of the installed libraries, on copies of the operand."""
-    found: dict[str, Callable[[], object]] = {}
-    try:
-        import torch
+    """The softmax of other libraries, on copies of the operand."""
+    import cupy
+    import torch
+    from cupyx.scipy.special import softmax
 
-        tensor = torch.from_numpy(x).cuda()
-        found["torch.softmax"] = lambda: torch.softmax(tensor, dim=1)
-    except ImportError as error:
-        print(error, file=sys.stderr)
-    try:
-        import cupy
-        from cupyx.scipy.special import softmax as cupyx_softmax
+    tensor, array = torch.from_numpy(x).cuda(), cupy.asarray(x)
 
-        array = cupy.asarray(x)
+    def expressions() -> object:
+        e = cupy.exp(array - array.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
 
-        def expressions() -> object:
-            e = cupy.exp(array - array.max(axis=1, keepdims=True))
-            return e / e.sum(axis=1, keepdims=True)
-
-        found["CuPy expressions"] = expressions
-        found["cupyx softmax"] = lambda: cupyx_softmax(array, axis=1)
-    except ImportError as error:
-        print(error, file=sys.stderr)
-    return found
+    return {
+        "torch.softmax": partial(torch.softmax, tensor, dim=1),
+        "CuPy expressions": expressions,
+        "cupyx softmax": partial(softmax, array, axis=1),
+    }
 
 
-def record(recorder: Recorder) -> None:
-    """Measure everything that the notebook shows."""
+def sweep(
+    names: list[str], ladder: ado.Ladder, x: Any, others: dict[str, Any], **options: Any
+) -> ado.records.Sweep:
+    """The variants of a ladder and functions of other libraries, which must all be measured."""
+    settings = {"device": "cuda", "seconds": 8, "progress": False}
+    found = ado.sweep(ladder, x, peers=others, **settings, **options)
+    return complete(found, [*names, *others])
+
+
+def checked(variant: ado.Variant, softmax: ado.Ladder) -> ado.records.CheckResult:
+    """The check of a planted bug, which it must find."""
+    result = ado.check(variant, softmax, matrix(CHECKED), timed=False)
+    require(not result.correct, f"the bug {variant.name} is not detected")
+    return result
+
+
+def records() -> Iterator[tuple[str, Callable[[], Any]]]:
     defined = definitions()
     softmax = defined["softmax"]
-    quick = {"seconds": recorder.seconds, "progress": False}
-    no_counters = _core.why_no_counters()
-    recorder.require(not no_counters, f"no counters: {no_counters}")
-
-    x = matrix(LONG_ROWS)
-    others = peers(x)
-    names = [v.name for v in softmax if v.device == "cuda"]
-    ladder = ado.sweep(
-        softmax, x, device="cuda", peers=others, counters=not no_counters and "light", **quick
-    )
-    recorder.sweep("softmax-long", ladder, [*names, "torch.softmax", "CuPy expressions"])
-
-    tuned = ado.tune(softmax["vectorised"], x, **quick)
-    print(tuned, flush=True)
-    recorder.sweep("softmax-tuned", tuned.sweep, list(tuned.settings))
-    if not no_counters:  # to compare with the counters of the default block
-        profile = ado.profile(softmax["vectorised"], x, block=(1024,), metrics="light")
-        recorder.save("softmax-block_1024", profile)
-
-    x = matrix(SHORT_ROWS)
-    short = softmax.with_variants(defined["warp_per_row"])
+    x, names = matrix(LONG_ROWS), [v.name for v in softmax if v.device == "cuda"]
+    yield "softmax-long", partial(sweep, names, softmax, x, peers(x), counters="light")
+    tuned = softmax["vectorised"]
+    yield "softmax-tuned", lambda: ado.tune(tuned, x, seconds=8, progress=False).sweep
+    # To compare with the counters of the default block.
+    profile = partial(ado.profile, tuned, x, block=(1024,), metrics="light")
+    yield "softmax-block_1024", profile
+    short, x_short = softmax.with_variants(defined["warp_per_row"]), matrix(SHORT_ROWS)
     names = [*SHORT_VARIANTS, "warp_per_row"]
-    sweep = ado.sweep(short, x, variants=names, peers=peers(x), **quick)
-    recorder.sweep("softmax-short", sweep, [*names, "torch.softmax"])
-
-    x = matrix(CHECKED)
+    others = peers(x_short)
+    yield "softmax-short", partial(sweep, names, short, x_short, others, variants=names)
     for variant in defined["planted"]:
-        result = ado.check(variant, softmax, x, timed=False)
-        recorder.save(f"softmax-{variant.name}", result)
-        recorder.require(not result.correct, f"the bug {variant.name} is not detected")
-
+        yield f"softmax-{variant.name}", partial(checked, variant, softmax)
     transpose = ado.transpose.with_variants(defined["swizzled"])
-    sweep = ado.sweep(transpose, matrix(MATRIX), device="cuda", **quick)
-    recorder.sweep("transpose-extended", sweep, ["naive", "padded", "wide", "swizzled"])
+    names = ["naive", "padded", "wide", "swizzled"]
+    yield "transpose-extended", partial(sweep, names, transpose, matrix(MATRIX), {})
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=8.0)
+    run(records(), __doc__)

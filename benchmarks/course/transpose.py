@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from recording import Recorder, run
+from recording import run
 
 import adokernels as ado
 from adokernels import _core
@@ -25,38 +27,34 @@ SHAPE = (8192, 8192)
 BLOCKS = ((32, 32), (32, 8), (8, 32))
 #: Branch instructions, and branches whose lanes take different targets.
 BRANCHES = ("smsp__inst_executed_op_branch.sum", "smsp__sass_branch_targets_threads_divergent.avg")
-SAMPLED = ("naive", "tiled", "padded")
 
 
-def counters(a: Any, block: tuple[int, ...]) -> ado.records.Profile:
-    """The counters of the naive kernel with a block shape."""
-    names = _core.existing_metrics([*METRIC_SETS["default"], *BRANCHES], _core.chip("cuda"))
-    return ado.profile(ado.transpose["naive"], a, block=block, metrics=names)
-
-
-def naive_blocks(a: Any, seconds: float) -> ado.records.Sweep:
+def naive_blocks(a: Any) -> ado.records.Sweep:
     """The naive kernel with each of the blocks, as a sweep with counters."""
-    tuning = ado.tune(ado.transpose["naive"], a, seconds=seconds, progress=False)
-    by_block = {m.block: m for m in tuning.sweep}
+    naive = ado.transpose["naive"]
+    sweep = ado.tune(naive, a, seconds=2, progress=False).sweep
+    metrics = _core.existing_metrics([*METRIC_SETS["default"], *BRANCHES], _core.chip("cuda"))
+    by_block = {m.block: m for m in sweep}
     measurements = tuple(
-        dataclasses.replace(m, variant=f"naive {m.variant}", profile=counters(a, block))
+        dataclasses.replace(
+            by_block[block],
+            variant=f"naive {by_block[block].variant}",
+            profile=ado.profile(naive, a, block=block, metrics=metrics),
+        )
         for block in BLOCKS
-        for m in [by_block[block]]
     )
-    return dataclasses.replace(tuning.sweep, measurements=measurements, machine=ado.machine("cuda"))
+    return dataclasses.replace(sweep, measurements=measurements, machine=ado.machine("cuda"))
 
 
-def record(recorder: Recorder) -> None:
-    """Measure the block shapes, and sample the variants."""
+def records() -> Iterator[tuple[str, Callable[[], Any]]]:
     a = np.random.default_rng(7).integers(-(2**62), 2**62, SHAPE)
-    recorder.save("transpose-naive-blocks", naive_blocks(a, recorder.seconds))
-    for name in SAMPLED:
-        block = BLOCKS[0] if name == "naive" else None
-        hot = ado.hotspots(ado.transpose[name], a, block=block, seconds=0.3)
-        recorder.save(f"transpose-hotspots-{name}", hot)
-        heat = ado.heatmap(ado.transpose[name], a, block=block)
-        recorder.save(f"transpose-heatmap-{name}", heat)
+    yield "transpose-naive-blocks", partial(naive_blocks, a)
+    for name in ("naive", "tiled", "padded"):
+        block, variant = BLOCKS[0] if name == "naive" else None, ado.transpose[name]
+        hot = partial(ado.hotspots, variant, a, block=block, seconds=0.3)
+        yield f"transpose-hotspots-{name}", hot
+        yield f"transpose-heatmap-{name}", partial(ado.heatmap, variant, a, block=block)
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=2.0)
+    run(records(), __doc__)
