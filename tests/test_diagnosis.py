@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adobook.gains import fit, fitted, gains, leave_one_out
-from adobook.gains import scored as score_of_gains
 from adobook.score import Reason, Score, score
 from adobook.text import write_rich_table
-from adokernels.diagnosis import prediction
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.evidence import Facts
 from adokernels.diagnosis.prediction import expected, headroom, predict, removable
@@ -354,32 +351,6 @@ def test_a_step_without_a_verdict_is_not_scored():
 
 
 # --- predicted gains -----------------------------------------------------------------------------
-
-
-@cache
-def stored_gains():
-    return list(gains(stored().values()))
-
-
-fitted_gains = cache(fitted)
-
-
-def test_predictions_of_left_out_ladders_are_closer_than_no_prediction():
-    found = leave_one_out(stored_gains(), fitted_gains())
-    assert len(found.pairs) >= 160
-    gained = [i for i, (g, _) in enumerate(found.pairs) if np.exp(g.realised) > CONFIRMED]
-    errors = np.array(found.errors)
-    nothing = np.array([np.exp(abs(g.realised)) for g, _ in found.pairs])
-    assert np.median(errors) < np.median(nothing)
-    assert np.median(errors[gained]) < 0.9 * np.median(nothing[gained])
-    assert 0.7 < found.inside / len(found.pairs) < 0.9
-
-
-def test_the_constants_are_fitted_to_the_stored_ladders():
-    """After a new measurement: python -m adobook.gains prints the new constants."""
-    assert fit(fitted_gains()) == pytest.approx(prediction.DEVIATIONS, abs=0.02)
-    inside = score_of_gains(fitted_gains()).inside
-    assert inside == pytest.approx(0.8 * len(fitted_gains()), rel=0.1)
 
 
 def test_a_prediction_is_between_nothing_and_all_removable_time():

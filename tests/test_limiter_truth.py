@@ -1,15 +1,13 @@
 """The kernels with known limiters compute what their references compute; scores are read right."""
 
 import dataclasses
-import json
 import shutil
 
 import numpy as np
 import pytest
-from scripts import ROOT, load_script
+from scripts import load_script
 
 import adokernels as ado
-from adobook.pages import limiters
 from adokernels.records.limiter import Kind, Limiter
 
 truth = load_script("benchmarks/limiter_truth.py")
@@ -63,22 +61,3 @@ def test_agreement_needs_the_kind_and_the_unit():
     assert known.agrees(Limiter(kind=Kind.LATENCY, unit=truth.rules.CHAIN))
     assert not known.agrees(Limiter(kind=Kind.LATENCY, unit="accesses to DRAM"))
     assert not known.agrees(Limiter(kind=Kind.COMPUTE, unit=truth.rules.CHAIN))
-
-
-def test_the_page_counts_rows(tmp_path):
-    stored = ROOT / "benchmarks" / "results" / "limiters-cpu.json"
-    shutil.copy(stored, tmp_path / stored.name)
-    assert "8 of 13" in limiters.text(tmp_path)
-    rows = [
-        {"ladder": "f", "variant": v, "counters": known, "experiments": found}
-        for v, known, found in (
-            ("a", "DRAM", "DRAM"),
-            ("b", "L2", "DRAM"),
-            ("c", "latency", "unknown"),
-        )
-    ]
-    score = {"rules": "abc", "machine": "A GPU", "rows": 3, "named": 2, "agree": 1, "found": rows}
-    (tmp_path / "limiters-gpu.json").write_text(json.dumps(score))
-    page = limiters.text(tmp_path)
-    assert "2 of 3 rows are named (67 %), and 1 of these agree with the counters (50 %)" in page
-    assert "| f | `b` | L2 | DRAM |" in page

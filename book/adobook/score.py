@@ -1,7 +1,7 @@
 """The accuracy of the diagnoses of whole ladders, including the incorrect ones.
 
 ``python -m adobook.score FOLDER`` scores the stored sweeps of a folder: which steps the diagnosis
-names, whether their bounds hold, and how close the predicted gains are.
+names, and whether their bounds hold.
 """
 
 from __future__ import annotations
@@ -240,13 +240,11 @@ def _times(value: float | None) -> str:
 
 def main() -> None:
     """Print the scores of the stored sweeps of a folder."""
-    from adobook.gains import gains, scored
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     records = map(ado.load, sorted(parser.parse_args().folder.glob("*.json")))
     sweeps = [record for record in records if isinstance(record, ado.records.Sweep)]
-    print(score(sweeps), scored(gains(sweeps)), sep="\n\n")
+    print(score(sweeps))
 
 
 if __name__ == "__main__":

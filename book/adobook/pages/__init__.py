@@ -15,7 +15,6 @@ from adobook.pages import (
     gallery,
     glossary,
     heatmaps,
-    limiters,
     results,
     shapes,
     still,
@@ -31,7 +30,6 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield _filled(docs / "guide" / "ladders.md", ladders=_ladders())
     yield _filled(docs / "guide" / "emulator.md", agreement=agreement.tables())
     yield docs / "shapes.md", shapes.text(ROOT / "benchmarks" / "results")
-    yield docs / "limiters.md", limiters.text(ROOT / "benchmarks" / "results")
     yield docs / "diagnosis.md", diagnosis.text(stored)
     yield docs / "diagnosis.json", diagnosis.record(stored)
     yield docs / "cards.md", cards.text(stored)

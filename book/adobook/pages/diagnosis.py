@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 import adokernels as ado
-from adobook.gains import fitted, gains, leave_one_out
 from adobook.pages.stored import contexts_of, fill_template, origin, unseen
 from adobook.score import Reason, Row, Score, score
 from adobook.text import write_table
@@ -34,7 +33,6 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
             [(name.strip(), value, other) for (name, value), (_, other) in pairs],
         ),
         origin=origin(contexts_of(sweeps[name] for name in scores)),
-        gains=_gains(sweeps),
         unseen=_unseen(),
         ladders=_ladders(scores, light),
         reasons=write_table(
@@ -72,18 +70,6 @@ The goals: no violated bound, and {percent(GOAL)} of the steps named correctly.
 - **Agrees with the measured gain:** {_share(len(found.agreed), len(found))}.
 
 Only the count of all steps is compared with the goal. The others are less strict."""
-
-
-def _gains(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """The score of the predicted gains: the interval of a routine was fitted to the others."""
-    groups = {"stored ladders": list(gains(sweeps.values()))}
-    groups |= {_title(name): list(gains(found.values())) for name, found in unseen().items()}
-    known = fitted()
-    found = [leave_one_out(group, known).summary() for group in groups.values()]
-    return write_table(
-        ("quantity", *groups),
-        [(row[0][0].strip(), *(value for _, value in row)) for row in zip(*found, strict=True)],
-    )
 
 
 def _unseen() -> str:

@@ -12,8 +12,6 @@ import adokernels as ado
 #: The root of the repository.
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "notebooks" / "data"
-#: The sets of textbook ladders on which rules were tuned. The prediction also uses them.
-TUNED = ("set1", "set2")
 #: A stored record that the page of the documents shows.
 Record = (
     ado.records.Sweep
@@ -30,7 +28,7 @@ def sweeps() -> dict[str, ado.records.Sweep]:
 
 
 def unseen() -> dict[str, dict[str, ado.records.Sweep]]:
-    """The sweeps of the ladders of textbooks, by set and name (``adobook.unseen``)."""
+    """The sweeps of the ladders of textbooks, by set and name (tests/kernels)."""
     folders = sorted(folder for folder in (DATA / "unseen").iterdir() if folder.is_dir())
     found = {folder.name: _records(folder) for folder in folders}
     return {
