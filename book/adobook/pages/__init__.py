@@ -14,7 +14,6 @@ from adobook.pages import (
     documents,
     gallery,
     glossary,
-    heatmaps,
     results,
     shapes,
     still,
@@ -35,7 +34,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "cards.md", cards.text(stored)
     yield docs / "glossary.md", glossary.text()
     yield docs / "gallery.md", gallery.text()
-    yield docs / "gallery" / "heatmap.svg", heatmaps.svg()
+    yield docs / "gallery" / "heatmap.svg", gallery.heat_maps()
     yield docs / "documents.md", documents.text(stored)
     yield docs / "results" / "still.md", still.text(gpu_sweeps())
     for name, text in results.pages(gpu_sweeps(), scans(), cpu_sweeps()).items():
