@@ -49,7 +49,7 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     fp32, fp64 = (machine[name].theoretical or 0 for name in ("FP32 fma", "FP64 fma"))
     return fill_template(
         "documents.md",
-        origin=origin(contexts_of([*sweeps.values(), *course_records().values()])),
+        origin=origin(contexts_of([*sweeps.values(), *course_records()])),
         diagnosis=Figures(lambda letter: ado.diagnose(ladders[letter])),
         stored=Figures(lambda name: of(ado.load(DATA / f"{name}.json"))),
         ranks=Figures(lambda variant: _ranks(sweeps, variant)),
@@ -166,12 +166,15 @@ def _(heat: ado.records.Heatmap, kind: str) -> str:
             f"{Path(line.path).name}:{line.line}, with {number(line.mean_lanes)} of {WARP} lanes "
             "active"
         )
-    return "; ".join(
+    found = [
         f"{kind} at {Path(line.path).name}:{line.line}: {of.transfers:,} (ideal {of.ideal:,}; "
         f"{number(of.per_request)} per request)"
         for line in heat.lines
         if (of := line.accesses().get(kind))
-    )
+    ]
+    if not found:
+        raise KeyError(kind)
+    return "; ".join(found)
 
 
 @_figure.register
