@@ -1,241 +1,196 @@
-"""docs/documents.md: every item of the five documents has a target that exists, or a reason."""
+"""docs/documents.md: items and figures are complete, and everything that the page names exists."""
 
-import dataclasses
 import functools
+import inspect
+import json
 import re
+from dataclasses import dataclass
+from operator import getitem
+from urllib.parse import unquote
 
 import pytest
 
-from adobook.pages import document_figures, documents, stored, targets
-from adobook.pages.document_figures import Figure
-from adokernels.text import ratio
+import adobook as course
+import adokernels as ado
+from adobook import published
+from adobook.pages import documents, stored
+from adokernels import cli
 
 TEXT = (stored.ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
-LETTERS = "ABCDE"
-
-#: The record of figures without the name of another record.
-LADDER = "transpose-float32-8192"
+ROWS = {
+    cells[0]: cells
+    for line in re.findall(r"^\| ([A-E]\d+ \|.*) \|$", TEXT, re.M)
+    if (cells := line.split(" | "))
+}
+COUNTS = {"A": 35, "B": 33, "C": 50, "D": 26, "E": 24}
+#: Items for which the document shows a chart or a picture.
+CHARTS = re.findall(r"\w+", "A17 B8 B18 B19 B30 C8 C12 C25 C32 C37 D26 E1 E2 E6 E7 E16 E17")
 
 
 @functools.cache
-def records():
-    return {**stored.sweeps(), **stored.course_records()}
+def sweeps():
+    return stored.sweeps()
 
 
-@functools.cache
-def audited():
-    """The five documents."""
-    return documents.documents(records())
+def figures_of(letter):
+    """The published figures of a document."""
+    files = sorted((stored.ROOT / "book/adobook/published").glob("*.toml"))
+    found = [p for file in files for p in published.read(file.stem).FIGURES]
+    return [p for p in found if p.item.startswith(letter)]
 
 
-def document_of(letter):
-    return audited()[LETTERS.index(letter)]
-
-
-def test_every_item_of_the_audit_has_a_row():
-    assert "".join(document.letter for document in audited()) == LETTERS
-    items = [row.item for document in audited() for row in document.rows]
-    assert len(items) == len(set(items)) == 168
-    assert re.findall(r"^\| ([A-E]\d+) \|", TEXT, re.M) == items
-    documents.check(audited())
-
-
-@pytest.mark.parametrize("letter", LETTERS)
-def test_published_figures_are_listed_beside_ours(letter):
-    document = document_of(letter)
-    published = document.known
-    rows = dict(re.findall(r"^\| ([A-E]\d+) (\|.*)$", TEXT, re.M))
-    for item in {p.item for p in published}:
-        of_item = [p for p in published if p.item == item]
-        assert all(p.text in rows[item] for p in of_item), item
-        assert "<br>..." not in rows[item]
-    for row in document.rows:
-        name = row.stored or document.ladder
-        of_item = [p for p in published if p.item == row.item]
-        for figure in document_figures.counterparts(of_item, document.sweep_of(row)):
-            assert document_figures.ours(records(), name, figure).text in rows[row.item], row.item
-
-
-def contents(row):
-    """The sections of notebooks that show a row."""
-    return [found for target in row.where if (found := targets.section(target))]
-
-
-@pytest.mark.parametrize("letter", LETTERS)
-def test_sections_contain_the_published_figures_and_the_charts(letter):
-    document, missing = document_of(letter), []
-    for row in document.rows:
-        sections = contents(row)
-        if row.partly or row.cannot or not sections:
-            continue
-        text = "\n".join(section.text for section in sections)
-        published = [p.text for p in document.known if p.item == row.item]
-        # A table can have the unit in its heading.
-        missing += [
-            f"{row.item}: {figure}"
-            for figure in published
-            if figure not in text and figure.split(" ")[0] not in text
-        ]
-        if row.chart and not any(section.charts for section in sections):
-            missing.append(f"{row.item}: no chart")
-    assert missing == []
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "transpose[tiled]",
-        "card occupancy",
-        "ado.diagnose",
-        "ado.Variant.source",
-        "course.figures",
-        "adokernels profile",
-        "adokernels profile --shape",
-        "docs/cards.md",
-    ],
-)
-def test_a_target_exists(target):
-    assert target in targets.link(target)
-
-
-def test_a_section_of_a_notebook_exists():
-    for number, (path, titles) in targets.headings().items():
-        assert len(titles) > 3
-        assert path.name in targets.link(f"{number}: {list(titles)[-1]}")
-    assert len(targets.headings()) >= 6
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "transpose[nothing]",
-        "nothing[tiled]",
-        "01: Nothing",
-        "99: Exercises",
-        "card nothing",
-        "ado.nothing",
-        "ado.Variant.nothing",
-        "ado.annotations",  # a name of the module that is not public
-        "course.nothing",
-        "adokernels nothing",
-        "adokernels profile --nothing",
-        "docs/nothing.md",
-        "nothing at all",
-    ],
-)
-def test_a_target_that_does_not_exist_is_found(target):
-    with pytest.raises(ValueError, match=re.escape(repr(target))):
-        targets.link(target)
-
-
-@pytest.mark.parametrize(
-    ("figure", "shown"),
-    [
-        ("naive > tiled", Figure("", f"`naive` to `tiled` {ratio(1.86)}", LADDER)),
-        (
-            "naive.store_sectors_per_request",
-            Figure("naive", "sectors per store request 32.0", LADDER),
-        ),
-        ("tiled.next_step", Figure("tiled", "next step: avoid bank conflicts", LADDER)),
-        ("tiled.limiter", Figure("tiled", "limiter: latency", LADDER)),
-        ("machine", Figure("", "NVIDIA H200")),
-        (
-            "ranks of coalesced",
-            Figure(
-                "coalesced", "rank of gaussian_blur 100; rank of grayscale 22; rank of sobel 38"
-            ),
-        ),
-        ("pattern stride 3", Figure("stride 3", "sectors 12, lines 3, utilisation 33.3 %")),
-        (
-            "course/strided_copy-offsets: naive(offset=1).load_sectors_per_request",
-            Figure(
-                "naive, offset 1", "sectors per load request 5.00", "course/strided_copy-offsets"
-            ),
-        ),
-        (
-            "course/average_matvec-plain_warp_average: load_sectors",
-            Figure("", "load sectors 268,435,456", "course/average_matvec-plain_warp_average"),
-        ),
-        (
-            "course/transpose-hotspots-naive: drain",
-            Figure("", "in drain 69 % of samples", "course/transpose-hotspots-naive"),
-        ),
-    ],
-)
-def test_our_figures_are_those_of_the_stored_record(figure, shown):
-    assert document_figures.ours(records(), LADDER, figure) == shown
-
-
-@pytest.mark.parametrize(
-    "figure",
-    [
-        "nave.seconds",
-        "naive.nothing",
-        "naive > nothing",
-        "nothing",
-        "nothing: naive.seconds",
-        "course/strided_copy-offsets: naive(offset=99).seconds",
-        "course/strided_copy-offsets: naive(nothing=1).seconds",
-        "course/average_matvec-plain_warp_average: nothing",
-        "course/transpose-hotspots-naive: nothing",
-    ],
-)
-def test_a_figure_that_was_not_measured_is_found(figure):
-    with pytest.raises(ValueError, match="no figure"):
-        document_figures.ours(records(), LADDER, figure)
+def test_every_item_of_the_documents_has_a_row_with_a_target():
+    assert list(ROWS) == [f"{x}{i + 1}" for x, count in COUNTS.items() for i in range(count)]
+    assert all(len(cells) == 5 for cells in ROWS.values())
+    assert all(cells[2] for cells in ROWS.values())
 
 
 def test_the_page_counts_its_items():
-    shown = sum(not row.cannot for document in audited() for row in document.rows)
-    assert f"| **all** | **168** | **{shown}** |" in TEXT
-    rows = re.findall(r"^\| [A-E]\d+ \|.*\|$", TEXT, re.M)
-    with_ours = sum(not row.endswith("|  |") for row in rows)
-    notes = sum(  # rows whose last cell is only a remark
-        bool(row.note or row.cannot) and not document.figures(row)
-        for document in audited()
-        for row in document.rows
-    )
-    assert f"**{with_ours - notes}** |" in TEXT
-    for document in audited():
-        assert all(f"{row.item} ({row.cannot})" in TEXT for row in document.rows if row.cannot)
-
-
-def test_figures_of_another_record_or_device_name_it():
-    figures = [Figure("a", "1", ""), Figure("a", "2", ""), Figure("a", "3", "`x`"), Figure("", "4")]
-    assert documents.listed(figures) == "`a`: 1; 2<br>`a` (`x`): 3<br>4"
-
-
-def changed(rows):
-    """A document with other rows."""
-    document = documents.documents(records())[0]
-    document.rows = rows
-    return document
-
-
-def test_wrong_rows_stop_the_generator(monkeypatch):
-    first, *others = audited()[0].rows
-
-    def problems(*rows):
-        return list(changed(rows).problems())
-
-    assert problems(first, *others) == []
-    assert any("items must be" in problem for problem in problems(*others))
-    unknown = dataclasses.replace(first, where=("ado.nothing", "docs/nothing.md"))
-    assert problems(unknown, *others) == [
-        "A1: no name 'ado.nothing'",
-        "A1: no file 'docs/nothing.md'",
+    counts = [
+        (len(rows), len(rows), 0, sum(bool(cells[3]) for cells in rows), sum(map(has_ours, rows)))
+        for letter in COUNTS
+        if (rows := [cells for item, cells in ROWS.items() if item[0] == letter])
     ]
-    empty = dataclasses.replace(first, where=(), note="a note is not a reason")
-    assert problems(empty, *others) == ["A1: row must have a target or a reason"]
-    wrong = dataclasses.replace(first, here=("one_block.nothing",))
-    assert ["no figure" in problem for problem in problems(wrong, *others)] == [True]
-    wrong_documents = (changed((unknown, *others)), *audited()[1:])
-    monkeypatch.setattr(documents, "documents", lambda stored: wrong_documents)
-    with pytest.raises(ValueError, match=r"docs/documents.md: A1: no name"):
-        documents.text(stored.sweeps())
+    shown = re.findall(r"^\| (?:\[[A-E]\. .*?|\*\*all\*\*) \| (.*) \|$", TEXT, re.M)
+    found = [tuple(map(int, line.replace("*", "").split(" | "))) for line in shown]
+    assert found == [*counts, tuple(map(sum, zip(*counts, strict=True)))]
 
 
-def test_a_published_figure_without_an_item_stops_the_generator():
-    document = documents.documents(records())[2]
-    document.known = (dataclasses.replace(document.known[0], item="C51"),)
-    assert any(problem.startswith("C51: ") for problem in document.problems())
+def has_ours(cells):
+    """Whether the last cell of a row has a figure, not only a remark."""
+    page = (stored.ROOT / "book/adobook/pages/documents.md").read_text(encoding="utf-8")
+    template = re.search(rf"^\| {cells[0]} \|.*\| (.*) \|$", page, re.M)[1]
+    return bool(re.search(r"\{|sectors \d|passes", template))
+
+
+@pytest.mark.parametrize("letter", COUNTS)
+def test_published_figures_are_listed_beside_ours(letter):
+    sweep = sweeps()[documents.LADDERS[letter]]
+    ours, compared = documents.of(sweep), 0
+    for p in figures_of(letter):
+        *_, theirs, here = ROWS[p.item]
+        assert p.text in theirs
+        measured = p.variant in {m.variant for m in sweep} and p.quantity in (
+            "seconds",
+            "registers",
+        )
+        if measured and "`naive 32 x 32`" not in here:  # another record
+            assert ours[p.variant][p.quantity] in here, p
+            compared += 1
+    assert compared > 1 or letter in "BE"
+
+
+# --- what the page names --------------------------------------------------------------------------
+
+
+@dataclass
+class Section:
+    """A section of a notebook with its subsections: its text, with outputs, and its charts."""
+
+    text: str = ""
+    charts: int = 0
+
+
+@functools.cache
+def sections(notebook):
+    """The sections of a notebook by anchor, as Jupyter forms it."""
+    found, around = {}, []  # around: the open sections, with their levels
+    for cell in json.loads((stored.ROOT / "notebooks" / notebook).read_text("utf-8"))["cells"]:
+        lines = "".join(cell["source"]).splitlines()
+        for line in lines:
+            heading = cell["cell_type"] == "markdown" and re.match(r"(#+) (.+?)\s*$", line)
+            if heading:
+                section = found.setdefault(heading[2].replace(" ", "-"), Section())
+                level = len(heading[1])
+                around = [(n, s) for n, s in around if n < level] + [(level, section)]
+            for _, section in around:
+                section.text += f"{line}\n"
+        for output in (output.get("data", output) for output in cell.get("outputs", [])):
+            shown = output.get("text/markdown", output.get("text/plain", output.get("text", "")))
+            for _, section in around:
+                section.text += "".join(shown)
+                section.charts += "image/png" in output or "image/svg+xml" in output
+    return found
+
+
+def sections_of(item):
+    links = re.findall(r"\]\(\.\./notebooks/(\w+\.ipynb)#(.*?)\)(?=<br>|$)", ROWS[item][2])
+    return [sections(notebook)[unquote(anchor)] for notebook, anchor in links]
+
+
+@pytest.mark.parametrize("letter", COUNTS)
+def test_sections_contain_the_published_figures_and_the_charts(letter):
+    for item in (item for item in ROWS if item[0] == letter and sections_of(item)):
+        text = "\n".join(section.text for section in sections_of(item))
+        for figure in (p.text for p in figures_of(letter) if p.item == item):
+            # A table can have the unit in its heading.
+            assert figure in text or figure.split(" ")[0] in text, (item, figure)
+        assert item not in CHARTS or any(section.charts for section in sections_of(item)), item
+
+
+def problem(target):
+    """Why something that the page names does not exist; None if it does."""
+    if match := re.fullmatch(r"\[card (\w+)\]\(cards\.md\)", target):
+        return None if match[1] in ado.cards else "card"
+    if match := re.fullmatch(r"\[.*\]\((.*?)(#.*)?\)", target):
+        return None if (stored.ROOT / "docs" / match[1]).is_file() else "file"
+    if match := re.fullmatch(r"`(\w+)\[(\w+)\]`", target):
+        known = ado.routines.get(match[1], ())
+        return None if match[2] in [v.name for v in known] else "variant"
+    if match := re.fullmatch(r"`(ado|course)\.([\w.]+)`", target):
+        found = {"ado": ado, "course": course}[match[1]]
+        for name in match[2].split("."):
+            value = getattr(found, name, None)
+            public = name in dir(found) and not inspect.ismodule(value)
+            if not (public or value is ado.records):
+                return "name"
+            found = value
+        return None
+    return "target"
+
+
+def test_everything_that_shows_an_item_exists(capsys):
+    targets = {target for cells in ROWS.values() for target in cells[2].split("<br>")}
+    commands = {t for t in targets if t.startswith("`adokernels ")}
+    assert {target: problem(target) for target in targets - commands if problem(target)} == {}
+    for command, option in (re.findall(r"`adokernels (\w+) ?(\S*)`", c)[0] for c in commands):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([command, "--help"])
+        assert not ended.value.code
+        assert option in capsys.readouterr().out
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "names", "shown"),
+    [
+        (
+            "transpose-float32-8192",
+            ["naive > tiled"],
+            "`naive` to `tiled` \N{MULTIPLICATION SIGN}1.86",
+        ),
+        ("transpose-float32-8192", ["naive", "store_sectors_per_request"], "32.0 (ideal 4)"),
+        ("transpose-float32-8192", ["tiled", "limiter"], "latency"),
+        (
+            "course/strided_copy-offsets",
+            ["naive(offset=1)", "load_sectors_per_request"],
+            "5.00",
+        ),
+        ("course/average_matvec-plain_warp_average", ["load_sectors"], "268,435,456"),
+        ("course/transpose-hotspots-naive", ["drain"], "69 %"),
+    ],
+)
+def test_our_figures_are_those_of_the_stored_record(record, names, shown):
+    found = documents.of(ado.load(stored.DATA / f"{record}.json"))
+    assert functools.reduce(getitem, names, found) == shown
+
+
+@pytest.mark.parametrize(
+    "names", [["nave"], ["naive", "nothing"], ["naive > nothing"], ["naive(nothing=1)"]]
+)
+def test_a_figure_that_was_not_measured_is_found(names):
+    found = documents.of(sweeps()["transpose-float32-8192"])
+    with pytest.raises(KeyError):
+        functools.reduce(getitem, names, found)

@@ -28,38 +28,27 @@ def test_stubs_and_tables_are_up_to_date():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_markers_are_filled():
+def test_a_marker_is_filled():
     text = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n<!-- generated: y -->\n<!-- end -->\n"
-    filled = pages.fill_markers(text, {"x": "new", "y": "table\n"})
-    assert filled == text.replace("old", "new").replace("y -->\n", "y -->\ntable\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("<!-- generated: x -->\n<!-- end -->\n<!-- generated: z -->\n<!-- end -->", "'z' must be"),
-        ("<!-- generated: x -->\n<!-- end -->", "<!-- generated: y --> must exist"),
-        ("<!-- generated: x -->\nno end\n<!-- generated: y -->\n<!-- end -->", "must be closed"),
-    ],
-)
-def test_a_marker_that_cannot_be_filled_is_an_error(text, message):
-    with pytest.raises(ValueError, match=message):
-        pages.fill_markers(text, {"x": "", "y": ""})
+    assert pages.fill_marker(text, "x", "new") == text.replace("old", "new")
+    assert pages.fill_marker(text, "y", "table\n") == text.replace("y -->\n", "y -->\ntable\n")
+    for wrong in ("<!-- generated: x -->\nno end", "<!-- end -->"):
+        with pytest.raises(ValueError, match="<!-- generated: x --> and <!-- end --> must exist"):
+            pages.fill_marker(wrong, "x", "")
 
 
 def test_a_page_shows_every_stored_sweep(monkeypatch):
     sweeps = stored.sweeps()
-    headings = re.findall(r"^## (.*)$", "\n".join(results.pages(sweeps, {}).values()), re.M)
+    headings = re.findall(r"^## (.*)$", "\n".join(results.pages(sweeps, {}, {}).values()), re.M)
     assert {name: headings.count(name) for name in sweeps} == dict.fromkeys(sweeps, 1)
     monkeypatch.setattr(results, "PAGES", results.PAGES[1:])
     with pytest.raises(ValueError, match="no page shows transpose-float32-8192"):
-        results.pages(sweeps, {})
+        results.pages(sweeps, {}, {})
 
 
 def test_break_even_sizes_have_a_page_and_a_chart(generate, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(stored, "DATA", tmp_path)
     assert not stored.scans()
-    assert "break_even" not in results.pages({}, {})["index.md"]
     folder = tmp_path / "break_even"
     folder.mkdir()
     rates = {"transpose": (2e-6, 3.2e9), "sobel": (3e-6, 40e9), "gather": (1e-3, 1e9)}
@@ -67,8 +56,7 @@ def test_break_even_sizes_have_a_page_and_a_chart(generate, tmp_path, monkeypatc
         dataclasses.replace(make_offloads(cpu=cpu), routine=name).save(folder / f"{name}.json")
     scans = stored.scans()
     assert set(scans) == set(rates)
-    found = results.pages({}, scans)
-    assert "(break_even.md)" in found["index.md"]
+    found = results.pages({}, scans, {})
     lines = found["break_even.md"].splitlines()
     rows = {name: next(line for line in lines if f"[{name}]" in line) for name in rates}
     assert "(32 KiB to 128 KiB) | 8 KiB or less" in rows["transpose"]

@@ -45,14 +45,14 @@ def test_pages_of_results_show_two_models():
     first = {name: ado.load(DATA / f"{name}.json") for name in names}
     # On the other model, all variants take the time of the last one, so that no step helps.
     other = {f"gpus/fake/{name}": _all_equal(changed(s)) for name, s in first.items()}
-    assert FAKE not in "".join(results.pages(first, {}).values())
-    pages = results.pages(first | other, {})
+    assert FAKE not in "".join(results.pages(first, {}, {}).values())
+    pages = results.pages(first | other, {}, {})
     for file in ("transpose.md", "image_filters.md"):
         assert pages[file].count("\n## ") == 1  # one section per ladder, not per model
         assert "H200" in pages[file]
         assert FAKE in pages[file]
     assert "gpus/fake" not in pages["index.md"]
-    assert "\n## gpus/fake/transpose-float32-8192\n" in results.pages(other, {})["transpose.md"]
+    assert "\n## gpus/fake/transpose-float32-8192\n" in results.pages(other, {}, {})["transpose.md"]
 
     page = still.text(first | other)
     header = next(line for line in page.splitlines() if "Tesla K40m" in line)

@@ -25,18 +25,19 @@ _NAMED_SECTIONS = (_SHARES, "warp states")
 
 
 @dataclass(frozen=True)
-class _Subject:
-    """A measurement, and its kernels whose counters are shown."""
+class Subject:
+    """Counters that are shown, with their kernels and, if it is known, their measurement."""
 
-    measurement: Measurement
     counters: Profile | KernelProfile | None
     kernels: tuple[Kernel, ...]
+    measurement: Measurement | None = None
 
     @classmethod
-    def of(cls, m: Measurement, *, longest: bool = False) -> _Subject:
+    def of(cls, m: Measurement, *, longest: bool = False) -> Subject:
+        """All kernels of a measurement, or the kernel with the longest time."""
         if longest and m.profile:
-            return cls(m, m.profile.longest, (m.profile.longest.kernel,))
-        return cls(m, m.profile, m.kernels)
+            return cls(m.profile.longest, (m.profile.longest.kernel,), m)
+        return cls(m.profile, m.kernels, m)
 
     def get(self, key: str) -> float | None:
         """A counted quantity or a metric. It is None without a count.
@@ -53,42 +54,58 @@ class _Subject:
         keys = (f"stall_{name}" for name in STALLS if name != "selected")
         return max(keys, key=lambda key: self.get(key) or 0) if self.counters else ""
 
-    def number(self, key: str) -> float | None:
-        """A counted or computed quantity. Unknown quantities, and some that are 0, are None."""
+    def value(self, key: str) -> float | str | None:
+        """A counted or computed quantity, or text. Unknown ones, and some that are 0, are None."""
         value = _COMPUTED[key][2](self) if key in _COMPUTED else self.get(key)
         return (value or None) if key in _SHOWN_IF_NOT_ZERO else value
 
-    def text(self, key: str, unit: str) -> str:
+    def text(self, key: str, unit: str = "") -> str:
         """The cell of a quantity; empty if it is unknown."""
-        if key in _TEXTS:
-            return _TEXTS[key](self)
-        value = self.number(key)
-        if value is None:
-            return ""
+        value = self.value(key)
+        if value is None or isinstance(value, str):
+            return value or ""
         shown, access = written(value, unit), key.removesuffix("_sectors_per_request")
-        if key == "dominant_stall":
-            return f"{BY_KEY[self.stall].title}, {shown}"
         if access != key and self.counters:
             ideal = self.counters.ideal_sectors_per_request(access)
             return shown if ideal is None else f"{shown} (ideal {written(ideal, '')})"
         return shown
 
 
-def _over_ideal(access: str, subject: _Subject) -> float | None:
-    ideal = subject.counters and subject.counters.ideal_sectors_per_request(access)
-    found = subject.get(f"{access}_sectors_per_request")
+def _dominant_stall(s: Subject) -> str | None:
+    cycles = s.get(s.stall)
+    return f"{BY_KEY[s.stall].title}, {written(cycles, 'cycles')}" if cycles else None
+
+
+def _over_ideal(access: str, s: Subject) -> float | None:
+    ideal = s.counters and s.counters.ideal_sectors_per_request(access)
+    found = s.get(f"{access}_sectors_per_request")
     return found / ideal if found and ideal else None
 
 
-def _excess(access: str, subject: _Subject) -> float | None:
-    ideal, found = subject.get(f"ideal_{access}_sectors"), subject.get(f"{access}_sectors")
+def _excess(access: str, s: Subject) -> float | None:
+    ideal, found = s.get(f"ideal_{access}_sectors"), s.get(f"{access}_sectors")
     return None if ideal is None or found is None else found - ideal
 
 
+def _size(of: Literal["grid", "block"], unit: str, s: Subject) -> str:
+    sizes = {" x ".join(map(str, getattr(k, of))) for k in s.kernels}
+    return f"{'; '.join(sorted(sizes))} {unit}" if sizes else ""
+
+
+def _shared_memory(s: Subject) -> str:
+    sizes = [k.static_shared_bytes + k.dynamic_shared_bytes for k in s.kernels]
+    return written(max(sizes), "B") if sizes else ""
+
+
+def _transactions(s: Subject) -> str:
+    found = {a: s.get(f"{a}_sectors_per_request") for a in ("load", "store")}
+    return ", ".join(f"{written(value, '')} per {a}" for a, value in found.items() if value)
+
+
 #: Quantities without a counter: title, unit, and value.
-_COMPUTED: Mapping[str, tuple[str, str, Callable[[_Subject], float | None]]] = {
-    "seconds": ("time", "s", lambda s: s.measurement.seconds),
-    "dominant_stall": ("dominant stall reason", "cycles", lambda s: s.get(s.stall) or None),
+_COMPUTED: Mapping[str, tuple[str, str, Callable[[Subject], float | str | None]]] = {
+    "seconds": ("time", "s", lambda s: s.measurement.seconds if s.measurement else None),
+    "dominant_stall": ("dominant stall reason", "", _dominant_stall),
     "theoretical_occupancy": (
         *("theoretical occupancy", "%"),
         lambda s: max((k.occupancy for k in s.kernels), default=None),
@@ -107,37 +124,18 @@ _COMPUTED: Mapping[str, tuple[str, str, Callable[[_Subject], float | None]]] = {
     ),
     "excess_load_sectors": ("load sectors beyond the ideal", "", partial(_excess, "load")),
     "excess_store_sectors": ("store sectors beyond the ideal", "", partial(_excess, "store")),
-}
-
-
-def _size(of: Literal["grid", "block"], unit: str, subject: _Subject) -> str:
-    sizes = {" x ".join(map(str, getattr(k, of))) for k in subject.kernels}
-    return f"{'; '.join(sorted(sizes))} {unit}" if sizes else ""
-
-
-def _shared_memory(subject: _Subject) -> str:
-    sizes = [k.static_shared_bytes + k.dynamic_shared_bytes for k in subject.kernels]
-    return written(max(sizes), "B") if sizes else ""
-
-
-def _occupancy_limiter(subject: _Subject) -> str:
-    lowest = min(subject.kernels, key=lambda k: k.occupancy, default=None)
-    return lowest.limiter if lowest else ""
-
-
-def _transactions(subject: _Subject) -> str:
-    found = {a: subject.get(f"{a}_sectors_per_request") for a in ("load", "store")}
-    return ", ".join(f"{written(value, '')} per {a}" for a, value in found.items() if value)
-
-
-#: Functions that write our values of published quantities that are text.
-_TEXTS: Mapping[str, Callable[[_Subject], str]] = {
-    "grid": partial(_size, "grid", "blocks"),
-    "block": partial(_size, "block", "threads"),
-    "shared memory per block": _shared_memory,
-    "occupancy limiter": _occupancy_limiter,
-    "limiter": lambda s: s.measurement.limiter.name if s.counters else "",
-    "transactions per request": _transactions,
+    "grid": ("grid", "", partial(_size, "grid", "blocks")),
+    "block": ("block", "", partial(_size, "block", "threads")),
+    "shared memory per block": ("shared memory per block", "", _shared_memory),
+    "occupancy limiter": (
+        *("occupancy limiter", ""),
+        lambda s: min(s.kernels, key=lambda k: k.occupancy).limiter if s.kernels else "",
+    ),
+    "limiter": (
+        *("limiter", ""),
+        lambda s: s.measurement.limiter.name if s.measurement and s.counters else "",
+    ),
+    "transactions per request": ("transactions per request", "", _transactions),
 }
 _SHOWN_IF_NOT_ZERO = ("conflict_share", "local_bytes")
 #: The rows of the table.
@@ -149,7 +147,7 @@ _ROWS = (
 )
 
 
-def _title_and_unit(key: str, p: Published | None = None) -> tuple[str, str]:
+def title_and_unit(key: str, p: Published | None = None) -> tuple[str, str]:
     """The title of a row, and the unit of our values; `p` is a published figure of the row."""
     if key in _COMPUTED:
         return _COMPUTED[key][:2]
@@ -192,16 +190,17 @@ def figures(
         ``"all"``; ``"published"``: rows with published figures; ``"changed"``: the time, and rows
         that differ from the baseline by more than 5 %.
     """
-    ours = [_Subject.of(x, longest=longest) for x in (baseline, m) if x is not None]
+    measured = [x for x in (baseline, m) if x is not None]
+    ours = [Subject.of(x, longest=longest) for x in measured]
     mine = [p for p in published if p.variant == (variant or m.variant)]
     sources = list(dict.fromkeys((p.document, p.device) for p in mine))
     header = ["quantity", *(f"{document}, {device}" for document, device in sources)]
-    header += [f"{s.measurement.variant}, {_device(s.measurement)}" for s in ours]
+    header += [f"{x.variant}, {x.machine.name if x.machine else x.device}" for x in measured]
     header += ["ratio"] if baseline else []
     first = {p.quantity: p for p in reversed(mine) if p.quantity not in _ROWS}
     lines = []
     for key in dict.fromkeys([*_ROWS, *(p.quantity for p in mine)]):
-        title, unit = _title_and_unit(key, first.get(key))
+        title, unit = title_and_unit(key, first.get(key))
         of_row = [p for p in mine if p.quantity == key]
         theirs = ["; ".join(p.text for p in of_row if (p.document, p.device) == s) for s in sources]
         here = [s.text(key, unit) for s in ours]
@@ -216,27 +215,23 @@ def figures(
     return say(table(header, lines), *(["Source: " + "; ".join(notes) + "."] if notes else []))
 
 
-def _device(m: Measurement) -> str:
-    return m.machine.name if m.machine else m.device
-
-
-def _has_changed(key: str, before: _Subject, after: _Subject) -> bool:
+def _has_changed(key: str, before: Subject, after: Subject) -> bool:
     """Whether a value differs from the baseline. The time always counts as changed."""
     if key == "dominant_stall":
         return before.stall != after.stall
-    if key in _TEXTS:
-        return before.text(key, "") != after.text(key, "")
-    earlier, later = before.number(key), after.number(key)
+    earlier, later = before.value(key), after.value(key)
+    if isinstance(earlier, str) or isinstance(later, str):
+        return earlier != later
     if not earlier or later is None:
         return bool(earlier) != bool(later)
     return key == "seconds" or abs(later / earlier - 1) > _CHANGED
 
 
-def _change(key: str, before: _Subject, after: _Subject) -> str:
-    if key == "dominant_stall" or key in _TEXTS:
+def _change(key: str, before: Subject, after: Subject) -> str:
+    earlier, later = before.value(key), after.value(key)
+    if isinstance(earlier, str) or isinstance(later, str) or not earlier or later is None:
         return ""
-    earlier, later = before.number(key), after.number(key)
-    return ratio(later / earlier) if earlier and later is not None else ""
+    return ratio(later / earlier)
 
 
 # --- Priorities of the kernels of an application --------------------------------------------------

@@ -1,21 +1,19 @@
 """The accuracy of the diagnoses of whole ladders, including the incorrect ones.
 
 ``python -m adobook.score FOLDER`` scores the stored sweeps of a folder: which steps the diagnosis
-names, whether their bounds hold, and how close the predicted gains are.
+names, and whether their bounds hold.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
+import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import adokernels as ado
-from adobook.text import Text, say, table
+from adobook.text import table
 from adokernels.diagnosis.diagnosis import CONFIRMED
 from adokernels.records.limiter import Step
 from adokernels.tables.diagnoses import listed, verdict_on
@@ -44,12 +42,9 @@ class Row:
     alternatives: tuple[str, ...]  # further proposed categories
     changes: tuple[str, ...]  # the categories of the changes of `next_variant`
     bound: float | None  # the largest gain that the proposal allows
-    realised: float  # the ratio of the times, and its 99.9 % confidence interval
-    low: float
-    high: float
+    realised: float  # the ratio of the times
     verdict: str  # "held", "violated", "not tested", or "exceeded by another change"
-    metric: str  # the target metric before and after; empty if unknown
-    moved: bool | None
+    moved: bool | None  # whether the target metric improved; None if unknown
     named: bool  # the proposal is among the changes, or is "done" and the gain is at most 5 %
 
     @property
@@ -157,19 +152,7 @@ class Score:
             ("target metric improved, of tested bounds", _of(improved, len(known))),
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The score as JSON types, with its summary."""
-        return {"summary": dict(self.summary()), "rows": [asdict(row) for row in self]}
-
-    @classmethod
-    def load(cls, path: str | Path) -> Score:
-        """Read a JSON document with the content of :meth:`to_dict`."""
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))["rows"]
-        lists = ("alternatives", "changes")
-        return cls(tuple(Row(**row | {name: tuple(row[name]) for name in lists}) for row in rows))
-
-    def tables(self) -> Text:
-        """The summary, and the result of every step."""
+    def __repr__(self) -> str:
         header = ("ladder", "step", "limiter", "proposed", "changed", "at most", "realised")
         rows = [
             [
@@ -180,10 +163,7 @@ class Score:
             for row in self
         ]
         summary = table(("quantity", "value"), self.summary())
-        return say(summary, table((*header, "bound", "named"), rows))
-
-    def __repr__(self) -> str:
-        return str(self.tables())
+        return f"{summary}\n\n{table((*header, 'bound', 'named'), rows)}"
 
     _repr_markdown_ = __repr__
 
@@ -216,10 +196,7 @@ def _rows(sweep: ado.records.Sweep) -> Iterator[Row]:
             changes=tuple(sorted(map(str, outcome.changes))),
             bound=advice.bound if advice else None,
             realised=outcome.ratio,
-            low=outcome.interval[0],
-            high=outcome.interval[1],
             verdict=verdict_on(finding),
-            metric=outcome.metric.text if outcome.metric else "",
             moved=outcome.metric.moved if outcome.metric else None,
             named=bool(finding.named),
         )
@@ -239,14 +216,9 @@ def _times(value: float | None) -> str:
 
 
 def main() -> None:
-    """Print the scores of the stored sweeps of a folder."""
-    from adobook.gains import gains, scored
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    records = map(ado.load, sorted(parser.parse_args().folder.glob("*.json")))
-    sweeps = [record for record in records if isinstance(record, ado.records.Sweep)]
-    print(score(sweeps), scored(gains(sweeps)), sep="\n\n")
+    """Print the score of the stored sweeps of a folder."""
+    records = map(ado.load, sorted(Path(sys.argv[1]).glob("*.json")))
+    print(score(record for record in records if isinstance(record, ado.records.Sweep)))
 
 
 if __name__ == "__main__":

@@ -1,70 +1,32 @@
-"""The emulator against a GPU: the rows of benchmarks/emulated_counters.py."""
+"""The emulator against a GPU: the rows of benchmarks/emulated_counters.py, for its guide."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from adobook.pages.stored import ROOT
+from adobook.published import read_toml
 from adobook.text import write_table
-from adokernels.records.metrics import QUANTITIES
+from adokernels.records.metrics import BY_KEY
 
 _STORE = ROOT / "tests" / "data" / "emulator" / "counters.json"
-_TITLES = {quantity.key: quantity.title for quantity in QUANTITIES}
+_CAUSES = read_toml(Path(__file__).with_suffix(".toml"))["causes"]
+#: Variants that leave a part of their result unwritten.
+_CEILINGS = ("read", "copy", "sectors")
 #: Variants that a row of the table names.
 _NAMED = 4
-#: Why counts differ by more than 1 %: quantity, routine or variant (empty: any), cause. The first
-#: entry that fits is used.
-_CAUSES = (
-    ("", "overlapped", "blocks poll for results of other blocks, so the number depends on timing"),
-    (
-        "store_sectors",
-        "",
-        "the hardware's counter is not exact: it shows 77 to 86 for 10 kernels that store the same"
-        " 84 sectors, and fewer sectors than requests for 3 kernels",
-    ),
-    *(
-        (
-            "flops",
-            variant,
-            "the machine code computes 11 FLOPs per term in all lanes and selects the result; PTX"
-            " branches over them for empty bands and beyond the cut-off",
-        )
-        for variant in ("blocked", "swapped_indices", "large_blocks")
-    ),
-    (
-        "flops",
-        "gpp",
-        "lanes outside a matrix of 33 columns divide zeros, for which the machine code calls a"
-        " subroutine of about 30 FLOPs; ptxas removes operations that PTX repeats in another basic"
-        " block",
-    ),
-    (
-        "lanes",
-        "",
-        "a mean over the instructions of the PTX or of the machine code, which differ in number",
-    ),
-    (
-        "shared_load_wavefronts",
-        "gpp",
-        "in the machine code, `gpp_sort_by_kind` reads four neighbouring words with one load of 16"
-        " bytes",
-    ),
-    (
-        "shared_store_wavefronts",
-        "cluster",
-        "stores to the shared memory of other blocks are not shared stores for the counter",
-    ),
-    ("shared_store_wavefronts", "", "the counter includes waits for other accesses"),
-)
 
 
 def tables() -> str:
     """Return the tables of agreement in Markdown."""
     stored = json.loads(_STORE.read_text(encoding="utf-8"))
     rows = stored["rows"]
-    equal, worst = sum(row["equal"] for row in rows), max(_differences(rows))
+    equal = sum(row["equal"] for row in rows)
+    worst = max(row["difference"] for row in rows if row["variant"] not in _CEILINGS)
     return "\n\n".join(
         (
             f"{stored['context']['device_name']}, {len(rows)} rows of variants and problems."
@@ -75,12 +37,6 @@ def tables() -> str:
             write_table(("quantity", "variants", "rows", "range", "cause"), _far(rows)),
         )
     )
-
-
-def _differences(rows: Sequence[Mapping[str, Any]]) -> Iterator[float]:
-    """The differences of variants that compute a result; ceilings leave part of it unwritten."""
-    ceilings = {"read", "copy", "sectors"}
-    return (row["difference"] for row in rows if row["variant"] not in ceilings)
 
 
 def _relative(row: Mapping[str, Any], key: str) -> float | None:
@@ -95,8 +51,8 @@ def _relative(row: Mapping[str, Any], key: str) -> float | None:
 def _quantities(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[object, ...]]:
     for key in rows[0]["gpu"]:
         found = [r for row in rows if (r := _relative(row, key)) is not None]
-        equal, near = found.count(0.0), sum(abs(r) <= 0.01 for r in found)
-        yield _TITLES[key], len(found), equal, near, _range(found)
+        near = sum(abs(r) <= 0.01 for r in found)
+        yield BY_KEY[key].title, len(found), found.count(0.0), near, _range(found)
 
 
 def _range(relative: Sequence[float]) -> str:
@@ -106,18 +62,23 @@ def _range(relative: Sequence[float]) -> str:
 
 
 def _cause(row: Mapping[str, Any], key: str) -> str:
-    names = ("", row["routine"], row["variant"])
-    return next(why for of, name, why in _CAUSES if of in ("", key) and name in names)
+    for cause in _CAUSES:
+        names = cause.get("names", [row["variant"]])
+        if cause.get("quantity", key) == key and {row["routine"], row["variant"]} & {*names}:
+            return str(cause["cause"])
+    raise ValueError(f"agreement.toml: no cause for {key} of {row['routine']}[{row['variant']}]")
 
 
 def _far(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[object, ...]]:
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for key, row in ((key, row) for key in rows[0]["gpu"] for row in rows):
-        relative = _relative(row, key) or 0.0
-        if abs(relative) > 0.01:
-            name = f"`{row['routine']}[{row['variant']}]`"
-            found.setdefault((key, _cause(row, key)), {}).setdefault(name, []).append(relative)
-    for (key, cause), variants in found.items():
-        all_of_cause = [each for several in variants.values() for each in several]
+    found: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
+    for key in rows[0]["gpu"]:
+        for row in rows:
+            relative = _relative(row, key) or 0.0
+            if abs(relative) > 0.01:
+                name = f"`{row['routine']}[{row['variant']}]`"
+                found[key, _cause(row, key)].append((name, relative))
+    for (key, cause), differing in found.items():
+        variants = dict.fromkeys(name for name, _ in differing)
         names = ", ".join(variants) if len(variants) <= _NAMED else f"{len(variants)} variants"
-        yield _TITLES[key], names, len(all_of_cause), _range(all_of_cause), cause
+        ranges = _range([relative for _, relative in differing])
+        yield BY_KEY[key].title, names, len(differing), ranges, cause

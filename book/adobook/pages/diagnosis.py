@@ -1,21 +1,17 @@
-"""docs/diagnosis.md and docs/diagnosis.json: the score of the diagnoses of the stored sweeps."""
+"""docs/diagnosis.md: the score of the diagnoses of the stored sweeps."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import adokernels as ado
-from adobook.gains import fitted, gains, leave_one_out
 from adobook.pages.stored import contexts_of, fill_template, origin, unseen
 from adobook.score import Reason, Row, Score, score
 from adobook.text import write_table
-from adokernels.records.record import to_json
 from adokernels.text import percent, ratio
 
-#: Target share of correctly named steps, from the issue that requested the diagnosis.
-GOAL = 0.7
+_COUNTS = ("steps", "named correctly", "gained, named", "agrees with the gain", "violated bounds")
 
 
 def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
@@ -28,25 +24,24 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     counts = Counter(everything.reason(row) for row in everything if not row.named)
     return fill_template(
         "diagnosis.md",
-        goals=_goals(everything),
         summary=write_table(
             ("quantity", "all ladders", "ladders with default metrics"),
             [(name.strip(), value, other) for (name, value), (_, other) in pairs],
         ),
         origin=origin(contexts_of(sweeps[name] for name in scores)),
-        gains=_gains(sweeps),
-        unseen=_unseen(),
-        ladders=_ladders(scores, light),
+        unseen=write_table(("set", "ladder", *_COUNTS), _unseen()),
+        ladders=write_table(
+            ("ladder", "metrics", *_COUNTS),
+            [
+                (name, "light" if name in light else "default", *_counts(found))
+                for name, found in scores.items()
+            ],
+        ),
         reasons=write_table(
             ("reason", "steps"), [(reason, counts[reason]) for reason in Reason if counts[reason]]
         ),
         misses="\n\n".join(_misses(name, found) for name, found in scores.items() if found.wrong),
     )
-
-
-def record(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the score of all ladders as a JSON document."""
-    return to_json("score", score(sweeps.values()).to_dict())
 
 
 def _is_light(sweep: ado.records.Sweep) -> bool:
@@ -58,47 +53,13 @@ def _together(scores: Mapping[str, Score]) -> Score:
     return Score(rows=tuple(row for found in scores.values() for row in found))
 
 
-def _goals(found: Score) -> str:
-    """Compare the figures with the goals, in sentences."""
-    gained = sum(row.named for row in found.gained)
-    verdict = "reaches" if found.hit_rate >= GOAL else "does not reach"
-    goal = f"the goal of {math.ceil(GOAL * len(found))} steps"
-    return f"""\
-The goals: no violated bound, and {percent(GOAL)} of the steps named correctly.
-
-- **Violated bounds:** {len(found.violated)} of {len(found.tested)} tested.
-- **Named correctly, all steps:** {_share(len(found.named), len(found))}. This {verdict} {goal}.
-- **Named, of the steps that gained more than 5 %:** {_share(gained, len(found.gained))}.
-- **Agrees with the measured gain:** {_share(len(found.agreed), len(found))}.
-
-Only the count of all steps is compared with the goal. The others are less strict."""
-
-
-def _gains(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """The score of the predicted gains: the interval of a routine was fitted to the others."""
-    groups = {"stored ladders": list(gains(sweeps.values()))}
-    groups |= {_title(name): list(gains(found.values())) for name, found in unseen().items()}
-    known = fitted()
-    found = [leave_one_out(group, known).summary() for group in groups.values()]
-    return write_table(
-        ("quantity", *groups),
-        [(row[0][0].strip(), *(value for _, value in row)) for row in zip(*found, strict=True)],
-    )
-
-
-def _unseen() -> str:
-    """The score of the ladders of textbooks, with the present rules."""
-    rows = []
-    for name, sweeps in unseen().items():
+def _unseen() -> Iterator[tuple[object, ...]]:
+    """The rows of the ladders of textbooks, with the present rules."""
+    for folder, sweeps in unseen().items():
+        title = f"set {folder.removeprefix('set')}"
         for ladder, sweep in sweeps.items():
-            rows.append((_title(name), ladder, *_counts(score([sweep]))))
-        rows.append((_title(name), "all", *_counts(score(sweeps.values()))))
-    headers = ("set", "ladder", "steps", "named correctly", "gained, named")
-    return write_table((*headers, "agrees with the gain", "violated bounds"), rows)
-
-
-def _title(folder: str) -> str:
-    return f"set {folder.removeprefix('set')}"
+            yield title, ladder, *_counts(score([sweep]))
+        yield title, "all", *_counts(score(sweeps.values()))
 
 
 def _counts(found: Score) -> tuple[object, ...]:
@@ -107,17 +68,6 @@ def _counts(found: Score) -> tuple[object, ...]:
         f"{sum(row.named for row in found.gained)} of {len(found.gained)}",
         f"{len(found.agreed)} of {len(found)}",
         len(found.violated),
-    )
-
-
-def _ladders(scores: Mapping[str, Score], light: set[str]) -> str:
-    headers = ("ladder", "metrics", "steps", "named correctly", "gained, named")
-    return write_table(
-        (*headers, "agrees with the gain", "violated bounds"),
-        [
-            (name, "light" if name in light else "default", *_counts(found))
-            for name, found in scores.items()
-        ],
     )
 
 

@@ -1,214 +1,195 @@
-"""docs/documents.md: all items of the five documents, with the places that show them."""
+"""docs/documents.md: all items of the five documents, with figures from the stored records.
+
+The template names figures: ``{A[naive][seconds]}`` is the time of a variant of ladder A,
+``{A[naive > tiled]}`` the ratio of two times, ``{stored[course/NAME][l1_sol]}`` a quantity of
+another record, and ``{stored[course/NAME][naive(offset=1)][l1_sol]}`` of one problem of a scan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import partial, singledispatch
 from pathlib import Path
+from typing import Any
 
 import adokernels as ado
-from adobook.pages.document_figures import (
-    Figure,
-    counterparts,
-    device_of,
-    of_document,
-    ours,
-    published_gains,
-    published_of,
-)
-from adobook.pages.stored import Record, contexts_of, course_records, fill_template, origin
-from adobook.pages.targets import link
-from adobook.published import Published, read_toml
-from adobook.text import slug, write_table
+from adobook.figures import Subject, ranks, title_and_unit
+from adobook.pages.stored import DATA, contexts_of, course_records, fill_template, origin
+from adobook.published import written
+from adokernels.records.heatmap import WARP
+from adokernels.records.profile import KernelProfile
+from adokernels.text import number, percent, quantity, ratio
 
-#: Between parts of a cell.
-_BREAK = "<br>"
-_WITHOUT_FIGURES = (
-    "Items without figures are definitions, rules, code, cards and steps in a user interface."
-)
+#: The stored ladder of each document.
+LADDERS = {
+    "A": "average_matvec-1024",
+    "B": "transpose-int64-8192",
+    "C": "gaussian_blur-2560x1600",
+    "D": "max_plus-float64",
+    "E": "gpp-si214",
+}
 
 
-@dataclass(frozen=True)
-class Row:
-    """One item of a document. documents/README.md explains the fields."""
+class Figures(dict[str, Any]):
+    """Figures that are made when a template names them."""
 
-    item: str
-    text: str
-    where: Sequence[str] = ()
-    here: Sequence[str] = ()
-    note: str = ""
-    with_items: Sequence[str] = ()
-    cannot: str = ""
-    partly: str = ""
-    chart: bool = False
-    stored: str = ""
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._make = make
 
-
-@dataclass
-class Document:
-    """One document: a TOML file, with its published figures and all stored records.
-
-    documents/README.md explains the fields of the file.
-    """
-
-    letter: str
-    count: int
-    title: str
-    ladder: str
-    rows: tuple[Row, ...]
-    records: Mapping[str, Record]
-    known: tuple[Published, ...]
-    address: str = ""
-    remark: str = ""
-
-    @property
-    def heading(self) -> str:
-        """The heading of the section of the document."""
-        return f"{self.letter}. {self.title}"
-
-    @property
-    def prefix(self) -> str:
-        """The part of the names of records that the table omits."""
-        return self.ladder.partition("-")[0] + "-"
-
-    def sweep_of(self, row: Row) -> ado.records.Sweep:
-        """The stored ladder of a row."""
-        sweep = self.records[row.stored or self.ladder]
-        assert isinstance(sweep, ado.records.Sweep)
-        return sweep
-
-    def published(self, row: Row) -> list[Published]:
-        """The published figures of a row."""
-        return [p for p in self.known if p.item in (row.item, *row.with_items)]
-
-    def figures(self, row: Row) -> list[Figure]:
-        """Our figures of a row: the named figures, and the counterparts of published figures."""
-        counted = counterparts(self.published(row), self.sweep_of(row))
-        names = dict.fromkeys([*row.here, *counted])
-        figures = (ours(self.records, row.stored or self.ladder, name) for name in names)
-        return [figure._replace(place=self._display(figure.place)) for figure in figures]
-
-    def _display(self, place: str) -> str:
-        """The display name of a record; empty for the default record."""
-        if place in ("", self.ladder):
-            return ""
-        return f"`{place.removeprefix('course/').removeprefix(self.prefix)}`"
-
-    def problems(self) -> Iterator[str]:
-        """Problems of the rows: missing items, targets and figures."""
-        items = [row.item for row in self.rows]
-        expected = [f"{self.letter}{n}" for n in range(1, self.count + 1)]
-        if items != expected:
-            yield f"{self.letter}: items must be {expected}, got {items}"
-        for p in self.known:
-            if p.item not in items:
-                yield f"{p.item}: {p.quantity} is published, but {self.title} does not list it"
-        for row in self.rows:
-            if not row.where and not row.cannot:
-                yield f"{row.item}: row must have a target or a reason"
-            if row.partly and row.cannot:
-                yield f"{row.item}: row must be partly shown or not shown, got both"
-            checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
-            checks.append(partial(self.figures, row))
-            for check in checks:
-                try:
-                    check()
-                except ValueError as error:
-                    yield f"{row.item}: {error}"
-
-    def cells(self, row: Row) -> tuple[str, ...]:
-        """The cells of a row of the table."""
-        device, published = device_of(self.known), self.published(row)
-        shown = [of_document(p, device) for p in published]
-        shown += published_gains(row.here, self.known)
-        where = sorted(row.where, key=lambda target: not target[0].isdigit())  # sections first
-        reason = f"Not shown: {row.cannot}" if row.cannot else ""
-        reason += f"Partly shown: {row.partly}" if row.partly else ""
-        here = filter(None, (listed(self.figures(row)), reason, row.note))
-        links = _BREAK.join(map(link, where))
-        return row.item, row.text, links, listed(shown), _BREAK.join(here)
-
-    def section(self) -> str:
-        """The section of the document."""
-        device, machine = device_of(self.known), self.sweep_of(Row("", "")).machine
-        omitted = f"Our record: `{self.ladder}`. Names of other records omit `{self.prefix}`."
-        headers = ["item", "content", "shown by", f"published, {device}" if device else "published"]
-        headers.append(f"here, {machine.name if machine else ''}")
-        address = f"<{self.address}>" if self.address else ""
-        rows = write_table(headers, map(self.cells, self.rows))
-        parts = [f"## {self.heading}", address, f"{omitted} {self.remark}".rstrip(), rows]
-        return "\n\n".join(filter(None, parts))
-
-
-def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
-    """The documents in order."""
-    files = (Path(__file__).parents[1] / "documents").glob("*.toml")
-    return tuple(
-        Document(
-            **{
-                **settings,
-                "rows": tuple(Row(item, **row) for item, row in settings["rows"].items()),
-            },
-            records=records,
-            known=published_of(settings["letter"]),
-        )
-        for settings in sorted(map(read_toml, files), key=lambda settings: settings["letter"])
-    )
+    def __missing__(self, key: str) -> Any:
+        return self._make(key)
 
 
 def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the page in Markdown. ValueError: rows, targets or figures are missing."""
-    stored = {**sweeps, **course_records()}
-    found = documents(stored)
-    check(found)
-    rows = [row for document in found for row in document.rows]
-    missing = [f"{row.item} ({row.cannot})" for row in rows if row.cannot]
-    partly = [f"{row.item} ({row.partly})" for row in rows if row.partly]
-    sentences = [f"Not shown: {'; '.join(missing)}." if missing else "No item is missing."]
-    sentences += [f"Partly shown: {'; '.join(partly)}."] if partly else []
+    """Return the page in Markdown."""
+    ladders = {letter: sweeps[name] for letter, name in LADDERS.items()}
+    machine = ladders["E"].machine
+    assert machine is not None
+    fp32, fp64 = (machine[name].theoretical or 0 for name in ("FP32 fma", "FP64 fma"))
     return fill_template(
         "documents.md",
-        count=sum(document.count for document in found),
-        summary=_summary(found),
-        missing=" ".join([*sentences, _WITHOUT_FIGURES]),
-        origin=origin(contexts_of(stored.values())),
-        documents="\n\n".join(document.section() for document in found),
+        origin=origin(contexts_of([*sweeps.values(), *course_records()])),
+        diagnosis=Figures(lambda letter: ado.diagnose(ladders[letter])),
+        stored=Figures(lambda name: of(ado.load(DATA / f"{name}.json"))),
+        ranks=Figures(lambda variant: _ranks(sweeps, variant)),
+        ceiling=Figures(lambda name: quantity(machine[name].measured, "B/s")),
+        balance=number(machine["FP64 fma"].measured / machine["DRAM copy"].measured),
+        precisions=ratio(fp32 / fp64),
+        machine={letter: sweep.machine for letter, sweep in ladders.items()},
+        **{letter: of(sweep) for letter, sweep in ladders.items()},
     )
 
 
-def check(found: Iterable[Document]) -> None:
-    """Raise a ValueError with all problems of the documents."""
-    if problems := [problem for document in found for problem in document.problems()]:
-        raise ValueError("\n".join(f"docs/documents.md: {problem}" for problem in problems))
+def of(record: object) -> Figures:
+    """The figures of a record, by their names in the template."""
+    return Figures(partial(_figure, record))
 
 
-def _summary(found: Iterable[Document]) -> str:
-    lines: list[tuple[object, ...]] = []
-    for document in found:
-        shown = [not row.cannot and not row.partly for row in document.rows]
-        partly = [bool(row.partly) for row in document.rows]
-        published = [bool(document.published(row)) for row in document.rows]
-        figures = [bool(document.figures(row)) for row in document.rows]
-        title = f"[{document.heading}](#{slug(document.heading)})"
-        counts = (shown, partly, published, figures)
-        lines.append((title, len(document.rows), *map(sum, counts)))
-    totals = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]
-    lines.append(("**all**", *(f"**{total}**" for total in totals)))
-    figures_of = ("with published figures", "with our figures")
-    headers = ("document", "items", "shown", "partly", *figures_of)
-    return write_table(headers, lines)
+@singledispatch
+def _figure(record: object, name: str) -> Figures | str:
+    raise TypeError(f"record must have figures, got {record!r}")
 
 
-def listed(figures: Iterable[Figure]) -> str:
-    """List figures. The figures of one variant follow its name and place."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for variant, words, place in figures:
-        found.setdefault((variant, place), []).append(words)
-    return _BREAK.join(f"{_label(*key)}{'; '.join(texts)}" for key, texts in found.items())
+@_figure.register
+def _(sweep: ado.records.Sweep, name: str) -> Figures | str:
+    """The ratio of two times, or the figures of a variant, also of one problem of a scan."""
+    before, _, after = name.partition(" > ")
+    if after:
+        gain = ratio(sweep[before].seconds / sweep[after].seconds)
+        return f"`{before}` to `{after}` {gain}"
+    chosen = {
+        f"{m.variant}({option}={value})": m
+        for m in reversed(sweep.measurements)
+        for option, value in (*m.context.items(), *m.problem.options.items())
+    }
+    return of(chosen.get(name) or sweep[name])
 
 
-def _label(variant: str, place: str) -> str:
-    if variant:
-        return f"`{variant}` ({place}): " if place else f"`{variant}`: "
-    return f"{place}: " if place else ""
+@_figure.register
+def _(m: ado.records.Measurement, name: str) -> str:
+    if name in _MEASURED:
+        return _MEASURED[name](m)
+    return str(_figure(_profile(m), name))
+
+
+@_figure.register
+def _(profile: ado.records.Profile, name: str) -> str:
+    kernel = profile.longest
+    if name in _COUNTED:
+        return _COUNTED[name](kernel)
+    if found := Subject(kernel, (kernel.kernel,)).text(name, title_and_unit(name)[1]):
+        return found
+    raise KeyError(name)
+
+
+def _profile(m: ado.records.Measurement) -> ado.records.Profile:
+    if m.profile is None:
+        raise KeyError(f"{m.variant} has no counters")
+    return m.profile
+
+
+def _intensity(level: str, m: ado.records.Measurement) -> str:
+    return written(m.executed_flops / _profile(m)[f"{level}_bytes"], "FLOP/B")
+
+
+def _rate(level: str, kernel: KernelProfile) -> str:
+    return quantity(kernel[f"{level}_bytes"] / kernel["seconds"], "B/s")
+
+
+_MEASURED: Mapping[str, Callable[[ado.records.Measurement], str]] = {
+    "device": lambda m: f"{m.context['device_name']}, {m.context['threads']} threads",
+    "executed_flops": lambda m: written(m.executed_flops, ""),
+    "flops_per_second": lambda m: quantity(m.flops_per_second, "FLOP/s"),
+    "limiter": lambda m: m.limiter.name,
+    "registers": lambda m: str(max(k.registers for k in m.kernels)),
+    "seconds": lambda m: quantity(m.seconds, "s"),
+    **{f"intensity_{level}": partial(_intensity, level.lower()) for level in ("L1", "L2", "DRAM")},
+}
+#: Quantities of the longest kernel that the tables of the notebooks do not have.
+_COUNTED: Mapping[str, Callable[[KernelProfile], str]] = {
+    "cycles_per_issue": lambda kernel: written(1 / kernel["issue_active"], "cycles"),
+    "local_bytes": lambda kernel: written(kernel["local_bytes"], "B"),
+    "max_warps": lambda kernel: str(kernel.kernel.max_warps),
+    **{f"rate_{level}": partial(_rate, level.lower()) for level in ("L2", "DRAM")},
+}
+
+
+def _ranks(sweeps: Mapping[str, ado.records.Sweep], variant: str) -> str:
+    """The ranks of the filters with a variant of the Gaussian, as notebook 02 shows them."""
+    pipeline, blur = (sweeps[f"{name}-2560x1600"] for name in ("edge_detect", "gaussian_blur"))
+    assert pipeline.roof is not None
+    stages = pipeline.stages_of(pipeline["pipeline_naive"])
+    kernels = [blur[variant], *(m for m in stages if m.routine != blur.routine)]
+    found = ranks(kernels, pipeline.roof)
+    return "; ".join(f"rank of {name} {rank:.0f}" for name, rank in found.items())
+
+
+@_figure.register
+def _(hot: ado.records.Hotspots, name: str) -> str:
+    """The two hottest lines, or the share of a stall reason."""
+    if name != "hottest":
+        return percent(hot.reasons[name] / hot.samples)
+    return "; ".join(
+        f"{percent(line.share)} of samples at {line.place} ({line.reason})"
+        for line in hot.lines[:2]
+    )
+
+
+@_figure.register
+def _(heat: ado.records.Heatmap, kind: str) -> str:
+    """The line with the most idle lanes, or the accesses of each line, for example ``loads``."""
+    if kind == "idle lanes":
+        line = max(heat.lines, key=lambda x: WARP * x.instructions - x.lanes)
+        return (
+            f"{percent(line.instructions / heat.instructions)} of the instructions at "
+            f"{Path(line.path).name}:{line.line}, with {number(line.mean_lanes)} of {WARP} lanes "
+            "active"
+        )
+    found = [
+        f"{kind} at {Path(line.path).name}:{line.line}: {of.transfers:,} (ideal {of.ideal:,}; "
+        f"{number(of.per_request)} per request)"
+        for line in heat.lines
+        if (of := line.accesses().get(kind))
+    ]
+    if not found:
+        raise KeyError(kind)
+    return "; ".join(found)
+
+
+@_figure.register
+def _(sass: ado.records.Sass, name: str) -> str:
+    """The accesses of a kernel, the instructions and loads of its inner loop, or a number."""
+
+    def widths(accesses: Mapping[int, int]) -> str:
+        return ", ".join(f"{count} x {bits} bits" for bits, count in sorted(accesses.items()))
+
+    kernel = sass[0]
+    if name == "accesses":
+        return f"loads {widths(kernel.loads)}, stores {widths(kernel.stores)}"
+    if name == "registers_unused":
+        return str(kernel.registers_unused)
+    loop = kernel.main_loop
+    assert loop is not None
+    found = {"loop": f"{len(loop)} instructions, loads {widths(loop.loads)}"}
+    return (found | {"waits": str(loop.load_waits)})[name]

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.console import Console
 
 import adobook as course
 import adokernels as ado
 from adobook.pages.stored import DATA, ROOT, fill_template
 from adobook.published import read_toml
+from adokernels.code_text import Listing
+from adokernels.records.heatmap import Heatmap
+from adokernels.tables import tables_of
 
 #: The folder of the pictures.
 FOLDER = ROOT / "docs" / "gallery"
+#: Variants of transpose whose heat maps are shown. A test repeats their counts.
+HEAT_MAPS = ("naive", "tiled")
+_KERNEL = "__global__"
 _CHARTS = read_toml(Path(__file__).with_suffix(".toml"))
 
 
@@ -59,3 +68,27 @@ def draw(name: str) -> Figure:
     figure = drawn.figure.figure if isinstance(drawn, Axes) else drawn
     assert isinstance(figure, Figure)
     return figure
+
+
+def emulated(variant: str) -> Heatmap:
+    """The stored counts of a variant of transpose on the emulator."""
+    found = ado.load(DATA / "emulated" / f"transpose-{variant}.json")
+    assert isinstance(found, Heatmap)
+    return found
+
+
+def heat_maps() -> str:
+    """Draw the heat maps of kernels as SVG, as a terminal shows them."""
+    how: dict[str, Any] = {"force_terminal": True, "color_system": "truecolor"}
+    console = Console(record=True, width=168, file=io.StringIO(), legacy_windows=False, **how)
+    for variant in HEAT_MAPS:
+        listings = (b for b in tables_of(emulated(variant)) if isinstance(b, Listing))
+        kernel = next(listing for listing in listings if _KERNEL in listing.code)
+        comment, start, code = kernel.code.partition(_KERNEL)
+        title, first = (
+            f"transpose[{variant}], counted by the emulator",
+            kernel.first + comment.count("\n"),
+        )
+        console.print(replace(kernel, title=title, code=start + code, first=first))
+    template = Path(__file__).with_name("heatmap.svg").read_text(encoding="utf-8")
+    return console.export_svg(unique_id="heat", code_format=template)

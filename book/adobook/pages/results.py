@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rich.table import Table
+
 import adokernels as ado
-from adobook.pages import break_even, ceilings
+from adobook.pages import break_even
 from adobook.pages.stored import contexts_of, day, fill_template, origin
 from adobook.published import read_toml
 from adobook.text import write_rich_table, write_table
 from adokernels.model.tasks import TASKS
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.machines import machine_tables
-from adokernels.tables.measurements import hotspot_table, sweep_table, sweep_tables
+from adokernels.tables.measurements import (
+    hotspot_table,
+    machine_table,
+    sweep_table,
+    sweep_tables,
+)
 from adokernels.text import quantity, ratio
 
 #: The names of records with functions of other libraries end with this word.
@@ -58,7 +65,7 @@ HEADLINES: Mapping[str, str] = _SETTINGS["headlines"]
 def pages(
     sweeps: Mapping[str, ado.records.Sweep],
     scans: Mapping[str, ado.records.Scan],
-    on_cpu: Mapping[str, ado.records.Sweep] | None = None,
+    on_cpu: Mapping[str, ado.records.Sweep],
 ) -> dict[str, str]:
     """Return the pages in Markdown, by file name. ValueError: a stored sweep is on no page.
 
@@ -67,20 +74,27 @@ def pages(
     shown = {name for page in PAGES for name in page.names(sweeps)}
     if missing := sorted(set(_of_first_models(sweeps)) - shown):
         raise ValueError(f"book/adobook/pages/results.toml: no page shows {', '.join(missing)}")
-    index = fill_template(
-        "results.md",
-        break_even=break_even.link(scans),
-        cpu="[CPU ladders](cpu.md) shows the steps on a CPU, with the limiter of each variant."
-        if on_cpu
-        else "",
-        pages="\n\n".join(_part_of_index(page, sweeps) for page in PAGES),
-    )
-    measured = [*sweeps.values(), *(sweep for scan in scans.values() for sweep in scan)]
-    measured += (on_cpu or {}).values()
-    found = {"index.md": index, "ceilings.md": ceilings.text(measured)}
-    found |= {page.file: _page(page, sweeps) for page in PAGES}
-    found |= {"break_even.md": break_even.text(scans)} if scans else {}
-    return found | ({"cpu.md": _cpu_page(on_cpu)} if on_cpu else {})
+    index = "\n\n".join(_part_of_index(page, sweeps) for page in PAGES)
+    of_scans = [sweep for scan in scans.values() for sweep in scan]
+    return {
+        "index.md": fill_template("results.md", pages=index),
+        "ceilings.md": _ceilings([*sweeps.values(), *of_scans, *on_cpu.values()]),
+        **{page.file: _page(page, sweeps) for page in PAGES},
+        "break_even.md": break_even.text(scans),
+        "cpu.md": _cpu_page(on_cpu),
+    }
+
+
+def _ceilings(sweeps: Iterable[ado.records.Sweep]) -> str:
+    """The newest ceilings of each device."""
+    machines = [sweep.machine for sweep in sweeps if sweep.machine]
+    machines.sort(key=lambda machine: str(machine.context.get("time", "")))
+    parts = []
+    for title, machine in sorted({machine.title: machine for machine in machines}.items()):
+        table = machine_table(machine)
+        table.title = None
+        parts += [f"## {title}", write_rich_table(table), origin([machine.context])]
+    return fill_template("ceilings.md", devices="\n\n".join(parts))
 
 
 def _of_first_models(sweeps: Mapping[str, object]) -> list[str]:
@@ -90,17 +104,25 @@ def _of_first_models(sweeps: Mapping[str, object]) -> list[str]:
 
 def _cpu_page(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     """The ladders of a CPU, with the limiters that experiments show."""
-    parts = ["# CPU ladders", _GENERATED, *_SETTINGS["cpu"]["introduction"]]
+    parts = []
     for name, sweep in sweeps.items():
-        data = f"../../notebooks/data/cpu/{name}"
         shape = "x".join(map(str, sweep.fastest.problem.operands[0].shape))
         parts += [f"## {name}", f"```sh\nadokernels bench {name} --device cpu\n```"]
         tables = [sweep_table(sweep), *([hotspot_table(sweep)] if sweep.stages else [])]
         tables += diagnosis_tables(ado.diagnose(sweep))
-        parts += [f"![{name} of {shape}]({data}.png)", *map(write_rich_table, tables)]
-        made = origin(contexts_of([sweep]))
-        parts.append(f"{made} The samples and the experiments are in [{name}.json]({data}.json).")
-    return "\n\n".join(parts) + "\n"
+        parts += _record(f"{name} of {shape}", f"cpu/{name}", sweep, tables)
+    return fill_template("cpu.md", ladders="\n\n".join(parts))
+
+
+def _record(
+    title: str, name: str, sweep: ado.records.Sweep, tables: Iterable[Table]
+) -> Iterator[str]:
+    """The chart of a record, its tables and its origin."""
+    data = f"../../notebooks/data/{name}"
+    yield f"![{title}]({data}.png)"
+    yield from map(write_rich_table, tables)
+    file = f"{Path(name).name}.json"
+    yield f"{origin(contexts_of([sweep]))} The samples are in [{file}]({data}.json)."
 
 
 def best_results(sweeps: Mapping[str, ado.records.Sweep]) -> str:
@@ -137,13 +159,11 @@ def _part_of_index(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
 def _page(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
     parts = [f"# {page.title}", _GENERATED, page.summary, page.introduction]
     for name in page.names(sweeps):
-        sweep, data = sweeps[name], f"../../notebooks/data/{name}"
+        sweep = sweeps[name]
         parts += [f"## {name}", page.notes.get(name, ""), _command(name, sweep.routine)]
-        parts += [f"![{sweep.title}]({data}.png)", *map(write_rich_table, sweep_tables(sweep))]
         others = (s for other, s in sweeps.items() if other.endswith(f"/{name}"))
-        parts += map(write_rich_table, machine_tables([sweep, *others]))
-        made = origin(contexts_of([sweep]))
-        parts.append(f"{made} The samples are in [{name}.json]({data}.json).")
+        tables = [*sweep_tables(sweep), *machine_tables([sweep, *others])]
+        parts += _record(sweep.title, name, sweep, tables)
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

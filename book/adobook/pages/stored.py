@@ -5,16 +5,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import adokernels as ado
 
 #: The root of the repository.
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "notebooks" / "data"
-#: The sets of textbook ladders on which rules were tuned. The prediction also uses them.
-TUNED = ("set1", "set2")
-#: A stored record that the page of the documents shows.
+#: A stored record with a context.
 Record = (
     ado.records.Sweep
     | ado.records.Measurement
@@ -22,55 +20,49 @@ Record = (
     | ado.records.Hotspots
     | ado.records.Heatmap
 )
+_Kind = TypeVar("_Kind")
 
 
-def sweeps() -> dict[str, ado.records.Sweep]:
-    """The sweeps of notebooks/data, by name."""
-    return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.records.Sweep)}
+def sweeps(folder: str = "") -> dict[str, ado.records.Sweep]:
+    """The sweeps of notebooks/data, or of a folder there, by name."""
+    return _records(folder, ado.records.Sweep)
 
 
 def unseen() -> dict[str, dict[str, ado.records.Sweep]]:
-    """The sweeps of the ladders of textbooks, by set and name (``adobook.unseen``)."""
-    folders = sorted(folder for folder in (DATA / "unseen").iterdir() if folder.is_dir())
-    found = {folder.name: _records(folder) for folder in folders}
-    return {
-        name: {key: r for key, r in records.items() if isinstance(r, ado.records.Sweep)}
-        for name, records in found.items()
-    }
+    """The sweeps of the ladders of textbooks, by set and name (tests/kernels)."""
+    folders = sorted((DATA / "unseen").glob("*/"))
+    return {folder.name: sweeps(f"unseen/{folder.name}") for folder in folders}
 
 
 def cpu_sweeps() -> dict[str, ado.records.Sweep]:
     """The sweeps of notebooks/data/cpu, by routine."""
-    found = _records(DATA / "cpu")
-    sweeps = {name: s for name, s in found.items() if isinstance(s, ado.records.Sweep)}
-    return {name: sweeps[name] for name in ado.routines if name in sweeps}
+    found = sweeps("cpu")
+    return {name: found[name] for name in ado.routines if name in found}
 
 
 def gpu_sweeps() -> dict[str, ado.records.Sweep]:
     """The sweeps of every GPU model: ``"NAME"`` of the first one, ``"gpus/MODEL/NAME"``."""
-    found: dict[str, ado.records.Sweep] = dict(sweeps())
-    for folder in sorted((DATA / "gpus").glob("*/")):
-        for name, record in _records(folder).items():
-            if isinstance(record, ado.records.Sweep):
-                found[f"gpus/{folder.name}/{name}"] = record
+    found = sweeps()
+    for model in sorted((DATA / "gpus").glob("*/")):
+        folder = f"gpus/{model.name}"
+        found |= {f"{folder}/{name}": sweep for name, sweep in sweeps(folder).items()}
     return found
 
 
 def scans() -> dict[str, ado.records.Scan]:
     """The scans with copies of notebooks/data/break_even, by routine."""
-    found = _records(DATA / "break_even")
-    scans = {name: s for name, s in found.items() if isinstance(s, ado.records.Scan)}
-    return {name: scans[name] for name in ado.routines if name in scans}
+    found = _records("break_even", ado.records.Scan)
+    return {name: found[name] for name in ado.routines if name in found}
 
 
-def course_records() -> dict[str, Record]:
-    """The records that only the notebooks use: ``"course/NAME"``."""
-    found = _records(DATA / "course")
-    return {f"course/{name}": r for name, r in found.items() if isinstance(r, Record)}
+def course_records() -> list[Record]:
+    """The records that only the notebooks use."""
+    return [r for r in _records("course", object).values() if isinstance(r, Record)]
 
 
-def _records(folder: Path) -> dict[str, object]:
-    return {path.stem: ado.load(path) for path in sorted(folder.glob("*.json"))}
+def _records(folder: str, kind: type[_Kind]) -> dict[str, _Kind]:
+    found = {path.stem: ado.load(path) for path in sorted((DATA / folder).glob("*.json"))}
+    return {name: record for name, record in found.items() if isinstance(record, kind)}
 
 
 def fill_template(name: str, **blocks: object) -> str:

@@ -25,7 +25,7 @@ def operands(rng, small=False):
 
 
 def groups(cols, rows_per_block):
-    """The grid: one block per `cols` columns and `rows_per_block` rows, at most 64 along the rows."""
+    """The grid: a block per `cols` columns and `rows_per_block` rows, at most 64 along the rows."""
     return lambda x: (-(-x.shape[1] // cols), min(-(-x.shape[0] // rows_per_block), 64))
 
 

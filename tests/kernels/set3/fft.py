@@ -45,7 +45,8 @@ ladder.cuda_variant(
 )  # fmt: skip
 ladder.cuda_variant(
     "shared", kernel="fft_shared", block=256, **_common,
-    changes="Keeps the row in shared memory, and applies the bit reversal there instead of in loads.",
+    changes="Keeps the row in shared memory, and applies the bit reversal there instead of in "
+    "loads.",
     steps=["coalesce accesses", "reuse in registers or shared memory"],
 )  # fmt: skip
 ladder.cuda_variant(
