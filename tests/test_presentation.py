@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from charting import (
@@ -16,7 +15,6 @@ from charting import (
     CROWD,
     H200,
     SIZES,
-    WIDE,
     ceiling,
     clashes,
     counters_of,
@@ -44,8 +42,8 @@ from adokernels.measuring.comparing import compare
 from adokernels.records.loading import load, problem_of
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
-from adokernels.tables.measurements import sweep_table, verdict_cell
-from adokernels.tables.rendering import to_html, to_text
+from adokernels.tables.measurements import sweep_table
+from adokernels.tables.rendering import to_text
 from adokernels.text import bounds, quantity, ratio
 
 WIDTH = 114
@@ -70,20 +68,6 @@ WIDTH = 114
 )
 def test_quantities_have_three_digits_and_a_prefix(value, unit, words):
     assert quantity(value, unit) == words
-
-
-def test_a_measurement_in_one_line():
-    line = repr(make_gpp()["fused"])
-    pattern = (
-        r"gpp\[fused\] on cuda, cold: 9\.\d+ ms \(95 % CI 9\.\d+ to 9\.\d+, 41 samples\), "
-        r"\d+ GB/s, \d\.\d\d TFLOP/s"
-    )
-    assert re.fullmatch(pattern, line)
-
-
-def test_the_interval_is_written_with_digits_that_tell_its_ends_apart():
-    low, high = re.search(r"CI ([\d.]+) to ([\d.]+)", repr(make_gpp()["naive"])).groups()
-    assert float(low) < float(high)
 
 
 def with_samples(sweep, count, **changes):
@@ -114,35 +98,21 @@ def test_few_samples_have_a_range_and_no_interval(count):
     assert sweep.records()[-1]["confidence"] == m.confidence
     assert m.interval == (m.samples.min(), m.samples.max()) or count == 11
     assert ("(range)" in words) == (1 < count < 11)
-    assert ("fewer than 11 samples" in words) == (count < 11)
     assert ("95 % CI" in repr(m)) == (count == 11)
-    assert f"{count} sample{'s' if count > 1 else ''})" in repr(m)
     comparison = m.compare(sweep["naive"])
     assert (comparison.verdict == "faster") == (count >= 10)  # they differ by more than 2
     assert ("99.9 %" in repr(comparison)) == (count == 11)
-    assert f"{count} samples" in repr(comparison) or count == 11
 
 
-def test_unclear_differs_from_same():
-    verdicts = {verdict: verdict_cell(verdict) for verdict in ("same", "unclear")}
-    assert verdicts["same"].style != verdicts["unclear"].style
-    sweep = with_samples(make_transpose(), 5)
-    table = sweep_table(sweep)
-    assert "<em>unclear</em>" in to_html(table)
-    assert "| *unclear* |" in write_rich_table(table)
-
-
-def test_an_interrupted_sweep_says_so():
+def test_tables_show_interruptions_and_flags():
     sweep = with_samples(make_transpose(), 5, interrupted=True)
-    assert sweep.title.endswith(", cold, interrupted")
-    assert "interrupted: samples" in sweep_table(sweep).caption.plain
+    assert sweep.title.endswith("interrupted")
+    assert "interrupted" in sweep_table(sweep).caption.plain
     assert "interrupted" not in repr(make_transpose())
-
-
-def test_flags_are_said():
-    flagged = dataclasses.replace(make_gpp()["fused"], flags=("throttled",))
-    assert "throttled" in repr(flagged)
-    assert "fused: throttled" in repr(Sweep(routine="gpp", measurements=(flagged,)))
+    flagged = dataclasses.replace(with_peers(make_gpp()).peers[0], flags=("throttled",))
+    alone = Sweep(routine="gpp", measurements=(), peers=(flagged,))
+    assert alone.records()[0]["speedup"] is None
+    assert "torch: throttled" in repr(alone)
 
 
 # Tables.
@@ -235,25 +205,14 @@ def test_peers_come_last_and_are_no_steps():
         assert last.count(ratio(1)[0]) == 1, "only the total speed-up is shown"
 
 
-def test_peers_need_no_variants_and_their_flags_are_shown():
-    peer = dataclasses.replace(with_peers(make_gpp()).peers[0], flags=("throttled",))
-    alone = Sweep(routine="gpp", measurements=(), peers=(peer,))
-    assert alone.records()[0]["speedup"] is None
-    assert "torch: throttled" in repr(alone)
-
-
 def test_a_table_without_flops_has_no_flop_columns():
     text = repr(make_transpose())
     assert "FLOP" not in text
-    assert "copy (ceiling)" in text
-    assert "skipped clusters: needs sm_100" in text
-    assert text.startswith("transpose, a: (8192, 8192) float32, NVIDIA H200, cold")
+    for words in ("copy (ceiling)", "skipped clusters: needs sm_100", "NVIDIA H200, cold"):
+        assert words in text
+    assert "EPYC 9654, 8 threads, cold" in repr(make_gpp(CPU))
     for heading in ("executed", "AI", "[TFLOP/s]", "FMA"):
         assert heading in repr(make_gpp())
-
-
-def test_a_cpu_table_says_threads():
-    assert "EPYC 9654, 8 threads, cold" in repr(make_gpp(CPU))
 
 
 def test_a_narrow_table_keeps_its_numbers_whole():
@@ -289,11 +248,6 @@ def test_html_is_escaped_and_balanced():
     assert not re.search(r"[^-]color: ?#|background", page), "colours must be those of the page"
 
 
-def test_only_ceilings_are_faded_in_html():
-    assert make_transpose()._repr_html_().count("opacity") == 1
-    assert "opacity" not in H200._repr_html_()
-
-
 def test_markdown_is_well_formed():
     wild = dataclasses.replace(make_gpp()["naive"], variant="a|b*<i>")
     text = write_rich_table(sweep_table(Sweep(routine="gpp", measurements=(wild,))))
@@ -316,7 +270,7 @@ def test_no_words_overlap(chart, size):
     assert not outside(ax)
 
 
-@pytest.mark.parametrize("chart", ["transpose, counters", "gpp, counters", "gpp, crowded", "CPU"])
+@pytest.mark.parametrize("chart", ["transpose, counters", "gpp, crowded"])
 def test_no_words_overlap_after_resizing_and_at_another_resolution(chart):
     ax = draw(CHARTS[chart]())
     ax.figure.set_size_inches(9, 4.8)
@@ -326,12 +280,6 @@ def test_no_words_overlap_after_resizing_and_at_another_resolution(chart):
     assert not outside(ax)
 
 
-def test_no_words_overlap_in_a_wide_chart():
-    l1 = ceiling("bandwidth", "L1 read", 31e12, 33.1e12)
-    machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, l1))
-    assert not clashes(draw(make_gpp(machine, counters=True), WIDE))
-
-
 def test_no_words_overlap_with_many_names_close_to_each_other():
     """Times that differ by 2 % give coinciding points."""
     sweep = make_gpp(counters=True, extra={f"variant_{i}": 9.5 - 0.2 * i for i in range(8)})
@@ -339,20 +287,6 @@ def test_no_words_overlap_with_many_names_close_to_each_other():
     assert len(named(ax)) == len(sweep) == 14
     assert not clashes(ax)
     assert not outside(ax)
-
-
-def test_the_overlap_test_fails_without_placement(monkeypatch):
-    monkeypatch.setattr(canvas.Labels, "draw", lambda self, renderer: None)
-    assert clashes(draw(make_gpp()))
-
-
-def test_words_on_diagonals_follow_them_whatever_the_shape():
-    for size in (*SIZES, WIDE):
-        ax = draw(H200, size)
-        text = next(text for text in ax.texts if text.get_text().startswith("DRAM copy"))
-        start, end = ax.transData.transform([(1, 1e12), (10, 1e13)])
-        slope = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0]))
-        assert text.get_rotation() == pytest.approx(slope)
 
 
 def test_a_chart_in_a_grid_stays_in_its_axes():
@@ -367,23 +301,13 @@ def test_a_chart_in_a_grid_stays_in_its_axes():
 
 
 def test_full_axes_depend_on_the_machine_alone():
-    first = draw(make_gpp(), full=True)
+    first, slow = draw(make_gpp(), full=True), draw(with_last(make_gpp(), 1e-3), full=True)
     second = draw(make_gpp(counters=True, extra=CROWD), full=True)
-    assert first.get_xscale() == first.get_yscale() == "log"
-    assert "FLOP/byte" in first.get_xlabel()
     for ax in (second, draw(H200)):
         assert (ax.get_xlim(), ax.get_ylim()) == (first.get_xlim(), first.get_ylim())
-    for limit in (*first.get_xlim(), *first.get_ylim()):
+    assert slow.get_ylim()[0] < first.get_ylim()[0]
+    for limit in (*first.get_xlim(), *first.get_ylim(), slow.get_ylim()[0]):
         assert math.log10(limit) == pytest.approx(round(math.log10(limit)))
-
-
-def test_a_point_outside_extends_full_axes_by_whole_decades():
-    inside = draw(make_gpp(), full=True)
-    slow = draw(with_last(make_gpp(), 1e-3), full=True)
-    assert slow.get_xlim() == inside.get_xlim()
-    assert slow.get_ylim()[0] < inside.get_ylim()[0]
-    exponent = math.log10(slow.get_ylim()[0])
-    assert exponent == pytest.approx(round(exponent))
 
 
 def test_axes_are_zoomed_to_the_points_and_the_roofs_above_them():
@@ -401,39 +325,15 @@ def test_axes_are_zoomed_to_the_points_and_the_roofs_above_them():
         assert top > 10 * bottom
 
 
-def test_a_roof_outside_the_axes_is_named():
-    l1 = ceiling("bandwidth", "L1 read", 9e15)
-    machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, l1))
-    beyond_l1 = [dataclasses.replace(m, requested_bytes=1e5) for m in make_gpp()]
-    ax = draw(beyond_l1, machine=machine)
-    assert any("off scale" in w and "L1 read 9.00 PB/s" in w for w in legend_words(ax))
-
-
-def test_bandwidth_frames_are_equal_for_one_machine():
-    """Their axis has the same range; the width of the columns beside it depends on the words."""
-    few = dataclasses.replace(make_transpose(), measurements=make_transpose().measurements[:3])
-    first, second = draw(few), draw(make_transpose())
-    assert first.spines["bottom"].get_bounds() == second.spines["bottom"].get_bounds()
-    assert [*first.get_xticks()] == [*second.get_xticks()]
-
-
 def test_the_bandwidth_view_has_the_variants_from_top_to_bottom():
     sweep = make_transpose()
     ax = draw(sweep)
     assert ax.yaxis_inverted()
-    assert ax.get_xlabel() == "Effective bandwidth [GB/s] (compulsory bytes / time)"
     bars = [(bar.get_y(), bar.get_width()) for bar in ax.patches]
     assert bars == sorted(bars)
     assert [width for _, width in bars] == [m.bytes_per_second for m in sweep]
     words = " ".join(text.get_text() for text in ax.texts)
-    assert ax.get_title(loc="left").startswith("naive: 268 GB/s")
-    for expected in (
-        "DRAM copy 4.27 TB/s",
-        "DRAM theoretical 4.80 TB/s",
-        ratio(2.22),
-        "100 %",  # the ceiling row is the roof
-        "97 %",
-    ):
+    for expected in ("DRAM copy 4.27 TB/s", "DRAM theoretical 4.80 TB/s", ratio(2.22), "97 %"):
         assert expected in words
 
 
@@ -447,32 +347,21 @@ def steps_of(ax):
 def test_peers_are_bars_of_their_own_look_without_steps():
     bare, sweep = draw(make_transpose()), with_peers(make_transpose())
     ax = draw(sweep)
-    bars = ax.patches
     everything = (*sweep.measurements, *sweep.peers)
-    assert [bar.get_width() for bar in bars] == [m.bytes_per_second for m in everything]
-    looks = [(bar.get_facecolor(), bar.get_edgecolor()) for bar in bars]
-    assert looks[-1] == looks[-2]
+    assert [bar.get_width() for bar in ax.patches] == [m.bytes_per_second for m in everything]
+    looks = [(bar.get_facecolor(), bar.get_edgecolor()) for bar in ax.patches]
     assert looks.count(looks[-1]) == len(sweep.peers)
     assert steps_of(ax) == steps_of(bare)
     assert [row for row, _ in steps_of(ax)] == [*range(2, len(sweep))]  # after ceiling and first
-    names = [label.get_text() for label in ax.get_yticklabels()]
-    assert names == [m.variant for m in everything]
     assert "peer: code of another library" in legend_words(ax)
-    assert "peer: code of another library" not in legend_words(bare)
 
 
 def test_peers_are_markers_of_their_own_shape_without_steps():
-    bare, sweep = draw(make_gpp()), with_peers(make_gpp())
+    sweep = with_peers(make_gpp())
     ax = draw(sweep)
-    spots = {(m.intensity, m.flops_per_second): 0 for m in sweep.peers}
-    for line in ax.lines:
-        spot = (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
-        if line.get_marker() == "P":
-            spots[spot] += 1
-    assert set(spots.values()) == {1}
-    assert not [line for line in bare.lines if line.get_marker() == "P"]
+    spots = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "P"]
+    assert sorted(spots) == sorted([m.intensity, m.flops_per_second] for m in sweep.peers)
     assert {"torch", "numpy"} <= named(ax)
-    assert "peer: useful FLOPs, compulsory bytes" in legend_words(ax)
 
 
 def test_the_bandwidth_view_says_what_does_not_fit():
@@ -591,12 +480,10 @@ def test_the_mix_of_instructions_has_a_roof():
     assert height == pytest.approx(33.4e12 * 1.58 / 2)
     assert start == pytest.approx(max(ax.get_xlim()[0], height / H200["L2 read"].measured))
     assert end == ax.get_xlim()[1]
-    words = [text.get_text() for text in ax.texts]
-    assert "FP64 mix limit, 58 % FMA 26.4 TFLOP/s" in words
-    assert "limit of the instruction mix of fused" in legend_words(ax)
-    assert (ax.get_xlim(), ax.get_ylim()) == (bare.get_xlim(), bare.get_ylim())
+    assert "FP64 mix limit, 58 % FMA 26.4 TFLOP/s" in [text.get_text() for text in ax.texts]
     assert not dotted(bare)
-    assert "mix" not in " ".join(legend_words(bare))
+    assert len(dotted(draw(sweep, annotate=False))) == 1
+    assert "58 % FMA" in repr(sweep["fused"])
 
 
 def test_the_mix_is_that_of_the_fastest_variant():
@@ -619,21 +506,11 @@ def test_the_mix_is_that_of_the_operands_precision():
     assert not dotted(draw(mixed, machine=H200))
 
 
-def test_the_mix_without_words():
-    ax = draw(with_mix(make_gpp()), annotate=False)
-    assert len(dotted(ax)) == 1
-    assert not words_in(ax)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.7, 0.9, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_no_words_overlap_whatever_the_mix(share):
     ax = draw(with_mix(make_gpp(counters=True), share), SIZES[1])
     assert not clashes(ax)
     assert not outside(ax)
-
-
-def test_a_line_says_the_mix():
-    assert re.search(r"TFLOP/s, 58 % FMA$", repr(with_mix(make_gpp())["fused"]))
 
 
 def words_in(ax):
@@ -655,22 +532,13 @@ def test_a_point_above_its_roof_gets_a_badge(make, faster, annotate):
     assert not clashes(ax)
 
 
-@pytest.mark.parametrize(("share", "expected"), [(1.01, False), (0.99, True)])
-def test_what_the_cache_holds_may_beat_memory(share, expected):
-    wrong = with_last(make_transpose(), 1.2)
-    context = {"last_level_cache_bytes": share * wrong.measurements[-1].bytes / 4}
-    machine = dataclasses.replace(H200, context=context)
-    assert (badge(draw(wrong, machine=machine)) is not None) == expected
-
-
 def test_a_peer_above_the_roof_gets_a_badge():
     sweep = with_peers(make_transpose())
     peer = dataclasses.replace(sweep.peers[1], samples=sweep.peers[1].samples / 2)
-    ax = draw(dataclasses.replace(sweep, peers=(sweep.peers[0], peer)))
-    assert badge(ax).get_text() == "numpy\nabove the roof: wrong counter or ceiling"
-    peer = dataclasses.replace(peer, flags=("unchecked",))
-    ax = draw(dataclasses.replace(sweep, peers=(sweep.peers[0], peer)))
-    assert badge(ax).get_text() == "numpy (unchecked)\nabove the roof: no result to check"
+    for flags, words in [((), "wrong counter or ceiling"), (("unchecked",), "no result to check")]:
+        above = dataclasses.replace(peer, flags=flags)
+        ax = draw(dataclasses.replace(sweep, peers=(sweep.peers[0], above)))
+        assert words in badge(ax).get_text()
 
 
 def test_counters_above_a_roof_are_noticed_but_requests_are_not():
@@ -678,8 +546,12 @@ def test_counters_above_a_roof_are_noticed_but_requests_are_not():
     assert not above_roof(m, H200)
     assert not above_roof(dataclasses.replace(m, requested_bytes=1e12), H200)
     assert above_roof(dataclasses.replace(m, profile=counters_of(0, L2=1e12)), H200)
-    assert above_roof(dataclasses.replace(m, bytes=1e12), H200)
-    assert not above_roof(dataclasses.replace(m, bytes=1e12, cache="warm"), H200)
+    fast = dataclasses.replace(m, bytes=1e12)
+    assert above_roof(fast, H200)
+    assert not above_roof(dataclasses.replace(fast, cache="warm"), H200)
+    for share in (0.99, 1.01):  # of the bytes that may be in the cache
+        context = {"last_level_cache_bytes": share * fast.bytes / 4}
+        assert above_roof(fast, dataclasses.replace(H200, context=context)) == (share < 1)
 
 
 def test_what_can_be_drawn():
@@ -702,11 +574,6 @@ def contents(ax):
     texts = sorted((words, *shape.round(3).ravel()) for words, shape in words_of(ax))
     lines = [line.get_xydata().tolist() for line in ax.lines]
     return texts, lines, [bar.get_bbox().bounds for bar in ax.patches]
-
-
-def test_a_sequence_is_the_sweep():
-    sweep = make_gpp()
-    assert contents(draw(sweep)) == contents(draw(list(sweep), machine=H200))
 
 
 def test_ceilings_without_flops_are_named_not_dropped():
@@ -750,15 +617,6 @@ def test_without_annotation_there_are_no_words():
         ax = draw(what, annotate=False)
         assert not words_in(ax)
         assert not ax.findobj(Legend)
-
-
-def test_ink_and_paper_are_those_of_the_style():
-    with mpl.rc_context({"axes.facecolor": "black", "text.color": "white"}):
-        ax = draw(make_gpp())
-    name = next(text for text in ax.texts if text.get_text().startswith("naive, "))
-    assert colors.same_color(name.get_color(), "white")
-    naive = make_gpp()["naive"]
-    assert (naive.intensity, naive.flops_per_second) in places(ax, "black")
 
 
 @pytest.mark.parametrize("make", [make_transpose, make_gpp])
