@@ -230,19 +230,6 @@ def test_exact_results_are_below_all_others():
     assert (sweep.variants[0].seconds, height) in points
 
 
-def test_the_error_of_a_correctly_rounded_result_is_drawn_if_it_is_near():
-    assert "0.5 ulp: correctly rounded" in names(draw(gpp(2.0)))
-    assert "0.5 ulp: correctly rounded" not in names(draw(gpp(200.0, *[300.0] * 20)))
-    assert "0.5 ulp: correctly rounded" not in names(draw(gpp(2.0), kind="relative"))
-
-
-def test_without_annotations():
-    ax = draw(gpp(2.0), annotate=False)
-    assert ax.get_legend() is None
-    assert not ax.get_title(loc="left")
-    assert not names(ax)
-
-
 @pytest.mark.parametrize(
     ("sweep", "kind", "message"),
     [

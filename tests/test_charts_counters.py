@@ -9,12 +9,11 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from charting import H200, Lab, clashes, counters_of, legend_words, make_gpp, new_figure, outside
+from charting import H200, Lab, clashes, counters_of, make_gpp, new_figure, outside
 from matplotlib import colors
-from matplotlib.patches import FancyArrow
 
 from adokernels import Unavailable
-from adokernels.charts.canvas import LOST, level_style
+from adokernels.charts.canvas import LOST
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
@@ -159,16 +158,6 @@ def test_the_title_says_what_limits():
     assert title == f"naive: L2 (crossbar to L2) {share}; padded: latency"
 
 
-def test_ticks_are_the_values_of_the_previous_variant():
-    ax = draw(speed_of_light, make_transpose())
-    ticks = [line.get_xdata()[0] for line in ax.lines if line.get_linewidth() == 2]
-    keys = ("compute_sol", "memory_sol")
-    assert ticks == pytest.approx([p[key] for p in (NAIVE, TILED) for key in keys])
-    assert "previous variant" in legend_words(ax)
-    alone = draw(speed_of_light, make_transpose()["naive"])
-    assert "previous variant" not in legend_words(alone)
-
-
 # Warp states.
 
 
@@ -186,19 +175,6 @@ def test_cycles_and_issue_slots_are_written():
     for profile in (NAIVE, TILED, PADDED):
         assert f"{profile['warp_latency']:.0f}" in words
         assert f"{100 * profile['issue_active']:.0f} %" in words
-
-
-def test_a_reason_has_one_colour_in_all_charts():
-    def shown(what):
-        legend = draw(warp_states, what).get_legend()
-        faces = [patch.get_facecolor() for patch in legend.get_patches()]
-        return dict(zip([t.get_text() for t in legend.get_texts()], faces, strict=True))
-
-    first, second = shown(make_transpose()), shown(make_transpose({"pipeline": PIPELINE}))
-    common = first.keys() & second.keys()
-    assert {"selected", "long scoreboard"} <= common
-    assert all(first[name] == second[name] for name in common)
-    assert len(set(first.values())) == len(first)
 
 
 # Memory.
@@ -219,23 +195,6 @@ def test_links_show_bytes_and_losses_are_coloured():
         assert expected in words
     lost = {t.get_text() for t in ax.texts if colors.same_color(t.get_color(), LOST)}
     assert lost == {"store: 32, ideal 4", "load: 97 %"}
-
-
-def test_the_bar_of_a_level_is_its_share_of_the_peak():
-    ax = draw(lambda s, ax: memory_chart(s["naive"], ax=ax), make_transpose())
-    frames = [p for p in ax.patches if p.get_facecolor()[3] == 0]
-    for level, share in (("L2", NAIVE["memory_sol"]), ("DRAM", NAIVE["dram_sol"])):
-        colour = colors.to_rgba(level_style(level)[0], 0.35)
-        (bar,) = (p for p in ax.patches if p.get_facecolor() == colour)
-        (frame,) = (p for p in frames if p.get_y() == bar.get_y() and p.get_x() == bar.get_x())
-        assert bar.get_width() / frame.get_width() == pytest.approx(share, rel=0.01)
-
-
-def test_nothing_moves_where_nothing_is_counted():
-    ax = draw(lambda s, ax: memory_chart(s["naive"], ax=ax), make_transpose())
-    both = draw(lambda s, ax: memory_chart(s["tiled"], ax=ax), make_transpose())
-    count = [sum(isinstance(p, FancyArrow) for p in a.patches) for a in (ax, both)]
-    assert count == [7, 9]  # naive does not use shared memory
 
 
 def test_loads_and_stores_are_apart_where_they_are_counted():

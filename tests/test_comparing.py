@@ -1,8 +1,6 @@
 """Comparing two sweeps, and the command ``adokernels compare``."""
 
-import copy
 import dataclasses
-import pickle
 
 import numpy as np
 import pytest
@@ -43,11 +41,6 @@ def test_variants_are_paired_by_name(pair):
         changes["nothing"]
 
 
-def test_a_compared_variant_is_shown_as_a_sentence(pair):
-    tiled = ado.compare(*pair)["tiled"]
-    assert repr(tiled) == repr(tiled.comparison)
-
-
 def test_arguments_that_stored_sweeps_lack(pair):
     words = r"compare has no option 'across_machine' .* did you mean 'across_machines'"
     with pytest.raises(TypeError, match=words):
@@ -71,19 +64,6 @@ def test_the_speedup_of_a_table_belongs_to_its_interval():
     text = found.to_markdown()
     assert "\N{MULTIPLICATION SIGN}1.11 | 1.11 to 1.11" in text
     assert "the median of the ratios per round, not the ratio of the two times" in text
-
-
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))]
-)
-def test_copies_are_equal(pair, copied):
-    changes = ado.compare(*pair)
-    for record in (changes, changes["tiled"], changes["tiled"].comparison, *pair, *pair[0]):
-        again = copied(record)
-        assert type(again) is type(record)
-        assert again == record
-        assert repr(again) == repr(record)
-    assert copied(changes["tiled"].comparison).samples == changes["tiled"].comparison.samples
 
 
 def test_variants_of_one_sweep_only_are_listed(pair):
@@ -124,19 +104,6 @@ def test_caches_made_cold_in_different_ways_are_different_quantities(pair):
     before = dataclasses.replace(after, flush="read")
     with pytest.raises(ValueError, match="were read with ones whose caches were overwritten"):
         before.compare(after)
-
-
-def test_records_of_earlier_versions_state_how_caches_became_cold(pair):
-    m = pair[1]["naive"]
-    assert (m.device, m.cache, m.flush) == ("cuda", "cold", "overwritten")
-    assert dataclasses.replace(m, device="cpu", flush="").flush == "read"
-    assert dataclasses.replace(m, cache="warm", flush="").flush == ""
-
-
-def test_caches_of_new_measurements_are_overwritten():
-    quick = {"device": "cpu", "seconds": 0.05, "ceilings": False, "progress": False}
-    sweep = ado.sweep(ado.grayscale, np.zeros((8, 8, 3), np.uint8), **quick)
-    assert {m.flush for m in sweep} == {"overwritten"}
 
 
 def test_other_threads_are_another_machine():

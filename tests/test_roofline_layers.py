@@ -126,20 +126,6 @@ def test_published_points_lie_below_the_ceilings_of_their_machine(size):
     assert not outside(ax)
 
 
-def test_the_chart_of_the_machine_itself_has_its_ceilings_once():
-    ax = draw(OTHER, published=dataclasses.replace(POINTS, points=(COMPLETE,)))
-    assert not segments(ax, "-.")
-    assert {("D", 6, 3e12), ("D", 4, 3e12)} <= markers(ax)
-    assert not any("one coordinate" in words for words in legend_words(ax))
-
-
-def test_the_frame_contains_published_points():
-    slow = PublishedPoint(label="slow", flops_per_second=1e9, intensities={"DRAM": 0.1})
-    ax = draw(make_gpp(), published=PublishedPoints(machine=OTHER, points=(slow,)))
-    assert ax.get_xlim()[0] < 0.1
-    assert ax.get_ylim()[0] < 1e9
-
-
 # --- Tensor cores and the link to the host --------------------------------------------------------
 
 
