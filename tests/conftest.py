@@ -96,7 +96,7 @@ def start_python(code, *arguments, **environment):
 def run_python(code, *arguments, **environment):
     """Run a Python program in a separate process, and return its output."""
     done = start_python(code, *arguments, **environment)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 

@@ -220,16 +220,6 @@ def test_filled_points_and_the_title_are_the_frontier():
     assert "is the fastest, and nothing is more accurate: 5.0 ulp" in only.get_title(loc="left")
 
 
-def test_exact_results_are_below_all_others():
-    sweep = gpp(0.0, 8.0, 16.0)
-    ax = draw(sweep)
-    tick = next(t for t in ax.get_yticklabels() if t.get_text() == "exact")
-    height = tick.get_position()[1]
-    assert 0 < height < 0.5
-    points = {tuple(line.get_xydata()[0]) for line in ax.lines}
-    assert (sweep.variants[0].seconds, height) in points
-
-
 @pytest.mark.parametrize(
     ("sweep", "kind", "message"),
     [

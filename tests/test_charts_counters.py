@@ -170,13 +170,6 @@ def test_a_bar_is_divided_into_all_cycles_of_a_warp():
         assert widths[0] == pytest.approx(1 / profile["warp_latency"], rel=0.03)  # selected
 
 
-def test_cycles_and_issue_slots_are_written():
-    words = texts(draw(warp_states, make_transpose()))
-    for profile in (NAIVE, TILED, PADDED):
-        assert f"{profile['warp_latency']:.0f}" in words
-        assert f"{100 * profile['issue_active']:.0f} %" in words
-
-
 # Memory.
 
 
@@ -235,15 +228,6 @@ def test_walls_are_those_of_the_element_size():
 def test_a_machine_without_an_issue_rate_has_no_instruction_roofline():
     with pytest.raises(Unavailable, match="issue rate"):
         draw(CHARTS["instructions"], make_transpose(machine=H200))
-
-
-def test_the_kind_must_be_known():
-    with pytest.raises(ValueError, match="kind must be 'roofline', 'bandwidth' or"):
-        draw(lambda s, ax: roofline(s, kind="pie", ax=ax), make_transpose())
-
-
-def test_kernels_without_flops_are_bars_by_default():
-    assert "bandwidth" in draw(roofline, make_transpose()).get_xlabel()
 
 
 def test_a_share_above_the_roof_is_no_limit():

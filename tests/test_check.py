@@ -320,20 +320,6 @@ def test_a_tuning_has_one_problem_and_a_setting_per_measurement():
             ado.records.Tuning.from_dict(record)
 
 
-def test_built_in_blocks_have_a_default_for_the_session():
-    name = next(v.name for v in ado.transpose if len(v.blocks) > 1)
-    before = ado.transpose[name].blocks
-    try:
-        ado.transpose.set_default(name, before[1], {})
-        assert ado.transpose[name].blocks[0] == before[1]
-        assert sorted(ado.transpose[name].blocks) == sorted(before)
-    finally:
-        ado.transpose.set_default(name, before[0], {})
-    assert ado.transpose[name].blocks == before
-    with pytest.raises(ValueError, match="block must be one of"):
-        ado.transpose.set_default(name, (7, 7), {})
-
-
 def test_objects_that_cannot_be_tuned_are_rejected():
     with pytest.raises(TypeError, match="variant must be a variant of a ladder, got Routine: "):
         ado.tune(ado.transpose)
@@ -357,16 +343,3 @@ def test_four_samples_give_no_verdict_on_speed(monkeypatch, rng):
     assert comparison.verdict == "unclear"
     assert "is correct" in repr(result)
     assert re.search("requires 11 samples, got 4|only 4 samples", repr(result))  # on a busy machine
-
-
-def test_a_comparison_is_a_sentence():
-    lab = Lab()
-    fast, slow = (lab.measure(t, variant=n, **COPY) for n, t in (("a", 1e-3), ("b", 2e-3)))
-    comparison = fast.compare(slow)
-    verdict, ratio, interval = comparison
-    assert (verdict, ratio) == (comparison.verdict, comparison.ratio)
-    assert interval == comparison.interval
-    assert repr(comparison).startswith("copy[a] is 2")
-    assert repr(slow.compare(fast)).startswith("copy[b] takes 2")
-    same = dataclasses.replace(fast, variant="c")
-    assert repr(fast.compare(same)).startswith("copy[a] takes the same time as copy[c] (99.9 %")

@@ -11,7 +11,7 @@ import pytest
 import adokernels as ado
 from adokernels.model import tasks
 from adokernels.model.checker import Checker
-from adokernels.model.routine import BuiltInCall, BuiltInVariant
+from adokernels.model.routine import BuiltInCall
 
 QUICK = {"device": "cpu", "cache": "warm", "seconds": 0.01, "progress": False, "ceilings": False}
 
@@ -305,16 +305,3 @@ def test_exact_ladders_have_no_errors_in_ulp(rng):
     sweep = ado.sweep(ado.grayscale, image, **QUICK)
     assert {m.error_ulp for m in sweep.variants} <= {0, 1}  # in steps
     assert {m.error_relative for m in sweep.variants} == {None}
-
-
-def test_one_set_of_concepts():
-    own = ado.ladder("twice", reference=lambda x: 2 * x)
-    own.variant(lambda x: 2 * x, name="numpy")
-    extended = ado.transpose.with_variants(lambda a: a.T.copy())
-    for ladder in (ado.transpose, own, extended):
-        assert isinstance(ladder, ado.Ladder)
-        assert all(isinstance(v, ado.Variant) for v in ladder)
-    assert isinstance(extended["simd"], BuiltInVariant)
-    assert extended["simd"] == ado.transpose["simd"]
-    assert extended.choose(np.ones((3, 4))) == ado.transpose.choose(np.ones((3, 4)))
-    assert own.choose(np.ones(3)).variant == own.problem(np.ones(3)).best() == "numpy"

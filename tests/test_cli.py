@@ -360,18 +360,6 @@ def test_choices_that_the_emulator_lacks_are_errors(capsys, command, text):
     assert text in err
 
 
-@pytest.mark.parametrize("arguments", ["list transpose", "--help"])
-def test_commands_without_charts_do_not_load_matplotlib(arguments):
-    code = """
-import contextlib, sys
-from adokernels.cli import main
-with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
-    main(sys.argv[1].split())
-print("matplotlib" in sys.modules)
-"""
-    assert run_python(code, arguments) == "False"
-
-
 def test_a_call_does_not_load_libraries_that_show_results():
     code = """
 import sys

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from charting import CPU, SIZES, clashes, make_gpp, make_transpose, new_figure, with_peers
+from charting import SIZES, clashes, make_gpp, make_transpose, new_figure, with_peers
 
 import adokernels as ado
 from adokernels.cli.program import main
@@ -106,16 +106,6 @@ def test_caches_made_cold_in_different_ways_are_different_quantities(pair):
         before.compare(after)
 
 
-def test_other_threads_are_another_machine():
-    sweep = run_again(make_gpp(CPU), machine="EPYC")
-    few, many = (
-        dataclasses.replace(sweep["naive"], context={"device_name": "EPYC", "threads": n})
-        for n in (2, 8)
-    )
-    with pytest.raises(ValueError, match="EPYC, 2 threads and EPYC, 8 threads"):
-        few.compare(many)
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("make", [make_transpose, make_gpp])
 def test_no_words_overlap_in_the_slope_chart(make, size):
@@ -136,16 +126,6 @@ def test_the_slope_chart_of_equal_times_separates_its_labels():
     ado.compare(sweep, run_again(sweep)).plot(ax)
     ax.figure.draw_without_rendering()
     assert not clashes(ax)
-
-
-def test_the_slope_chart_joins_the_times(pair):
-    before, after = pair
-    ax = new_figure(SIZES[1]).add_subplot()
-    changes = ado.compare(before, after)
-    changes.plot(ax)
-    ends = [line.get_ydata() for line in ax.lines if line.get_linewidth() == 1.4]
-    expected = [np.log10([c.before.seconds, c.after.seconds]) for c in changes]
-    np.testing.assert_allclose(ends, expected)
 
 
 class TestCommand:

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from charting import Lab
-from scripts import load_script
 
 import adokernels as ado
 from adokernels import _core
@@ -217,19 +216,6 @@ def lab_pair(ours, theirs, **fields):
     ]
 
 
-def test_the_series_of_verdicts_runs_and_continues(tmp_path, monkeypatch):
-    script = load_script("benchmarks/verdicts.py")
-    monkeypatch.setattr(script, "SECONDS", 0.01)
-    runs, table = tmp_path / "runs.jsonl", tmp_path / "table.json"
-    words = ["verdicts.py", runs, "aa", "--device", "cpu", "--cache", "warm", "--json", table]
-    for count in (3, 6):
-        monkeypatch.setattr(sys, "argv", [*map(str, words), "--count", str(count)])
-        script.main()
-        rows = json.loads(table.read_text())["rows"]
-        assert [row["runs"] for row in rows] == [count // 3] * 3
-    assert all(run["samples"] >= 3 for run in map(json.loads, runs.read_text().splitlines()))
-
-
 def test_a_measurement_flags_and_ignores_disturbed_samples():
     waits = np.where(np.arange(40) % 2, 4e-3, 0.0)
     ours, theirs = lab_pair(1e-3 + waits, np.full(40, 2e-3), waits=waits)
@@ -282,19 +268,6 @@ def test_a_table_cannot_contradict_itself(hopeless):
     others = tuple(m for m in sweep if m.variant != hopeless)
     alone = dataclasses.replace(sweep, measurements=others)
     assert not any(m.all_count for m in alone)
-
-
-def test_medians_and_rounds_that_contradict_each_other_withhold_the_verdict():
-    """A is faster in 70 % of the rounds; the machine is slow in half of A's fast rounds."""
-    n = 100
-    state = np.where(np.arange(n) % 10 < 5, 10.0, 1.0)
-    ours = 1e-3 * state
-    theirs = 1.2 * ours
-    theirs[np.arange(n) % 10 == 4] = 1e-4  # moves the median of B below that of A
-    found = judge(Series(ours), Series(theirs), paired=True)
-    assert found.ratio == pytest.approx(1.2)
-    assert found.verdict == "unclear"
-    assert "contradict each other" in found.reason
 
 
 def test_the_fastest_variant_is_tied_unless_a_verdict_says_otherwise():
@@ -376,15 +349,6 @@ def test_a_small_difference_has_a_limit():
     assert notes[1].startswith("resolution: differences below ")
 
 
-def test_tables_state_why_a_verdict_is_withheld():
-    ours, theirs = lab_pair(np.full(40, 1e-3), np.full(40, 2e-3), waits=np.full(40, 4e-3))
-    first, *_ = verdict_notes({"a": ours.compare(theirs)})
-    assert (
-        first
-        == "no verdict on a: other work disturbed 40 of 40 rounds (threads waited for a processor)"
-    )
-
-
 def test_records_of_a_sweep_have_the_resolution_and_the_reason():
     a = np.ones((50, 40), np.float32)
     names = ["naive_loops", "blocked"]
@@ -426,7 +390,7 @@ class TestSystem:
             "    busy.kill()\n"
             "print(max(waited / seconds for seconds, _, _, waited in taken))\n"
         )
-        assert float(subprocess.check_output([sys.executable, script], timeout=60)) > 0.05
+        assert float(subprocess.check_output([sys.executable, script], timeout=300)) > 0.05
 
     def test_other_processes_are_observed(self):
         found = Contention("cpu").facts(waits=True)
@@ -491,5 +455,5 @@ class TestSystem:
                 os._exit(0)
             os.wait()
         """
-        found = subprocess.check_output([sys.executable, "-c", child], timeout=120)
+        found = subprocess.check_output([sys.executable, "-c", child], timeout=300)
         assert 0.95 < float(found) < 1.5

@@ -357,21 +357,6 @@ def test_methods_refuse_dask_arrays():
             function(image)
 
 
-@pytest.mark.parametrize("operand", [None, "abc", b"abc"])
-def test_operands_that_are_no_arrays(operand):
-    big = np.zeros((8, 6), np.float32)
-    with pytest.raises(TypeError) as expected:
-        ado.max_plus(big, operand)
-    with pytest.raises(TypeError, match=re.escape(str(expected.value))):
-        ado.max_plus(da.from_array(big, chunks=4), operand)
-
-
-def test_images_as_thin_as_the_halo():
-    image = np.arange(200, dtype=np.uint8).reshape(2, 100)
-    lazy = ado.gaussian_blur(da.from_array(image, chunks=(2, 10)))
-    np.testing.assert_array_equal(lazy.compute(), ado.gaussian_blur(image))
-
-
 def test_a_killed_worker_changes_nothing(rng, tmp_path):
     """Each worker has made a block and waits in the next one when one of them is killed."""
     distributed = pytest.importorskip("distributed")

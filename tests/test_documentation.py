@@ -14,6 +14,8 @@ from adokernels import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
 def name_of(path):
     return str(path.relative_to(ROOT))
 

@@ -664,6 +664,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="out overlaps"):
             ado.gpp(*problem, out=(problem.wtilde[0, :3], good))
 
+
 def test_useful_work_is_that_of_occupied_bands():
     problem = small()
     costs = [

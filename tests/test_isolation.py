@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -191,16 +190,6 @@ def test_a_system_that_does_not_adopt_orphans_is_no_verdict(monkeypatch):
         sandbox.Sandbox(1.0, 1e9, on_device="")
 
 
-def test_an_empty_message_is_a_message():
-    box = sandbox.Sandbox(1.0, 1e9, on_device="")
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        os.dup2(ours.fileno(), box._socket.fileno())
-        theirs.send(b"")
-        with pytest.raises(sandbox.Broken, match="sent a message without being asked"):
-            box.ask(verb="load")
-
-
 def test_objects_that_cannot_be_sent_are_rejected(rng):
     lock = threading.Lock()
 
@@ -256,21 +245,6 @@ def test_operands_have_the_layout_of_the_caller(kind, rng):
 
     shape = given.shape
     assert ado.check(mine, ado.transpose, given, timed=False), kind
-
-
-def test_several_results_and_options(rng):
-    x = rng.random(1000)
-    ladder = ado.ladder("both", reference=lambda x, *, by=2.0: (x * by, x / by))
-
-    def returned(x, *, by=2.0):
-        return x * by, x / by
-
-    def written(x, *, by=2.0, out):
-        np.multiply(x, by, out[0])
-        np.divide(x, by, out[1])
-
-    for variant in (returned, written):
-        assert ado.check(variant, ladder, x, by=3.0, timed=False)
 
 
 def test_refused_problems_are_counted_and_shown(rng):

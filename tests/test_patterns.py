@@ -9,7 +9,6 @@ import pytest
 from charting import clashes, new_figure, outside
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib import pyplot as plt
 
 import adokernels as ado
 
@@ -238,19 +237,6 @@ def test_the_table_of_sectors_has_their_numbers(of):
     assert repr(of).startswith(f"Sectors: {of.accesses.pattern}, {of.accesses.itemsize}-byte")
 
 
-def test_tables_of_conflicts_and_divergence():
-    conflict, none = ado.bank_conflicts("stride 2", 8), ado.bank_conflicts("aligned")
-    assert re.search(r"bank conflict +2-way\n", repr(conflict))
-    assert re.search(r"wavefronts +4\n", repr(conflict))
-    assert "half a warp" in repr(conflict)
-    assert re.search(r"bank conflict +none\n", repr(none))
-    text = repr(ado.divergence(np.arange(64) % 2 == 0))
-    assert re.search(r"active lanes in branch if +16 of 32\n", text)
-    assert re.search(r"passes per warp +2\n", text)
-    assert "50.0 %" in text
-    assert "50.0 %" in ado.divergence(LANE % 2 == 0)._repr_html_()
-
-
 # Charts.
 
 PLOTS = {
@@ -277,30 +263,6 @@ def test_charts_have_no_overlapping_words(name, size):
     ax.figure.draw_without_rendering()
     assert not clashes(ax)
     assert not outside(ax)
-
-
-@pytest.mark.parametrize("name", ["stride 3", "square tile", "divergence"])
-def test_charts_make_their_own_axes_and_can_have_no_words(name):
-    ax = PLOTS[name]().plot()
-    assert isinstance(ax, plt.Axes)
-    assert len(ax.texts) > 0
-    assert ax.get_legend()
-    plt.close(ax.figure)
-    bare = PLOTS[name]().plot(annotate=False)
-    assert [text.get_gid() for text in bare.texts] == ["subject"]
-    assert not bare.get_legend()
-    plt.close(bare.figure)
-
-
-def test_titles_state_the_cost_of_the_request():
-    two = ado.sectors([LANE, LANE * 2])
-    ax = new_figure((10, 4)).add_subplot()
-    two.plot(request=1, ax=ax)
-    assert ax.get_title(loc="left").startswith("8 sectors of 2 cache lines: 50.0 %")
-    assert any("request 1 of 2" in text.get_text() for text in ax.texts)
-    ax = new_figure((10, 4)).add_subplot()
-    ado.bank_conflicts([LANE, LANE * 2]).plot(request=1, ax=ax)
-    assert ax.get_title(loc="left") == "2-way bank conflict: 2 wavefronts"
 
 
 # Errors.

@@ -15,19 +15,16 @@ from charting import (
     CROWD,
     H200,
     SIZES,
-    ceiling,
     clashes,
     counters_of,
     draw,
     legend_words,
     make_gpp,
     make_transpose,
-    new_figure,
     outside,
     with_last,
     with_mix,
     with_peers,
-    words_of,
 )
 from matplotlib import colors
 from matplotlib.legend import Legend
@@ -36,11 +33,7 @@ from pages import Balanced
 from adobook.text import write_rich_table
 from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
-from adokernels.charts.roofline import above_roof, roofline
-from adokernels.diagnosis.diagnosis import diagnose
-from adokernels.measuring.comparing import compare
-from adokernels.records.loading import load, problem_of
-from adokernels.records.scan import Scan
+from adokernels.charts.roofline import above_roof
 from adokernels.records.sweep import Sweep
 from adokernels.tables.measurements import sweep_table
 from adokernels.tables.rendering import to_text
@@ -175,19 +168,6 @@ def test_a_sweep_is_a_sequence_of_its_measurements():
     assert dataclasses.replace(sweep, measurements=(twin,))["torch"] is not sweep.peers[0]
 
 
-def test_records_with_entries_are_sequences():
-    sweep = make_transpose(counters=True)
-    scan = Scan(routine="transpose", sweeps=(sweep, make_transpose()))
-    records = [scan, compare(sweep, sweep), diagnose(sweep)]
-    for record in records:
-        assert record[0] is next(iter(record))
-        assert record[-1] is record[len(record) - 1]
-        assert len(record[1:]) == len(record) - 1
-        with pytest.raises(KeyError):
-            record["nothing"]
-    assert records[1]["tiled"].variant == records[2]["tiled"].variant == "tiled"
-
-
 def test_peers_come_last_and_are_no_steps():
     for sweep in (with_peers(make_transpose()), with_peers(make_gpp())):
         records = sweep.records()
@@ -289,17 +269,6 @@ def test_no_words_overlap_with_many_names_close_to_each_other():
     assert not outside(ax)
 
 
-def test_a_chart_in_a_grid_stays_in_its_axes():
-    figure = new_figure((10, 8))
-    grid = figure.subplots(2, 2)
-    for ax, what in zip(grid.flat, (make_transpose(), make_gpp(), H200, CPU), strict=True):
-        assert roofline(what, ax=ax) is ax
-    figure.draw_without_rendering()
-    for ax in grid.flat:
-        assert not clashes(ax)
-        assert not outside(ax)
-
-
 def test_full_axes_depend_on_the_machine_alone():
     first, slow = draw(make_gpp(), full=True), draw(with_last(make_gpp(), 1e-3), full=True)
     second = draw(make_gpp(counters=True, extra=CROWD), full=True)
@@ -308,21 +277,6 @@ def test_full_axes_depend_on_the_machine_alone():
     assert slow.get_ylim()[0] < first.get_ylim()[0]
     for limit in (*first.get_xlim(), *first.get_ylim(), slow.get_ylim()[0]):
         assert math.log10(limit) == pytest.approx(round(math.log10(limit)))
-
-
-def test_axes_are_zoomed_to_the_points_and_the_roofs_above_them():
-    for sweep in (make_gpp(), make_gpp(counters=True)):
-        near, full = draw(sweep), draw(sweep, full=True)
-        assert near.get_xlim()[0] > full.get_xlim()[0]
-        assert near.get_ylim()[0] > full.get_ylim()[0]
-        (left, right), (bottom, top) = near.get_xlim(), near.get_ylim()
-        for line in near.lines:
-            if line.get_marker() in ("o", "s", "^"):
-                (x, *_), (y, *_) = line.get_data()
-                assert left < x < right
-                assert bottom < y < top
-        assert right > 10 * left
-        assert top > 10 * bottom
 
 
 def test_the_bandwidth_view_has_the_variants_from_top_to_bottom():
@@ -444,18 +398,6 @@ def test_only_roofs_of_the_precision_in_play_are_drawn():
         assert "FP32" not in words
 
 
-def test_l1_and_shared_memory_are_one_roof_if_they_agree():
-    for shared, names in ((31.5e12, {"L1/shared read"}), (20e12, {"L1 read", "shared read"})):
-        extra = [
-            ceiling("bandwidth", "L1 read", 31e12),
-            ceiling("bandwidth", "shared read", shared),
-        ]
-        machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, *extra))
-        texts = [t.get_text() for t in draw(machine).texts]
-        found = {re.match("[A-Za-z0-9/]+ read", t)[0] for t in texts if " read " in t}
-        assert found - {"L2 read"} == names
-
-
 def test_the_title_is_the_nearest_roof_of_the_first_and_the_fastest():
     title = draw(make_gpp(counters=True)).get_title(loc="left")
     sweep = make_gpp(counters=True)
@@ -495,15 +437,6 @@ def test_the_mix_is_that_of_the_fastest_variant():
     uncounted = dataclasses.replace(sweep.measurements[-1], executed_instructions=0.0)
     unknown = dataclasses.replace(sweep, measurements=(*slower, uncounted))
     assert not dotted(draw(unknown))
-
-
-def test_the_mix_is_that_of_the_operands_precision():
-    single, mixed = (
-        [dataclasses.replace(m, problem=problem_of(problem)) for m in with_mix(make_gpp())]
-        for problem in ("a: (8, 8) float32", "a: (8, 8) float32, b: (8, 8) float64")
-    )
-    assert [height for *_, height in dotted(draw(single, machine=H200))] == [63.8e12 * 1.58 / 2]
-    assert not dotted(draw(mixed, machine=H200))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
@@ -569,13 +502,6 @@ def test_what_can_be_drawn():
         draw([])
 
 
-def contents(ax):
-    """The content of a chart: its texts with their corners, its lines and its bars."""
-    texts = sorted((words, *shape.round(3).ravel()) for words, shape in words_of(ax))
-    lines = [line.get_xydata().tolist() for line in ax.lines]
-    return texts, lines, [bar.get_bbox().bounds for bar in ax.patches]
-
-
 def test_ceilings_without_flops_are_named_not_dropped():
     sweep = make_gpp()
     copy = dataclasses.replace(sweep["naive"], variant="copy", executed_flops=0, ceiling=True)
@@ -617,15 +543,6 @@ def test_without_annotation_there_are_no_words():
         ax = draw(what, annotate=False)
         assert not words_in(ax)
         assert not ax.findobj(Legend)
-
-
-@pytest.mark.parametrize("make", [make_transpose, make_gpp])
-def test_a_chart_survives_json(make, tmp_path):
-    sweep = make(counters=True)
-    sweep.save(tmp_path / "sweep.json")
-    loaded = load(tmp_path / "sweep.json")
-    first, second, third = (contents(draw(what)) for what in (sweep, sweep, loaded))
-    assert first == second == third
 
 
 def test_files_hold_no_date(tmp_path):

@@ -7,9 +7,7 @@ import pytest
 from charting import (
     CPU,
     H200,
-    MATRIX,
     SIZES,
-    Lab,
     clashes,
     draw,
     legend_words,
@@ -133,15 +131,6 @@ def test_a_chart_has_at_most_four_machines():
     assert subject(draw(machines[:4])).count("GPU") == 4
 
 
-def test_sweeps_of_one_routine_have_distinct_names():
-    double = make_gpp(counters=True)
-    half = [dataclasses.replace(m, problem=MATRIX) for m in double]
-    single = dataclasses.replace(double, measurements=tuple(half))
-    names = legend_words(draw([double, single]))
-    assert {"gpp complex128", "gpp float32"} <= set(names)
-    assert {"gpp (1)", "gpp (2)"} <= set(legend_words(draw([double, double])))
-
-
 def test_a_measurement_under_the_ceilings_of_another_machine_is_stated():
     m = dataclasses.replace(make_gpp()["fused"], context={"device_name": "Other GPU"})
     assert "measured on Other GPU" in subject(draw(m, machine=H200))
@@ -199,22 +188,6 @@ def test_highlight_chooses_among_all_sweeps():
 def test_a_kind_says_what_it_needs(what, kind, message):
     with pytest.raises(ValueError, match=message):
         draw(what(), kind=kind)
-
-
-def test_bandwidth_needs_bytes():
-    m = Lab().measure(
-        1e-3, routine="f", variant="f", device="cpu", flops=1e6, bytes=0, executed_flops=1e6,
-        requested_bytes=0,
-    )  # fmt: skip
-    with pytest.raises(ValueError, match=r"needs compulsory bytes, which f\[f\] lacks"):
-        draw(m, kind="bandwidth")
-
-
-def test_only_sweeps_measurements_and_machines_can_be_drawn():
-    with pytest.raises(TypeError, match="a sequence of these, got str"):
-        draw(["gpp"])
-    with pytest.raises(ValueError, match="at least one measurement, got none"):
-        draw([])
 
 
 # Identifiers.
