@@ -526,13 +526,8 @@ class Pointer:
 
 def test_handles_of_streams():
     for stream, handle in [
-        (0, 0),
-        (1, 1),
-        (2**63, 2**63),
-        (WithProtocol(9), 9),
-        (WithProperty(), 77),
-        (with_attribute("cuda_stream", 11), 11),
-        (with_attribute("ptr", 12), 12),
+        *[(0, 0), (1, 1), (2**63, 2**63), (WithProtocol(9), 9), (WithProperty(), 77)],
+        *[(with_attribute("cuda_stream", 11), 11), (with_attribute("ptr", 12), 12)],
         (with_attribute("handle", Pointer(13)), 13),
         (with_attribute("handle", Pointer(None)), 0),
     ]:

@@ -461,11 +461,8 @@ def test_dlpack_of_device_arrays():
     copied = Capsuled(array.__dlpack__(copy=True, max_version=(1, 0)), device=producers.CUDA)
     np.testing.assert_array_equal(ado.transpose(copied).numpy(), values.T)
     for keywords, error in [
-        ({"stream": 0}, ValueError),
-        ({"stream": -2}, ValueError),
-        ({"stream": "1"}, TypeError),
-        ({"dl_device": (2, 99)}, BufferError),
-        ({"dl_device": (8, 0)}, BufferError),
+        *[({"stream": 0}, ValueError), ({"stream": -2}, ValueError), ({"stream": "1"}, TypeError)],
+        *[({"dl_device": (2, 99)}, BufferError), ({"dl_device": (8, 0)}, BufferError)],
         ({"dl_device": (1, 0), "copy": False}, BufferError),
     ]:
         with pytest.raises(error):

@@ -7,7 +7,6 @@ import json
 import math
 from pathlib import Path
 
-import matplotlib as mpl
 import pytest
 from charting import H200, Lab, clashes, counters_of, make_gpp, new_figure, outside
 from matplotlib import colors
@@ -103,13 +102,6 @@ def test_no_words_overlap_in_a_long_ladder(chart):
 def test_without_counters_there_is_no_chart(chart):
     with pytest.raises(ValueError, match=r"ado\.sweep\(\.\.\., counters=True\)"):
         draw(CHARTS[chart], dataclasses.replace(make_gpp(), machine=GPU))
-
-
-@pytest.mark.parametrize("chart", CHARTS)
-def test_charts_have_the_style_s_ink(chart):
-    with mpl.rc_context({"axes.facecolor": "black", "text.color": "white"}):
-        ax = draw(CHARTS[chart], make_transpose())
-    assert any(colors.same_color(text.get_color(), "white") for text in ax.texts)
 
 
 def test_those_without_counters_are_left_out():

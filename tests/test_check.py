@@ -99,12 +99,9 @@ def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("value", "size", "packed"),
     [
-        (3, 4, (3).to_bytes(4, "little")),
-        (-1, 8, b"\xff" * 8),
-        (1.5, 4, np.float32(1.5).tobytes()),
-        (1.5, 8, np.float64(1.5).tobytes()),
-        (np.float32(2), 4, np.float32(2).tobytes()),
-        (True, 1, b"\x01"),
+        *[(3, 4, (3).to_bytes(4, "little")), (-1, 8, b"\xff" * 8)],
+        *[(1.5, 4, np.float32(1.5).tobytes()), (1.5, 8, np.float64(1.5).tobytes())],
+        *[(np.float32(2), 4, np.float32(2).tobytes()), (True, 1, b"\x01")],
         (1 + 2j, 8, np.complex64(1 + 2j).tobytes()),
     ],
 )
@@ -224,11 +221,8 @@ def tiled(**settings):
 @pytest.mark.parametrize(
     ("block", "blocks"),
     [
-        (64, ((64,),)),
-        ((32, 8), ((32, 8),)),
-        ([256, 128, 512], ((256,), (128,), (512,))),
-        ([(32, 8), 64], ((32, 8), (64,))),
-        (((32, 8), (16, 16)), ((32, 8), (16, 16))),
+        *[(64, ((64,),)), ((32, 8), ((32, 8),)), ([256, 128, 512], ((256,), (128,), (512,)))],
+        *[([(32, 8), 64], ((32, 8), (64,))), (((32, 8), (16, 16)), ((32, 8), (16, 16)))],
     ],
 )
 def test_a_list_of_blocks_has_several_shapes_and_a_tuple_is_one(block, blocks):

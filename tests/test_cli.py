@@ -320,13 +320,9 @@ def test_every_command_has_a_sentence_and_an_example_that_parses(capsys, tmp_pat
 @pytest.mark.parametrize(
     ("command", "nearest"),
     [
-        ("benhc transpose", "bench"),
-        ("tuor", "tour"),
-        ("--versoin", "--version"),
-        ("--vers", "--version"),
-        ("bench transpose --var naive", "--variants"),
-        ("bench transpose --shpe 3x3", "--shape"),
-        ("bench transpose --shpe=-3x3", "--shape"),
+        *[("benhc transpose", "bench"), ("tuor", "tour"), ("--versoin", "--version")],
+        *[("--vers", "--version"), ("bench transpose --var naive", "--variants")],
+        *[("bench transpose --shpe 3x3", "--shape"), ("bench transpose --shpe=-3x3", "--shape")],
     ],
 )
 def test_the_nearest_name_is_suggested(capsys, command, nearest):

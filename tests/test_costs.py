@@ -166,23 +166,6 @@ def test_overlapped_tiles(dtype):
     assert executed_flops(ado.average_matvec["overlapped"], *shapes) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_one_set_per_block(dtype):
-    sets, length, samples = 5, 70, 45
-    shapes = ((sets, length, samples), dtype), ((length, length), dtype)
-    one_lane = ADD * samples + TOTAL + division(dtype)
-    warp = ADD * samples + 32 * (TOTAL + 5) + division(dtype)
-    for variant, of_row in {
-        "one_block": one_lane + length + 1023,
-        "block_per_set": one_lane + length + 1023,
-        "warp_average": warp + length + 1023,
-        "warp_shuffle": warp + length + 32 * 5 + 32 * 32 * 5,
-        "average_then_gemm": warp + 2 * length,
-    }.items():
-        row = executed_flops(ado.average_matvec[variant], *shapes)
-        assert row == sets * length * of_row, variant
-
-
 # --- Other rows by hand ---------------------------------------------------------------------------
 
 
@@ -331,35 +314,6 @@ def test_vectors_of_one_sample_are_not_averaged(dtype):
 
 # FLOPs per lane of sums in gpp: one gathering of one or two frequencies, and the final total.
 GATHERING = {1: 6 + ADD, 2: 9 + ADD}
-
-
-def test_gpp_counts_sums_over_lanes():
-    bands, occupied, rows, columns, threads = 100, 60, 3, 50, 256  # two blocks of 128
-    pairs = rows * columns
-
-    def row(variant, frequencies):
-        return gpp_cost(variant, bands, occupied, rows, columns, frequencies).executed_flops
-
-    # 100 terms per thread: a gathering after each 32 terms, and one at the end.
-    sums = threads * (4 * GATHERING[2] + TOTAL)
-    assert row("bands_inside", 2) == pairs * (bands * (2 * 124 + 38) + 16) + sums
-    sums = threads * (4 * GATHERING[1] + TOTAL)
-    by_kind = occupied * 85 + (bands - occupied) * 74
-    assert row("simplified_branches", 2) == 2 * (pairs * (by_kind + 14) + sums)
-    # One term per thread.
-    sums = math.ceil(bands * pairs / 128) * 128 * (GATHERING[2] + TOTAL)
-    assert row("collapse3", 2) == pairs * bands * (2 * 131 + 42) + sums
-
-
-def test_gpp_counts_the_setup_of_each_cache_block():
-    bands, occupied, rows, columns = 130, 70, 3, 300
-    threads = 64 * rows * 128
-    by_kind = occupied * 88 + (bands - occupied) * 77
-    # Nine terms per thread: the third blocks of bands and of columns are incomplete.
-    sums = threads * (GATHERING[1] + TOTAL)
-    for variant in ("blocked", "swapped_indices", "large_blocks"):
-        row = gpp_cost(variant, bands, occupied, rows, columns, 1).executed_flops
-        assert row == rows * columns * (by_kind + 64 * 18) + sums, variant
 
 
 def test_gpp_counts_padding():

@@ -588,18 +588,6 @@ def with_value(name, index, value):
     return {name: array}
 
 
-BAD_SHAPES = [
-    ("wtilde", (4,), r"wtilde must have shape \(ngpown, ncouls\), got \(4,\)"),
-    ("i_eps", (3, 5), r"i_eps must have shape .* with ngpown = 4 from wtilde, got \(3, 5\)"),
-    ("i_eps", (4, 6), r"i_eps must have shape .* with ncouls = 5 from wtilde, got \(4, 6\)"),
-    ("aqsn", (6, 4), r"aqsn must have shape .* with ncouls = 5 from wtilde, got \(6, 4\)"),
-    ("aqsm", (5, 4), r"aqsm must have shape .* with nbands = 6 from aqsn, got \(5, 4\)"),
-    ("aqsm", (6, 5), r"aqsm must have shape .* with ngpown = 4 from wtilde, got \(6, 5\)"),
-    ("wx", (5, 3), r"wx must have shape .* with nbands = 6 from aqsn, got \(5, 3\)"),
-    ("vcoul", (5,), r"vcoul must have shape .* with ngpown = 4 from wtilde, got \(5,\)"),
-    ("occ", (5,), r"occ must have shape .* with nbands = 6 from aqsn, got \(5,\)"),
-    ("wx", (6, 0), "wx has no frequencies"),
-]
 BAD_VALUES = [
     *[("occ", (4,), value, "from 0 to 1") for value in (np.nan, -1e-300, 1 + 2**-52, np.inf)],
     *[("wx", (2, 1), value, "finite") for value in (np.nan, np.inf, -np.inf)],
@@ -613,11 +601,9 @@ BAD_OPTIONS = [
 
 @pytest.mark.usefixtures("next_call_works")
 class TestRefused:
-    @pytest.mark.parametrize(("name", "shape", "text"), BAD_SHAPES)
-    def test_shapes(self, name, shape, text):
-        wrong = np.zeros(shape, getattr(small(), name).dtype)
-        with pytest.raises(ValueError, match=f"gpp: {text}"):
-            ado.gpp(*small()._replace(**{name: wrong}))
+    def test_no_frequencies(self):
+        with pytest.raises(ValueError, match="wx has no frequencies"):
+            ado.gpp(*small()._replace(wx=np.zeros((6, 0))))
 
     @pytest.mark.parametrize(("name", "index", "value", "rule"), BAD_VALUES)
     def test_values(self, name, index, value, rule):
@@ -630,39 +616,17 @@ class TestRefused:
         with pytest.raises(ValueError, match=f"gpp: {name} must be positive.*, got "):
             ado.gpp(*small(), **{name: value})
 
-    @pytest.mark.parametrize("name", GppOperands._fields)
-    def test_types(self, name):
-        array = getattr(small(), name)
-        complex_kind = array.dtype.kind == "c"
-        other = "c8" if complex_kind else "f4"
-        wanted = "complex128" if complex_kind else "float64"
-        for dtype in (other, array.dtype.newbyteorder(), "i8"):
-            wrong = array.real.astype(dtype)
-            with pytest.raises(TypeError, match=f"{name} must have elements of type {wanted}"):
-                ado.gpp(*small()._replace(**{name: wrong}))
-
     def test_results(self):
         good = np.zeros(3, np.complex128)
-        cases = [
-            ((good,), ValueError, r"one array per result \(2\), got 1"),
-            ((good, good.copy(), good.copy()), ValueError, r"one array per result \(2\), got 3"),
-            (good, ValueError, "out must be a tuple"),
-            ((good, good), ValueError, "ach overlaps asx"),
-            ((good, np.zeros(2, np.complex128)), ValueError, "ach must have shape .* nfreqs = 3"),
-            ((np.zeros(3), good), TypeError, "asx must have elements of type complex128"),
-            ((good, [0j, 0j, 0j]), TypeError, "ach must be an array, got list"),
-            (
-                (good, np.broadcast_to(0j, 3)),
-                ValueError,
-                "ach must be writable, got a read-only array",
-            ),
-        ]
-        for out, error, text in cases:
-            with pytest.raises(error, match=text):
+        for out, text in [
+            ((good,), r"one array per result \(2\), got 1"),
+            ((good, good.copy(), good.copy()), r"one array per result \(2\), got 3"),
+            (good, "out must be a tuple"),
+            ((good, good), "ach overlaps asx"),
+            ((good, np.zeros(2, np.complex128)), "ach must have shape .* nfreqs = 3"),
+        ]:
+            with pytest.raises(ValueError, match=text):
                 ado.gpp(*small(), out=out)
-        problem = small()
-        with pytest.raises(ValueError, match="out overlaps"):
-            ado.gpp(*problem, out=(problem.wtilde[0, :3], good))
 
 
 def test_useful_work_is_that_of_occupied_bands():
@@ -735,16 +699,6 @@ def test_every_branch_is_taken(seed):
     assert shares["pole"] + shares["near"] + shares["nothing"] == pytest.approx(1)
 
 
-def test_small_takes_every_branch():
-    problem = ado.gpp_operands("small", 0)
-    shares = problem.branch_shares()
-    assert all(shares.values())
-    assert 0.01 < shares["near, occupied"] <= shares["near"] < 0.1
-    assert shares["pole"] + shares["near"] + shares["nothing"] == pytest.approx(1)
-    wider = problem.branch_shares(gamma=2.0)
-    assert wider["near"] > 2 * shares["near"]
-
-
 @pytest.mark.parametrize("size", ["test", (64, 30, 100, 3)])
 def test_without_near_poles_there_is_one_branch(size):
     counts = branches(ado.gpp_operands(size, SEED, near=False))
@@ -782,6 +736,10 @@ def test_problems_are_what_they_say():
     assert 0.4 < np.mean(problem.occ != 0) < 0.6
     assert problem.wx[problem.occ == 1].min() < 0
     assert problem.wx[problem.occ == 0].max() < 1
+    shares = problem.branch_shares()
+    assert all(shares.values())
+    assert 0.01 < shares["near, occupied"] <= shares["near"] < 0.1
+    assert problem.branch_shares(gamma=2.0)["near"] > 2 * shares["near"]
     with pytest.raises(ValueError, match="size must be test, small, si214 or a tuple, got 'large'"):
         ado.gpp_operands("large")
     for wrong in ((1, 2, 3), (1, 2, 3, 4, 5), (1, -2, 3, 4)):

@@ -97,19 +97,6 @@ def test_excerpts_are_the_definitions_around_the_lines(found):
     assert found[1] not in kernel
 
 
-@pytest.mark.parametrize(
-    ("recorded", "path"),
-    [
-        (f"/build/{STEPS}", STEPS),
-        (f"{BUILT_IN}/cuda/transpose/../image/view.cuh", "cuda/image/view.cuh"),
-        ("/usr/local/cuda/include/cuda_fp16.hpp", "/usr/local/cuda/include/cuda_fp16.hpp"),
-        ("", ""),
-    ],
-)
-def test_recorded_paths_are_mapped_to_shipped_files(recorded, path):
-    assert Sources(ROOT).path_of(recorded) == path
-
-
 def test_reasons_are_split():
     reasons, not_issued = split_reasons(REASONS, [5, 3, 0, 2])
     assert reasons == {"long_scoreboard": 5, "lg_throttle": 2}

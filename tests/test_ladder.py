@@ -198,13 +198,9 @@ class OnDevice:
 @pytest.mark.parametrize(
     ("array", "pointers"),
     [
-        (OnDevice((3, 4)), [4096]),
-        (OnDevice((3, 4), strides=(16, 4)), [4096]),
-        (OnDevice((3, 4), strides=(32, 8)), None),
-        (OnDevice((3, 4), "<f2"), None),
-        (OnDevice((3, 3)), None),
-        (np.zeros((3, 4), np.float32), None),
-        (None, None),
+        *[(OnDevice((3, 4)), [4096]), (OnDevice((3, 4), strides=(16, 4)), [4096])],
+        *[(OnDevice((3, 4), strides=(32, 8)), None), (OnDevice((3, 4), "<f2"), None)],
+        *[(OnDevice((3, 3)), None), (np.zeros((3, 4), np.float32), None), (None, None)],
     ],
 )
 def test_only_results_with_the_expected_layout_are_read(array, pointers):

@@ -12,7 +12,6 @@ from charting import (
     BAD,
     CHARTS,
     CPU,
-    CROWD,
     H200,
     SIZES,
     clashes,
@@ -27,7 +26,6 @@ from charting import (
     with_peers,
 )
 from matplotlib import colors
-from matplotlib.legend import Legend
 from pages import Balanced
 
 from adobook.text import write_rich_table
@@ -48,14 +46,9 @@ WIDTH = 114
 @pytest.mark.parametrize(
     ("value", "unit", "words"),
     [
-        (3.21e-3, "s", "3.21 ms"),
-        (999.96e-6, "s", "1.00 ms"),
-        (12345, "s", "12300 s"),
-        (167e9, "B/s", "167 GB/s"),
-        (0.9999e12, "B/s", "1.00 TB/s"),
-        (33.4e12, "FLOP/s", "33.4 TFLOP/s"),
-        (0, "B/s", "0 B/s"),
-        (math.inf, "B/s", "inf B/s"),
+        *[(3.21e-3, "s", "3.21 ms"), (999.96e-6, "s", "1.00 ms"), (12345, "s", "12300 s")],
+        *[(167e9, "B/s", "167 GB/s"), (0.9999e12, "B/s", "1.00 TB/s")],
+        *[(33.4e12, "FLOP/s", "33.4 TFLOP/s"), (0, "B/s", "0 B/s"), (math.inf, "B/s", "inf B/s")],
         (5e-15, "s", "0.00500 ps"),
     ],
 )
@@ -260,25 +253,6 @@ def test_no_words_overlap_after_resizing_and_at_another_resolution(chart):
     assert not outside(ax)
 
 
-def test_no_words_overlap_with_many_names_close_to_each_other():
-    """Times that differ by 2 % give coinciding points."""
-    sweep = make_gpp(counters=True, extra={f"variant_{i}": 9.5 - 0.2 * i for i in range(8)})
-    ax = draw(sweep, SIZES[1], highlight=[m.variant for m in sweep])
-    assert len(named(ax)) == len(sweep) == 14
-    assert not clashes(ax)
-    assert not outside(ax)
-
-
-def test_full_axes_depend_on_the_machine_alone():
-    first, slow = draw(make_gpp(), full=True), draw(with_last(make_gpp(), 1e-3), full=True)
-    second = draw(make_gpp(counters=True, extra=CROWD), full=True)
-    for ax in (second, draw(H200)):
-        assert (ax.get_xlim(), ax.get_ylim()) == (first.get_xlim(), first.get_ylim())
-    assert slow.get_ylim()[0] < first.get_ylim()[0]
-    for limit in (*first.get_xlim(), *first.get_ylim(), slow.get_ylim()[0]):
-        assert math.log10(limit) == pytest.approx(round(math.log10(limit)))
-
-
 def test_the_bandwidth_view_has_the_variants_from_top_to_bottom():
     sweep = make_transpose()
     ax = draw(sweep)
@@ -289,48 +263,6 @@ def test_the_bandwidth_view_has_the_variants_from_top_to_bottom():
     words = " ".join(text.get_text() for text in ax.texts)
     for expected in ("DRAM copy 4.27 TB/s", "DRAM theoretical 4.80 TB/s", ratio(2.22), "97 %"):
         assert expected in words
-
-
-def steps_of(ax):
-    """The cells of the column of the steps: their rows and words."""
-    words = [text.get_text() for text in ax.texts]
-    cells = ax.texts[words.index("step") + 1 : words.index("of roof")]
-    return [(text.get_position()[1], text.get_text()) for text in cells]
-
-
-def test_peers_are_bars_of_their_own_look_without_steps():
-    bare, sweep = draw(make_transpose()), with_peers(make_transpose())
-    ax = draw(sweep)
-    everything = (*sweep.measurements, *sweep.peers)
-    assert [bar.get_width() for bar in ax.patches] == [m.bytes_per_second for m in everything]
-    looks = [(bar.get_facecolor(), bar.get_edgecolor()) for bar in ax.patches]
-    assert looks.count(looks[-1]) == len(sweep.peers)
-    assert steps_of(ax) == steps_of(bare)
-    assert [row for row, _ in steps_of(ax)] == [*range(2, len(sweep))]  # after ceiling and first
-    assert "peer: code of another library" in legend_words(ax)
-
-
-def test_peers_are_markers_of_their_own_shape_without_steps():
-    sweep = with_peers(make_gpp())
-    ax = draw(sweep)
-    spots = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "P"]
-    assert sorted(spots) == sorted([m.intensity, m.flops_per_second] for m in sweep.peers)
-    assert {"torch", "numpy"} <= named(ax)
-
-
-def test_the_bandwidth_view_says_what_does_not_fit():
-    sweep = make_transpose(CPU, scale=100)
-    greedy = dataclasses.replace(sweep["naive"], requested_bytes=100 * sweep["naive"].bytes)
-    ax = draw(dataclasses.replace(sweep, measurements=(greedy, *sweep.variants[1:])))
-    assert any("requests 2" in text.get_text() for text in ax.texts)
-    assert "off scale: L3 read 310 GB/s" in legend_words(ax)[0]
-    assert not clashes(ax)
-    assert not outside(ax)
-
-
-def test_the_bandwidth_view_needs_no_machine():
-    bars = dataclasses.replace(make_transpose(), machine=None)
-    assert len(draw(bars).patches) == len(bars)
 
 
 def places(ax, face):
@@ -358,13 +290,6 @@ def test_points_of_a_variant_are_on_one_line_one_per_level():
         ends = [min(xs), max(xs)]
         assert [line for line in ax.lines if list(line.get_xdata()) == ends]
     assert "FLOPs counted" in legend_words(ax)[0]
-
-
-def test_without_counters_points_are_hollow():
-    sweep = make_gpp()
-    ax = draw(sweep, highlight=[m.variant for m in sweep])
-    assert places(ax, "white") == {(m.intensity, m.flops_per_second) for m in sweep}
-    assert "FLOPs by formula" in legend_words(ax)[0]
 
 
 def test_variants_without_counters_are_named_if_others_have_them():
@@ -428,29 +353,6 @@ def test_the_mix_of_instructions_has_a_roof():
     assert "58 % FMA" in repr(sweep["fused"])
 
 
-def test_the_mix_is_that_of_the_fastest_variant():
-    """A variant without counted instructions has no mix."""
-    sweep = with_mix(make_gpp(), share=1.0)
-    slower = with_mix(make_gpp(), share=0.0).measurements[:-1]
-    of_last = dataclasses.replace(sweep, measurements=(*slower, sweep.measurements[-1]))
-    assert [height for *_, height in dotted(draw(of_last))] == [33.4e12]
-    uncounted = dataclasses.replace(sweep.measurements[-1], executed_instructions=0.0)
-    unknown = dataclasses.replace(sweep, measurements=(*slower, uncounted))
-    assert not dotted(draw(unknown))
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_no_words_overlap_whatever_the_mix(share):
-    ax = draw(with_mix(make_gpp(counters=True), share), SIZES[1])
-    assert not clashes(ax)
-    assert not outside(ax)
-
-
-def words_in(ax):
-    """The texts within the axes."""
-    return [text for text in ax.texts if text.get_position()[1] <= 1]
-
-
 def badge(ax):
     return next((text for text in ax.texts if "above the roof" in text.get_text()), None)
 
@@ -502,13 +404,6 @@ def test_what_can_be_drawn():
         draw([])
 
 
-def test_ceilings_without_flops_are_named_not_dropped():
-    sweep = make_gpp()
-    copy = dataclasses.replace(sweep["naive"], variant="copy", executed_flops=0, ceiling=True)
-    ax = draw(dataclasses.replace(sweep, measurements=(copy, *sweep)))
-    assert "not shown, no FLOPs: copy" in legend_words(ax)[0]
-
-
 def test_one_intensity_for_all_is_shown_as_bandwidth():
     """With equal memory-bound intensities, the horizontal positions carry no information."""
     sweep = make_gpp()
@@ -536,13 +431,6 @@ def test_a_ladder_that_only_reads_stands_under_the_reading_roof():
     for what, roof in ((sweep, "DRAM copy"), (with_read, "DRAM read")):
         words = [text.get_text() for text in draw(what).texts]
         assert any(word.startswith(roof) for word in words), words
-
-
-def test_without_annotation_there_are_no_words():
-    for what in (make_gpp(), make_transpose()):
-        ax = draw(what, annotate=False)
-        assert not words_in(ax)
-        assert not ax.findobj(Legend)
 
 
 def test_files_hold_no_date(tmp_path):

@@ -126,17 +126,6 @@ def test_the_title_compares_with_the_fastest_peer_if_the_difference_is_clear():
     assert "numpy" not in title
 
 
-@pytest.mark.parametrize("span", [1.0001, 1.5, 3, 40, 1e4])
-def test_an_axis_of_any_range_has_ticks_within_the_plot(span):
-    first, *_ = make_gpp().measurements
-    last = dataclasses.replace(first, variant="last", samples=first.samples / span)
-    ax = draw(dataclasses.replace(make_gpp(), measurements=(first, last)))
-    ticks = ax.xaxis.get_majorticklocs()
-    assert len(ticks) >= 3
-    assert np.all(ticks < ax.get_xlim()[1])
-    assert not clashes(ax)
-
-
 def test_without_measurements_there_is_no_chart():
     with pytest.raises(ValueError, match="at least one measurement"):
         steps(dataclasses.replace(make_gpp(), measurements=()))
