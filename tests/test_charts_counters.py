@@ -60,10 +60,7 @@ def crowd():
     return make_transpose({f"a_variant_of_long_name_{i}": profiles[i % 4] for i in range(19)})
 
 
-SWEEPS = {
-    "transpose": make_transpose,
-    "one": lambda: make_transpose({"pipeline": PIPELINE}),
-}
+SWEEPS = {"transpose": make_transpose, "one": lambda: make_transpose({"pipeline": PIPELINE})}
 CHARTS = {
     "speed_of_light": speed_of_light,
     "warp_states": warp_states,

@@ -77,10 +77,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
     [
         (["list", "transpos"], "did you mean 'transpose'?"),
         (["bench", "transpose", "--variants", "naive_lops"], "did you mean 'naive_loops'?"),
-        (
-            ["bench", "transpose", "--shape", "3x4x5"],
-            "must be rows x cols, got 3 x 4 x 5",
-        ),
+        (["bench", "transpose", "--shape", "3x4x5"], "must be rows x cols, got 3 x 4 x 5"),
         (["bench", "max_plus", "--shape", "64x-1"], "must not be negative, got -1"),
         (["bench", "max_plus", "--shape", "-64x1"], "must not be negative, got -64"),
         (["bench", "transpose", "--dtype", "S3", "--shape", "3x4"], "1, 2, 4, 8 or 16 bytes"),
@@ -248,11 +245,7 @@ def test_scan_with_copies_prints_the_break_even_size(capsys, monkeypatch):
     ("command", "measured", "words"),
     [
         ("bench", dataclasses.replace(make_transpose(), interrupted=True), "padded"),
-        (
-            "scan",
-            ado.records.Scan(routine="gpp", sweeps=(make_gpp(),), interrupted=True),
-            "fused",
-        ),
+        ("scan", ado.records.Scan(routine="gpp", sweeps=(make_gpp(),), interrupted=True), "fused"),
     ],
 )
 def test_an_interrupted_command_keeps_what_was_measured(

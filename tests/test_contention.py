@@ -107,9 +107,7 @@ def test_a_lower_clock_of_the_gpu_disturbs_samples(changed):
     noise = np.random.default_rng(1).normal(1, 1e-3, (2, n))
     ours, theirs = np.where(slow, 3.3e-3, 1e-3) * noise[0], 2e-3 * noise[1]
     found = judge(
-        Series(ours, clocks=clocks),
-        Series(theirs, clocks=np.full(n, 1.98e9)),
-        paired=True,
+        Series(ours, clocks=clocks), Series(theirs, clocks=np.full(n, 1.98e9)), paired=True
     )
     if changed == 30:
         assert (found.verdict, found.samples) == ("faster", 70)

@@ -29,11 +29,7 @@ COUNTED = {
         "vectorised": 1342177280,
         "sliding_window": 1136918528,
     },
-    "edge_detect": {
-        "pipeline_naive": 1609799574,
-        "pipeline_best": 1136918528,
-        "fused": 1311506432,
-    },
+    "edge_detect": {"pipeline_naive": 1609799574, "pipeline_best": 1136918528, "fused": 1311506432},
 }
 OPERANDS = {
     "average_matvec": (((1024, 1024, 1024), "f4"), ((1024, 1024), "f4")),

@@ -81,15 +81,6 @@ def test_images_as_small_as_the_halo(routine, side, rng):
     assert identical(routine(da.from_array(image, chunks=1)), routine(image))
 
 
-@pytest.mark.parametrize("smaller", [0, 1])
-@pytest.mark.parametrize("routine", FILTERS[1:], ids=lambda r: r.name)
-def test_a_smaller_halo_gives_another_result(routine, smaller, rng, monkeypatch):
-    image = random_image(rng, routine, (64, 60))
-    monkeypatch.setattr(routine, "halo", routine.halo - smaller)
-    lazy = routine(da.from_array(image, chunks=16))
-    assert identical(lazy, routine(image)) == (smaller == 0)
-
-
 @pytest.mark.parametrize(
     "variant",
     [v for r in FILTERS for v in r.variants if v.device == "cpu" and not v.ceiling],
@@ -155,10 +146,7 @@ def sums(draw, dtype):
     return (
         big,
         rng.choice([0, -0.0, 1], terms).astype(dtype),
-        (
-            draw(chunks_of(terms)),
-            draw(chunks_of(points)),
-        ),
+        (draw(chunks_of(terms)), draw(chunks_of(points))),
     )
 
 

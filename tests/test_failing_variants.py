@@ -13,13 +13,7 @@ from adokernels.text import failure
 
 A = np.arange(64.0 * 48).reshape(64, 48)
 NAMES = ["naive_loops", "blocked", "simd"]
-QUICK = {
-    "device": "cpu",
-    "cache": "warm",
-    "seconds": 0.3,
-    "progress": False,
-    "ceilings": False,
-}
+QUICK = {"device": "cpu", "cache": "warm", "seconds": 0.3, "progress": False, "ceilings": False}
 
 
 @pytest.fixture

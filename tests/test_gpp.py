@@ -552,23 +552,6 @@ def test_oracle_on_any_term(term):
         assert unit[0] == pytest.approx(roundings(1) * magnitude / (2 - (want is exact.ssx)))
 
 
-def test_bound_notices_squares():
-    """The test of the tests: x^2 - w^2 as a difference of squares is outside the bound."""
-    x, w = 3.0 + 2**-20, -3 - 1e-9j
-    exact = exact_term(x, w)
-    assert not within(w * w / (x * x - w * w), exact.ssx, 1)
-    assert within(w * w / ((x - w) * (x + w)), exact.ssx, 1)
-
-
-def test_bound_notices_plain_sums():
-    """The test of the tests: a plain sum of a hundred thousand terms is outside the bound."""
-    case = one_sign()[-1]
-    w, eps, aqsn, aqsm, wx, vcoul, _ = case.operands
-    sch = (w / (wx - w) * eps * aqsm * aqsn * vcoul / 2).real.ravel()
-    plain = np.cumsum(sch)[-1:].astype(np.complex128)
-    assert tasks.difference(plain, case.expected[1], case.unit[1]) > 1
-
-
 # --- Calls ----------------------------------------------------------------------------------------
 
 

@@ -19,10 +19,7 @@ QUICK = {"seconds": 0.02, "progress": False, "ceilings": False}
 def saxpy(**settings):
     """A ladder with two correct variants."""
     ladder = ado.ladder(
-        "saxpy",
-        reference=lambda a, x, y: a * x + y,
-        flops=lambda a, x, y: 2 * x.size,
-        **settings,
+        "saxpy", reference=lambda a, x, y: a * x + y, flops=lambda a, x, y: 2 * x.size, **settings
     )
 
     @ladder.variant(changes="One vector operation per array.")
@@ -315,11 +312,7 @@ def test_two_results(rng):
 
 def test_peers_are_checked_if_they_return_an_array(operands):
     a, x, y = operands
-    peers = {
-        "right": lambda: a * x + y,
-        "wrong": lambda: x,
-        "nothing": lambda: None,
-    }
+    peers = {"right": lambda: a * x + y, "wrong": lambda: x, "nothing": lambda: None}
     sweep = ado.sweep(saxpy(), *operands, peers=peers, **QUICK)
     assert [p.variant for p in sweep.peers] == ["right", "nothing"]
     assert sweep["right"].error == 0

@@ -428,11 +428,7 @@ def built(routine, variant, kernel, **launch):
 @needs_module
 @pytest.mark.parametrize(
     ("variant", "loads"),
-    [
-        ("one_block", {64}),
-        ("vector_load_small", {64, 128}),
-        ("vector_load_both", {128}),
-    ],
+    [("one_block", {64}), ("vector_load_small", {64, 128}), ("vector_load_both", {128})],
 )
 def test_vector_loads_of_max_plus(variant, loads):
     found = built("max_plus", variant, f"max_plus_{variant}<double>")

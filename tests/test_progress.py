@@ -79,10 +79,7 @@ def test_what_is_done_increases_during_timing():
 
 @pytest.mark.parametrize(
     "console",
-    [
-        lambda: Console(file=io.StringIO()),
-        lambda: terminal(_environ={"TERM": "dumb"}),
-    ],
+    [lambda: Console(file=io.StringIO()), lambda: terminal(_environ={"TERM": "dumb"})],
     ids=["file", "dumb terminal"],
 )
 def test_nothing_is_shown_elsewhere(console):

@@ -18,8 +18,7 @@ def test_every_routine_has_a_task():
 
 def test_a_missing_task_is_named():
     with pytest.raises(
-        ImportError,
-        match=r"routine no_such_routine has no task: no file in tasks/ describes it",
+        ImportError, match=r"routine no_such_routine has no task: no file in tasks/ describes it"
     ):
         tasks.discover([*ado.routines, "no_such_routine"])
     with pytest.raises(ImportError, match=r"tasks/gpp\.py describes a routine that does not exist"):

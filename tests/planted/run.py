@@ -245,7 +245,7 @@ def main():
                 survivors += [] if test else [mistake["name"]]
                 today = datetime.date.today().isoformat()
                 record[mistake["name"]] = {
-                    **{"caught_by": [test] if test else [], "date": today, "commit": of},
+                    **{"caught_by": [test] if test else [], "date": today, "commit": of}
                 }
     if given.record:
         names = [m["name"] for m in everything if m["name"] in record]
