@@ -243,22 +243,6 @@ def test_more_threads_than_when_it_was_prepared(name, rng):
         _core.set_max_threads(before)
 
 
-def test_wrong_arguments():
-    vectors, matrix = np.zeros((2, 3, 4)), np.zeros((3, 3))
-    with pytest.raises(ValueError, match="M must be at least 1"):
-        ado.average_matvec(vectors[..., :0], matrix)
-    with pytest.raises(
-        ValueError, match=r"matrix must have shape \(L, L\) with L = 3 from vectors"
-    ):
-        ado.average_matvec(vectors, np.zeros((4, 4)))
-    with pytest.raises(ValueError, match=r"matrix must have shape \(L, L\)"):
-        ado.average_matvec(vectors, np.zeros((3, 4)))
-    with pytest.raises(ValueError, match=r"vectors must have shape \(N, L, M\)"):
-        ado.average_matvec(matrix, matrix)
-    with pytest.raises(TypeError, match="vectors must have float32 or float64"):
-        ado.average_matvec(vectors.astype(int), matrix.astype(int))
-
-
 @pytest.mark.parametrize("multiprocessors", [1, 8, 40, 108, 132, 148, 188])
 def test_plans_follow_the_multiprocessors(multiprocessors):
     def plan(variant, sets, length, samples):

@@ -127,45 +127,34 @@ def test_a_change_of_the_clock_of_the_cpu_cancels_in_the_rounds():
     assert twice.verdict == "faster"
 
 
+ACTIVE = "clocks_event_reasons.active"
+
+
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("contention", "reason"),
     [
-        ({}, ""),
-        ({"contention": "hostile"}, ""),
-        ({"contention": {"waits": True, "processors": 4, "other_processes": 4.0}}, ""),
+        *[({}, ""), ("hostile", "")],
+        ({"waits": True, "processors": 4, "other_processes": 4.0}, ""),
         (
-            {"contention": {"waits": False, "processors": 4, "other_processes": 3.8}},
+            {"waits": False, "processors": 4, "other_processes": 3.8},
             "other processes left 0.2 processors to 4 threads",
         ),
-        ({"contention": {"waits": False, "processors": 8, "other_processes": 3.8}}, ""),
-        (
-            {"contention": {"waits": True, "processors": 4, "steal": 1.0}},
-            "the hypervisor used 1.0 of 4 processors",
-        ),
-        ({"contention": {"gpu_processes": 1, "gpu_utilization": 0}}, ""),
-        (
-            {"contention": {"gpu_processes": 1, "gpu_utilization": 60}},
-            "another process used the GPU",
-        ),
-        (
-            {"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "0x0000000000000040"}},
-            "the GPU reduced its clock (heat)",
-        ),
-        (
-            {"contention": {"nvidia_smi_before": {"clocks_event_reasons.active": "0x08"}}},
-            "the GPU reduced its clock (hardware slowdown)",
-        ),
-        (
-            {"contention": {"nvidia_smi_after": {"clocks_event_reasons.active": "0x20"}}},
-            "the GPU reduced its clock (heat)",
-        ),
-        ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "0x05"}}, ""),
-        ({"contention": {}, "nvidia_smi": {"clocks_event_reasons.active": "[N/A]"}}, ""),
+        ({"waits": False, "processors": 8, "other_processes": 3.8}, ""),
+        ({"waits": True, "processors": 4, "steal": 1.0}, "the hypervisor used 1.0 of 4 processors"),
+        ({"gpu_processes": 1, "gpu_utilization": 0}, ""),
+        ({"gpu_processes": 1, "gpu_utilization": 60}, "another process used the GPU"),
+        ({"nvidia_smi_before": {ACTIVE: "0x08"}}, "the GPU reduced its clock (hardware slowdown)"),
+        ({"nvidia_smi_after": {ACTIVE: "0x20"}}, "the GPU reduced its clock (heat)"),
+        ({"nvidia_smi_after": {ACTIVE: "0x05"}}, ""),
+        ({"nvidia_smi_after": {ACTIVE: "[N/A]"}}, ""),
     ],
 )
-def test_a_whole_run_can_be_disturbed(facts, reason):
-    facts = {"threads": 4} | facts
+def test_a_whole_run_can_be_disturbed(contention, reason):
+    facts = {"threads": 4, "contention": contention}
     assert objection(facts) == reason
+    assert objection({"threads": 4}) == ""
+    old = {"threads": 4, "contention": {}, "nvidia_smi": {ACTIVE: "0x0000000000000040"}}
+    assert objection(old) == "the GPU reduced its clock (heat)"
     seconds = np.full(20, 1e-3)
     found = judge(Series(seconds), Series(2 * seconds, facts=facts), paired=True)
     assert (found.verdict, found.reason) == ("unclear" if reason else "faster", reason)
