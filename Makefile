@@ -3,7 +3,7 @@
 ##
 ## make dev                install in editable mode: Python edits need no build
 ## make check T=max_plus   compile what changed, run the tests of one routine; without T: all tests
-## make fuzz N=1000000     run random cases on all processors; SECONDS=60 limits each suite
+## make fuzz N=1000000     run new random cases on all processors; SECONDS=60 limits each suite
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
 ## make generate           regenerate type stubs, tables, pages and charts that are out of date
@@ -15,7 +15,7 @@
 ## ADOKERNELS_CUDA=AUTO|ON|OFF   OFF builds without the CUDA ladders; otherwise nvcc is from the PATH, or else from PyPI
 ## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else Hopper
 ## PRESET=asan   check and generate use the build of this CMake preset; tsan: the thread sanitizer
-## ARGS='-x --seed 7'   further arguments: of pytest for check and test, of .ci/wheels.py for wheel
+## ARGS='-x --seed random'   further arguments: of pytest for check and test, of .ci/wheels.py for wheel
 
 PYTHON ?= python3
 VENV := .venv
@@ -77,7 +77,7 @@ module: $(VENV)/editable
 	@ln -sf $(CURDIR)/$(BUILD)/_core*.so $(VENV)/lib/python3*/site-packages/adokernels/
 	@ln -sf $(BUILD)/compile_commands.json .
 
-# Random cases; tests/fuzz describes them. SECONDS limits each suite; ARGS="--device cuda" and others.
+# Random cases, new in each run; tests/fuzz describes them. ARGS="--device cuda", "--seed 7" and others.
 N = 100000
 fuzz: module $(VENV)/with-test
 	$(RUN) tests/fuzz --total $(N) --processes 0 $(addprefix --seconds ,$(SECONDS)) $(ARGS)

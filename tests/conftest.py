@@ -12,10 +12,12 @@ import sys
 import zlib
 from dataclasses import replace
 
+import hypothesis
 import hypothesis.core
 import numpy as np
 import pytest
 from choices import CORES
+from hypothesis.internal.conjecture import providers
 
 import adokernels as ado
 from adokernels import _core
@@ -36,20 +38,27 @@ READ_UNWRITTEN = {"single_launch", "lane_per_row", "sliding_window"}
 EMULATED_ELEMENTS, EMULATED_IN_TOTAL, EMULATED_CASES = 12_000, 40_000, 12
 
 
+def _seed_of(text):
+    return int(np.random.SeedSequence().entropy) % 2**32 if text == "random" else int(text)
+
+
 def pytest_addoption(parser):
-    parser.addoption(
-        "--seed", type=int, help="seed of all random data; default: a new one in every run"
-    )
+    words = "seed of all random data, or 'random' for a new one; default: 0"
+    parser.addoption("--seed", type=_seed_of, default=0, help=words)
     words = "run all cases, also where the suite runs only a part of them by default"
     parser.addoption("--exhaustive", action="store_true", help=words)
 
 
 def pytest_configure(config):
     global _seed  # noqa: PLW0603
-    given = getattr(config, "workerinput", {}).get("seed", config.getoption("seed"))
-    _seed = int(np.random.SeedSequence().entropy) % 2**32 if given is None else given
-    if hypothesis.core.global_force_seed is None:  # else --hypothesis-seed was given
-        hypothesis.core.global_force_seed = _seed
+    _seed = getattr(config, "workerinput", {}).get("seed", config.getoption("seed"))
+    # Examples depend on the seed alone: not on the constants of the modules that earlier tests have
+    # imported. No example fails because the machine is slow.
+    hypothesis.core.global_force_seed = _seed
+    providers._get_local_constants = lambda: providers._local_constants
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("suite", deadline=None, suppress_health_check=slow)
+    hypothesis.settings.load_profile("suite")
 
 
 def pytest_collection_finish():
@@ -64,16 +73,29 @@ def pytest_configure_node(node):
     node.workerinput["seed"] = _seed
 
 
-def run_python(code, *arguments, **environment):
-    """Run a Python program in a separate process, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+#: The first lines of a program: the random numbers that the library draws depend on the seed.
+SEEDED = """
+import numpy
+make, seeds = numpy.random.default_rng, numpy.random.SeedSequence({seed})
+numpy.random.default_rng = lambda seed=None: make(seeds.spawn(1)[0] if seed is None else seed)
+"""
+
+
+def start_python(code, *arguments, **environment):
+    """Run a Python program in a separate process, on the CPU by default."""
+    return subprocess.run(
+        [sys.executable, "-c", SEEDED.format(seed=_seed) + code, *arguments],
         env={**os.environ, "ADOKERNELS_DEVICE": "cpu", **environment},
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
+
+
+def run_python(code, *arguments, **environment):
+    """Run a Python program in a separate process, and return its output."""
+    done = start_python(code, *arguments, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

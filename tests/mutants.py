@@ -204,7 +204,8 @@ def changed(document, path, value):
 
 
 def mutants(document, random, count):
-    """Description and document of some mutants: a wrong value, or an unknown field."""
+    """Description and document of some mutants: an unknown field, and random wrong values."""
+    yield "unknown $field: true", changed(document, ("unknown $field",), True)
     paths = one_of_each_shape(document, random)
     pairs = [(path, name) for path in paths for name in WRONG]
     pairs += [((*path, "unknown $field"), "true") for path in paths if is_object(document, path)]

@@ -20,7 +20,8 @@ from adokernels.model.compiler import why_no_compiler
 
 pytestmark = pytest.mark.gpu
 
-SPIN_CYCLES = 600_000_000  # about 0.3 s
+#: About two seconds: much longer than any delay of the host that other processes cause.
+SPIN_CYCLES = 4_000_000_000
 
 
 def module(name):
@@ -404,17 +405,6 @@ def test_types_that_numpy_lacks(dtype):
         ado.transpose(a, out=torch.empty(4, 3, dtype=torch.int16, device="cuda"))
 
 
-def test_rejected_types():
-    torch = library_named("torch").library
-    a = torch.ones(3, 4, dtype=torch.complex64, device="cuda")
-    with pytest.raises(TypeError, match="gray must have elements of type uint8, got complex64"):
-        ado.sobel(a)
-    with pytest.raises(BufferError, match="conjugate"):
-        ado.transpose(a.conj())
-    with pytest.raises(TypeError, match="conjugated or negated lazily"):
-        ado.transpose(a.conj().imag)
-
-
 def test_sweep_and_check_of_device_operands(streaming):
     array, values = view(streaming, "sliced")
     sweep = ado.sweep(ado.transpose, array, seconds=0.01, ceilings=False, progress=False)
@@ -453,14 +443,6 @@ def test_libraries_read_results(library):
     np.testing.assert_array_equal(library.host(taken), values.T)
 
 
-def test_cupy_reads_the_cuda_array_interface():
-    cupy = library_named("cupy")
-    result = ado.transpose(ado.to_device(np.ones((3, 4))))
-    interface = result.__cuda_array_interface__
-    assert interface["stream"] == 1
-    assert cupy.pointer(cupy.library.asarray(result)) == interface["data"][0]
-
-
 def test_dlpack_of_device_arrays():
     values = np.arange(12.0).reshape(3, 4)
     array = ado.to_device(values)
@@ -479,11 +461,8 @@ def test_dlpack_of_device_arrays():
     copied = Capsuled(array.__dlpack__(copy=True, max_version=(1, 0)), device=producers.CUDA)
     np.testing.assert_array_equal(ado.transpose(copied).numpy(), values.T)
     for keywords, error in [
-        ({"stream": 0}, ValueError),
-        ({"stream": -2}, ValueError),
-        ({"stream": "1"}, TypeError),
-        ({"dl_device": (2, 99)}, BufferError),
-        ({"dl_device": (8, 0)}, BufferError),
+        *[({"stream": 0}, ValueError), ({"stream": -2}, ValueError), ({"stream": "1"}, TypeError)],
+        *[({"dl_device": (2, 99)}, BufferError), ({"dl_device": (8, 0)}, BufferError)],
         ({"dl_device": (1, 0), "copy": False}, BufferError),
     ]:
         with pytest.raises(error):
@@ -773,8 +752,7 @@ def test_large_host_operands_on_a_stream(streaming, rng):
     # The first call loads kernels and pins memory. For both, the driver may wait for the device.
     ado.transpose(values, device="cuda", stream=stream)
     with streaming.using(busy):
-        for _ in range(4):
-            streaming.sleep()
+        streaming.sleep()
     result = ado.transpose(values, device="cuda", stream=stream)
     assert not streaming.idle(busy)  # before the comparison, which takes longer than the kernels
     np.testing.assert_array_equal(result, values.T)
@@ -825,7 +803,7 @@ assert copies[0].all()
     # With one thread, a copy takes longer than the interval at which signals are handled. Its time
     # then hardly depends on tests in other processes, whose threads would delay every chunk.
     environment = {**os.environ, "ADOKERNELS_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env=environment)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
 
 
 # --- Several GPUs ---------------------------------------------------------------------------------

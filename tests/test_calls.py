@@ -136,78 +136,58 @@ def test_options_of_one_call_do_not_reach_the_next_one():
 
 
 OVERLAPPED = np.zeros(12)
+#: Calls, and the beginning of each message. tests/test_errors.py has more of them.
 INVALID = {
-    "no operands": (ado.transpose, (), {}),
-    "too many operands": (ado.transpose, (A, A), {}),
-    "None": (ado.transpose, (None,), {}),
-    "string": (ado.transpose, ("text",), {}),
-    "masked": (ado.transpose, (np.ma.masked_array(A),), {}),
-    "rank": (ado.transpose, (A[0],), {}),
-    "dimensions": (ado.transpose, (np.zeros((1,) * 12),), {}),
-    "element size": (ado.transpose, (np.zeros((2, 2), "V3"),), {}),
-    "objects": (ado.transpose, (np.zeros((2, 2), object),), {}),
-    "type": (ado.grayscale, (np.zeros((4, 4, 3)),), {}),
-    "channels": (ado.grayscale, (np.zeros((4, 4, 5), np.uint8),), {}),
-    "byte order": (ado.max_plus, (np.zeros((2, 2), ">f8"), np.zeros(2, ">f8")), {}),
-    "mixed types": (ado.max_plus, (np.zeros((2, 2)), np.zeros(2, "f4")), {}),
-    "lengths": (ado.max_plus, (np.zeros((2, 2)), np.zeros(3)), {}),
-    "no samples": (ado.average_matvec, (V[:, :, :0], M), {}),
-    "out type": (ado.transpose, (A,), {"out": np.empty((3, 2), "f4")}),
-    "out shape": (ado.transpose, (A,), {"out": np.empty((2, 3))}),
-    "out list": (ado.transpose, (A,), {"out": [1]}),
-    "out read-only": (ado.transpose, (A,), {"out": READ_ONLY}),
+    "None": (ado.transpose, (None,), {}, "TypeError: transpose: a must be an array, got NoneType"),
+    "string": (ado.transpose, ("text",), {}, "TypeError: transpose: a must be an array, got str"),
+    "rank": (ado.transpose, (A[0],), {}, "ValueError: transpose: a must have shape (rows, cols)"),
+    "element size": (
+        *(ado.transpose, (np.zeros((2, 2), "V3"),), {}),
+        "TypeError: transpose: a must have any type with elements of 1, 2, 4, 8 or",
+    ),
+    "type": (
+        *(ado.grayscale, (np.zeros((4, 4, 3)),), {}),
+        "TypeError: grayscale: rgba must have elements of type uint8, got float64 (8 bytes)",
+    ),
+    "channels": (
+        *(ado.grayscale, (np.zeros((4, 4, 5), np.uint8),), {}),
+        "ValueError: grayscale: rgba must have shape (..., rows, cols, 3|4), got (4, 4, 5)",
+    ),
+    "byte order": (
+        *(ado.max_plus, (np.zeros((2, 2), ">f8"), np.zeros(2, ">f8")), {}),
+        "TypeError: max_plus: big must have float32 or float64, got >f8 (8 bytes)",
+    ),
+    "mixed types": (
+        *(ado.max_plus, (np.zeros((2, 2)), np.zeros(2, "f4")), {}),
+        "TypeError: max_plus: small must have the type of big, float64, got float32",
+    ),
+    "lengths": (
+        *(ado.max_plus, (np.zeros((2, 2)), np.zeros(3)), {}),
+        "ValueError: max_plus: small must have shape (K,) with K = 2 from big, got (3,)",
+    ),
+    "no samples": (
+        *(ado.average_matvec, (V[:, :, :0], M), {}),
+        "ValueError: average_matvec: M must be at least 1",
+    ),
+    "out read-only": (
+        *(ado.transpose, (A,), {"out": READ_ONLY}),
+        "ValueError: transpose: out must be writable",
+    ),
     "out overlaps": (
-        ado.transpose,
-        (OVERLAPPED[:6].reshape(2, 3),),
+        *(ado.transpose, (OVERLAPPED[:6].reshape(2, 3),)),
         {"out": OVERLAPPED[3:9].reshape(3, 2)},
+        "ValueError: transpose: out overlaps a",
     ),
-    "out overlaps itself": (
-        ado.transpose,
-        (A,),
-        {"out": np.lib.stride_tricks.as_strided(np.empty(3), (3, 2), (8, 0))},
-    ),
-    "device": (ado.transpose, (A,), {"device": "gpu"}),
-    "device type": (ado.transpose, (A,), {"device": 1}),
-    "unknown keyword": (ado.transpose, (A,), {"stride": 1}),
-    "unknown variant": (ado.transpose, (A,), {"variant": "fastest"}),
-}
-#: The beginning of each message.
-ERRORS = {
-    "no operands": "TypeError: transpose() needs the operand a",
-    "too many operands": "TypeError: transpose() takes 1 operand but got 2",
-    "None": "TypeError: transpose: a must be an array, got NoneType",
-    "string": "TypeError: transpose: a must be an array, got str",
-    "masked": "TypeError: transpose: a must not be a masked array; fill it first (.filled())",
-    "rank": "ValueError: transpose: a must have shape (rows, cols), got (3,)",
-    "dimensions": "ValueError: transpose: a has 12 dimensions, more than 8",
-    "element size": "TypeError: transpose: a must have any type with elements of 1, 2, 4, 8 or",
-    "objects": "TypeError: transpose: a must hold numbers or bytes, got references to Python",
-    "type": "TypeError: grayscale: rgba must have elements of type uint8, got float64 (8 bytes); "
-    "convert it with .astype() if its values fit",
-    "channels": "ValueError: grayscale: rgba must have shape (..., rows, cols, 3|4), got (4, 4, 5)",
-    "byte order": "TypeError: max_plus: big must have float32 or float64, got >f8 (8 bytes)",
-    "mixed types": "TypeError: max_plus: small must have the type of big, float64, got float32",
-    "lengths": "ValueError: max_plus: small must have shape (K,) with K = 2 from big, got (3,)",
-    "no samples": "ValueError: average_matvec: M must be at least 1: the average of zero",
-    "out type": "TypeError: transpose: out must have the type of a, float64, got float32 (4 bytes)",
-    "out shape": "ValueError: transpose: out must have shape (cols, rows) with cols = 3 from",
-    "out list": "TypeError: transpose: out must be an array, got list",
-    "out read-only": "ValueError: transpose: out must be writable, got a read-only array",
-    "out overlaps": "ValueError: transpose: out overlaps a without being the same array",
-    "out overlaps itself": "ValueError: transpose: out has internal overlap (elements share",
-    "device": "ValueError: device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
-    "device type": "TypeError: device must be a str, got int",
-    "unknown keyword": "TypeError: transpose has no option 'stride'; valid names: variant",
-    "unknown variant": "KeyError: \"transpose has no variant 'fastest'; valid names: stream_copy",
+    "device": (ado.transpose, (A,), {"device": "gpu"}, "ValueError: device must be 'cpu', 'cuda'"),
 }
 
 
 @pytest.mark.parametrize("case", INVALID, ids=str)
 def test_errors(case):
-    routine, operands, keywords = INVALID[case]
-    with pytest.raises((TypeError, ValueError, KeyError)) as caught:
+    routine, operands, keywords, message = INVALID[case]
+    with pytest.raises((TypeError, ValueError)) as caught:
         routine(*operands, **keywords)
-    assert f"{caught.type.__name__}: {caught.value}".startswith(ERRORS[case])
+    assert f"{caught.type.__name__}: {caught.value}".startswith(message)
     assert same(ado.transpose(A), A.T.copy())  # the next valid call works
 
 

@@ -1,9 +1,7 @@
 """The ceilings of machines: what is measured, and which ceilings are refused."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -149,50 +147,6 @@ def test_operands_of_tensor_cores_are_random_numbers(level):
     if level not in ("FP8", "INT8"):
         assert np.isfinite(source).all()
         assert 0.9 < abs(source).max() <= 1
-
-
-class FakeCopies:
-    """Replaces copies with a GPU."""
-
-    begun: ClassVar[list[str]] = []
-
-    def __init__(self, device):
-        self.empty = np.empty
-        self.close = self.wait = lambda: None
-
-    def upload(self, to, source):
-        self.begun.append("up")
-        to[:] = source
-        return self
-
-    def download(self, sink, from_, first):
-        self.begun.append("down")
-        sink[:] = from_
-        return self
-
-
-@pytest.mark.parametrize(
-    ("operation", "begun"),
-    [
-        ("pageable to device", ["up"]),
-        ("pinned to host", ["down"]),
-        ("pinned both ways", ["up", "down"]),
-    ],
-)
-def test_copies_of_the_host_link(monkeypatch, operation, begun):
-    monkeypatch.setattr(_core, "BlockCopies", FakeCopies)
-    monkeypatch.setattr(_core, "empty_pinned", np.empty)
-    monkeypatch.setattr(_core, "synchronize", lambda device: None)
-    monkeypatch.setattr(_core, "cuda_properties", lambda device: {**H200, "pci_bus_id": "none"})
-    monkeypatch.setattr(machine_module, "_sampled", lambda copy: [2 + copy() * 0, 0.5, 1.0])
-    FakeCopies.begun.clear()
-    case = machine_module._Case("", "link", "host link", operation, 3 << 10)
-    ceiling = machine_module._measure("cuda", case)
-    assert ceiling.name == f"host link {operation}"
-    assert ceiling.measured == len(begun) * (3 << 10) / 0.5
-    memories = 1 if operation.startswith("pinned") else 2  # chunks, and cudaMemcpy
-    assert FakeCopies.begun == begun * 2 * memories  # one copy warms up
-    assert ceiling.theoretical is None
 
 
 @pytest.mark.parametrize(
@@ -398,15 +352,3 @@ def test_stored_ceilings_of_a_gpu_are_found(tmp_path, monkeypatch):
     found = machine_module._known("machine.json", "cuda:1")
     assert found == replace(stored, context={**facts, "device": "cuda:1"})
     assert machine_module._known(tmp_path / "machine.json", "cpu") is None
-
-
-def test_machines_stored_before_load():
-    path = DATA / "transpose-float32-8192.json"
-    stored = json.loads(path.read_text(encoding="utf-8"))["machine"]
-    # Files of earlier releases have no ceilings of L1 and shared memory.
-    stored["ceilings"] = [c for c in stored["ceilings"] if c["level"] not in ("L1", "shared")]
-    machine = Machine.from_dict(stored)
-    assert [c.level for c in machine.of_kind("bandwidth")] == ["DRAM", "DRAM", "DRAM", "L2"]
-    assert machine.issue_rate.theoretical == pytest.approx(132 * 4 * 1.98e9)
-    assert "L2 read" in repr(machine)
-    assert "L1 read" not in repr(machine)

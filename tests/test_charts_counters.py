@@ -7,14 +7,12 @@ import json
 import math
 from pathlib import Path
 
-import matplotlib as mpl
 import pytest
-from charting import H200, Lab, clashes, counters_of, legend_words, make_gpp, new_figure, outside
+from charting import H200, Lab, clashes, counters_of, make_gpp, new_figure, outside
 from matplotlib import colors
-from matplotlib.patches import FancyArrow
 
 from adokernels import Unavailable
-from adokernels.charts.canvas import LOST, level_style
+from adokernels.charts.canvas import LOST
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
@@ -62,10 +60,7 @@ def crowd():
     return make_transpose({f"a_variant_of_long_name_{i}": profiles[i % 4] for i in range(19)})
 
 
-SWEEPS = {
-    "transpose": make_transpose,
-    "one": lambda: make_transpose({"pipeline": PIPELINE}),
-}
+SWEEPS = {"transpose": make_transpose, "one": lambda: make_transpose({"pipeline": PIPELINE})}
 CHARTS = {
     "speed_of_light": speed_of_light,
     "warp_states": warp_states,
@@ -104,13 +99,6 @@ def test_no_words_overlap_in_a_long_ladder(chart):
 def test_without_counters_there_is_no_chart(chart):
     with pytest.raises(ValueError, match=r"ado\.sweep\(\.\.\., counters=True\)"):
         draw(CHARTS[chart], dataclasses.replace(make_gpp(), machine=GPU))
-
-
-@pytest.mark.parametrize("chart", CHARTS)
-def test_charts_have_the_style_s_ink(chart):
-    with mpl.rc_context({"axes.facecolor": "black", "text.color": "white"}):
-        ax = draw(CHARTS[chart], make_transpose())
-    assert any(colors.same_color(text.get_color(), "white") for text in ax.texts)
 
 
 def test_those_without_counters_are_left_out():
@@ -159,16 +147,6 @@ def test_the_title_says_what_limits():
     assert title == f"naive: L2 (crossbar to L2) {share}; padded: latency"
 
 
-def test_ticks_are_the_values_of_the_previous_variant():
-    ax = draw(speed_of_light, make_transpose())
-    ticks = [line.get_xdata()[0] for line in ax.lines if line.get_linewidth() == 2]
-    keys = ("compute_sol", "memory_sol")
-    assert ticks == pytest.approx([p[key] for p in (NAIVE, TILED) for key in keys])
-    assert "previous variant" in legend_words(ax)
-    alone = draw(speed_of_light, make_transpose()["naive"])
-    assert "previous variant" not in legend_words(alone)
-
-
 # Warp states.
 
 
@@ -179,26 +157,6 @@ def test_a_bar_is_divided_into_all_cycles_of_a_warp():
         widths = [b.get_width() for b in parts if abs(b.get_y() + b.get_height() / 2 - row) < 0.1]
         assert math.fsum(widths) == pytest.approx(1)
         assert widths[0] == pytest.approx(1 / profile["warp_latency"], rel=0.03)  # selected
-
-
-def test_cycles_and_issue_slots_are_written():
-    words = texts(draw(warp_states, make_transpose()))
-    for profile in (NAIVE, TILED, PADDED):
-        assert f"{profile['warp_latency']:.0f}" in words
-        assert f"{100 * profile['issue_active']:.0f} %" in words
-
-
-def test_a_reason_has_one_colour_in_all_charts():
-    def shown(what):
-        legend = draw(warp_states, what).get_legend()
-        faces = [patch.get_facecolor() for patch in legend.get_patches()]
-        return dict(zip([t.get_text() for t in legend.get_texts()], faces, strict=True))
-
-    first, second = shown(make_transpose()), shown(make_transpose({"pipeline": PIPELINE}))
-    common = first.keys() & second.keys()
-    assert {"selected", "long scoreboard"} <= common
-    assert all(first[name] == second[name] for name in common)
-    assert len(set(first.values())) == len(first)
 
 
 # Memory.
@@ -219,23 +177,6 @@ def test_links_show_bytes_and_losses_are_coloured():
         assert expected in words
     lost = {t.get_text() for t in ax.texts if colors.same_color(t.get_color(), LOST)}
     assert lost == {"store: 32, ideal 4", "load: 97 %"}
-
-
-def test_the_bar_of_a_level_is_its_share_of_the_peak():
-    ax = draw(lambda s, ax: memory_chart(s["naive"], ax=ax), make_transpose())
-    frames = [p for p in ax.patches if p.get_facecolor()[3] == 0]
-    for level, share in (("L2", NAIVE["memory_sol"]), ("DRAM", NAIVE["dram_sol"])):
-        colour = colors.to_rgba(level_style(level)[0], 0.35)
-        (bar,) = (p for p in ax.patches if p.get_facecolor() == colour)
-        (frame,) = (p for p in frames if p.get_y() == bar.get_y() and p.get_x() == bar.get_x())
-        assert bar.get_width() / frame.get_width() == pytest.approx(share, rel=0.01)
-
-
-def test_nothing_moves_where_nothing_is_counted():
-    ax = draw(lambda s, ax: memory_chart(s["naive"], ax=ax), make_transpose())
-    both = draw(lambda s, ax: memory_chart(s["tiled"], ax=ax), make_transpose())
-    count = [sum(isinstance(p, FancyArrow) for p in a.patches) for a in (ax, both)]
-    assert count == [7, 9]  # naive does not use shared memory
 
 
 def test_loads_and_stores_are_apart_where_they_are_counted():
@@ -276,15 +217,6 @@ def test_walls_are_those_of_the_element_size():
 def test_a_machine_without_an_issue_rate_has_no_instruction_roofline():
     with pytest.raises(Unavailable, match="issue rate"):
         draw(CHARTS["instructions"], make_transpose(machine=H200))
-
-
-def test_the_kind_must_be_known():
-    with pytest.raises(ValueError, match="kind must be 'roofline', 'bandwidth' or"):
-        draw(lambda s, ax: roofline(s, kind="pie", ax=ax), make_transpose())
-
-
-def test_kernels_without_flops_are_bars_by_default():
-    assert "bandwidth" in draw(roofline, make_transpose()).get_xlabel()
 
 
 def test_a_share_above_the_roof_is_no_limit():

@@ -99,12 +99,9 @@ def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("value", "size", "packed"),
     [
-        (3, 4, (3).to_bytes(4, "little")),
-        (-1, 8, b"\xff" * 8),
-        (1.5, 4, np.float32(1.5).tobytes()),
-        (1.5, 8, np.float64(1.5).tobytes()),
-        (np.float32(2), 4, np.float32(2).tobytes()),
-        (True, 1, b"\x01"),
+        *[(3, 4, (3).to_bytes(4, "little")), (-1, 8, b"\xff" * 8)],
+        *[(1.5, 4, np.float32(1.5).tobytes()), (1.5, 8, np.float64(1.5).tobytes())],
+        *[(np.float32(2), 4, np.float32(2).tobytes()), (True, 1, b"\x01")],
         (1 + 2j, 8, np.complex64(1 + 2j).tobytes()),
     ],
 )
@@ -224,11 +221,8 @@ def tiled(**settings):
 @pytest.mark.parametrize(
     ("block", "blocks"),
     [
-        (64, ((64,),)),
-        ((32, 8), ((32, 8),)),
-        ([256, 128, 512], ((256,), (128,), (512,))),
-        ([(32, 8), 64], ((32, 8), (64,))),
-        (((32, 8), (16, 16)), ((32, 8), (16, 16))),
+        *[(64, ((64,),)), ((32, 8), ((32, 8),)), ([256, 128, 512], ((256,), (128,), (512,)))],
+        *[([(32, 8), 64], ((32, 8), (64,))), (((32, 8), (16, 16)), ((32, 8), (16, 16)))],
     ],
 )
 def test_a_list_of_blocks_has_several_shapes_and_a_tuple_is_one(block, blocks):
@@ -320,20 +314,6 @@ def test_a_tuning_has_one_problem_and_a_setting_per_measurement():
             ado.records.Tuning.from_dict(record)
 
 
-def test_built_in_blocks_have_a_default_for_the_session():
-    name = next(v.name for v in ado.transpose if len(v.blocks) > 1)
-    before = ado.transpose[name].blocks
-    try:
-        ado.transpose.set_default(name, before[1], {})
-        assert ado.transpose[name].blocks[0] == before[1]
-        assert sorted(ado.transpose[name].blocks) == sorted(before)
-    finally:
-        ado.transpose.set_default(name, before[0], {})
-    assert ado.transpose[name].blocks == before
-    with pytest.raises(ValueError, match="block must be one of"):
-        ado.transpose.set_default(name, (7, 7), {})
-
-
 def test_objects_that_cannot_be_tuned_are_rejected():
     with pytest.raises(TypeError, match="variant must be a variant of a ladder, got Routine: "):
         ado.tune(ado.transpose)
@@ -357,16 +337,3 @@ def test_four_samples_give_no_verdict_on_speed(monkeypatch, rng):
     assert comparison.verdict == "unclear"
     assert "is correct" in repr(result)
     assert re.search("requires 11 samples, got 4|only 4 samples", repr(result))  # on a busy machine
-
-
-def test_a_comparison_is_a_sentence():
-    lab = Lab()
-    fast, slow = (lab.measure(t, variant=n, **COPY) for n, t in (("a", 1e-3), ("b", 2e-3)))
-    comparison = fast.compare(slow)
-    verdict, ratio, interval = comparison
-    assert (verdict, ratio) == (comparison.verdict, comparison.ratio)
-    assert interval == comparison.interval
-    assert repr(comparison).startswith("copy[a] is 2")
-    assert repr(slow.compare(fast)).startswith("copy[b] takes 2")
-    same = dataclasses.replace(fast, variant="c")
-    assert repr(fast.compare(same)).startswith("copy[a] takes the same time as copy[c] (99.9 %")

@@ -77,10 +77,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
     [
         (["list", "transpos"], "did you mean 'transpose'?"),
         (["bench", "transpose", "--variants", "naive_lops"], "did you mean 'naive_loops'?"),
-        (
-            ["bench", "transpose", "--shape", "3x4x5"],
-            "must be rows x cols, got 3 x 4 x 5",
-        ),
+        (["bench", "transpose", "--shape", "3x4x5"], "must be rows x cols, got 3 x 4 x 5"),
         (["bench", "max_plus", "--shape", "64x-1"], "must not be negative, got -1"),
         (["bench", "max_plus", "--shape", "-64x1"], "must not be negative, got -64"),
         (["bench", "transpose", "--dtype", "S3", "--shape", "3x4"], "1, 2, 4, 8 or 16 bytes"),
@@ -248,11 +245,7 @@ def test_scan_with_copies_prints_the_break_even_size(capsys, monkeypatch):
     ("command", "measured", "words"),
     [
         ("bench", dataclasses.replace(make_transpose(), interrupted=True), "padded"),
-        (
-            "scan",
-            ado.records.Scan(routine="gpp", sweeps=(make_gpp(),), interrupted=True),
-            "fused",
-        ),
+        ("scan", ado.records.Scan(routine="gpp", sweeps=(make_gpp(),), interrupted=True), "fused"),
     ],
 )
 def test_an_interrupted_command_keeps_what_was_measured(
@@ -320,13 +313,9 @@ def test_every_command_has_a_sentence_and_an_example_that_parses(capsys, tmp_pat
 @pytest.mark.parametrize(
     ("command", "nearest"),
     [
-        ("benhc transpose", "bench"),
-        ("tuor", "tour"),
-        ("--versoin", "--version"),
-        ("--vers", "--version"),
-        ("bench transpose --var naive", "--variants"),
-        ("bench transpose --shpe 3x3", "--shape"),
-        ("bench transpose --shpe=-3x3", "--shape"),
+        *[("benhc transpose", "bench"), ("tuor", "tour"), ("--versoin", "--version")],
+        *[("--vers", "--version"), ("bench transpose --var naive", "--variants")],
+        *[("bench transpose --shpe 3x3", "--shape"), ("bench transpose --shpe=-3x3", "--shape")],
     ],
 )
 def test_the_nearest_name_is_suggested(capsys, command, nearest):
@@ -358,18 +347,6 @@ def test_choices_that_the_emulator_lacks_are_errors(capsys, command, text):
     status, _, err = run(capsys, *command.split(), "--shape", "8x8", "--device", "emulator")
     assert status == 2
     assert text in err
-
-
-@pytest.mark.parametrize("arguments", ["list transpose", "--help"])
-def test_commands_without_charts_do_not_load_matplotlib(arguments):
-    code = """
-import contextlib, sys
-from adokernels.cli import main
-with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
-    main(sys.argv[1].split())
-print("matplotlib" in sys.modules)
-"""
-    assert run_python(code, arguments) == "False"
 
 
 def test_a_call_does_not_load_libraries_that_show_results():

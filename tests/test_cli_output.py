@@ -106,14 +106,6 @@ def test_an_ascii_terminal_gets_replacements(tmp_path):
     assert "?s" in text  # µs
 
 
-def test_a_stream_without_other_methods_gets_all_lines():
-    stream = OnlyWrites()
-    with replaced("stdout", stream):
-        assert cli.main(["list"]) == 0
-    assert "adokernels list NAME" in stream.text
-    assert "transpose" in stream.text
-
-
 def test_a_full_disk_is_an_error_after_the_result_is_stored(measured, tmp_path, capfd):
     store = tmp_path / "t.json"
     with replaced("stdout", open("/dev/full", "w")):
@@ -174,7 +166,7 @@ def test_results_are_printed_if_they_cannot_be_stored(failing, tmp_path, capsys,
 )
 def test_the_program_in_a_shell(shell, status, message):
     command = ["bash", "-c", shell, sys.executable]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
     assert done.returncode == status
     assert done.stderr == (f"adokernels: {message}\n" if message else "")
 

@@ -7,7 +7,6 @@ import pytest
 from conftest import random_of
 
 import adokernels as ado
-from adokernels import cli
 from adokernels.model import tasks
 
 FILTERS = pytest.mark.parametrize("routine", [ado.sobel, ado.gaussian_blur], ids=lambda r: r.name)
@@ -93,15 +92,3 @@ def test_records_contain_the_option_only_if_it_was_passed(rng, tmp_path):
     confirmed = ado.measure(ado.sobel, narrow, device="cpu", seconds=0.01, batch=True)
     confirmed.save(path)
     assert ado.records.Measurement.load(path).problem.options == {"batch": True}
-
-
-def test_the_command_line_takes_the_option(capsys):
-    arguments = ["bench", "sobel", "--shape", "2x9x3", "--device", "cpu", "--seconds", "0.01"]
-    assert cli.main(arguments) == 2
-    assert "it looks like a colour image" in capsys.readouterr().err
-    assert cli.main([*arguments, "--set", "batch=True", "--variants", "simd"]) == 0
-
-
-def test_documentation_of_the_option():
-    for routine in (ado.sobel, ado.gaussian_blur):
-        assert "batch : bool, default False\n" in routine.__doc__

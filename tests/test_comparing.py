@@ -1,12 +1,10 @@
 """Comparing two sweeps, and the command ``adokernels compare``."""
 
-import copy
 import dataclasses
-import pickle
 
 import numpy as np
 import pytest
-from charting import CPU, SIZES, clashes, make_gpp, make_transpose, new_figure, with_peers
+from charting import SIZES, clashes, make_gpp, make_transpose, new_figure, with_peers
 
 import adokernels as ado
 from adokernels.cli.program import main
@@ -43,11 +41,6 @@ def test_variants_are_paired_by_name(pair):
         changes["nothing"]
 
 
-def test_a_compared_variant_is_shown_as_a_sentence(pair):
-    tiled = ado.compare(*pair)["tiled"]
-    assert repr(tiled) == repr(tiled.comparison)
-
-
 def test_arguments_that_stored_sweeps_lack(pair):
     words = r"compare has no option 'across_machine' .* did you mean 'across_machines'"
     with pytest.raises(TypeError, match=words):
@@ -71,19 +64,6 @@ def test_the_speedup_of_a_table_belongs_to_its_interval():
     text = found.to_markdown()
     assert "\N{MULTIPLICATION SIGN}1.11 | 1.11 to 1.11" in text
     assert "the median of the ratios per round, not the ratio of the two times" in text
-
-
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))]
-)
-def test_copies_are_equal(pair, copied):
-    changes = ado.compare(*pair)
-    for record in (changes, changes["tiled"], changes["tiled"].comparison, *pair, *pair[0]):
-        again = copied(record)
-        assert type(again) is type(record)
-        assert again == record
-        assert repr(again) == repr(record)
-    assert copied(changes["tiled"].comparison).samples == changes["tiled"].comparison.samples
 
 
 def test_variants_of_one_sweep_only_are_listed(pair):
@@ -126,29 +106,6 @@ def test_caches_made_cold_in_different_ways_are_different_quantities(pair):
         before.compare(after)
 
 
-def test_records_of_earlier_versions_state_how_caches_became_cold(pair):
-    m = pair[1]["naive"]
-    assert (m.device, m.cache, m.flush) == ("cuda", "cold", "overwritten")
-    assert dataclasses.replace(m, device="cpu", flush="").flush == "read"
-    assert dataclasses.replace(m, cache="warm", flush="").flush == ""
-
-
-def test_caches_of_new_measurements_are_overwritten():
-    quick = {"device": "cpu", "seconds": 0.05, "ceilings": False, "progress": False}
-    sweep = ado.sweep(ado.grayscale, np.zeros((8, 8, 3), np.uint8), **quick)
-    assert {m.flush for m in sweep} == {"overwritten"}
-
-
-def test_other_threads_are_another_machine():
-    sweep = run_again(make_gpp(CPU), machine="EPYC")
-    few, many = (
-        dataclasses.replace(sweep["naive"], context={"device_name": "EPYC", "threads": n})
-        for n in (2, 8)
-    )
-    with pytest.raises(ValueError, match="EPYC, 2 threads and EPYC, 8 threads"):
-        few.compare(many)
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("make", [make_transpose, make_gpp])
 def test_no_words_overlap_in_the_slope_chart(make, size):
@@ -169,16 +126,6 @@ def test_the_slope_chart_of_equal_times_separates_its_labels():
     ado.compare(sweep, run_again(sweep)).plot(ax)
     ax.figure.draw_without_rendering()
     assert not clashes(ax)
-
-
-def test_the_slope_chart_joins_the_times(pair):
-    before, after = pair
-    ax = new_figure(SIZES[1]).add_subplot()
-    changes = ado.compare(before, after)
-    changes.plot(ax)
-    ends = [line.get_ydata() for line in ax.lines if line.get_linewidth() == 1.4]
-    expected = [np.log10([c.before.seconds, c.after.seconds]) for c in changes]
-    np.testing.assert_allclose(ends, expected)
 
 
 class TestCommand:

@@ -178,16 +178,6 @@ def test_headers_beside_the_file(tmp_path):
 
 
 @needs_compiler
-def test_results_are_cached():
-    first = compile_cuda(SAXPY, "plain")
-    assert compile_cuda(SAXPY, "plain") is first
-    assert compile_cuda(SAXPY, "plain", options=["-use_fast_math"]) is not first
-    assert compile_cuda(SAXPY, "plain", arch="sm_80") is not first
-    assert compile_cuda(SAXPY, "plain", file="another.cu") is not first
-    assert compile_cuda(f"{SAXPY}\n", "plain") is not first
-
-
-@needs_compiler
 def test_options_reach_the_compiler():
     source = "__global__ void k(float* a) { a[0] = TILE / a[1]; }"
     exact = compile_cuda(source, "k", options=["-DTILE=32"])
@@ -345,15 +335,6 @@ def test_options_of_the_assembler():
 
 
 @needs_compiler
-def test_the_middle_of_a_long_log_is_left_out():
-    source = "\n".join(f"void f{i}() {{ unknown; }} // {'x' * 2000}" for i in range(99))
-    with pytest.raises(ado.CompilationError) as caught:
-        compile_cuda(f"{source}\n{KERNEL}", "k", options=["-default-device"])
-    assert len(caught.value.log) < 70_000
-    assert "..." in caught.value.log
-
-
-@needs_compiler
 @pytest.mark.parametrize("how", [{"arch": "sm_20"}, {"options": ["-std=c++99"]}])
 def test_settings_unknown_to_nvrtc_are_value_errors(how):
     with pytest.raises(ValueError, match="arch and options must be known to NVRTC: nvrtc: error"):
@@ -365,19 +346,6 @@ def test_without_bindings_the_error_contains_the_remedy(monkeypatch):
     assert installation("kernels") in why_no_compiler()
     with pytest.raises(ado.Unavailable, match=r"pip install .*'cuda-bindings=="):
         compile_cuda("__global__ void without_bindings() {}", "without_bindings")
-
-
-@needs_compiler
-def test_without_nvrtc_the_error_contains_the_remedy(monkeypatch):
-    from cuda.bindings import nvrtc
-    from cuda.pathfinder import DynamicLibNotFoundError
-
-    def missing():
-        raise DynamicLibNotFoundError('Failure finding "libnvrtc.so.13"\nlisted folders')
-
-    monkeypatch.setattr(nvrtc, "nvrtcVersion", missing)
-    with pytest.raises(ado.Unavailable, match=r"libnvrtc.so.13\"; remedy: pip install"):
-        compile_cuda("__global__ void without_nvrtc() {}", "without_nvrtc")
 
 
 # --------------------------------------------------------------------------------- names, options

@@ -29,11 +29,7 @@ COUNTED = {
         "vectorised": 1342177280,
         "sliding_window": 1136918528,
     },
-    "edge_detect": {
-        "pipeline_naive": 1609799574,
-        "pipeline_best": 1136918528,
-        "fused": 1311506432,
-    },
+    "edge_detect": {"pipeline_naive": 1609799574, "pipeline_best": 1136918528, "fused": 1311506432},
 }
 OPERANDS = {
     "average_matvec": (((1024, 1024, 1024), "f4"), ((1024, 1024), "f4")),
@@ -166,23 +162,6 @@ def test_overlapped_tiles(dtype):
     assert executed_flops(ado.average_matvec["overlapped"], *shapes) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_one_set_per_block(dtype):
-    sets, length, samples = 5, 70, 45
-    shapes = ((sets, length, samples), dtype), ((length, length), dtype)
-    one_lane = ADD * samples + TOTAL + division(dtype)
-    warp = ADD * samples + 32 * (TOTAL + 5) + division(dtype)
-    for variant, of_row in {
-        "one_block": one_lane + length + 1023,
-        "block_per_set": one_lane + length + 1023,
-        "warp_average": warp + length + 1023,
-        "warp_shuffle": warp + length + 32 * 5 + 32 * 32 * 5,
-        "average_then_gemm": warp + 2 * length,
-    }.items():
-        row = executed_flops(ado.average_matvec[variant], *shapes)
-        assert row == sets * length * of_row, variant
-
-
 # --- Other rows by hand ---------------------------------------------------------------------------
 
 
@@ -265,37 +244,72 @@ def test_maxima_of_partial_batches():
     assert executed_flops(ado.max_plus["few_terms"], *shapes) == 2 * 4 * 100
 
 
+# --- average_matvec by hand ----------------------------------------------------------------------
+
+
+def averaging_flops(variant, shape, dtype):
+    operands = (shape, dtype), ((shape[1], shape[1]), dtype)
+    return executed_flops(ado.average_matvec[variant], *operands)
+
+
+def test_small_sets():
+    """One block for five sets, with eight lanes per row: one pass of 256 threads."""
+    reductions = 256 * (3 + 3)  # of four sums per lane, then over eight lanes
+    assert averaging_flops("small_sets", (5, 3, 7), "f4") == reductions + 15 * (7 + 1 + 2 * 3)
+
+
+def test_cluster():
+    """Two sets in one cluster each, with 13 blocks of eight rows in two clusters of eight blocks.
+
+    A block has 128 groups of two lanes, so that one pass averages the 100 elements of a set.
+    """
+    blocks, threads = 2 * 2 * 8, 256
+    averages = blocks * threads * (7 + ADD + TOTAL + 1) + blocks * 100 * (1 + 1)
+    products = 2 * 100 * (2 * 100 + 32 * 5)
+    assert averaging_flops("cluster", (2, 100, 2), "f4") == averages + products
+
+
+def test_row_product_of_staged_averages():
+    """Three sets in a tile of four. Each block has four groups of four rows.
+
+    The 100 columns are padded to 256.
+    """
+    blocks, values = 7, 4 * 4
+    products = blocks * 4 * values * 2 * 256
+    reductions = blocks * 256 * (8 + 4 + 2 + 1 + 1)  # halves of the values over the lanes
+    totals = blocks * 4 * values * 2  # two warps per row
+    assert averaging_flops("row_product", (3, 100, 1), "f4") == products + reductions + totals
+
+
+def test_row_product_of_one_set():
+    """Four rows per block, eight warps per row. Without staging, columns are not padded."""
+    blocks = 25
+    products = blocks * 4 * 2 * 100
+    reductions = blocks * 256 * (2 + 1 + 1 + 1 + 1)
+    totals = blocks * 4 * 8
+    assert averaging_flops("row_product", (1, 100, 1), "f8") == products + reductions + totals
+
+
+def test_split_rows():
+    """A row of a million numbers: 460 parts with eight warps each, and the sum of the parts."""
+    parts, part, left = 460, 2176, 1_000_000 - 459 * 2176
+    sums = (parts - 1) * of_wide_row(0, part, 4, 32, 8) + of_wide_row(0, left, 4, 32, 8)
+    combined = ADD * parts + TOTAL * 256 + 256 * 5 + 8 + division("f4")
+    expected = sums + combined + 2
+    assert averaging_flops("split_average_then_gemm", (1, 1, 1_000_000), "f4") == pytest.approx(
+        expected
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_vectors_of_one_sample_are_not_averaged(dtype):
+    assert averaging_flops("split_average_then_gemm", (7, 20, 1), dtype) == 2 * 7 * 20 * 20
+
+
+# --- gpp by hand ----------------------------------------------------------------------------------
+
 # FLOPs per lane of sums in gpp: one gathering of one or two frequencies, and the final total.
 GATHERING = {1: 6 + ADD, 2: 9 + ADD}
-
-
-def test_gpp_counts_sums_over_lanes():
-    bands, occupied, rows, columns, threads = 100, 60, 3, 50, 256  # two blocks of 128
-    pairs = rows * columns
-
-    def row(variant, frequencies):
-        return gpp_cost(variant, bands, occupied, rows, columns, frequencies).executed_flops
-
-    # 100 terms per thread: a gathering after each 32 terms, and one at the end.
-    sums = threads * (4 * GATHERING[2] + TOTAL)
-    assert row("bands_inside", 2) == pairs * (bands * (2 * 124 + 38) + 16) + sums
-    sums = threads * (4 * GATHERING[1] + TOTAL)
-    by_kind = occupied * 85 + (bands - occupied) * 74
-    assert row("simplified_branches", 2) == 2 * (pairs * (by_kind + 14) + sums)
-    # One term per thread.
-    sums = math.ceil(bands * pairs / 128) * 128 * (GATHERING[2] + TOTAL)
-    assert row("collapse3", 2) == pairs * bands * (2 * 131 + 42) + sums
-
-
-def test_gpp_counts_the_setup_of_each_cache_block():
-    bands, occupied, rows, columns = 130, 70, 3, 300
-    threads = 64 * rows * 128
-    by_kind = occupied * 88 + (bands - occupied) * 77
-    # Nine terms per thread: the third blocks of bands and of columns are incomplete.
-    sums = threads * (GATHERING[1] + TOTAL)
-    for variant in ("blocked", "swapped_indices", "large_blocks"):
-        row = gpp_cost(variant, bands, occupied, rows, columns, 1).executed_flops
-        assert row == rows * columns * (by_kind + 64 * 18) + sums, variant
 
 
 def test_gpp_counts_padding():

@@ -1,14 +1,14 @@
 """Each number has one definition, and all tables, charts and diagnoses use it."""
 
-import ast
 import dataclasses
 import json
-import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+from charting import make_offloads
 from matplotlib import pyplot as plt
+from mutants import documents
 
 import adokernels as ado
 from adobook.pages import glossary
@@ -17,6 +17,7 @@ from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.diagnosis.targets import TARGETS
 from adokernels.records import definitions
 from adokernels.records.limiter import Kind, Step
+from adokernels.records.loading import record_of
 from adokernels.records.metrics import (
     BY_KEY,
     LARGEST_REQUEST,
@@ -28,12 +29,12 @@ from adokernels.records.metrics import (
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 from adokernels.report import page
-from adokernels.tables import machine_code
-from adokernels.tables.measurements import counter_table
+from adokernels.tables import tables_of
+from adokernels.tables.machines import machine_tables
+from adokernels.tables.measurements import counter_table, resources_table
 from adokernels.text import NO_LIMIT, share_of_limit
 
-ROOT = Path(__file__).parent.parent
-DATA = ROOT / "notebooks" / "data"
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
 RECORDS = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.json"))
 LEVELS = ("compute", "L1", "L2", "DRAM")
 
@@ -58,10 +59,6 @@ def mentions_units(name):
 
 
 SWEEPS = [name for name in RECORDS if mentions_units(name)]
-
-
-def test_all_counted_sweeps_are_tested():
-    assert [name for name in RECORDS if counted(name)] == SWEEPS
 
 
 def by_hand(shares, waves):
@@ -206,109 +203,29 @@ def test_every_quantity_has_one_definition_in_the_glossary():
         assert sum(line.startswith(f"| {term.name} |") for line in lines) >= 1
 
 
-def titles_of(tree):
-    """The constant column titles in the source of a module with tables, in one line each."""
-    lists = {"headers", "units", "numbers", "words", "sentences", "accesses", "left"}
-    for node in ast.walk(tree):
-        parts = []
-        if isinstance(node, ast.Assign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            named = any(isinstance(t, ast.Name) and t.id in lists for t in targets)
-            parts = [node.value] if named else []
-        elif isinstance(node, ast.For) and getattr(node.target, "id", "") == "heading":
-            parts = [node.iter]
-        elif isinstance(node, ast.Call):
-            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            if name == "new_table":
-                parts = node.args[1:2]
-            elif name in ("_Column", "column"):
-                parts = node.args[:1]
-        for text in (text for part in parts for text in texts_in(part)):
-            if name := " ".join(text.split()).partition(" [")[0]:
-                yield name
+#: Records without tables, and records whose columns have the names of kernels or records.
+OTHER = ("measurement", "check", "profile", "comparison", "scan")
 
 
-def texts_in(node):
-    """The constant texts in an expression, without parts of texts, keys and conditions."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
-        yield node.value
-    if not isinstance(node, ast.JoinedStr | ast.Dict | ast.Compare | ast.Subscript):
-        for child in ast.iter_child_nodes(node):
-            yield from texts_in(child)
+def shown_columns():
+    """The column titles of the tables of all kinds of records."""
+    sweep = stored("gpp-counted.json")
+    others = documents().items()
+    records = [record_of(json.dumps(d).encode(), name) for name, d in others if name not in OTHER]
+    records += [sweep, sweep.machine, ado.diagnose(sweep), make_offloads(), ado.transpose]
+    tables = [table for record in records for table in tables_of(record)]
+    tables += [resources_table(), counter_table(sweep), *machine_tables([sweep, sweep])]
+    for column in (c for table in tables for c in getattr(table, "columns", ())):
+        yield " ".join(str(column.header).split()).partition(" [")[0]
 
 
 def test_every_column_of_every_table_is_in_the_glossary():
-    package = Path(ado.__file__).parent
-    found = {
-        title
-        for path in (package / "tables").glob("*.py")
-        for title in titles_of(ast.parse(path.read_text(encoding="utf-8")))
-    }
-    found |= {head.replace("\n", " ") for head, *_ in machine_code._COLUMNS}
     levels = {f"FLOP per {level} byte": "FLOP per level byte" for level in LEVEL_BYTES}
     levels["FLOP per requested byte"] = "AI"
     gpp = stored("gpp-counted.json")
-    found |= {levels.get(name, name) for name in page._details(gpp, gpp[-1])}
-    found |= {"error", "largest error", "relative error", "of roof", "of FMA peak", "fastest"}
-    assert {"DRAM bytes / compulsory", "possible gain", "step is", "basis", "depth"} <= found
+    found = {*shown_columns(), *(levels.get(n, n) for n in page._details(gpp, gpp[-1]))}
     known = {term.name for term in definitions.TERMS} | definitions.COLUMNS.keys()
-    assert found <= known, sorted(found - known)
-    assert not {term.name for term in definitions.TERMS} & definitions.COLUMNS.keys()
-    for word in ("withheld", "disturbed", "resolution", "break-even size", "host link"):
-        assert word in known
-
-
-def test_thresholds_shares_and_the_limit_of_the_mix_are_computed_in_one_module():
-    package = Path(ado.__file__).parent
-    once = {
-        r"^[A-Z_]*(LIMITING|BOUND|BALANCED|NOTABLE|STALL|LANES) = [\d.]+$": "definitions.py",
-        r"pct_of_peak_sustained_elapsed": "metrics.py",
-        r"\(1 \+ \w*(share|fma)\w*\) / 2": "metrics.py",
-        r"Kind\.LATENCY, None": "limiter.py",
-    }
-    for pattern, module in once.items():
-        found = {
-            path.name
-            for path in package.rglob("*.py")
-            if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
-        }
-        assert found == {module}, pattern
-
-
-def test_texts_define_the_scoreboards_as_nvidia_does():
-    long, short = (definitions.STALLS[f"{name}_scoreboard"] for name in ("long", "short"))
-    assert "L1TEX" in long
-    assert "hits in L1 are included" in long
-    assert all(word in short for word in ("MIO", "shared memory", "MUFU", "special registers"))
-
-
-#: A narrow meaning of a scoreboard near its name: only loads, or only shared memory.
-NARROW = re.compile(
-    r"wait\w* for (the )?(loads|memory|loaded data|data|global)\b[^.]{0,80}long.scoreboard"
-    r"|long.scoreboard[^.|]{0,80}wait\w* for (the )?(loads|memory|loaded data|data|global)\b"
-    r"|wait\w* for (the )?shared memory\b[^.]{0,80}short.scoreboard"
-    r"|short.scoreboard[^.|]{0,60}wait\w* for (the )?shared memory\b"
-)
-
-
-def texts():
-    """Texts of the book, the documentation and the notebooks, each in one line."""
-    for folder, endings in (("docs", ["md"]), ("book", ["md", "py", "toml"])):
-        for path in (path for end in endings for path in (ROOT / folder).rglob(f"*.{end}")):
-            yield f"{path}", " ".join(path.read_text(encoding="utf-8").split())
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        for place, cell in enumerate(cells):
-            outputs = [o.get("data", {}).get("text/markdown", []) for o in cell.get("outputs", [])]
-            lines = [*cell["source"], *(line for output in outputs for line in output)]
-            yield f"{path} {place}", " ".join(re.sub(r'"?\s*f?"', "", "".join(lines)).split())
-
-
-def test_no_text_narrows_a_scoreboard():
-    assert NARROW.search("warps wait for loads (*long scoreboard*)")
-    assert NARROW.search("long scoreboard with 25 %: warps wait for the data of loads")
-    found = [(where, match.group()) for where, text in texts() if (match := NARROW.search(text))]
-    assert not found
+    assert found - {""} <= known, sorted(found - known)
 
 
 def test_the_report_and_the_step_table_have_one_rule_for_shares_of_the_peak():

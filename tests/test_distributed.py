@@ -65,24 +65,6 @@ def test_any_number_of_ranks_gives_the_same_bits_on_all_ranks(shape):
     assert results[0][0].shape == results[0][1].shape == shape[3:]
 
 
-def test_more_ranks_than_tiles():
-    operands = problem((5, 17, 9, 3))
-    few, many = (sums_over_ranks(operands, size)[0] for size in (1, 11))
-    assert bits(few) == bits(many)
-
-
-def test_the_sum_of_the_sums_of_ranks_depends_on_their_number():
-    """Another order of additions changes the bits, so the test above can detect it."""
-    operands = ado.gpp_operands((24, 131, 67, 2), seed=1)
-
-    def partial_sums(comm):
-        return np.stack(ado.gpp(*ado.distributed.split(operands, comm), device="cpu"))
-
-    totals = {sum(results_of_ranks(size, partial_sums)).tobytes() for size in SIZES}
-    assert len(totals) > 1
-    assert len({bits(sums_over_ranks(operands, size)[0]) for size in SIZES}) == 1
-
-
 def test_nearly_equal_to_one_call():
     operands = problem((96, 131, 67, 2))
     results = sums_over_ranks(operands, 3)[0]
@@ -328,15 +310,6 @@ def test_operands_of_different_shapes():
             raise error
 
 
-def test_only_numpy_arrays_are_sent():
-    operands = problem((5, 17, 9, 3))
-
-    def rank(comm):
-        return ado.distributed.split(operands._replace(wx=Sliced(operands.wx)), comm, root=0)
-
-    assert str(raised(2, rank, 0)) == "wx must be a NumPy array to be sent, got Sliced"
-
-
 @pytest.mark.parametrize(
     ("change", "kind", "text"),
     [
@@ -377,19 +350,6 @@ def test_an_error_after_the_kernels_have_started(monkeypatch):
     assert str(raised(3, rank, 1)) == "the copy failed"
 
 
-def test_long_texts_of_errors(monkeypatch):
-    def fail(comm):
-        def function():
-            if comm.rank:
-                raise ValueError("x" * 10_000)
-
-        return on_all_ranks(comm, function)
-
-    other, own = run_ranks(2, fail)
-    assert str(own) == "x" * 10_000
-    assert len(str(other)) < 600
-
-
 class Unreadable(Exception):
     def __str__(self):
         raise RuntimeError("no text")
@@ -426,9 +386,7 @@ def test_errors_without_a_valid_text_reach_all_ranks(error, text):
         (lambda p: p._replace(occ=1 - p.occ), {}, "wx and occ .* of rank 0 and rank 1 differ"),
         (lambda p: p._replace(wx=p.wx[:, 1:]), {}, "nfreqs must be the same .*, got 3 .* and 2"),
         (
-            lambda p: p._make(
-                (p[0][:, 1:], p[1][:, 1:], p[2][:, 1:], *p[3:]),
-            ),
+            lambda p: p._make((p[0][:, 1:], p[1][:, 1:], p[2][:, 1:], *p[3:])),
             {},
             "ncouls must be the same on all ranks, got 9 on rank 0 and 8 on rank 1",
         ),
@@ -471,18 +429,6 @@ def test_wrong_communicators(comm):
     ):
         with pytest.raises(TypeError, match="comm must be a communicator of mpi4py, a process"):
             call()
-
-
-def test_wrong_ranks():
-    def rank(comm):
-        with pytest.raises(ValueError, match="root must be from 0 to 1, got 2"):
-            ado.distributed.split(None, comm, root=2)
-        with pytest.raises(ValueError, match="rank must be from 0 to 1, got -1"):
-            ado.distributed.rows_of_rank(17, comm, -1)
-        with pytest.raises(ValueError, match="ngpown must not be negative, got -1"):
-            ado.distributed.rows_of_rank(-1, comm)
-
-    results_of_ranks(2, rank)
 
 
 # --- Imports --------------------------------------------------------------------------------------

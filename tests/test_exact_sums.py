@@ -35,17 +35,10 @@ def test_exact_sums(numbers, size):
 @pytest.mark.parametrize(
     ("numbers", "total"),
     [
-        ([], 0.0),
-        ([1e16, 1.0, -1e16], 1.0),
-        ([-5e-324, -5e-324], -1e-323),
-        ([MOST, MOST, -MOST], MOST),
-        ([-MOST, -MOST, MOST], -MOST),
-        ([MOST, MOST], np.inf),
-        ([-MOST, -MOST], -np.inf),
-        ([1.0, np.inf], np.inf),
-        ([1.0, -np.inf], -np.inf),
-        ([np.inf, 1.0, -np.inf], np.nan),
-        ([1.0, np.nan], np.nan),
+        *[([], 0.0), ([1e16, 1.0, -1e16], 1.0), ([-5e-324, -5e-324], -1e-323)],
+        *[([MOST, MOST, -MOST], MOST), ([-MOST, -MOST, MOST], -MOST), ([MOST, MOST], np.inf)],
+        *[([-MOST, -MOST], -np.inf), ([1.0, np.inf], np.inf), ([1.0, -np.inf], -np.inf)],
+        *[([np.inf, 1.0, -np.inf], np.nan), ([1.0, np.nan], np.nan)],
         # Halfway between two numbers: rounded to even, unless a smaller addend breaks the tie.
         ([1.0, 2.0**-53], 1.0),
         ([1.0, 2.0**-53, 5e-324], 1 + 2.0**-52),

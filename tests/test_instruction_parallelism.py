@@ -40,15 +40,6 @@ def test_bound_is_the_classical_one():
         assert unit == pytest.approx(np.full((1, 2), u * right), rel=1e-12, abs=0)
 
 
-def test_bound_rejects_each_wrong_coefficient():
-    """A coefficient that differs by 1 / 128, in float64."""
-    x = np.array([0.98, -1.0])
-    right, unit = TASK.expected(x), TASK.error_unit(x)
-    for k in range(257):
-        with pytest.raises(ValueError, match="2 of 2 elements are out of tolerance"):
-            TASK.check(right - x**k / 128, right, unit * 100)
-
-
 def test_polynomial_is_positive():
     """So the relative error is small, too."""
     x = np.concatenate([np.linspace(-1.5, 1.5, 3001), -1 - np.geomspace(1e-9, 0.1, 100)])

@@ -14,13 +14,7 @@ from adokernels.measuring.sampling import Sampler
 
 A = np.arange(64.0 * 48).reshape(64, 48)
 NAMES = ["naive_loops", "blocked", "simd"]
-QUICK = {
-    "device": "cpu",
-    "cache": "warm",
-    "seconds": 0.01,
-    "progress": False,
-    "ceilings": False,
-}
+QUICK = {"device": "cpu", "cache": "warm", "seconds": 0.01, "progress": False, "ceilings": False}
 
 
 @pytest.fixture
@@ -66,8 +60,7 @@ def test_variants_without_samples_are_skipped(interrupted_at, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"),
-    [(_Checks, "prepared"), (Sampler, "warm_up"), (Sampler, "sample")],
+    ("owner", "name"), [(_Checks, "prepared"), (Sampler, "warm_up"), (Sampler, "sample")]
 )
 def test_nothing_measured_raises(owner, name, interrupted_at):
     interrupted_at(owner, name, 0)

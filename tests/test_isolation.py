@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -45,7 +44,10 @@ BROKEN = {
         "import os, signal\ndef mine(a): os.kill(os.getpid(), signal.SIGSTOP)",
         "it did not return within",
     ),
-    "memory": ("def mine(a): return bytearray(2 << 30) and a.T.copy()", "of memory, more than"),
+    "memory": (
+        "def mine(a):\n    kept = bytearray(2 << 30)\n    while True: pass",
+        "of memory, more than",
+    ),
     "memory_in_pieces": (
         "kept = []\ndef mine(a):\n    while True: kept.append(b'x' * (8 << 20))",
         "of memory, more than",
@@ -84,12 +86,16 @@ def children():
     return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text("ascii")
 
 
+def comes_true(condition):
+    """Wait until a condition is true; False if it is not after a minute."""
+    end = time.monotonic() + 60
+    while not (found := condition()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return found
+
+
 def ends(pid):
-    """Whether a process ends within five seconds."""
-    end = time.monotonic() + 5
-    while (alive := Path(f"/proc/{pid}").exists()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive
+    return comes_true(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -129,15 +135,16 @@ def test_orphans_end_with_the_check(last, tmp_path):
     pid = tmp_path / "pid"
     source = (
         "import os, time\n"
+        f"pid = {str(pid)!r}\n"
         "if os.fork() == 0:\n"
         "    os.setsid()\n"
         "    if os.fork(): os._exit(0)\n"
-        f"    open({str(pid)!r}, 'w').write(str(os.getpid()))\n"
+        "    os.symlink(str(os.getpid()), pid)\n"
         "    while True: time.sleep(1)\n"
-        "time.sleep(0.2)\n"
+        "while not os.path.islink(pid): time.sleep(0.01)\n"
     )
     assert check_file(tmp_path, source + last + RIGHT, "--no-timing")[0] == bool(last)
-    assert ends(pid.read_text())
+    assert ends(pid.readlink())
 
 
 def test_the_child_ends_with_its_parent(tmp_path):
@@ -183,16 +190,6 @@ def test_a_system_that_does_not_adopt_orphans_is_no_verdict(monkeypatch):
         sandbox.Sandbox(1.0, 1e9, on_device="")
 
 
-def test_an_empty_message_is_a_message():
-    box = sandbox.Sandbox(1.0, 1e9, on_device="")
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        os.dup2(ours.fileno(), box._socket.fileno())
-        theirs.send(b"")
-        with pytest.raises(sandbox.Broken, match="sent a message without being asked"):
-            box.ask(verb="load")
-
-
 def test_objects_that_cannot_be_sent_are_rejected(rng):
     lock = threading.Lock()
 
@@ -222,7 +219,7 @@ def test_a_closure_runs_in_another_process(tmp_path, rng):
 def test_functions_of_the_same_name_have_a_process_each(rng):
     a, skipped = rng.random((30, 40)), []
     how = {"variants": ["mine"], "device": "cpu", "seconds": 0.01, "ceilings": False}
-    with Isolation(10.0) as isolation:
+    with Isolation(60) as isolation:
         for function in (lambda a: a.T.copy(), lambda a: a.copy()):
             mine = ado.variant(function, name="mine")
             found = ado.sweep(ado.transpose, a, extra=[mine], isolated=isolation, **how)
@@ -248,21 +245,6 @@ def test_operands_have_the_layout_of_the_caller(kind, rng):
 
     shape = given.shape
     assert ado.check(mine, ado.transpose, given, timed=False), kind
-
-
-def test_several_results_and_options(rng):
-    x = rng.random(1000)
-    ladder = ado.ladder("both", reference=lambda x, *, by=2.0: (x * by, x / by))
-
-    def returned(x, *, by=2.0):
-        return x * by, x / by
-
-    def written(x, *, by=2.0, out):
-        np.multiply(x, by, out[0])
-        np.divide(x, by, out[1])
-
-    for variant in (returned, written):
-        assert ado.check(variant, ladder, x, by=3.0, timed=False)
 
 
 def test_refused_problems_are_counted_and_shown(rng):
@@ -298,12 +280,11 @@ def test_renewed_values_keep_sparsity_and_types(rng):
         array = np.frombuffer(rng.bytes(24 * np.dtype(kind).itemsize), kind).copy()
         if kind[0] in "fc":
             array = np.where(rng.random(24) < 0.5, 0, 1).astype(kind)
-        first, second = (Renewal.drawn(array, rng, False).of(array) for _ in range(2))
-        assert (first.shape, first.dtype) == (array.shape, array.dtype)
-        if kind[0] in "fc":
-            assert np.count_nonzero(first) == np.count_nonzero(array)
-        if kind[0] in "fc" and kind != "f2":  # few numbers lie between 0.98 and 1
-            assert not np.array_equal(np.unique(first), np.unique(second))
+        found = Renewal.drawn(array, rng, False).of(array)
+        assert (found.shape, found.dtype) == (array.shape, array.dtype)
+        assert kind[0] not in "fc" or np.count_nonzero(found) == np.count_nonzero(array)
+    assert Renewal(2, 0.5, 0).of(np.array([1.0, 0, 4, 8])).tolist() == [2, 4, 0.5, 0]
+    assert Renewal(1, 0.5, 7).of(np.array([1, 0, 4], "u1")).tolist() == [7, 3, 6]
 
 
 @pytest.mark.parametrize("name", routines)
@@ -327,7 +308,7 @@ def test_a_process_frees_the_memory_of_problems_that_have_ended(rng):
         return a.T.copy()
 
     a, sizes = rng.random((2000, 3000)), []
-    with Isolation(10.0) as isolation:
+    with Isolation(60) as isolation:
         ladder = isolation.ladder(ado.transpose.with_variants(mine))
         for _ in range(5):
             call = ladder.problem(a, device="cpu").prepare("mine")
@@ -354,15 +335,16 @@ def test_processes_are_stopped_between_calls(rng, monkeypatch):
         return a.T.copy()
 
     monkeypatch.setattr(sandbox, "_STOPPED_NANOSECONDS", 10**9)
-    with Isolation(10.0) as isolation:
+    with Isolation(60) as isolation:
         ladder = isolation.ladder(ado.transpose.with_variants(mine))
         call = ladder.problem(rng.random((3, 4)), device="cpu").prepare("mine")
         call.run()
-        pid = call._process._pid
+        process, pid = call._process, call._process._pid
         assert sandbox._states(pid) <= set("tT")
-        for number in (signal.SIGCONT, signal.SIGSTOP):
-            os.kill(pid, number)
-            time.sleep(0.1)
+        os.kill(pid, signal.SIGCONT)
+        assert comes_true(lambda: set(process._descendants()) - set(process._known))
+        os.kill(pid, signal.SIGSTOP)
+        assert comes_true(lambda: sandbox._states(pid) <= set("tT"))
         with pytest.raises(sandbox.Broken, match="its processes started others"):
             call.run()
     assert not Path(f"/proc/{pid}").exists()
@@ -380,14 +362,16 @@ def test_a_process_may_run_twice_between_calls(rng):
             threading.Thread(target=work, daemon=True).start()
         return a.T.copy()
 
-    with Isolation(10.0) as isolation:
+    with Isolation(60) as isolation:
         ladder = isolation.ladder(ado.transpose.with_variants(mine))
         call = ladder.problem(rng.random((3, 4)), device="cpu").prepare("mine")
         call.run()
+        process = call._process
         for last in (False, False, True):
-            os.kill(call._process._pid, signal.SIGCONT)
-            time.sleep(0.05)
-            call._process._halt()
+            enough = process._processor_times()[process._pid] + 10**6
+            os.kill(process._pid, signal.SIGCONT)
+            assert comes_true(lambda: process._processor_times()[process._pid] > enough)  # noqa: B023
+            process._halt()
             if not last:
                 call.run()
         with pytest.raises(sandbox.Broken, match="its processes ran for"):

@@ -3,7 +3,6 @@
 import ctypes
 import re
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.model.checker import Checker, _pointers
 from adokernels.model.guarded import GuardedArray
-from adokernels.model.libraries import DeviceView
 from adokernels.model.values import scaled_problems
 
 QUICK = {"seconds": 0.02, "progress": False, "ceilings": False}
@@ -21,10 +19,7 @@ QUICK = {"seconds": 0.02, "progress": False, "ceilings": False}
 def saxpy(**settings):
     """A ladder with two correct variants."""
     ladder = ado.ladder(
-        "saxpy",
-        reference=lambda a, x, y: a * x + y,
-        flops=lambda a, x, y: 2 * x.size,
-        **settings,
+        "saxpy", reference=lambda a, x, y: a * x + y, flops=lambda a, x, y: 2 * x.size, **settings
     )
 
     @ladder.variant(changes="One vector operation per array.")
@@ -79,14 +74,6 @@ def test_a_ladder_is_called_listed_and_indexed(operands):
         ladder["vectorized"]
     with pytest.raises(ValueError, match="saxpy already has a variant 'in_place'"):
         ladder.add(ladder["in_place"])
-
-
-def test_sources_and_differences_are_shown():
-    ladder = saxpy()
-    assert "return a * x + y" in str(ladder["vectorised"].source)
-    assert "-        return a * x + y" in str(ladder["vectorised"].diff("in_place")) or (
-        "return a * x + y" in "".join(ladder["vectorised"].diff("in_place").deleted)
-    )
 
 
 def wrong_at_the_end(a, x, y):
@@ -208,13 +195,9 @@ class OnDevice:
 @pytest.mark.parametrize(
     ("array", "pointers"),
     [
-        (OnDevice((3, 4)), [4096]),
-        (OnDevice((3, 4), strides=(16, 4)), [4096]),
-        (OnDevice((3, 4), strides=(32, 8)), None),
-        (OnDevice((3, 4), "<f2"), None),
-        (OnDevice((3, 3)), None),
-        (np.zeros((3, 4), np.float32), None),
-        (None, None),
+        *[(OnDevice((3, 4)), [4096]), (OnDevice((3, 4), strides=(16, 4)), [4096])],
+        *[(OnDevice((3, 4), strides=(32, 8)), None), (OnDevice((3, 4), "<f2"), None)],
+        *[(OnDevice((3, 3)), None), (np.zeros((3, 4), np.float32), None), (None, None)],
     ],
 )
 def test_only_results_with_the_expected_layout_are_read(array, pointers):
@@ -329,11 +312,7 @@ def test_two_results(rng):
 
 def test_peers_are_checked_if_they_return_an_array(operands):
     a, x, y = operands
-    peers = {
-        "right": lambda: a * x + y,
-        "wrong": lambda: x,
-        "nothing": lambda: None,
-    }
+    peers = {"right": lambda: a * x + y, "wrong": lambda: x, "nothing": lambda: None}
     sweep = ado.sweep(saxpy(), *operands, peers=peers, **QUICK)
     assert [p.variant for p in sweep.peers] == ["right", "nothing"]
     assert sweep["right"].error == 0
@@ -424,10 +403,3 @@ def test_own_cpu_variants_have_no_counters_and_no_hot_spots(operands):
         ado.profile(variant, *operands)
     with pytest.raises(ValueError, match="variant must be a CUDA variant, got saxpy"):
         ado.hotspots(variant, *operands)
-
-
-def test_operands_on_a_gpu_have_a_size():
-    """A grid may be a function of the operands, which are NumPy arrays on the emulator."""
-    owner = SimpleNamespace(__cuda_array_interface__={"data": (1 << 20, False)})
-    view = DeviceView(owner, 0, (3, 4), np.dtype("f4"))
-    assert (view.size, view.ndim) == (12, 2)

@@ -18,7 +18,6 @@ from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.model import tasks
-from adokernels.model.registry import ceilings
 from adokernels.model.task import Task
 from adokernels.records import statistics
 from adokernels.records.inputs import Inputs
@@ -45,12 +44,11 @@ def test_interval_holds_the_median(samples):
     assert min(samples) <= low <= np.median(samples) <= high <= max(samples)
 
 
-def test_interval_covers_the_true_median(rng):
-    hits = 0
-    for _ in range(500):
-        low, high = statistics.median_interval(rng.lognormal(0, 0.3, 51))
-        hits += low <= 1.0 <= high
-    assert hits >= 0.92 * 500  # the nominal 95 %, less three standard errors
+#: The same noise in each run: a statement about other noise would be wrong with some probability.
+#: benchmarks/verdicts.py counts wrong verdicts on real times.
+@pytest.fixture
+def noise():
+    return np.random.default_rng(1)
 
 
 def bursts(rng, n):
@@ -60,26 +58,26 @@ def bursts(rng, n):
     return drift * load
 
 
-def test_equal_code_is_never_faster_or_slower(rng):
+def test_equal_code_is_never_faster_or_slower(noise):
     """Paired comparisons never find a difference; unpaired comparisons rarely do."""
     wrong = 0
     for _ in range(400):
-        n = int(rng.integers(5, 300))
-        common = bursts(rng, n)
-        ours, theirs = (common * (1 + rng.exponential(0.02, n)) for _ in range(2))
+        n = int(noise.integers(5, 300))
+        common = bursts(noise, n)
+        ours, theirs = (common * (1 + noise.exponential(0.02, n)) for _ in range(2))
         verdict, _, _ = statistics.compare(ours, theirs, paired=True)
         assert verdict in (Verdict.SAME, Verdict.UNCLEAR)
-        verdict, _, _ = statistics.compare(ours, bursts(rng, n), paired=False)
+        verdict, _, _ = statistics.compare(ours, bursts(noise, n), paired=False)
         wrong += verdict in (Verdict.FASTER, Verdict.SLOWER)
-    assert wrong <= 6  # of 400; at most 2 with each of 40 seeds
+    assert wrong <= 2  # of 400
 
 
-def test_three_percent_more_work_is_seen(rng):
+def test_three_percent_more_work_is_seen(noise):
     seen = 0
     for _ in range(100):
-        common = bursts(rng, 100)
-        ours = common * (1 + rng.exponential(0.01, 100))
-        theirs = 1.03 * common * (1 + rng.exponential(0.01, 100))
+        common = bursts(noise, 100)
+        ours = common * (1 + noise.exponential(0.01, 100))
+        theirs = 1.03 * common * (1 + noise.exponential(0.01, 100))
         verdict, ratio, _ = statistics.compare(ours, theirs, paired=True)
         seen += verdict is Verdict.FASTER
         assert ratio == pytest.approx(1.03, abs=0.01)
@@ -87,10 +85,10 @@ def test_three_percent_more_work_is_seen(rng):
     assert seen >= 90
 
 
-def test_half_a_percent_is_the_same_time(rng):
+def test_half_a_percent_is_the_same_time(noise):
     """The interval excludes equal times, but the difference is too small to matter."""
-    common = bursts(rng, 100)
-    ours, theirs = (common * ratio * (1 + 1e-4 * rng.random(100)) for ratio in (1, 1.005))
+    common = bursts(noise, 100)
+    ours, theirs = (common * ratio * (1 + 1e-4 * noise.random(100)) for ratio in (1, 1.005))
     for pair in ((ours, theirs), (theirs, ours)):
         verdict, _, interval = statistics.compare(*pair, paired=True)
         assert not interval[0] <= 1 <= interval[1]
@@ -224,8 +222,8 @@ def sampler_of(times):
     return Sampler(take=lambda repeats: (next(times), 0.0, True, -1.0), device="cpu")
 
 
-def test_sampling_goes_on_while_it_is_noisy(rng):
-    noisy = sampler_of(rng.uniform(1, 2, 5000))
+def test_sampling_goes_on_while_it_is_noisy(noise):
+    noisy = sampler_of(noise.uniform(1, 2, 5000))
     while not noisy.stopped:
         noisy.sample(precision=0.001, budget=1e9)
     assert (noisy.stopped, len(noisy.seconds)) == ("count", 2000)
@@ -258,17 +256,6 @@ def test_peers_are_timed_in_the_same_rounds():
     assert numpy.bytes == 2 * A.nbytes
     assert "numpy" not in [m.variant for m in sweep.variants]
     assert "numpy" in repr(sweep)
-
-
-@pytest.mark.gpu
-def test_a_variant_is_as_fast_as_itself():
-    a = ado.to_device(np.ones((8192, 8192), np.float32))
-    wide, out = ado.transpose["wide"], ado.transpose(a)
-    settings = {"ceilings": False, "seconds": 0.2, "progress": False}
-    for _ in range(10):
-        again = {"again": lambda: wide(a, out=out)}
-        sweep = ado.sweep(ado.transpose, a, variants="wide", peers=again, **settings)
-        assert sweep["wide"].compare(sweep["again"]).verdict in ("same", "unclear")
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])
@@ -323,14 +310,6 @@ def test_callables_of_anybody():
     assert m.problem == Inputs.of([("", (64, 48), "float64")])
 
 
-def test_a_failing_callable_raises_its_own_error():
-    def fail():
-        raise ZeroDivisionError("mine")
-
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        ado.measure(fail)
-
-
 def test_problems_that_differ_are_not_compared():
     small, large = (
         ado.measure(ado.transpose["naive_loops"], np.zeros(shape), seconds=0.01)
@@ -349,10 +328,9 @@ def test_names_that_clash_or_do_not_exist():
         ado.sweep(ado.transpose, A, device="cuda", variants=["simd"], **QUICK)
 
 
-def test_converged_samplers_stay_active_until_all_have_converged(rng):
+def test_converged_samplers_stay_active_until_all_have_converged(noise):
     steady = Sampler(take=lambda repeats: (1.0, 0.0, True, -1.0), device="cpu")
-    noise = rng.uniform(1, 3, 5000)
-    noisy = Sampler(take=lambda repeats: (noise[len(noisy.seconds)], 0.0, True, -1.0), device="cpu")
+    noisy = sampler_of(noise.uniform(1, 3, 5000))
     how = {"warm": False, "precision": 0.05, "budget": 10.0, "display": SILENT}
     sample_interleaved([steady, noisy], **how)
     assert steady.stopped == noisy.stopped == "converged"
@@ -363,25 +341,6 @@ def test_long_queues_are_measured_in_shorter_samples():
     sampler = Sampler(take=lambda repeats: (1e-7, 1.9e9, repeats <= 50), device="cuda")
     sampler.warm_up(warm=True)
     assert sampler.calls == 32  # 256, halved until the host stayed ahead
-
-
-@pytest.mark.parametrize(
-    ("call", "known"),
-    [
-        (lambda **o: ado.sweep(ado.transpose, A, **o), "seconds"),
-        (lambda **o: ado.sweep(ado.transpose, A, extra=[np.transpose], **o), "seconds"),
-        (lambda **o: ado.measure(ado.transpose, A, **o), "seconds"),
-        (lambda **o: ado.measure(ado.transpose["simd"], A, **o), "seconds"),
-        (lambda **o: ado.scan(ado.transpose, shapes=[(4, 4)], **o), "seconds"),
-        (lambda **o: ado.tune(ado.transpose.variants[-1], A, **o), "seconds"),
-        (lambda **o: ado.check(np.transpose, ado.transpose, A, **o), "seconds"),
-        (lambda **o: ado.profile(ado.transpose, A, **o), "metrics"),
-    ],
-)
-def test_unknown_keywords_are_named_with_the_known_ones(call, known):
-    unknown = known.replace("o", "").replace("i", "")
-    with pytest.raises(TypeError, match=f"has no option '{unknown}': did you mean '{known}'"):
-        call(**{unknown: 1})
 
 
 def test_known_keywords_include_options_and_operands():
@@ -427,33 +386,17 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
     first = ado.machine("cpu")
     assert ado.machine("cpu") == first
     assert len(list((tmp_path / "new").iterdir())) == 1
-    names = [c.name for c in first.ceilings] + list(first.refused)
-    assert names[:3] == ["DRAM copy", "DRAM read", "DRAM write"]
-    assert {"FP64 fma", "FP64 add", "FP32 fma", "FP32 add"} <= set(names)
+    names = {c.name for c in first.ceilings} | first.refused.keys()
+    assert names >= {"DRAM copy", "DRAM read", "DRAM write", "FP64 fma", "FP64 add", "FP32 fma"}
     assert all(c.measured > 0 for c in first.ceilings)
     with pytest.raises(KeyError, match="Valid names: DRAM copy"):
         first["DRAM swap"]
-
-
-def test_options_are_checked():
-    with pytest.raises(TypeError, match="passes must be int, got"):
-        ceilings["read"].cost(A[0], passes="three")
 
 
 @pytest.mark.parametrize("peers", [{3: len}, {"a": 1}])
 def test_peers_are_checked_before_timing(peers):
     with pytest.raises(TypeError, match="peers must map names to functions"):
         ado.sweep(ado.transpose, A, device="cpu", peers=peers, **QUICK)
-
-
-def test_nothing_to_measure():
-    with pytest.raises(ValueError, match="at least one variant"):
-        ado.sweep(ado.transpose, A, variants=[], **QUICK)
-
-
-def test_a_variant_takes_no_variant():
-    with pytest.raises(TypeError, match=r"does not take variant="):
-        ado.transpose["simd"](A, variant="naive_loops")
 
 
 # --- Records --------------------------------------------------------------------------------------
@@ -652,16 +595,8 @@ class TestOnTheGpu:
 
     def test_machine(self):
         machine = ado.machine("cuda")
-        for ceiling in machine.ceilings:
-            assert ceiling.measured > 0
-            if ceiling.theoretical:
-                assert ceiling.measured < 1.03 * ceiling.theoretical
-        assert not machine.refused
-        link = {c.operation: c.measured for c in machine.of_kind("link")}
-        assert set(link) == {
-            f"{memory} {way}"
-            for memory in ("pageable", "pinned")
-            for way in ("to device", "to host", "both ways")
-        }
-        assert link["pageable to device"] < 1.05 * link["pinned to device"]
-        assert machine.peak("FP64") < machine["FP64 tensor mma"].measured
+        assert all(ceiling.measured > 0 for ceiling in machine.ceilings)
+        names = {c.name for c in machine.ceilings} | machine.refused.keys()
+        assert {"DRAM copy", "L2 read", "FP64 fma", "FP64 tensor mma"} <= names
+        ways = ("to device", "to host", "both ways")
+        assert names >= {f"host link {m} {way}" for m in ("pageable", "pinned") for way in ways}

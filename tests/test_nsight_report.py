@@ -126,19 +126,6 @@ def test_the_path_is_checked_before_the_run(ncu, tmp_path, monkeypatch):
         write_nsight_report(tmp_path / "x.ncu-rep", ado.max_plus["one_block"], np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["profile", "transpose", "naive", "--ncu", "x.json"],
-        ["profile", "transpose", "naive", "--ncu", "x.ncu-rep", "--metrics", "light"],
-    ],
-)
-def test_wrong_usage(arguments, capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(arguments)
-    assert stop.value.code == 2
-
-
 def test_json_excludes_ncu(capsys):
     command = "profile transpose naive --shape 4x4 --ncu x.ncu-rep --json x.json"
     status, _, err = run(capsys, *command.split())

@@ -50,12 +50,6 @@ def test_a_palette_with_transparency(tmp_path):
     assert (read == [255, 0, 0, 255]).all()
 
 
-def test_one_pixel(tmp_path):
-    read = ado.read_image(save(tmp_path, Image.new("RGB", (1, 1), (255, 255, 255))))
-    assert ado.grayscale(read).tolist() == [[255]]
-    assert ado.edge_detect(read).tolist() == [[0]]
-
-
 @pytest.mark.parametrize("dtype", ["u2", "i4", "f4"])
 def test_more_than_8_bits_are_refused(dtype, tmp_path):
     picture = Image.fromarray(np.zeros((3, 4), dtype))
@@ -69,13 +63,6 @@ def test_no_picture(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(OSError, match=r"picture\.png"):
         ado.read_image(path)
-
-
-def test_a_truncated_file(tmp_path, rng):
-    whole = save(tmp_path, Image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)))
-    whole.write_bytes(whole.read_bytes()[:2000])
-    with pytest.raises(OSError, match="truncated"):
-        ado.read_image(whole)
 
 
 def test_orientation_of_the_camera(tmp_path):
@@ -125,12 +112,6 @@ def test_a_bomb_is_refused(tmp_path):
         ado.read_image(path)
 
 
-def test_damaged_notes_of_the_camera_do_no_harm(tmp_path):
-    path = tmp_path / "notes.png"
-    path.write_bytes(png(more=chunk(b"eXIf", b"garbage")))
-    assert ado.read_image(path).shape == (2, 2, 3)
-
-
 @pytest.mark.parametrize("path", [None, 3, 1.5])
 def test_not_a_path(path):
     with pytest.raises(TypeError):
@@ -159,16 +140,6 @@ def test_netpbm_values_are_scaled_to_255(kind, largest, tmp_path, rng):
     path.write_bytes(netpbm(kind, largest, values.ravel(), shape=(4, 5)))
     expected = np.broadcast_to(np.round(values / largest * 255), (4, 5, 3))
     assert np.array_equal(ado.read_image(path), expected)
-
-
-@pytest.mark.parametrize("kind", [2, 3, 5, 6])
-@pytest.mark.parametrize("largest", [256, 1000, 65535])
-def test_deep_netpbm_files_are_rejected(kind, largest, tmp_path):
-    """Pillow would drop bits of the values without a warning."""
-    path = tmp_path / "deep.ppm"
-    path.write_bytes(netpbm(kind, largest, [largest] * 12, shape=(2, 2)))
-    with pytest.raises(ValueError, match=r"deep\.ppm must have 8 bits per channel, got more"):
-        ado.read_image(path)
 
 
 @pytest.mark.parametrize(

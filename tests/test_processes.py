@@ -1,11 +1,15 @@
-"""Calls from many threads, from spawned processes, from other interpreters and at exit."""
+"""Calls from many threads, small stacks, spawned processes, other interpreters, and at exit."""
 
 import os
+import resource
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from conftest import start_python
+
+import adokernels as ado
 
 COMMON = """
 import numpy as np
@@ -31,19 +35,9 @@ RESULTS = {name: results(name) for name in ado.routines}
 """
 
 
-def python(code, folder=None):
+def python(code):
     """Run a Python program in a separate process, and return its output."""
-    file = folder / "program.py" if folder else None
-    if file:
-        file.write_text(COMMON + code)
-    done = subprocess.run(
-        [sys.executable, *([file] if file else ["-c", COMMON + code])],
-        env={**os.environ, "ADOKERNELS_DEVICE": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = start_python(code)
     assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stderr)
     return done.stdout.split()
 
@@ -67,7 +61,7 @@ for t in threads: t.start()
 for t in threads: t.join()
 print(len(right), all(right))
 """
-    assert python(code) == ["320", "True"]
+    assert python(COMMON + code) == ["320", "True"]
 
 
 def test_number_of_threads_changes_during_calls():
@@ -95,7 +89,7 @@ for t in threads: t.start()
 for t in threads: t.join()
 print(len(wrong))
 """
-    assert python(code) == ["0"]
+    assert python(COMMON + code) == ["0"]
 
 
 def test_spawned_processes(tmp_path):
@@ -111,7 +105,10 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         print(*pool.map(work, [ado.sobel] * 4))
 """
-    assert "False" not in "".join(python(code, tmp_path))
+    (tmp_path / "program.py").write_text(COMMON + code)
+    command = [sys.executable, tmp_path / "program.py"]
+    env = {**os.environ, "ADOKERNELS_DEVICE": "cpu"}
+    assert "False" not in subprocess.check_output(command, env=env, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("registered", ["before", "after"])
@@ -120,15 +117,7 @@ def test_calls_at_exit(registered):
     register = "import atexit\natexit.register(lambda: print(all_right()))\n"
     code = "ado.sobel(np.zeros((9, 9), 'u1'))\n"
     program = register + COMMON + code if registered == "before" else COMMON + code + register
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "ADOKERNELS_DEVICE": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    assert python(program) == ["True"]
 
 
 @pytest.mark.parametrize("name", ["sobel", "gpp"])
@@ -147,7 +136,7 @@ for _ in range(8): threading.Thread(target=work, daemon=True).start()
 time.sleep(0.2)
 atexit.register(lambda: print(results("{name}") == RESULTS["{name}"]))
 """
-    assert python(code) == ["True"]
+    assert python(COMMON + code) == ["True"]
 
 
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="older NumPy only warns")
@@ -168,4 +157,81 @@ for _ in range(2):
     interpreters.destroy(other)
     print("ImportError" in str(error), all_right())
 """
-    assert python(code) == ["True"] * 4
+    assert python(COMMON + code) == ["True"] * 4
+
+
+# --- Small stacks ---------------------------------------------------------------------------------
+
+# The smallest stack that Python accepts: 32 KiB on x86-64, 128 KiB on 64-bit Arm.
+SMALL_STACK = max(32 << 10, os.sysconf("SC_THREAD_STACK_MIN"))
+STACKS = """
+import sys, threading
+import numpy as np
+import adokernels as ado
+from adokernels import _core
+
+name, bytes_of_stack = sys.argv[1], int(sys.argv[2])
+routine = getattr(ado, name)
+lengths = {"average_matvec": (70, 65, 130), "gpp": (40, 70, 33, 3), "max_plus": (70, 3000)}
+lengths["strided_copy"] = (315_000,)
+operands = routine.task.random_operands(lengths.get(name, (150, 2100)))
+swapped = [np.array(o.T, order="F").T if o.ndim == 2 else o for o in operands]
+image = name in ("sobel", "gaussian_blur", "grayscale", "edge_detect")
+problems = [operands, swapped, [o[:, ::-2] for o in operands] if image else operands]
+_core.set_max_threads(2, at_any_size=True)
+
+
+def results(problem, variant):
+    if routine.problem(*problem).why_not(variant.name):
+        return None
+    found = routine(*problem, variant=variant.name)
+    return [r.tobytes() for r in (found if isinstance(found, tuple) else (found,))]
+
+
+def in_thread(function, *arguments):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function(*arguments)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+variants = [v for v in routine.variants if v.device == "cpu" and not v.ceiling]
+for isa in ("baseline", "avx2", "avx512"):
+    try:
+        ado.settings.isa = isa
+    except ado.Unavailable:
+        break
+    for variant in variants:
+        for problem in problems:
+            expected = results(problem, variant)
+            threading.stack_size(bytes_of_stack)
+            found = in_thread(results, problem, variant)
+            threading.stack_size(0)
+            if found != expected:
+                print(isa, variant.name, "differs")
+threading.stack_size(bytes_of_stack)
+in_thread(lambda: routine(*operands, device="cpu"))
+print("done")
+"""
+
+
+@pytest.mark.parametrize("name", ado.routines)
+def test_small_stack(name):
+    done = start_python(STACKS, name, str(SMALL_STACK))
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize("kib", [384, 900])
+def test_small_stack_of_the_main_thread(kib):
+    """Less than a kernel may need, and twice this minus what Python has used."""
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    command = [sys.executable, "-c", STACKS, "gpp", str(SMALL_STACK)]
+    output = subprocess.check_output(
+        command,
+        env={**os.environ, "ADOKERNELS_DEVICE": "cpu"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (kib << 10, hard)),
+        text=True,
+        timeout=300,
+    )
+    assert output == "done\n"

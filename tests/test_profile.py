@@ -10,12 +10,7 @@ import pytest
 import adokernels as ado
 from adokernels import _core, cli
 from adokernels.diagnosis.limiter import limiter
-from adokernels.records.metrics import (
-    METRIC_SETS,
-    QUANTITIES,
-    SECTOR,
-    combined,
-)
+from adokernels.records.metrics import METRIC_SETS, QUANTITIES, SECTOR, combined
 from adokernels.records.profile import Profile
 from adokernels.tables.rendering import to_text
 

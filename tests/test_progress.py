@@ -44,18 +44,6 @@ def test_phases_variants_and_budget_are_shown(every_update):
     assert re.search(r"timing (blocked|simd).* \d/2 0:\d\d, budget 0:\d\d", text)
 
 
-def test_several_measurements_are_numbered():
-    console = terminal()
-    with ProgressDisplay(measurements=2, console=console) as display:
-        for _ in range(2):
-            ado.sweep(ado.transpose, A, variants="simd", progress=display, **QUICK)
-            display.print("a line")
-    text = text_of(console)
-    for number in ("1/2", "2/2"):
-        assert f"{number} transpose on cpu" in text
-    assert text.count("a line") == 2
-
-
 @pytest.mark.parametrize(("width", "title"), [(60, "x" * 100), (80, "[bold]\x1b[1m")])
 def test_a_line_never_wraps(width, title):
     console = terminal(width)
@@ -89,20 +77,9 @@ def test_what_is_done_increases_during_timing():
     assert 0 < timed[-1][2] <= 2
 
 
-@pytest.mark.parametrize("budget", [0.0, 1.0])
-def test_any_budget_has_a_part_that_is_done(budget):
-    one = sampler("a")
-    assert one.done(budget) in (0.0, 0.99)
-    one.stopped = "time"
-    assert one.done(budget) == 1
-
-
 @pytest.mark.parametrize(
     "console",
-    [
-        lambda: Console(file=io.StringIO()),
-        lambda: terminal(_environ={"TERM": "dumb"}),
-    ],
+    [lambda: Console(file=io.StringIO()), lambda: terminal(_environ={"TERM": "dumb"})],
     ids=["file", "dumb terminal"],
 )
 def test_nothing_is_shown_elsewhere(console):

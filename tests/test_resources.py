@@ -7,7 +7,6 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels.tables.measurements import resources_table
 
 CUDA_VARIANTS = [
     pytest.param(v, id=f"{v.routine.name}-{v.name}", marks=pytest.mark.cuda)
@@ -141,8 +140,3 @@ def test_summary_and_table():
     assert "<td" in both._repr_html_()
     nothing = ado.records.Resources(routine="r", variant="v", kernels=())
     assert (nothing.registers, nothing.occupancy, nothing.limiter) == (0, 0.0, "")
-
-
-def test_stored_and_loaded():
-    assert ado.records.Kernel.from_dict(dataclasses.asdict(KERNEL)) == KERNEL
-    assert resources_table().row_count == 0

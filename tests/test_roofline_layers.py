@@ -68,17 +68,6 @@ def test_only_requested_levels_are_shown():
     assert not clashes(dram)
 
 
-def test_part_of_each_requested_ceiling_is_visible():
-    l1 = ceiling("bandwidth", "L1 read", 33e12)
-    machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, l1))
-    sweep = make_gpp(machine, counters=True)
-    assert any("off scale" in w and "L1 read" in w for w in legend_words(draw(sweep)))
-    ax = draw(sweep, levels=["DRAM", "L2", "L1"])
-    ridge = 33.4e12 / 33e12
-    assert ax.get_xlim()[0] < ridge / 3
-    assert not any("off scale" in w and "L1 read" in w for w in legend_words(ax))
-
-
 @pytest.mark.parametrize("levels", [["L7"], [], ["DRAM", "L7"]])
 def test_a_level_without_a_ceiling_is_an_error(levels):
     with pytest.raises(ValueError, match=r"levels must be memory levels with a ceiling \(DRAM, L2"):
@@ -124,20 +113,6 @@ def test_published_points_lie_below_the_ceilings_of_their_machine(size):
     assert any(end == pytest.approx((7e12 / 800e9, 7e12)) for _, end in roofs)
     assert not clashes(ax)
     assert not outside(ax)
-
-
-def test_the_chart_of_the_machine_itself_has_its_ceilings_once():
-    ax = draw(OTHER, published=dataclasses.replace(POINTS, points=(COMPLETE,)))
-    assert not segments(ax, "-.")
-    assert {("D", 6, 3e12), ("D", 4, 3e12)} <= markers(ax)
-    assert not any("one coordinate" in words for words in legend_words(ax))
-
-
-def test_the_frame_contains_published_points():
-    slow = PublishedPoint(label="slow", flops_per_second=1e9, intensities={"DRAM": 0.1})
-    ax = draw(make_gpp(), published=PublishedPoints(machine=OTHER, points=(slow,)))
-    assert ax.get_xlim()[0] < 0.1
-    assert ax.get_ylim()[0] < 1e9
 
 
 # --- Tensor cores and the link to the host --------------------------------------------------------

@@ -5,12 +5,9 @@ import re
 
 import pytest
 from charting import (
-    BAD,
     CPU,
     H200,
-    MATRIX,
     SIZES,
-    Lab,
     clashes,
     draw,
     legend_words,
@@ -21,7 +18,6 @@ from charting import (
 )
 
 from adokernels.charts.files import to_svg
-from adokernels.charts.steps import steps
 
 EPYC = dataclasses.replace(CPU, name="AMD EPYC 9654 96-Core Processor")
 
@@ -135,38 +131,6 @@ def test_a_chart_has_at_most_four_machines():
     assert subject(draw(machines[:4])).count("GPU") == 4
 
 
-def test_machines_with_one_short_name_keep_their_full_names():
-    machines = [dataclasses.replace(CPU, threads=threads) for threads in (8, 16)]
-    labels = " ".join(t.get_text() for t in draw(machines, SIZES[1]).texts)
-    assert "EPYC 9654, 8 threads DRAM copy" in labels
-    assert "EPYC 9654, 16 threads DRAM copy" in labels
-
-
-def test_several_measurements_of_a_machine_give_the_higher_ceiling():
-    slow = dataclasses.replace(
-        H200,
-        ceilings=tuple(dataclasses.replace(c, measured=c.measured / 1.1) for c in H200.ceilings),
-    )
-    slower = renamed(make_gpp(slow, counters=True), "other")
-    labels = [t.get_text() for t in draw([slower, make_gpp(counters=True)]).texts]
-    assert "DRAM copy 4.27 TB/s" in labels
-
-
-def test_sweeps_of_one_routine_have_distinct_names():
-    double = make_gpp(counters=True)
-    half = [dataclasses.replace(m, problem=MATRIX) for m in double]
-    single = dataclasses.replace(double, measurements=tuple(half))
-    names = legend_words(draw([double, single]))
-    assert {"gpp complex128", "gpp float32"} <= set(names)
-    assert {"gpp (1)", "gpp (2)"} <= set(legend_words(draw([double, double])))
-
-
-def test_loose_measurements_of_different_routines_are_different_series():
-    first, second = two_routines()
-    words = legend_words(draw([first["fused"], second["fused"], first["naive"]]))
-    assert {"gpp", "other"} <= set(words)
-
-
 def test_a_measurement_under_the_ceilings_of_another_machine_is_stated():
     m = dataclasses.replace(make_gpp()["fused"], context={"device_name": "Other GPU"})
     assert "measured on Other GPU" in subject(draw(m, machine=H200))
@@ -226,22 +190,6 @@ def test_a_kind_says_what_it_needs(what, kind, message):
         draw(what(), kind=kind)
 
 
-def test_bandwidth_needs_bytes():
-    m = Lab().measure(
-        1e-3, routine="f", variant="f", device="cpu", flops=1e6, bytes=0, executed_flops=1e6,
-        requested_bytes=0,
-    )  # fmt: skip
-    with pytest.raises(ValueError, match=r"needs compulsory bytes, which f\[f\] lacks"):
-        draw(m, kind="bandwidth")
-
-
-def test_only_sweeps_measurements_and_machines_can_be_drawn():
-    with pytest.raises(TypeError, match="a sequence of these, got str"):
-        draw(["gpp"])
-    with pytest.raises(ValueError, match="at least one measurement, got none"):
-        draw([])
-
-
 # Identifiers.
 
 
@@ -261,28 +209,3 @@ def test_every_point_has_the_position_of_its_measurement(kind):
     both = [sweep, make_gpp()]
     expected = {(0, row) for row in rows} | {(1, row) for row in range(len(make_gpp()))}
     assert identified(draw(both, kind=kind)) == expected
-
-
-def test_an_identifier_is_that_of_the_marker_of_the_measurement():
-    sweep = make_gpp()
-    for ax in (draw(sweep), steps(sweep)):
-        for line in ax.lines:
-            if (line.get_gid() or "").startswith("point-0-5-"):
-                m = sweep.measurements[5]
-                assert (line.get_xdata()[0], line.get_ydata()[0]) in (
-                    (m.intensity, m.flops_per_second),
-                    (m.seconds, 5),
-                )
-                break
-        else:
-            pytest.fail("no marker")
-
-
-def test_identifiers_of_steps_do_not_depend_on_names():
-    sweep = with_peers(make_transpose())
-    wild = dataclasses.replace(sweep.measurements[1], variant=BAD)
-    sweep = dataclasses.replace(
-        sweep, measurements=(sweep.measurements[0], wild, *sweep.measurements[2:])
-    )
-    rows = range(len(sweep) + len(sweep.peers))
-    assert identified(steps(sweep)) == {(0, row) for row in rows}

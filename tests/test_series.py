@@ -137,11 +137,3 @@ def test_the_sample_of_a_large_result_is_the_part_of_the_whole(name, dtype, monk
         assert 450 < spot.exact.size == spot.sample.flat.size <= 520
         np.testing.assert_array_equal(spot.exact, spot.sample.of(task.exact(operand)))
         np.testing.assert_array_equal(spot.unit, spot.sample.of(task.error_unit(operand)))
-
-
-def test_magnitude_of_random_operands():
-    for name in NAMES:
-        for dtype in TYPES:
-            (x,) = ado.routines[name].task.random_operands((4, 5000), dtype)
-            assert x.dtype == dtype
-            assert (0.95 < x.max() <= 1, -1 <= x.min() < -0.95) == (True, True)

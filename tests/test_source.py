@@ -1,19 +1,15 @@
 """variant.source and variant.diff: complete for every variant, from the files that are shipped."""
 
 import io
-import itertools
 import json
 import re
 import shutil
-import struct
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 from scripts import load_script
 
 import adokernels as ado
-from adokernels import _core
 from adokernels.model import source
 from adokernels.model.registry import ceilings
 
@@ -144,21 +140,10 @@ def test_three_forms(shown, capsys):
     terminal = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=200)
     terminal.print(shown)
     assert "\x1b[" in terminal.file.getvalue()
-    page = shown._repr_html_()
-    text = re.sub(r"<[^>]*>", "", page)
-    assert "kernel" in page or "__global__" in text
-    assert "<script" not in page
+    text = re.sub(r"<[^>]*>", "", shown._repr_html_())
     for line in shown.text.splitlines():
         if "=" in line and not line.startswith(("@", "-", "+")):
-            words = re.findall(r"\w+", line)
-            assert all(word in text for word in words)
-
-
-def test_html_marks_lines_of_a_diff():
-    page = ado.transpose["tiled"].diff("padded")._repr_html_()
-    lines = [line for line in page.split("<div") if "__shared__" in line]
-    assert ["rgba(248" in line for line in lines] == [True, False]
-    assert ["rgba(46" in line for line in lines] == [False, True]
+            assert all(word in text for word in re.findall(r"\w+", line))
 
 
 def test_code_in_html_is_escaped():
@@ -167,30 +152,6 @@ def test_code_in_html_is_escaped():
 
 
 # --------------------------------------------------------------------------- the index
-
-
-def test_every_definition_of_the_ladders_is_found():
-    """Each line that starts a definition at the start of a line belongs to exactly one."""
-    root = source.sources_folder()
-    paths = [*root.glob("cuda/*/*.cu*"), *root.glob("src/cpu/**/*.[ch]pp")]
-    for path in paths:
-        if "common" in path.parts:
-            continue
-        found = source.definitions_of(str(path.relative_to(root)))
-        found = [d for d in found if d.kind != "variant"]  # a variant is in the list of the ladder
-        ends = [(d.line, d.last_line) for d in found]
-        assert ends == sorted(ends)
-        assert all(last < first for (_, last), (first, _) in itertools.pairwise(ends))
-        names = {word for d in found for word in re.findall(r"\w+", d.name)}
-        text = path.read_text(encoding="utf-8")
-        for name in re.findall(
-            r"^(?:struct|class|enum class) (?:alignas\(\w+\) )?(\w+).*\{", text, re.M
-        ):
-            assert name in names
-        for name in re.findall(
-            r"^(?:constexpr \w+ |__global__ .*\bvoid |using )(k?[a-zA-Z]\w+)(?: =|\()", text, re.M
-        ):
-            assert name in names, path
 
 
 def test_a_changed_file_is_rejected(tmp_path, monkeypatch):
@@ -292,13 +253,9 @@ def toy(tmp_path, monkeypatch):
 def test_definitions_have_their_lines_and_kinds(toy):
     found = {part[1:] for part in toy["toy[given]"] if part[0].endswith("steps.cuh")}
     assert found == {
-        (8, 8, "constant", "kA"),
-        (13, 16, "type", "Pair"),
-        (17, 18, "alias", "Alias"),
-        (19, 19, "device", "operator-"),
-        (23, 23, "device", "twice"),
-        (24, 24, "device", "twice"),
-        (26, 33, "kernel", "first"),
+        *[(8, 8, "constant", "kA"), (13, 16, "type", "Pair"), (17, 18, "alias", "Alias")],
+        *[(19, 19, "device", "operator-"), (23, 23, "device", "twice")],
+        *[(24, 24, "device", "twice"), (26, 33, "kernel", "first")],
     }
 
 
@@ -323,19 +280,6 @@ def test_overloads_are_told_apart_by_their_arguments():
 def test_recorded_paths_are_found(recorded):
     assert source.shipped_path(recorded.replace("/a/", "/home/cuda/")) == "cuda/image/view.cuh"
     assert source.shipped_path("/none" + recorded.replace("view", "none")).startswith("/none")
-
-
-def test_paths_in_the_module_are_relative():
-    """Except in device code: nvcc always records absolute paths there."""
-    module = bytearray(Path(_core.__file__).read_bytes())
-    (start,) = struct.unpack_from("<Q", module, 0x28)  # offset of the ELF section headers
-    size, count, names = struct.unpack_from("<3H", module, 0x3A)
-    heads = [struct.unpack_from("<I4xQ8xQQ", module, start + i * size) for i in range(count)]
-    for name, _, at, length in heads:
-        if module.startswith(b".nv_fatbin\0", heads[names][2] + name):
-            module[at : at + length] = bytes(length)
-    found = re.findall(rb"(?<=\0)/[^\0]*/(?:cuda|src)/[\w./-]+\.[ch]\w+(?=\0)", module)
-    assert [path for path in map(bytes.decode, found) if source.shipped_path(path) != path] == []
 
 
 def test_missing_sources_are_reported(tmp_path, monkeypatch):

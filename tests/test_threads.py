@@ -138,7 +138,7 @@ def forks_while_threads_start():
 @pytest.mark.usefixtures("forks_while_threads_start")
 def test_every_part_runs_once(tmp_path):
     program = compiled(tmp_path, POOL, *POOL_SOURCES)
-    done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=300)
     assert done.stdout == "0"
 
 

@@ -134,19 +134,6 @@ def test_an_interrupted_tour_writes_its_report(
     assert ("gpp (interrupted)" in page) is flagged
 
 
-def test_a_tour_that_is_interrupted_first_writes_no_report(
-    run, tmp_path, monkeypatch, small_photograph
-):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ado, "sweep", interrupted)
-    status, _, err = run()
-    assert status == 130
-    assert err == "adokernels: interrupted\n"
-    assert not (tmp_path / "out" / "report.html").exists()
-
-
 def test_the_line_of_a_ladder():
     sweep = make_transpose()
     line = tour.summary(sweep)

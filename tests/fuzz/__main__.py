@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -34,13 +35,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=1000, help="number of cases per suite")
     parser.add_argument("--total", type=int, help="number of cases of all suites; replaces --cases")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="limit per suite")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="default: a new one")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1, help="Python threads that call at once")
     parser.add_argument("--processes", type=int, default=1, help="0: one per processor")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.seed is None:
+        given.seed = secrets.randbelow(1 << 32)
+    return given
 
 
 def again(given: argparse.Namespace, name: str, number: int) -> str:
@@ -145,7 +149,8 @@ def supervise(given: argparse.Namespace) -> int:
 
 def supervise_one(given: argparse.Namespace, part: int, file: Path) -> dict[str, Any]:
     """Run one process until it exits normally; return its counts."""
-    options = [*sys.argv[1:], "--processes", str(given.processes), "--worker", str(part), str(file)]
+    options = [*sys.argv[1:], "--processes", str(given.processes), "--seed", str(given.seed)]
+    options += ["--worker", str(part), str(file)]
     while True:
         code = subprocess.run([sys.executable, __file__, *options], check=False).returncode
         state: dict[str, Any] = {"suite": "", "number": -1, "counts": {}}

@@ -49,11 +49,7 @@ class Operand:
     """
 
     def __init__(
-        self,
-        values: NDArray[Any],
-        strides: tuple[int, ...],
-        place: str = "end",
-        shift: int = 0,
+        self, values: NDArray[Any], strides: tuple[int, ...], place: str = "end", shift: int = 0
     ) -> None:
         low, high = extent(values.shape, strides, values.itemsize)
         self.region = Region(high - low + shift)

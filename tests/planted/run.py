@@ -245,11 +245,12 @@ def main():
                 survivors += [] if test else [mistake["name"]]
                 today = datetime.date.today().isoformat()
                 record[mistake["name"]] = {
-                    **{"caught_by": [test] if test else [], "date": today, "commit": of},
+                    **{"caught_by": [test] if test else [], "date": today, "commit": of}
                 }
     if given.record:
-        known = {m["name"]: record[m["name"]] for m in everything if m["name"] in record}
-        given.record.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        names = [m["name"] for m in everything if m["name"] in record]
+        lines = [f"{json.dumps(name)}: {json.dumps(record[name])}" for name in names]
+        given.record.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     print(f"survivors: {', '.join(survivors) or 'none'}")
     return bool(survivors)
 

@@ -61,8 +61,7 @@ def arrays_on_a_device(ours: ado.DeviceArray, theirs: OtherArray, jax: JaxArray)
     assert_type(ado.sobel(theirs), ado.DeviceArray)
     assert_type(ado.transpose(jax), ado.DeviceArray)
     assert_type(
-        ado.gpp(ours, ours, ours, ours, ours, ours, ours),
-        tuple[ado.DeviceArray, ado.DeviceArray],
+        ado.gpp(ours, ours, ours, ours, ours, ours, ours), tuple[ado.DeviceArray, ado.DeviceArray]
     )
 
 
