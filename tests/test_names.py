@@ -2,7 +2,6 @@
 
 import importlib
 import pkgutil
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.names import FORMER, PUBLIC, RECORDS
+from adokernels.names import PUBLIC, RECORDS
 
 
 def loaded_by(statements):
@@ -57,32 +56,6 @@ def test_there_are_about_fifty_names():
     """Classes of results have a module of their own."""
     assert len(PUBLIC) <= 60
     assert not set(PUBLIC) & set(RECORDS)
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_a_former_name_leads_to_the_new_one(name):
-    with pytest.raises(AttributeError, match=re.escape(FORMER[name])):
-        getattr(ado, name)
-    found = ado
-    for part in re.findall(r"\w+", FORMER[name].removeprefix("ado."))[:2]:
-        if FORMER[name].startswith("ado."):
-            found = getattr(found, part)
-
-
-def test_the_changelog_lists_former_names():
-    """Classes that have moved to ``ado.records`` are one row of the table."""
-    text = (Path(__file__).parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
-    table = text.partition("### Renamed names\n")[2].partition("\n###")[0]
-    renamed = [name for name, new in FORMER.items() if new != f"ado.records.{name}"]
-    assert [name for name in renamed if not re.search(rf"`ado\.{name}\b", table)] == []
-
-
-def test_former_methods_lead_to_the_new_ones():
-    ladder = ado.ladder("own", reference=lambda a: a)
-    with pytest.raises(AttributeError, match=r"OwnLadder\.cuda has a new name: cuda_variant"):
-        ladder.cuda("k", source="", block=1)
-    with pytest.raises(AttributeError, match=r"Sweep\.steps has a new name: step_pairs"):
-        ado.records.Sweep.steps  # noqa: B018
 
 
 def test_settings_are_read_and_assigned():

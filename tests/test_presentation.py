@@ -41,7 +41,8 @@ from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
 from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.measuring.comparing import compare
-from adokernels.records.loading import load, problem_of
+from adokernels.records.inputs import Inputs
+from adokernels.records.loading import load
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 from adokernels.tables.measurements import sweep_table, verdict_cell
@@ -612,8 +613,11 @@ def test_the_mix_is_that_of_the_fastest_variant():
 
 def test_the_mix_is_that_of_the_operands_precision():
     single, mixed = (
-        [dataclasses.replace(m, problem=problem_of(problem)) for m in with_mix(make_gpp())]
-        for problem in ("a: (8, 8) float32", "a: (8, 8) float32, b: (8, 8) float64")
+        [dataclasses.replace(m, problem=Inputs.of(operands)) for m in with_mix(make_gpp())]
+        for operands in (
+            [("a", (8, 8), "float32")],
+            [("a", (8, 8), "float32"), ("b", (8, 8), "float64")],
+        )
     )
     assert [height for *_, height in dotted(draw(single, machine=H200))] == [63.8e12 * 1.58 / 2]
     assert not dotted(draw(mixed, machine=H200))

@@ -68,7 +68,7 @@ Count = Annotated[int, Limits("an integer of at least 0", 0)]
 Size = Annotated[int, Limits("an integer of at least 1", 1)]
 Seconds = Annotated[NDArray[np.float64], _POSITIVE, Length(1)]
 Amounts = Annotated[NDArray[np.float64], _AT_LEAST_0]
-#: Shape of a grid. Old files also have it as the block of a ceiling, with zeros.
+#: Shape of a grid. Pipelines, and ceilings without a kernel, have the grid and the block ``(0,)``.
 Grid = Annotated[tuple[Count, ...], Length(0, 3)]
 Block = Annotated[tuple[Size, ...], Length(0, 3)]
 Device = Annotated[str, Words("'cpu', 'cuda' or 'cuda:N'", r"cpu|cuda(:\d{1,4})?")]

@@ -57,7 +57,7 @@ class Ceiling(Fields):
         The formula of the theoretical figure.
     spread
         The width of the 95 % interval of the median of the samples, relative to this median. With
-        fewer than 11 samples, the range replaces the interval. None in files of earlier versions.
+        fewer than 11 samples, the range replaces the interval. None if unknown.
     """
 
     kind: Literal["bandwidth", "compute", "instructions", "link", "tensor"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-#: Version of the JSON layout. A reader rejects files of later versions.
+#: Version of the JSON layout. A reader rejects files of other versions.
 SCHEMA = 2
 #: Maximum number of bytes, of values, and of lists and objects in a file. A scan of 17 problems
 #: with 20 variants each has at most 2 million values; the largest published file has 1.3 MB.
