@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
+import record_schema
 import source_index
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -33,8 +32,6 @@ from adokernels import _core
 from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC, RECORDS
 from adokernels.records import contention, statistics
-from adokernels.records.forms import Schema, form_of
-from adokernels.records.loading import KINDS
 from adokernels.records.record import SCHEMA
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -219,34 +216,6 @@ def _draw(
     print(f"drew {chart.name}")
 
 
-def schema() -> Schema:
-    """The JSON schema of stored records. A file also has the fields `schema` and `kind`."""
-    definitions: dict[str, Schema] = {}
-    for record in KINDS.values():
-        form_of(record).schema(definitions)
-    contained = set(re.findall(r"#/\$defs/(\w+)", json.dumps(definitions)))
-    files = []
-    for kind, record in KINDS.items():
-        name = record.__name__
-        if name in contained:
-            fields = dict(definitions[name])
-            names = fields["properties"]
-            fields["properties"] = {n: {"$ref": f"#/$defs/{name}/properties/{n}"} for n in names}
-        else:
-            fields = definitions.pop(name)
-        fields["properties"] |= {"schema": {"const": SCHEMA}, "kind": {"const": kind}}
-        files.append({"if": {"properties": {"kind": {"const": kind}}}, "then": fields})
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Records of adokernels, schema {SCHEMA}",
-        "type": "object",
-        "properties": {"kind": {"enum": list(KINDS)}},
-        "required": ["schema", "kind"],
-        "allOf": files,
-        "$defs": definitions,
-    }
-
-
 def texts() -> Iterator[tuple[Path, str]]:
     """Every generated text file with its current content."""
     registry = "adokernels.model.registry"
@@ -257,7 +226,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield PACKAGE / "_core.pyi", core_stub()
     yield PACKAGE / "model" / "registry.pyi", registry_stub()
     yield source_index.INDEX, source_index.text()
-    yield PACKAGE / "records" / f"schema-{SCHEMA}.json", json.dumps(schema(), indent=1) + "\n"
+    yield PACKAGE / "records" / f"schema-{SCHEMA}.json", record_schema.text()
     yield from pages.texts()
 
 

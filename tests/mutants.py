@@ -64,11 +64,6 @@ def sweep_document():
     return copy.deepcopy(sweep)
 
 
-def first_document():
-    """A sweep of schema 1, shortened: version 0.2.0 measured it."""
-    return read("tests/data/sweep-schema-1.json")
-
-
 def hotspots_document():
     entry = {"kernel": "k<float>", "path": "cuda/a.cuh", "line": 3, "text": "x = y;"}
     entry |= {"reasons": {"long_scoreboard": 7, "selected": 1}, "not_issued": 2}
@@ -147,7 +142,6 @@ def documents():
     profile = read("tests/data/profiles.json")[-1]
     return {
         "sweep": sweep,
-        "sweep of schema 1": first_document(),
         "measurement": {"schema": 2, "kind": "measurement", **sweep["measurements"][-1]},
         "machine": {"schema": 2, "kind": "machine", **sweep["machine"]},
         "profile": {"schema": 2, "kind": "profile", **profile},
@@ -221,10 +215,8 @@ def is_object(document, path):
 
 
 def is_limited(name, value):
-    """Whether only certain texts are valid: categories of a score, the problem in schema 1."""
-    return (name == "changes" and isinstance(value, list)) or (
-        name == "problem" and str(value).startswith("gray: ")
-    )
+    """Whether only certain texts are valid: categories of a score."""
+    return name == "changes" and isinstance(value, list)
 
 
 def renamed(value):

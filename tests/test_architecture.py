@@ -42,8 +42,8 @@ def package_of(module):
 #: Packages and top-level modules. Each imports only earlier ones, also for type checking.
 #: names.py has the names of public objects, and of objects that methods find in later packages.
 ORDER = (
-    *("names", "text", "process", "code_text", "storage", "cache", "toolkit", "pictures"),
-    "records",
+    *("names", "text", "process", "code_text", "storage", "toolkit", "pictures"),
+    *("records", "cache"),
     *("machine_code", "model"),
     *("measuring", "large", "distributed"),
     "diagnosis",  # explain

@@ -100,8 +100,9 @@ def test_different_machines_are_compared_only_on_request(pair):
 
 
 def test_caches_made_cold_in_different_ways_are_different_quantities(pair):
-    after = pair[1]["naive"]
-    before = dataclasses.replace(after, flush="read")
+    before, after = (
+        dataclasses.replace(pair[1]["naive"], flush=flush) for flush in ("read", "overwritten")
+    )
     with pytest.raises(ValueError, match="were read with ones whose caches were overwritten"):
         before.compare(after)
 

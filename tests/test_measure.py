@@ -21,7 +21,6 @@ from adokernels.model import tasks
 from adokernels.model.task import Task
 from adokernels.records import statistics
 from adokernels.records.inputs import Inputs
-from adokernels.records.loading import problem_of
 from adokernels.records.statistics import Verdict
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -475,70 +474,9 @@ def test_precision_is_that_of_the_dtypes(operands, precision):
     assert Inputs.of(operands).precision == precision
 
 
-# Problems as stored by schema 1, and the same problems as data.
-SENTENCES = {
-    "a: (8192, 8192) float32": ([("a", (8192, 8192), "float32")], {}),
-    "wtilde: (3, 5) complex128, vcoul: (3,) float64, sexcut=inf": (
-        [("wtilde", (3, 5), "complex128"), ("vcoul", (3,), "float64")],
-        {"sexcut": float("inf")},
-    ),
-    "gray: (1, 2) uint8, border='replicate', taps=(1, 2, 3, 4, 3, 2, 1)": (
-        [("gray", (1, 2), "uint8")],
-        {"border": "replicate", "taps": (1, 2, 3, 4, 3, 2, 1)},
-    ),
-    "(64, 48) float64": ([("", (64, 48), "float64")], {}),
-    "(64, 48) float64, int, (3,) float32": (
-        [("", (64, 48), "float64"), ("", (), "int"), ("", (3,), "float32")],
-        {},
-    ),
-    "a: (2, 3) [('re', '<f4'), ('im', '<f4')]": (
-        [("a", (2, 3), "[('re', '<f4'), ('im', '<f4')]")],
-        {},
-    ),
-    "": ([], {}),
-}
-
-
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_sentences_of_schema_1_become_data(sentence):
-    operands, options = SENTENCES[sentence]
-    assert problem_of(sentence) == Inputs.of(operands, options)
-    assert str(problem_of(sentence)) == sentence
-
-
-@pytest.mark.parametrize("sentence", ["a: what?", "a: (3) float32", "a: (3 float32"])
-def test_other_sentences_are_rejected(sentence):
-    with pytest.raises(ValueError, match="must list operands and options"):
-        problem_of(sentence)
-
-
-def test_files_of_schema_1_still_load(sweep, tmp_path):
-    """A file of release 0.4.0 has a sentence for the problem and other names in kernels."""
-    kernel = {"grid": [1], "block": [32], "registers": 40, "local_bytes": 0}
-    kernel |= {"static_shared_bytes": 0, "dynamic_shared_bytes": 0, "name": "k"}
-    kernel["limits"] = {"warps": 8, "registers": 6, "shared memory": 54, "blocks": 32}
-    document = json.loads(json.dumps(sweep.to_dict()))
-    for m in document["measurements"]:
-        m["problem"] = str(Inputs.from_dict(m["problem"]))
-        m["kernels"] = [kernel | {"warps": 48, "most_warps": 64}]
-    path = tmp_path / "old.json"
-    path.write_text(json.dumps({"schema": 1, "kind": "sweep", **document}))
-    loaded = ado.load(path)
-    assert [m.problem for m in loaded] == [m.problem for m in sweep]
-    assert (loaded["simd"].samples == sweep["simd"].samples).all()
-    (found,) = loaded["simd"].kernels
-    assert (found.resident_warps, found.max_warps) == (48, 64)
-    loaded.save(path)
-    assert json.loads(path.read_text())["schema"] == 2
-    assert ado.load(path).to_dict() == loaded.to_dict()
-
-
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.json")), ids=lambda p: p.name)
 def test_published_files_load(path):
     loaded = ado.load(path)
-    document = json.loads(path.read_text())
-    if document["schema"] == 1:
-        assert [str(m.problem) for m in loaded] == [m["problem"] for m in document["measurements"]]
     assert all(m.problem.operands for m in loaded)
 
 
@@ -548,14 +486,14 @@ def test_published_files_load(path):
         ("not json", "is not JSON"),
         ("[1]", "is not an adokernels record"),
         ('{"kind": "soup"}', "is not an adokernels record"),
-        ('{"kind": "sweep", "schema": 99}', "has schema 99; this version reads schemas 1 and 2"),
+        ('{"kind": "sweep", "schema": 99}', "has schema 99; this version reads schema 2"),
         ('{"kind": "sweep", "schema": 3}', "has schema 3"),
         ('{"kind": "sweep", "schema": 0}', "has schema 0"),
         ('{"kind": "sweep", "schema": -1}', "has schema -1"),
         ('{"kind": "sweep", "schema": true}', "has schema True"),
         ('{"kind": "sweep", "schema": 2.0}', r"has schema 2\.0"),
         ('{"kind": "sweep"}', "has schema None"),
-        ('{"kind": "sweep", "schema": 1}', r"x\.json: routine is missing"),
+        ('{"kind": "sweep", "schema": 1}', "has schema 1"),
         ('{"kind": "sweep", "schema": 2}', r"x\.json: routine is missing"),
         ('{"kind": []}', "is not an adokernels record"),
         ("[" * 100_000, "is not JSON"),

@@ -2,7 +2,6 @@
 
 import importlib
 import pkgutil
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import adokernels as ado
-from adokernels.names import FORMER, PUBLIC, RECORDS
+from adokernels.names import PUBLIC, RECORDS
 
 
 def loaded_by(statements):
@@ -47,24 +46,6 @@ def test_reading_a_record_loads_no_library():
     path = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json"
     packages = packages_loaded_by(f"from adokernels import load; load({str(path)!r})")
     assert packages <= {"adokernels", "numpy"}
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_a_former_name_leads_to_the_new_one(name):
-    with pytest.raises(AttributeError, match=re.escape(FORMER[name])):
-        getattr(ado, name)
-    found = ado
-    for part in re.findall(r"\w+", FORMER[name].removeprefix("ado."))[:2]:
-        if FORMER[name].startswith("ado."):
-            found = getattr(found, part)
-
-
-def test_former_methods_lead_to_the_new_ones():
-    ladder = ado.ladder("own", reference=lambda a: a)
-    with pytest.raises(AttributeError, match=r"OwnLadder\.cuda has a new name: cuda_variant"):
-        ladder.cuda("k", source="", block=1)
-    with pytest.raises(AttributeError, match=r"Sweep\.steps has a new name: step_pairs"):
-        ado.records.Sweep.steps  # noqa: B018
 
 
 def test_settings_are_read_and_assigned():

@@ -2,23 +2,16 @@
 
 import csv
 import dataclasses
-import errno
 import json
 import math
 import os
 import re
-import signal
 import stat
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 from charting import H200, make_transpose, with_peers
 from conftest import run_python
-from mutants import read
 
 import adokernels as ado
 from adokernels import cli
@@ -59,7 +52,7 @@ WRITERS = {
 
 @pytest.mark.parametrize(
     ("name", "fails"),
-    [*((name, "replace") for name in WRITERS), ("sweep.json", "fsync"), ("sweep.json", "fchmod")],
+    [*((name, "replace") for name in WRITERS), ("sweep.json", "fsync")],
 )
 def test_a_failed_write_leaves_the_old_file_unchanged(name, fails, tmp_path, monkeypatch):
     def full(*args, **options):
@@ -175,7 +168,7 @@ def test_links_are_followed_and_pipes_written(tmp_path):
 def test_errors_contain_the_path_that_the_caller_passed(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"No such .*missing.sweep\.json'$"):
         SWEEP.save(tmp_path / "missing" / "sweep.json")
-    with pytest.raises(IsADirectoryError, match="must be a file"):
+    with pytest.raises(IsADirectoryError, match="Is a directory"):
         SWEEP.save(tmp_path)
 
 
@@ -186,97 +179,6 @@ def test_read_only_files_are_not_replaced(tmp_path, monkeypatch):
     with pytest.raises(PermissionError, match="must be writable"):
         replace_file(path, b"new")
     assert path.read_bytes() == GOOD
-
-
-@pytest.mark.parametrize("name", ["EBUSY", "EXDEV"])
-def test_mount_points_are_written_in_place(name, tmp_path, monkeypatch):
-    def mounted(*args):
-        raise OSError(getattr(errno, name), "a mount point")
-
-    path = tmp_path / "x"
-    path.write_bytes(b"longer than the new content")
-    inode = path.stat().st_ino
-    monkeypatch.setattr(os, "replace", mounted)
-    for content in (b"new", b"longer than all others before", b""):
-        replace_file(path, content)
-        assert path.read_bytes() == content
-    assert path.stat().st_ino == inode
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_full_disk_leaves_a_mount_point_unchanged(tmp_path, monkeypatch):
-    def mounted(*args):
-        raise OSError(errno.EBUSY, "a mount point")
-
-    def full(descriptor, offset, length):
-        os.ftruncate(descriptor, length - 1)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    path = tmp_path / "x"
-    path.write_bytes(GOOD)
-    monkeypatch.setattr(os, "replace", mounted)
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OSError, match="No space left"):
-        replace_file(path, b"new" * 100)
-    assert path.read_bytes() == GOOD
-
-
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o6000])
-def test_set_user_id_is_not_kept(bits, in_place, tmp_path, monkeypatch):
-    path = tmp_path / "x"
-    path.write_bytes(GOOD)
-    path.chmod(bits | 0o755)
-    if in_place:
-        monkeypatch.setattr(os, "replace", lambda *_: os.rename(tmp_path / "none", path))
-        monkeypatch.setattr("adokernels.storage._NOT_REPLACEABLE", [errno.ENOENT])
-    replace_file(path, b"new")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o755
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change owners")
-@pytest.mark.parametrize("user", ["root", "another user"])
-def test_the_owner_of_a_file_does_not_change(user):
-    """As root, the file is replaced; another user, who may write it, overwrites it."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o777)
-        path = Path(folder, "x")
-        path.write_bytes(GOOD)
-        path.chmod(0o666)
-        os.chown(path, 12345, 12346)
-        inode = path.stat().st_ino
-        if user != "root":
-            os.seteuid(23456)
-        try:
-            replace_file(path, b"new")
-        finally:
-            os.seteuid(0)
-        found = path.stat()
-        assert (found.st_uid, found.st_gid) == (12345, 12346)
-        assert (found.st_ino == inode) == (user != "root")
-        assert path.read_bytes() == b"new"
-        assert list(Path(folder).iterdir()) == [path]
-
-
-def test_a_file_that_must_not_change_its_owner_is_overwritten(tmp_path, monkeypatch):
-    """The same without root: the system reports another owner, and does not permit a change."""
-    path = tmp_path / "x"
-    path.write_bytes(GOOD)
-    real, inode = os.stat, path.stat().st_ino
-
-    def foreign(*args, **options):
-        found = list(real(*args, **options))
-        return os.stat_result([*found[:4], found[4] + 1, *found[5:]])
-
-    def refuse(*args):
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(os, "stat", foreign)
-    monkeypatch.setattr(os, "fchown", refuse)
-    replace_file(path, b"new")
-    monkeypatch.undo()
-    assert (path.read_bytes(), path.stat().st_ino) == (b"new", inode)
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_pipe_as_dev_stdout(tmp_path):
@@ -295,50 +197,16 @@ def nested(levels):
     return found
 
 
-def old_document(**fields):
-    """A sweep of schema 1 with changed fields in its first measurement."""
-    document = read("tests/data/sweep-schema-1.json")
-    document["measurements"][0].update(fields)
-    return json.dumps(document)
-
-
-def new_document(**context):
+def document_with(**context):
     """A measurement with a changed context."""
     document = {"schema": 2, "kind": "measurement", **SWEEP["naive"].to_dict()}
     return json.dumps(document | {"context": context})
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            lambda: old_document(samples=nested(600)),
-            "must have at most 32 levels of lists and objects",
-        ),
-        (lambda: old_document(context=nested(600)), "context must be an object"),
-        (lambda: new_document(a=nested(600)), "must have at most 16 levels of lists and objects"),
-        (
-            lambda: old_document(problem="int8, " * 20_000),
-            "problem must be a sentence.*120000 characters",
-        ),
-        (lambda: new_document(a=[{}] * (1 << 20)), "must have at most 1048576 lists and objects"),
-        (lambda: new_document(a=[1] * (1 << 22)), "must have at most 4194304 values"),
-        (
-            lambda: '{"schema": 2, "kind": "sweep", "kind": "machine"}',
-            "kind must occur once per object",
-        ),
-        (
-            lambda: new_document(a={"twice": 1, "x": 2}).replace('"x"', '"twice"'),
-            "twice must occur once per object",
-        ),
-    ],
-    ids=lambda value: value[:40] if isinstance(value, str) else "document",
-)
-def test_limits_of_stored_records(text, message, tmp_path):
-    """Texts of many megabytes are made here, not when tests are collected."""
+def test_too_many_levels_are_refused(tmp_path):
     path = tmp_path / "x.json"
-    path.write_text(text())
-    with pytest.raises(ValueError, match=rf"x\.json: .*{message}"):
+    path.write_text(document_with(a=nested(600)))
+    with pytest.raises(ValueError, match=r"x\.json has too many levels of lists and objects"):
         ado.load(path)
 
 
@@ -346,23 +214,15 @@ def test_files_beyond_the_largest_size_are_not_parsed(tmp_path):
     path = tmp_path / "x.json"
     with path.open("wb") as file:
         file.truncate((1 << 27) + 1)
-    with pytest.raises(ValueError, match=r"x\.json: the file must have at most 134217728 bytes"):
+    with pytest.raises(ValueError, match=r"x\.json must have at most 134217728 bytes"):
         ado.load(path)
 
 
-@pytest.mark.parametrize(
-    ("context", "message"),
-    [
-        ({"a": nested(5000)}, "too many levels"),
-        ({"a": [{}] * (1 << 20)}, "the record must have at most 1048576 lists and objects"),
-    ],
-    ids=["levels", "size"],
-)
-def test_a_record_beyond_the_limits_is_not_saved(context, message, tmp_path):
+def test_a_record_with_too_many_levels_is_not_saved(tmp_path):
     path = tmp_path / "x.json"
     path.write_bytes(GOOD)
-    with pytest.raises(ValueError, match=message):
-        changed(context=context).save(path)
+    with pytest.raises(ValueError, match="too many levels"):
+        changed(context={"a": nested(5000)}).save(path)
     assert path.read_bytes() == GOOD
 
 
@@ -425,10 +285,8 @@ def test_damaged_ceilings_are_measured_again(measured, tmp_path):
         "",
         "[" * 100_000,
         json.dumps(good | {"ceilings": []}),
-        json.dumps(good | {"ceilings": good["ceilings"] * 200}),
         json.dumps(good | {"ceilings": good["ceilings"][1:]}),
         json.dumps(good | {"device": "cuda"}),
-        json.dumps(good | {"name": "x" * (1 << 21)}),
         json.dumps({**good, "ceilings": [{**good["ceilings"][0], "measured": "fast"}]}),
         json.dumps({**good, "ceilings": [{**good["ceilings"][0], "measured": math.nan}]}),
     ]
@@ -437,32 +295,6 @@ def test_damaged_ceilings_are_measured_again(measured, tmp_path):
         ado.machine("cpu")
         assert len(measured) == number * count, text[:80]
     assert json.loads(path.read_text())["ceilings"] == good["ceilings"]
-
-
-def test_only_own_ceilings_are_removed(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(machines, "_MOST_FILES", 1)
-    ado.machine("cpu")
-    (own,) = tmp_path.iterdir()
-    good = own.read_text()
-    contents = {
-        **{f"machine-cpu-{place:016x}.json": good for place in range(5)},
-        "machine-cpu-00000000000000aa.json": '{"users": "notes"}',
-        "machine-cuda-00000000000000aa.json": good,  # of another device
-        "machine-cpu-backup.json": good,
-        "machine-cpu-0000000000000000.json.old": good,
-        "my-machine-cpu-0000000000000000.json": good,
-    }
-    for place, (name, text) in enumerate(contents.items()):
-        (tmp_path / name).write_text(text)
-        os.utime(tmp_path / name, (place, place))
-    (tmp_path / "machine-cpu-00000000000000bb.json").symlink_to(own)
-    (tmp_path / "machine-cpu-00000000000000cc.json").mkdir()
-    for name in ("machine-cpu-00000000000000bb.json", "machine-cpu-00000000000000cc.json"):
-        os.utime(tmp_path / name, (9, 9), follow_symlinks=False)
-    before = {path.name for path in tmp_path.iterdir()}
-    ado.machine("cpu", refresh=True)
-    removed = before - {path.name for path in tmp_path.iterdir()}
-    assert removed == {f"machine-cpu-{place:016x}.json" for place in range(5)}
 
 
 # --- The command line -----------------------------------------------------------------------------
@@ -543,32 +375,3 @@ def test_a_scan_as_csv(tmp_path):
     assert rows[-1]["variant"] == scan.sweeps[1].measurements[-1].variant
     values = {type(v) for record in scan.records() for v in record.values()}
     assert values <= {str, int, float, bool, type(None)}, "data frames need plain values"
-
-
-KILLED = """
-import os, signal, sys
-from adokernels.storage import replace_file
-os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-replace_file(sys.argv[1], b"half")
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="processes cannot be identified")
-def test_the_next_save_removes_the_file_of_a_killed_process(tmp_path):
-    path = tmp_path / "record.json"
-    path.write_bytes(GOOD)
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=60)
-    assert ended.returncode == -signal.SIGKILL
-    (abandoned,) = tmp_path.glob(".adokernels-*.tmp")
-    place = abandoned.name.split("-")[1]
-    kept = [
-        f".adokernels-{place}-{os.getpid()}-{'0' * 16}.tmp",  # its writer runs
-        f".adokernels-{place[::-1]}x-1-{'0' * 16}.tmp",  # of another machine or container
-        ".adokernels-notes.tmp",
-    ]
-    for name in kept:
-        (tmp_path / name).touch()
-    assert path.read_bytes() == GOOD
-    replace_file(path, b"whole")
-    assert path.read_bytes() == b"whole"
-    assert sorted(p.name for p in tmp_path.glob(".adokernels*")) == sorted(kept)

@@ -23,7 +23,7 @@ import sys
 import numpy  # noqa: F401
 
 from adokernels import _core
-from adokernels.names import FORMER, PUBLIC, SUBPACKAGES, find
+from adokernels.names import PUBLIC, SUBPACKAGES, find
 
 __all__ = list(PUBLIC)
 
@@ -64,8 +64,6 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         value = version("adokernels")
-    elif name in FORMER:
-        raise AttributeError(f"adokernels.{name} has a new name: {FORMER[name]}")
     else:
         raise AttributeError(f"adokernels has no {name!r}{_core.suggest(name, __all__)}")
     globals()[name] = value  # later uses do not call this function

@@ -8,7 +8,7 @@ the method's own package, as in :mod:`adokernels.records.shown`. ``make generate
 from __future__ import annotations
 
 import importlib
-from typing import Any, NoReturn
+from typing import Any
 
 from adokernels import _core
 
@@ -109,23 +109,6 @@ PUBLIC = {
     **_modules_of(_DEFINED_IN),
 }
 RECORDS = _modules_of(_RETURNED)
-#: Names of version 0.4 and their replacements. Using an old name raises an error with the new one.
-FORMER = {
-    **{name: f"ado.records.{name}" for name in RECORDS if name not in ("Inputs", "GppOperands")},
-    "Change": "ado.records.ComparedVariant",
-    "Changes": "ado.records.SweepComparison",
-    "Checked": "ado.records.CheckResult",
-    "CudaVariant": "ado.Variant",
-    "ExtendedRoutine": "ado.Ladder",
-    "FunctionVariant": "ado.Variant",
-    "GppProblem": "ado.records.GppOperands",
-    "Problem": "ado.records.Inputs",
-    "gpp_problem": "ado.gpp_operands",
-    "limiter": "the attribute `limiter` of a measurement",
-    "set_device": "ado.settings.device",
-    "set_isa": "ado.settings.isa",
-    "stream": "ado.out_of_core",
-}
 #: Packages that ``ado.NAME`` imports.
 SUBPACKAGES = ("distributed", "records")
 
@@ -133,16 +116,3 @@ SUBPACKAGES = ("distributed", "records")
 def find(name: str) -> Any:
     """Import the object with this name."""
     return getattr(importlib.import_module((PUBLIC | RECORDS | _USED_FROM_BELOW)[name]), name)
-
-
-class Renamed:
-    """A former name of a method. Using it raises an AttributeError with the new name."""
-
-    def __init__(self, new: str) -> None:
-        self._new = new
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"{owner.__name__}.{name}"
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError(f"{self._name} has a new name: {self._new}")

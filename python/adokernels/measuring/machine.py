@@ -25,7 +25,6 @@ from adokernels.measuring.context import context, device_name, last_level_cache_
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.model.problem import Call
 from adokernels.model.registry import ceilings
-from adokernels.records.loading import record_of
 from adokernels.records.machine import ROOF, Ceiling, Machine, contradictions
 from adokernels.records.record import SCHEMA
 from adokernels.records.statistics import median_interval
@@ -37,10 +36,6 @@ _SAMPLES, _MIN_SAMPLES, _SAMPLING_SECONDS = 20, 5, 1.5
 #: Number of times that contradictory ceilings are measured again.
 _RETRIES = 2
 _GIB = 1 << 30
-#: Maximum size of a file of ceilings in bytes, and maximum number of such files.
-_LARGEST_FILE, _MOST_FILES = 1 << 20, 100
-#: The names of files of ceilings.
-_NAME = r"machine-(cpu|cuda)-[0-9a-f]{16}\.json"
 #: Target duration of one sample of a cache or arithmetic ceiling.
 _SECONDS = 2e-3
 #: Minimum number of FLOPs or bytes per sample.
@@ -155,8 +150,7 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
         context=facts,
         refused=refused,
     )
-    cache.write(name, result._content())
-    cache.remove_oldest(_NAME, _MOST_FILES, _LARGEST_FILE, _is_own)
+    cache.store(name, result)
     return result
 
 
@@ -170,24 +164,11 @@ def _known(name: str, device: str) -> Machine | None:
 
     A GPU can be "cuda:0" in one process and "cuda:1" in another. The result contains `device`.
     """
-    content = cache.read(name, _LARGEST_FILE)
-    try:
-        found = None if content is None else record_of(content, name)
-    except ValueError:
-        return None
+    found = cache.load(name)
     if not isinstance(found, Machine) or found.device != _core.device_kind(device):
         return None
     facts = {**found.context, "device": device}
     return found if device == "cpu" else replace(found, context=facts)
-
-
-def _is_own(name: str, content: bytes) -> bool:
-    """Whether the library has stored a file: the user may have a file with such a name."""
-    try:
-        found = record_of(content, name)
-    except ValueError:
-        return False
-    return isinstance(found, Machine) and name.startswith(f"machine-{found.device}-")
 
 
 def _cache_name(device: str, facts: dict[str, Any]) -> str:

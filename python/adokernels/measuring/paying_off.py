@@ -15,21 +15,18 @@ from adokernels.measuring.context import cpu_name, device_name
 from adokernels.measuring.machine import stored_machine
 from adokernels.model.problem import Choice
 from adokernels.model.registry import routines
-from adokernels.records.loading import record_of
 from adokernels.records.machine import Machine
 from adokernels.records.record import SCHEMA
 from adokernels.records.scan import BreakEven, Scan, link_seconds
 from adokernels.text import binary_size, quantity
 
-#: Maximum size of a file with a scan, in bytes.
-_LARGEST_FILE = 16 << 20
 #: Modelled times within this factor of each other are called about equal.
 _MODEL_ERROR = 1.5
 
 
 def store(found: Scan, device: str) -> None:
     """Store a scan with copies, for :func:`pays_off`, if the cache can be used."""
-    cache.write(_name(found.routine, device), found._content())
+    cache.store(_name(found.routine, device), found)
 
 
 def pays_off(choice: Choice) -> str:
@@ -67,11 +64,7 @@ def _name(routine: str, device: str) -> str:
 
 
 def _stored_break_even(routine: str, device: str) -> BreakEven | None:
-    content = cache.read(name := _name(routine, device), _LARGEST_FILE)
-    try:
-        found = None if content is None else record_of(content, name)
-    except ValueError:
-        return None
+    found = cache.load(_name(routine, device))
     return found.break_even if isinstance(found, Scan) and found.routine == routine else None
 
 

@@ -13,7 +13,6 @@ from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.own_variant import OwnVariant, as_variant, first_sentence
 from adokernels.model.own_variant import variant as function_variant
 from adokernels.model.task import Number, Signature, Task
-from adokernels.names import Renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,8 +85,6 @@ class OwnLadder(Ladder):
         added = self._variants[name]
         assert isinstance(added, CudaVariant)
         return added
-
-    cuda = Renamed("cuda_variant")
 
     def with_variants(self, *variants: Any) -> OwnLadder:
         """Return the ladder with further variants; this ladder does not change."""

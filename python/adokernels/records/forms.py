@@ -1,7 +1,7 @@
-"""Forms: the JSON values that a field of a record permits.
+"""The JSON values that a field of a record permits.
 
-The annotation of a field states its type and its limits. Its form reads values, rejects wrong ones
-with the path of the field, and describes the permitted values as a JSON schema.
+The annotation of a field states its type and its limits. :func:`reader` makes the function that
+reads values of this field. ``.ci/record_schema.py`` describes the values as a JSON schema.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import dataclasses
 import math
 import re
 import types
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -22,12 +21,10 @@ from numpy.typing import NDArray
 from adokernels import _core
 
 #: The value of `get_origin` for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
-_ARRAY = get_origin(NDArray[np.float64])
+ARRAY = get_origin(NDArray[np.float64])
 #: Limits of the magnitude of stored numbers, so that products of several of them are finite.
 LARGEST, _SMALLEST = 1e30, 1e-30
-_LARGEST_INTEGER = 2**63 - 1
-#: Maximum number of characters of a text, of entries of a list, and of nesting levels.
-_LONGEST, _MOST_ENTRIES, _DEEPEST = 1 << 20, 1 << 22, 16
+LARGEST_INTEGER = 2**63 - 1
 #: Maximum number of characters of a value in an error message.
 _SHOWN = 60
 #: The key of an object that represents a float that JSON cannot represent: ``{"number": "inf"}``.
@@ -48,7 +45,7 @@ class Length:
     """The least and the greatest number of entries."""
 
     least: int = 0
-    most: int = _MOST_ENTRIES
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +58,7 @@ class Words:
 
 _POSITIVE = Limits("a positive finite number", _SMALLEST)
 _AT_LEAST_0 = Limits("a finite number of at least 0", 0)
+_FINITE = Limits("a finite number", -LARGEST)
 
 Positive = Annotated[float, _POSITIVE]
 Amount = Annotated[float, _AT_LEAST_0]
@@ -68,7 +66,7 @@ Count = Annotated[int, Limits("an integer of at least 0", 0)]
 Size = Annotated[int, Limits("an integer of at least 1", 1)]
 Seconds = Annotated[NDArray[np.float64], _POSITIVE, Length(1)]
 Amounts = Annotated[NDArray[np.float64], _AT_LEAST_0]
-#: Shape of a grid. Old files also have it as the block of a ceiling, with zeros.
+#: Shape of a grid. Pipelines, and ceilings without a kernel, have the grid and the block ``(0,)``.
 Grid = Annotated[tuple[Count, ...], Length(0, 3)]
 Block = Annotated[tuple[Size, ...], Length(0, 3)]
 Device = Annotated[str, Words("'cpu', 'cuda' or 'cuda:N'", r"cpu|cuda(:\d{1,4})?")]
@@ -77,271 +75,155 @@ Context = dict[str, Any]
 #: Metadata of a field that is not stored: ``field(metadata=NOT_STORED)``.
 NOT_STORED = {"stored": False}
 
-Schema = dict[str, Any]
+Reader = Callable[[Any], Any]
 
 
 class InvalidField(ValueError):
-    """Error for a value that its field does not permit; the message begins with its path."""
+    """Error for a value that its field does not permit; the message begins with its path.
 
+    `place` contains the names and positions that lead to the value.
+    """
 
-class Form(ABC):
-    """The permitted values of a field."""
+    def __init__(self, words: str, *place: int | str) -> None:
+        super().__init__(words, *place)
+        self.words, self.place = words, place
 
-    @abstractmethod
-    def read(self, value: Any, path: str) -> Any:
-        """Convert a JSON value to the type of the field, or raise InvalidField.
-
-        `path` is the path of the value, for errors: ``"measurements[3].samples"``.
-        """
-
-    @abstractmethod
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """Describe the permitted values; add the schemas of contained records to `definitions`."""
+    def __str__(self) -> str:
+        """For example ``"measurements[3].samples[0] must be a finite number, got 'a'"``."""
+        parts = (f"[{p}]" if isinstance(p, int) else f".{shortened(p)}" for p in self.place)
+        return f"{''.join(parts).removeprefix('.') or 'the record'} {self.words}"
 
 
 @cache
-def form_of(annotation: Any, *rules: Any) -> Form:
-    """The form of an annotation, with further limits.
+def reader(annotation: Any, *rules: Any) -> Reader:
+    """The function that converts a JSON value to a type, or raises InvalidField.
 
     The annotation is a dataclass, a named tuple, a basic type, or a container, literal or optional
-    value of these.
+    value of these. `rules` are its limits.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return form_of(arguments[0], *arguments[1:], *rules)
-    if origin in (Union, types.UnionType):
-        (some,) = (argument for argument in arguments if argument is not types.NoneType)
-        return _Optional(form_of(some, *rules))
-    limits = [rule for rule in rules if isinstance(rule, Limits | Words)]
+    limits: Any = next((rule for rule in rules if isinstance(rule, Limits | Words)), None)
     length = next((rule for rule in rules if isinstance(rule, Length)), Length())
-    if annotation is Any:
-        return _Free()
-    if annotation in _BASIC:
-        return _Basic(annotation, *limits[:1])
+    if origin is Annotated:
+        return reader(*arguments)
+    if origin in (Union, types.UnionType):  # with None
+        return partial(_optional, reader(arguments[0]))
     if origin is Literal:
-        return _Choice(arguments)
-    if origin is _ARRAY:
-        return _Array(_Basic(float, *limits[:1]), length)
+        return partial(_choice, arguments)
+    if origin is ARRAY:
+        return partial(_array, limits, length)
     if origin is tuple and arguments[-1] is Ellipsis:
-        return _List(form_of(arguments[0]), length)
+        return partial(_list, reader(arguments[0]), length)
     if origin is tuple:
-        return _Entries(tuple, tuple(map(form_of, arguments)))
+        return partial(_entries, tuple, [*map(reader, arguments)])
     if origin in (dict, Mapping):
-        return _Mapping(form_of(arguments[1]), length)
+        return partial(_mapping, reader(arguments[1]), length)
+    if annotation is Any:
+        return _free
+    if annotation in (int, float):
+        return partial(_number, annotation, limits or _FINITE)
+    if annotation in (bool, str):
+        return partial(_basic, annotation, limits)
     if issubclass(annotation, tuple):
         hints = get_type_hints(annotation, include_extras=True)
-        return _Entries(annotation._make, tuple(map(form_of, hints.values())))
-    return _Object(annotation)
+        return partial(_entries, annotation._make, [*map(reader, hints.values())])
+    return partial(_object, annotation)
 
 
-@dataclass(frozen=True)
-class _Optional(Form):
-    some: Form
-
-    def read(self, value: Any, path: str) -> Any:
-        return None if value is None else self.some.read(value, path)
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"anyOf": [self.some.schema(definitions), {"type": "null"}]}
+def _optional(some: Reader, value: Any) -> Any:
+    return None if value is None else some(value)
 
 
-@dataclass(frozen=True)
-class _Choice(Form):
-    choices: tuple[str, ...]
+def _choice(choices: tuple[str, ...], value: Any) -> Any:
+    if value not in choices:
+        raise _wrong(" or ".join(map(repr, choices)), value)
+    return value
 
-    def read(self, value: Any, path: str) -> str:
-        if not isinstance(value, str) or value not in self.choices:
-            raise _wrong(path, " or ".join(map(repr, self.choices)), value)
+
+def _basic(kind: type, rule: Words | None, value: Any) -> Any:
+    if not isinstance(value, kind) or (rule and not re.fullmatch(rule.pattern, str(value))):
+        words = rule.words if rule else "a text" if kind is str else "true or false"
+        raise _wrong(words, value)
+    return value
+
+
+def _number(kind: Any, limits: Limits, value: Any) -> Any:
+    if not isinstance(value, int | kind) or isinstance(value, bool):
+        raise _wrong(limits.words, value)
+    most = LARGEST_INTEGER if kind is int else LARGEST
+    if not limits.least <= value <= most:  # NaN is not, either
+        raise _wrong(f"at most {most:.3g}" if most < value < math.inf else limits.words, value)
+    return kind(value)
+
+
+def _array(limits: Limits, length: Length, value: Any) -> NDArray[np.float64]:
+    _check(value, "a list of numbers", list | tuple, length)
+    if {*map(type, value)} <= {float}:
+        numbers = np.array(value)
+        if ((limits.least <= numbers) & (numbers <= LARGEST)).all():
+            return numbers
+    number = partial(_number, float, limits)
+    return np.array([_at(place, number, v) for place, v in enumerate(value)], dtype=np.float64)
+
+
+def _list(item: Reader, length: Length, value: Any) -> tuple[Any, ...]:
+    _check(value, "a list", list | tuple, length)
+    return tuple(_at(place, item, v) for place, v in enumerate(value))
+
+
+def _entries(make: Callable[[Iterable[Any]], Any], items: list[Reader], value: Any) -> Any:
+    _check(value, "a list", list | tuple, Length(len(items), len(items)))
+    pairs = zip(items, value, strict=True)
+    return make(_at(place, item, v) for place, (item, v) in enumerate(pairs))
+
+
+def _mapping(item: Reader, length: Length, value: Any) -> dict[str, Any]:
+    _check(value, "an object", dict, length)
+    return {name: _at(name, item, v) for name, v in value.items()}
+
+
+def _free(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_at(place, _free, v) for place, v in enumerate(value)]
+    if isinstance(value, dict):
+        if len(value) == 1 and str(value.get(NUMBER)) in _NOT_FINITE:
+            return _NOT_FINITE[str(value[NUMBER])]
+        return {name: _at(name, _free, v) for name, v in value.items()}
+    if value is None or isinstance(value, bool | str):
         return value
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"enum": list(self.choices)}
-
-
-#: The name of each basic type in JSON schemas and in messages.
-_BASIC: dict[type, tuple[str, str]] = {
-    bool: ("boolean", "true or false"),
-    int: ("integer", "an integer"),
-    float: ("number", "a finite number"),
-    str: ("string", "a text"),
-}
+    if isinstance(value, int | float):
+        return _number(int if isinstance(value, int) else float, _FINITE, value)
+    raise _wrong("a JSON value", value)
 
 
-@dataclass(frozen=True)
-class _Basic(Form):
-    kind: Any
-    rule: Limits | Words | None = None
-
-    def read(self, value: Any, path: str) -> Any:
-        words = self.rule.words if self.rule else _BASIC[self.kind][1]
-        accepted = (int, float) if self.kind is float else self.kind
-        if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
-            raise _wrong(path, words, value)
-        if isinstance(value, str):
-            if len(value) > _LONGEST:
-                most = f"at most {_LONGEST} characters, got {len(value)}"
-                raise InvalidField(f"{path} must have {most}")
-            if isinstance(self.rule, Words) and not re.fullmatch(self.rule.pattern, value):
-                raise _wrong(path, words, value)
-        elif self.kind is not bool:
-            least = self.rule.least if isinstance(self.rule, Limits) else -math.inf
-            if not least <= value or value in (math.inf, -math.inf):  # NaN is not >= least
-                raise _wrong(path, words, value)
-            if not -self.most <= value <= self.most:
-                raise _wrong(path, f"{words} of magnitude at most {self.most:.3g}", value)
-            return self.kind(value)
-        return value
-
-    @property
-    def least(self) -> float:
-        return self.rule.least if isinstance(self.rule, Limits) else -self.most
-
-    @property
-    def most(self) -> float:
-        return _LARGEST_INTEGER if self.kind is int else LARGEST
-
-    def permits(self, values: Collection[Any]) -> bool:
-        """Whether all values are floats within the limits: a fast path for valid data."""
-        if self.kind is not float or not {type(value) for value in values} <= {float}:
-            return False
-        # A sum with NaN is NaN, whereas min and max may ignore it.
-        return not values or (
-            self.least <= min(values) and max(values) <= LARGEST and math.isfinite(sum(values))
-        )
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        schema: Schema = {"type": _BASIC[self.kind][0]}
-        if self.kind is str:
-            schema["maxLength"] = _LONGEST
-        elif self.kind is not bool:
-            schema |= {"minimum": self.least, "maximum": self.most}
-        if isinstance(self.rule, Words):
-            schema["pattern"] = f"^({self.rule.pattern})$"
-        return schema
+def _object(kind: Any, value: Any) -> Any:
+    _check(value, f"an object with the fields of {kind.__name__}", dict)
+    fields = _readers(kind)
+    for name in value:
+        if name not in fields:
+            raise InvalidField(f"must be a known field{_core.suggest(name, list(fields))}", name)
+    for name, required in stored_fields(kind).items():
+        if required and name not in value:
+            raise InvalidField("is missing", name)
+    made = kind(**{name: _at(name, fields[name], v) for name, v in value.items()})
+    if contradiction := made._contradiction():
+        field, _, words = contradiction.partition(" ")
+        raise InvalidField(words, field)
+    return made
 
 
-@dataclass(frozen=True)
-class _List(Form):
-    item: Form
-    length: Length
-
-    def read(self, value: Any, path: str) -> Any:
-        _check(value, path, "a list", list | tuple, self.length)
-        return tuple(self.item.read(item, f"{path}[{place}]") for place, item in enumerate(value))
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        least, most = dataclasses.astuple(self.length)
-        items = self.item.schema(definitions)
-        return {"type": "array", "items": items, "minItems": least, "maxItems": most}
+def _at(place: int | str, read: Reader, value: Any) -> Any:
+    """Read a value in a container; an error contains its place."""
+    try:
+        return read(value)
+    except InvalidField as error:
+        raise InvalidField(error.words, place, *error.place) from None
 
 
-@dataclass(frozen=True)
-class _Array(_List):
-    item: _Basic
-
-    def read(self, value: Any, path: str) -> NDArray[np.float64]:
-        _check(value, path, "a list of numbers", list | tuple, self.length)
-        numbers = value if self.item.permits(value) else super().read(value, path)
-        return np.array(numbers, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class _Entries(Form):
-    make: Callable[[Any], Any]
-    entries: tuple[Form, ...]
-
-    def read(self, value: Any, path: str) -> Any:
-        _check(value, path, "a list", list | tuple)
-        if len(value) != len(self.entries):
-            raise InvalidField(f"{path} must have {len(self.entries)} entries, got {len(value)}")
-        pairs = enumerate(zip(self.entries, value, strict=True))
-        return self.make(form.read(item, f"{path}[{place}]") for place, (form, item) in pairs)
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        entries = [form.schema(definitions) for form in self.entries]
-        return {"type": "array", "prefixItems": entries, "minItems": len(entries), "items": False}
-
-
-@dataclass(frozen=True)
-class _Mapping(Form):
-    value: Form
-    length: Length
-
-    def read(self, value: Any, path: str) -> dict[str, Any]:
-        _check(value, path, "an object", Mapping, self.length)
-        _check_names(value, path)
-        if isinstance(self.value, _Basic) and self.value.permits(value.values()):
-            return dict(value)
-        return {n: self.value.read(item, f"{path}.{shortened(n)}") for n, item in value.items()}
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        least, most = dataclasses.astuple(self.length)
-        values = self.value.schema(definitions)
-        limits = {"minProperties": least, "maxProperties": most}
-        return {"type": "object", "additionalProperties": values, **limits}
-
-
-@dataclass(frozen=True)
-class _Free(Form):
-    def read(self, value: Any, path: str, depth: int = 0) -> Any:
-        if depth > _DEEPEST:
-            raise InvalidField(f"{path} must have at most {_DEEPEST} levels of lists and objects")
-        if isinstance(value, list | tuple):
-            return [self.read(v, f"{path}[{place}]", depth + 1) for place, v in enumerate(value)]
-        if isinstance(value, Mapping):
-            if len(value) == 1 and str(value.get(NUMBER)) in _NOT_FINITE:
-                return _NOT_FINITE[str(value[NUMBER])]
-            _check_names(value, path)
-            return {name: self.read(v, f"{path}.{name}", depth + 1) for name, v in value.items()}
-        for kind in (bool, int, float, str):
-            if isinstance(value, kind):
-                return form_of(kind).read(value, path)
-        if value is not None:
-            raise _wrong(path, "a JSON value", value)
-        return None
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        value = {"$ref": "#/$defs/Value"}
-        limits = {"maxLength": _LONGEST, "minimum": -LARGEST, "maximum": LARGEST}
-        definitions["Value"] = {"items": value, "additionalProperties": value, **limits}
-        return value
-
-
-@dataclass(frozen=True)
-class _Object(Form):
-    kind: Any
-
-    @cached_property
-    def fields(self) -> dict[str, Form]:
-        """The form of each stored field."""
-        hints = get_type_hints(self.kind, include_extras=True)
-        return {name: form_of(hints[name]) for name in stored_fields(self.kind)}
-
-    def read(self, value: Any, path: str) -> Any:
-        _check(value, path, f"an object with the fields of {self.kind.__name__}", Mapping)
-        fields, prefix = self.fields, f"{path}." if path else ""
-        for name in value:
-            if name not in fields:
-                hint = _core.suggest(str(name), list(fields))
-                raise InvalidField(f"{prefix}{shortened(str(name))} must be a known field{hint}")
-        for name, required in stored_fields(self.kind).items():
-            if required and name not in value:
-                raise InvalidField(f"{prefix}{name} is missing")
-        made = self.kind(**{n: fields[n].read(item, prefix + n) for n, item in value.items()})
-        if contradiction := made._contradiction():
-            raise InvalidField(prefix + contradiction)
-        return made
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        name = self.kind.__name__
-        if name not in definitions:
-            definitions[name] = {
-                "type": "object",
-                "properties": {n: form.schema(definitions) for n, form in self.fields.items()},
-                "required": [n for n, required in stored_fields(self.kind).items() if required],
-                "additionalProperties": False,
-            }
-        return {"$ref": f"#/$defs/{name}"}
+@cache
+def _readers(kind: Any) -> dict[str, Reader]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: reader(hints[name]) for name in stored_fields(kind)}
 
 
 @cache
@@ -355,29 +237,19 @@ def stored_fields(kind: Any) -> dict[str, bool]:
     }
 
 
-def _check_names(value: Mapping[Any, Any], path: str) -> None:
-    if not all(isinstance(name, str) and len(name) <= _LONGEST for name in value):
-        raise InvalidField(f"{path} must have names of at most {_LONGEST} characters")
-
-
-def _check(value: Any, path: str, words: str, kind: Any, length: Length | None = None) -> None:
+def _check(value: Any, words: str, kind: Any, length: Length | None = None) -> None:
     """Raise InvalidField if a value is not a container of this kind and length."""
     if not isinstance(value, kind):
-        raise _wrong(path, words, value)
-    if length and not length.least <= len(value) <= length.most:
-        raise InvalidField(
-            f"{path} must have {length.least} to {length.most} entries, got {len(value)}"
-        )
+        raise _wrong(words, value)
+    if length and not length.least <= len(value) <= (length.most or len(value)):
+        most = f" and at most {length.most}" if length.most else ""
+        raise InvalidField(f"must have at least {length.least}{most} entries, got {len(value)}")
 
 
-def _wrong(path: str, words: str, value: Any) -> InvalidField:
+def _wrong(words: str, value: Any) -> InvalidField:
     if isinstance(value, dict) and len(value) == 1:
         value = _NOT_FINITE.get(str(value.get(NUMBER)), value)
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer with thousands of digits; nested lists
-        text = f"a very large {type(value).__name__}"
-    return InvalidField(f"{path or 'the record'} must be {words}, got {shortened(text)}")
+    return InvalidField(f"must be {words}, got {shortened(repr(value))}")
 
 
 def shortened(text: str) -> str:

@@ -44,7 +44,7 @@ class Kernel(Fields):
         Blocks per multiprocessor if only one resource were limited: ``"warps"``, ``"registers"``,
         ``"shared memory"``, or the number of ``"blocks"`` itself.
     multiprocessors
-        Multiprocessors of the device; 0 if unknown, as in files of earlier versions.
+        Multiprocessors of the device; 0 if unknown.
     """
 
     name: str

@@ -15,7 +15,6 @@ from adokernels.text import NO_LIMIT, number, percent
 
 #: The ceiling that every machine must have.
 ROOF = "DRAM copy"
-_MOST_CEILINGS = 1000
 #: A ceiling is doubtful if the interval of its samples is wider than their median.
 _WIDEST = 1.0
 #: A measured ceiling may exceed the theoretical one by this factor, because clocks vary.
@@ -57,7 +56,7 @@ class Ceiling(Fields):
         The formula of the theoretical figure.
     spread
         The width of the 95 % interval of the median of the samples, relative to this median. With
-        fewer than 11 samples, the range replaces the interval. None in files of earlier versions.
+        fewer than 11 samples, the range replaces the interval. None if unknown.
     """
 
     kind: Literal["bandwidth", "compute", "instructions", "link", "tensor"]
@@ -136,9 +135,9 @@ class Machine(StoredRecord, ShownAsTables):
     device: Device
     name: str
     threads: Count
-    ceilings: Annotated[tuple[Ceiling, ...], Length(1, _MOST_CEILINGS)]
+    ceilings: Annotated[tuple[Ceiling, ...], Length(1)]
     context: Context = field(default_factory=dict)
-    refused: Annotated[Mapping[str, str], Length(0, _MOST_CEILINGS)] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Ceiling:
         """The ceiling with this name, for example ``"DRAM copy"`` or ``"FP64 fma"``."""

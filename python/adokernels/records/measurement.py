@@ -68,8 +68,7 @@ class Measurement(StoredRecord):
         ran back to back. The two are different quantities.
     flush
         How the caches were made cold: ``"overwritten"``, which leaves dirty lines that a sample
-        writes back, or ``"read"``, which leaves clean lines; empty if warm. Files of earlier
-        versions do not state it: caches of CPUs were read, and those of GPUs overwritten.
+        writes back, or ``"read"``, which leaves clean lines; empty if warm.
     samples
         Seconds per call, one number per sample, in the order taken.
     clocks
@@ -166,11 +165,6 @@ class Measurement(StoredRecord):
     context: Context = field(default_factory=dict)
     machine: Machine | None = field(default=None, metadata=NOT_STORED)
     all_count: bool = field(default=False, metadata=NOT_STORED)
-
-    def __post_init__(self) -> None:
-        """Complete records of earlier versions."""
-        if self.cache == "cold" and not self.flush:
-            object.__setattr__(self, "flush", "read" if self.device == "cpu" else "overwritten")
 
     @property
     def shown_as(self) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.names import find
-from adokernels.records.forms import NUMBER, form_of, stored_fields
+from adokernels.records.forms import NUMBER, reader, stored_fields
 from adokernels.storage import replace_file
 
 if TYPE_CHECKING:
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-#: Version of the JSON layout. A reader rejects files of later versions.
+#: Version of the JSON layout. A reader rejects files of other versions.
 SCHEMA = 2
-#: Maximum number of bytes, of values, and of lists and objects in a file. A scan of 17 problems
-#: with 20 variants each has at most 2 million values; the largest published file has 1.3 MB.
-LARGEST_FILE, _MOST_VALUES, _MOST_CONTAINERS = 1 << 27, 1 << 22, 1 << 20
 
 Entry = TypeVar("Entry")
 
@@ -72,7 +69,7 @@ class Fields:
             If a field is missing, unknown, or has a wrong value; the message contains its path.
         """
         kind: Any = cls
-        found: Self = form_of(kind).read(record, "")
+        found: Self = reader(kind)(record)
         return found
 
     def _contradiction(self) -> str:
@@ -122,19 +119,12 @@ class StoredRecord(Fields):
         OSError
             If the file cannot be written; an existing file is unchanged.
         """
-        replace_file(path, self._content())
-
-    def _content(self) -> bytes:
-        """The content of a file; raises the ValueError of :meth:`save`."""
         try:
             record = self.to_dict()
-            type(self).from_dict(record)
+            self.from_dict(record)
         except RecursionError as error:
             raise ValueError("the record has too many levels of lists and objects") from error
-        content = to_json(self.KIND, record).encode()
-        if reason := too_large(content):
-            raise ValueError(f"the record {reason}")
-        return content
+        replace_file(path, to_json(self.KIND, record).encode())
 
 
 class Entries(Generic[Entry]):
@@ -191,22 +181,6 @@ def save_plain(path: str | Path, kind: str, content: Any) -> None:
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
     """Return one record as a JSON document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
-
-
-def too_large(content: bytes) -> str:
-    """Why a file is refused before it is parsed, which could need gigabytes; otherwise empty.
-
-    Characters of texts are counted, too.
-    """
-    if len(content) > LARGEST_FILE:
-        return f"must have at most {LARGEST_FILE} bytes, and is larger"
-    values = 1 + content.count(b",")
-    if values > _MOST_VALUES:
-        return f"must have at most {_MOST_VALUES} values, got {values}"
-    containers = content.count(b"[") + content.count(b"{")
-    if containers > _MOST_CONTAINERS:
-        return f"must have at most {_MOST_CONTAINERS} lists and objects, got {containers}"
-    return ""
 
 
 def _encoded(value: Any) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adokernels.names import Renamed
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement, side_by_side
 from adokernels.records.metrics import mix_limit
@@ -169,8 +168,6 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     def step_pairs(self) -> dict[Measurement, Measurement]:
         """Pair each variant with the previous one, without ceilings."""
         return steps(self.measurements)
-
-    steps = Renamed("step_pairs")
 
     def share_of_roof(self, m: Measurement) -> float | None:
         """Compulsory bytes per second relative to `roof`, or None if the roof is unknown."""
