@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from charting import Lab
+from scripts import load_script
 
 import adokernels as ado
 from adokernels import _core
