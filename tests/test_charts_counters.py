@@ -13,10 +13,9 @@ from matplotlib import colors
 
 from adokernels import Unavailable
 from adokernels.charts.canvas import LOST
+from adokernels.charts.counters import speed_of_light, warp_states
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
-from adokernels.charts.speed_of_light import speed_of_light
-from adokernels.charts.warp_states import warp_states
 from adokernels.records.metrics import SECTOR
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep

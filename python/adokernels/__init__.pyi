@@ -14,12 +14,12 @@ from adokernels._core import to_device as to_device
 from adokernels.process import settings as settings
 from adokernels.pictures import read_image as read_image
 from adokernels.charts.accuracy import accuracy as accuracy
+from adokernels.charts.counters import speed_of_light as speed_of_light
+from adokernels.charts.counters import warp_states as warp_states
 from adokernels.charts.memory import memory_chart as memory_chart
 from adokernels.charts.picture import plot as plot
 from adokernels.charts.roofline import roofline as roofline
-from adokernels.charts.speed_of_light import speed_of_light as speed_of_light
 from adokernels.charts.steps import steps as steps
-from adokernels.charts.warp_states import warp_states as warp_states
 from adokernels.diagnosis.cards import cards as cards
 from adokernels.diagnosis.diagnosis import diagnose as diagnose
 from adokernels.measuring.checking import check as check

@@ -54,9 +54,8 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
     name = os.fspath(path)
     try:
         with Image.open(name) as picture:
-            deep = _has_more_than_8_bits(picture)
-            if not deep:
-                upright = _upright(picture)
+            if not _has_more_than_8_bits(picture):
+                upright = ImageOps.exif_transpose(picture)
                 kind = "RGBA" if upright.has_transparency_data else "RGB"
                 return np.array(upright.convert(kind))
     except UnidentifiedImageError:
@@ -73,26 +72,11 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
 
 def _has_more_than_8_bits(picture: Image.Image) -> bool:
     """Whether the file has more than 8 bits per channel, including bits that Pillow would drop."""
-    if picture.mode.startswith(("I", "F")):
-        return True
-    for tile in getattr(picture, "tile", ()):
-        codec, args = tile[0], tile[3]
-        parts = args if isinstance(args, tuple) else (args,)
-        if any(isinstance(part, str) and ";16" in part for part in parts):
+    for codec, _, _, args in getattr(picture, "tile", ()):
+        netpbm = codec.startswith("ppm") and isinstance(args, tuple)  # mode and largest value
+        if ";16" in str(args) or (netpbm and args[1] > 255):
             return True
-        if codec in ("ppm", "ppm_plain") and any(
-            isinstance(part, int) and part > 255 for part in parts
-        ):
-            return True
-    return False
-
-
-def _upright(picture: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(picture)
-    except (*_DAMAGED_FILE_ERRORS, OSError):
-        picture.load()  # raises if more than the metadata is damaged
-        return picture
+    return picture.mode.startswith(("I", "F"))
 
 
 def photograph() -> NDArray[np.uint8]:

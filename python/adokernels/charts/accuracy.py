@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry, log_ticks
+from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry, log_axis, log_ticks
 from adokernels.charts.series import title_of
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import number, prefix, quantity, require
+from adokernels.text import number, quantity, require
 
 _FIELDS = {"ulp": "error_ulp", "relative": "error_relative"}
 #: Error of a correctly rounded result, in ulp, and the smallest error above which it is not drawn.
@@ -25,7 +25,7 @@ _EXACT = 1 / 3
 _BESIDE, _ABOVE = 1.6, 2.0
 #: Distances from a point to its label, in points, and directions: first those beside the interval.
 _DISTANCES = (9, 16, 26, 38)
-_COMPASS = (*((0, 1), (0, -1), (0.7, 0.7), (-0.7, -0.7)), *((-0.7, 0.7), (0.7, -0.7)))
+_COMPASS = ((0, 1), (0, -1), (0.7, 0.7), (-0.7, -0.7), (-0.7, 0.7), (0.7, -0.7))
 
 
 def accuracy(
@@ -68,11 +68,17 @@ def accuracy(
     best = frontier(known)
     canvas = Canvas(ax, annotate=annotate, size=(9.0, 5.0))
     canvas.identify([rows])
-    unit = "" if kind == "relative" else "ulp" if _is_floating(rows) else "steps"
+    floating = any(m.error_relative is not None for m in rows)
+    unit = "" if kind == "relative" else "ulp" if floating else "steps"
     lowest = min(*filter(None, known.values()), _ROUNDING)
     heights = {m: error or lowest * _EXACT for m, error in known.items()}
-    _frame(canvas, list(known), heights, 0.0 in known.values(), kind, unit)
-    _draw_frontier(canvas, [(m.seconds, heights[m]) for m in best])
+    _frame(canvas, heights, 0.0 in known.values(), unit)
+    (_, right), (_, height) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
+    corners = []  # steps from each point to the next one, and on to the ends of the axes
+    for m in best:
+        corners += [(m.seconds, height), (m.seconds, height := heights[m])]
+    for (x, y), (x_next, y_next) in itertools.pairwise([*corners, (right, height)]):
+        canvas.line([x, x_next], [y, y_next], color=MEMORY, lw=1.2, alpha=0.6)
     for m in sorted(known, key=best.__contains__, reverse=True):  # the labels of the best first
         colour = COMPUTE if m in sweep.peers else MEMORY if m in best else FADED
         x, y = m.seconds, heights[m]
@@ -125,20 +131,9 @@ def _why_nothing(sweep: Sweep, rows: Sequence[Measurement], kind: str) -> str:
     )
 
 
-def _is_floating(rows: Sequence[Measurement]) -> bool:
-    return any(m.error_relative is not None for m in rows)
-
-
-def _frame(
-    canvas: Canvas,
-    rows: Sequence[Measurement],
-    heights: dict[Measurement, float],
-    has_exact: bool,
-    kind: str,
-    unit: str,
-) -> None:
+def _frame(canvas: Canvas, heights: dict[Measurement, float], has_exact: bool, unit: str) -> None:
     ax = canvas.ax
-    times = [t for m in rows for t in m.interval]
+    times = [t for m in heights for t in m.interval]
     low, high = min(heights.values()), max(heights.values())
     rounding = unit == "ulp" and low < _FAR_ABOVE
     if rounding:
@@ -146,15 +141,13 @@ def _frame(
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(min(times) / _BESIDE, max(times) * _BESIDE)
     ax.set_ylim(low / _ABOVE, high * _ABOVE)
-    factor, seconds = prefix((min(times) * max(times)) ** 0.5, "s")
-    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-        axis.set_major_locator(FixedLocator(log_ticks(*limits)))
-        axis.set_minor_locator(NullLocator())
+    seconds = log_axis(ax.xaxis, *ax.get_xlim(), "s")
+    ticks = log_ticks(*ax.get_ylim())
     exact = [low] if has_exact else []
-    if exact:
-        ticks = [t for t in log_ticks(*ax.get_ylim()) if t > 1.5 * low]
-        ax.yaxis.set_major_locator(FixedLocator([*exact, *ticks]))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{float(f'{x / factor:.3g}'):g}"))
+    ax.yaxis.set_major_locator(
+        FixedLocator([*exact, *(t for t in ticks if not exact or t > 1.5 * low)])
+    )
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(
         FuncFormatter(lambda y, _: "exact" if y in exact else f"{float(f'{y:.3g}'):g}")
     )
@@ -167,17 +160,6 @@ def _frame(
         transform = ax.get_yaxis_transform() + canvas.shift(0, 2)
         place = {"position": (0.99, _ROUNDING), "ha": "right", "transform": transform}
         canvas.label("0.5 ulp: correctly rounded", [place], va="bottom", color=FADED)
-
-
-def _draw_frontier(canvas: Canvas, points: Sequence[tuple[float, float]]) -> None:
-    """Draw steps from each point to the next one, and on to the ends of the axes."""
-    (_, right), (_, top) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
-    corners, height = [], top
-    for x, y in points:
-        corners += [(x, height), (x, y)]
-        height = y
-    for (x, y), (x_next, y_next) in itertools.pairwise([*corners, (right, height)]):
-        canvas.line([x, x_next], [y, y_next], color=MEMORY, lw=1.2, alpha=0.6)
 
 
 def _words(error: float, unit: str) -> str:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from adokernels.charts.canvas import Canvas, entry, largest_first, level_entries, level_style
-from adokernels.charts.columns import (
+from adokernels.charts.rows import (
     Columns,
     draw_columns,
     fitting,
     new_columns,
     share_of_plot,
+    text_of,
 )
-from adokernels.charts.labels import Point
 from adokernels.charts.series import Host, Series, hosts_of
-from adokernels.charts.verdicts import text_of
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
@@ -64,6 +63,14 @@ class _Group:
         return {m: self.first + i for i, m in enumerate(self.series.everything)}
 
 
+class _Axis(NamedTuple):
+    """The range of the horizontal axis."""
+
+    low: float  # 0 if it is linear
+    reach: float
+    of_host: Mapping[Host | None, float]  # the range of the ceilings of a machine
+
+
 def size_of(series: Sequence[Series]) -> tuple[float, float]:
     """Width and height in inches of the chart: its rows always have the same height."""
     rows = sum(len(s.everything) for s in series) + 2 * (len(series) - 1)
@@ -72,8 +79,7 @@ def size_of(series: Sequence[Series]) -> tuple[float, float]:
 
 def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement]) -> str:
     """Draw a row per variant, then per peer, with columns at the right; return the finding."""
-    everything = [m for s in series for m in s.everything]
-    canvas.row_names([m.shown_as for m in everything])
+    canvas.row_names([m.shown_as for s in series for m in s.everything])
     canvas.settle()
     axis = _axis_of(series)
     canvas.legend_below(_key(canvas, series, axis))
@@ -81,29 +87,23 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
     columns = _columns(canvas, groups) if canvas.annotate else {}
     _frame(canvas, groups, axis, share_of_plot(canvas, columns))
     ends = {g.series.host: max(g.rows.values()) + 0.5 for g in groups}
-    places: list[tuple[Measurement, Point]] = []
     for group in groups:
         _draw_header(canvas, group, ends[group.series.host])
-        peers = group.series.sweep.peers
         for m, row in group.rows.items():
-            style = _PEER if m in peers else _CEILING if m.ceiling else _VARIANT
-            _bar(canvas, m, row, axis, style)
-        places += [(m, (m.bytes_per_second, row)) for m, row in group.rows.items() if m in wrong]
+            peer = m in group.series.sweep.peers
+            _bar(canvas, m, row, axis, _PEER if peer else _CEILING if m.ceiling else _VARIANT)
     draw_columns(canvas, columns)
-    canvas.badge(places)
-    return "; ".join(map(_finding, series))
-
-
-def _finding(series: Series) -> str:
-    """Format the bandwidths of the first and fastest variants, or of each sweep's fastest."""
-    sweep, parts = series.sweep, []
-    for m in series.summarised:
-        rate = m.bytes_per_second
-        share = rate / sweep.roof if sweep.roof else 0.0
-        # Above 105 %, the roof does not apply, because caches serve the data.
-        words = f"{percent(share)} of the roof" if share <= NO_LIMIT else "caches: no limit"
-        of_roof = f" ({words})" if sweep.roof else ""
-        parts.append(f"{series.name or m.variant}: {quantity(rate, 'B/s')}{of_roof}")
+    rows = [row for group in groups for row in group.rows.items()]
+    canvas.badge([(m, (m.bytes_per_second, row)) for m, row in rows if m in wrong])
+    parts = []
+    for s in series:
+        for m in s.summarised:
+            rate = m.bytes_per_second
+            share = rate / s.sweep.roof if s.sweep.roof else 0.0
+            # Above 105 %, the roof does not apply, because caches serve the data.
+            words = f"{percent(share)} of the roof" if share <= NO_LIMIT else "caches: no limit"
+            of_roof = f" ({words})" if s.sweep.roof else ""
+            parts.append(f"{s.name or m.variant}: {quantity(rate, 'B/s')}{of_roof}")
     return "; ".join(parts)
 
 
@@ -112,21 +112,6 @@ def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling
     of_memory = "read" if reading else "copy"
     ceilings = machine.of_kind("bandwidth")
     return [c for c in ceilings if c.operation == (of_memory if c.level == "DRAM" else "read")]
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """The range of the horizontal axis."""
-
-    low: float  # 0 if it is linear
-    reach: float
-    of_host: Mapping[Host | None, float]  # the range of the ceilings of a machine
-
-    def right(self, plot: float) -> float:
-        """The limit of the axis if its range has a fraction `plot` of the width."""
-        if self.low:
-            return float(self.low * (self.reach / self.low) ** (1 / plot))
-        return self.reach / plot
 
 
 def _axis_of(series: Sequence[Series]) -> _Axis:
@@ -163,12 +148,11 @@ def _ceilings(host: Host, axis: _Axis) -> list[_Line]:
 def _draw_header(canvas: Canvas, group: _Group, end: float) -> None:
     """Write the subject of a sweep, and draw the ceilings from their labels to the last row."""
     series, lines = group.series, group.ceilings
-    header = group.first - 0.5 - group.top
-    own = header * len(lines) / _header_lines(lines, series)
+    line = (group.first - 0.5 - group.top) / _header_lines(lines, series)
     for depth, (value, name, style) in enumerate(lines):
         # The leftmost line has the lowest label, so that no line crosses another's label. The names
         # of the columns are below them.
-        y = group.names - own * (depth + 0.9) / len(lines)
+        y = group.names - line * (depth + 0.9)
         canvas.line([value, value], [end, y], **style)
         place = {"position": (value, y), "transform": canvas.ax.transData + canvas.shift(-2)}
         font = {"fontsize": canvas.font - 0.5, "color": style["color"]}
@@ -180,9 +164,9 @@ def _draw_header(canvas: Canvas, group: _Group, end: float) -> None:
         canvas.label(words, [place], va="top", fontweight="bold")
 
 
-def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
+def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist | str]:
     everything = [m for s in series for m in s.everything]
-    key: list[Artist] = []
+    key: list[Artist | str] = []
     if any(map(_requests_more, everything)):
         key.append(entry("requested bytes / time", marker="D", ms=4.5, **canvas.hollow))
     levels = {level for m in everything for level in m.counted_bytes}
@@ -206,9 +190,9 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
     roofs = [s.sweep.roof for s in series if s.sweep.roof]
     if roofs:
         roof = f"roof, {quantity(roofs[0], 'B/s')}" if len(series) == 1 else "roof of each ladder"
-        key.append(entry(f"percentages are of the {roof}"))
+        key.append(f"percentages are of the {roof}")
     if beyond:
-        key.append(entry(f"{'not shown' if axis.low else 'off scale'}: {', '.join(beyond)}"))
+        key.append(f"{'not shown' if axis.low else 'off scale'}: {', '.join(beyond)}")
     return key
 
 
@@ -246,7 +230,8 @@ def _frame(canvas: Canvas, groups: Sequence[_Group], axis: _Axis, plot: float) -
     canvas.row_names([name for name, _ in rows], [row for _, row in rows])
     ax.tick_params(axis="y", length=0)
     ax.set_xscale("log" if axis.low else "linear")
-    ax.set(xlim=(axis.low, axis.right(plot)), ylim=(rows[-1][1] + 0.5, groups[0].top))
+    right = axis.low * (axis.reach / axis.low) ** (1 / plot) if axis.low else axis.reach / plot
+    ax.set(xlim=(axis.low, right), ylim=(rows[-1][1] + 0.5, groups[0].top))
     if not axis.low:
         ticks = MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, axis.reach)
         ax.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= axis.reach]))
@@ -269,11 +254,11 @@ def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str,
     for level, moved in largest_first(m.counted_bytes):
         if moved / m.seconds < axis.reach:
             canvas.mark_level(moved / m.seconds, y, level, _MARKS, gid=canvas.gid(m))
-    if _requests_more(m):
-        marker = ">" if requested > axis.reach else "D"
-        end = min(requested, axis.reach)
-        canvas.mark(end, y, marker=marker, gid=canvas.gid(m), **canvas.hollow)
-    if _requests_more(m) and requested > axis.reach:
+    if not _requests_more(m):
+        return
+    beyond, end = requested > axis.reach, min(requested, axis.reach)
+    canvas.mark(end, y, marker=">" if beyond else "D", gid=canvas.gid(m), **canvas.hollow)
+    if beyond:
         words = f"requests {quantity(requested, 'B/s')}"
         place = {"position": (end, y), "transform": canvas.ax.transData + canvas.shift(-8)}
         canvas.label(words, [place], ha="right", va="center", rows=_FONT, gid=canvas.gid(m))

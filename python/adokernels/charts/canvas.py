@@ -16,14 +16,16 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from adokernels.charts.labels import Labels, Place, Point
 from adokernels.records.measurement import Measurement
-from adokernels.text import printable, require
+from adokernels.text import prefix, printable, require
 
 #: Colour, marker and marker size in points of each memory level, shared by its ceiling and the
 #: points measured there. The sizes differ, so that coinciding points of several levels are visible.
@@ -42,9 +44,6 @@ FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
 #: Distances from a point to its label, in points, where no near label has space.
 _FAR = (62, 84, 112)
-
-#: Horizontal alignment of a label on either side of a vertical line, and its offset in points.
-_SIDES = (("right", -2), ("left", 2))
 
 #: Property of every chart text that can contain names from outside of the package. Matplotlib would
 #: otherwise interpret ``$`` in a name as mathematics.
@@ -79,6 +78,8 @@ class Canvas:
         # A box, because a stroke around the letters would draw the text as paths, which are wider
         # than its measured size.
         self.label_box = {"boxstyle": "square,pad=0.1", "fc": self.paper, "alpha": 0.6, "lw": 0}
+        self._label: dict[str, Any] = {"fontsize": self.font, "bbox": self.label_box, **LITERAL}
+        self._label["in_layout"] = False
         self.labels = Labels()
         self.ax.add_artist(self.labels)
         self._points: dict[int, str] = {}
@@ -112,10 +113,7 @@ class Canvas:
     def text(self, words: str, **style: Any) -> Text:
         """Add text without a position."""
         words = printable(words, _LONGEST_LABEL, lines=True)
-        return self.ax.text(**{"x": 0, "y": 0, "s": words, **self._label_style(), **style})
-
-    def _label_style(self) -> dict[str, Any]:
-        return {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **LITERAL}
+        return self.ax.text(**{"x": 0, "y": 0, "s": words, **self._label, **style})
 
     def label(
         self,
@@ -146,11 +144,14 @@ class Canvas:
         self, words: str, x: float, low: float, high: float, shares: Iterable[float], **style: Any
     ) -> None:
         """Label a vertical line at a share of its length, if the vertical axis is logarithmic."""
-        sides = [{"ha": ha, "transform": self.ax.transData + self.shift(dx)} for ha, dx in _SIDES]
         places = [
-            {"position": (x, low * (high / low) ** share), **side}
+            {
+                "position": (x, low * (high / low) ** share),
+                "ha": ha,
+                "transform": self.ax.transData + self.shift(dx),
+            }
             for share in shares
-            for side in sides
+            for ha, dx in (("right", -2), ("left", 2))
         ]
         self.label(words, places, va="bottom", rotation=90, color=FADED, **style)
 
@@ -172,7 +173,7 @@ class Canvas:
         If it overlaps something everywhere, all directions and larger distances are tried.
         """
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
-        style = {**self._label_style(), "arrowprops": leader, **style}
+        style = {**self._label, "arrowprops": leader, **style}
         words = printable(words, _LONGEST_LABEL, lines=True)
         text = self.ax.annotate(words, point, (0, 0), "data", "offset points", **style)
         nearby = tuple(distances)
@@ -215,19 +216,19 @@ class Canvas:
         style[f"{along}err"] = [[centre - low], [high - centre]]
         self.ax.errorbar([x], [y], ecolor=self.ink, **style)
 
-    def legend_below(self, handles: Sequence[Artist]) -> None:
-        """Add a legend with all columns that fit; entries without marker and line are its title.
+    def legend_below(self, key: Sequence[Artist | str]) -> None:
+        """Add a legend with all columns that fit; texts in `key` are notes, which are its title.
 
-        Without entries, there is no legend.
+        Without entries and notes, there is no legend.
         """
-        if not handles or not self.annotate:
+        if not key or not self.annotate:
             return
+        notes = "; ".join(printable(note, _LONGEST_NOTE) for note in key if isinstance(note, str))
+        handles = [handle for handle in key if not isinstance(handle, str)]
         for handle in handles:
             label = printable(str(handle.get_label()), _LONGEST_NOTE)
             # Matplotlib omits entries that begin with an underscore.
             handle.set_label(f" {label}" if label.startswith("_") else label)
-        notes = "; ".join(str(handle.get_label()) for handle in handles if _is_note(handle))
-        handles = [handle for handle in handles if not _is_note(handle)]
         longest = max((len(str(handle.get_label())) for handle in handles), default=0)
         columns = int(1.1 * self.width / (self.font * (3.6 + CHARACTER * longest)))
         wrapped = textwrap.wrap(notes, int(1.1 * self.width / (CHARACTER * self.font)))
@@ -306,12 +307,6 @@ def largest_first(by_level: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(by_level.items(), key=lambda item: -level_style(item[0])[2])
 
 
-def _is_note(handle: Artist) -> bool:
-    if not isinstance(handle, Line2D):
-        return False
-    return handle.get_linestyle() == "None" and handle.get_marker() in ("None", "", None)
-
-
 def ink_on(colour: str) -> str:
     """Choose black or white for text on a colour, given as ``"#RRGGBB"``."""
     red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
@@ -354,3 +349,12 @@ def log_ticks(low: float, high: float) -> list[float]:
         if len(found) >= _FEWEST_TICKS:
             return found
     return [float(f"{t:.2g}") for t in np.geomspace(low * 1.05, high / 1.05, _FEWEST_TICKS)]
+
+
+def log_axis(axis: Axis, low: float, high: float, unit: str) -> str:
+    """Label round values of a logarithmic axis; return the unit of the labels, with a prefix."""
+    factor, name = prefix(math.sqrt(low * high), unit)
+    axis.set_major_locator(FixedLocator(log_ticks(low, high)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{float(f'{x / factor:.3g}'):g}"))
+    return name

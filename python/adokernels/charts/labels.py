@@ -54,8 +54,12 @@ class Labels(Artist):
         reach = float(np.max(renderer.points_to_pixels(4.0)))
         points = axes.transData.transform(np.reshape(self.points, (-1, 2)))
         taken = np.hstack([points - reach, points + reach])
-        lines = [_sampled(axes.transData.transform(line), reach / 2) for line in self.lines]
-        samples = np.concatenate([np.empty((0, 2)), *lines])
+        samples = [np.empty((0, 2))]  # of the lines
+        for line in self.lines:
+            for start, end in itertools.pairwise(axes.transData.transform(line)):
+                count = max(int(np.hypot(*(end - start)) / (reach / 2)), 1) + 1
+                samples.append(np.linspace(start, end, count))
+        crossed = np.concatenate(samples)
         frame = np.array([axes.get_window_extent(renderer).extents])
         for text, groups, fit in self._items:
             if fit:
@@ -64,7 +68,7 @@ class Labels(Artist):
             for group in groups:
                 for place in group:
                     text.set(**place)
-                    cost = self._cost(_boxes(text, renderer), taken, samples, frame)
+                    cost = self._cost(_boxes(text, renderer), taken, crossed, frame)
                     costs.append((cost + self._PREFERENCE * len(costs), len(costs), place))
                 if min(costs)[0] < self._OVERLAP:
                     break
@@ -110,12 +114,3 @@ def _overlap(boxes: _Array, others: _Array) -> float:
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     return float(np.prod(np.clip(high - low, 0, None), axis=2).sum())
-
-
-def _sampled(line: _Array, spacing: float) -> _Array:
-    return np.concatenate(
-        [
-            np.linspace(start, end, max(int(np.hypot(*(end - start)) / spacing), 1) + 1)
-            for start, end in itertools.pairwise(line)
-        ]
-    )

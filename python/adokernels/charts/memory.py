@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrow, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
-from adokernels.charts.counted import Counted, counted, limit_of, subject
+from adokernels.charts.counters import counted, limit_of, subject
 from adokernels.records.definitions import NOTABLE
 from adokernels.records.limiter import Kind
 from adokernels.records.measurement import Measurement
@@ -90,11 +90,29 @@ def memory_chart(
         column = _Column(canvas, place, len(columns))
         words = f"{each.variant}: {quantity(each.seconds, 's')}"
         column.write(words, 0.5, 1.06, ha="center", fontweight="bold", fontsize=column.font + 1)
-        _draw_boxes(column, profile)
+        instructions = profile.get("instructions")
+        words = "registers"
+        if instructions is not None:
+            words += f", {quantity(instructions, '').strip()} warp instructions"
+        column.box("kernel", 0, 1, [(words, False)])
+        column.box("instructions", 0, 0.49, _accesses(profile))
+        column.box("instructions", 0.51, 1, _conflicts(profile))
+        for level, name in (("L1", "L1 and shared memory"), ("L2", "L2"), ("DRAM", "DRAM")):
+            if unit := profile.longest.busiest(level):
+                column.fill(level, unit.share)
+            rate = None if level == "DRAM" else profile.get(f"{level.lower()}_hit_rate")
+            hits = [] if rate is None else [(f"hit rate {percent(rate)}", False)]
+            column.box(level, 0, 1, [(name, False), *hits])
         for flow in arrows:
             column.arrow(flow, 0.03 * flow.bytes / largest)
     if annotate:
-        canvas.title(_finding(columns), subject(shown))
+        parts = []
+        for each, profile in columns:
+            memory = next((u for u in profile.longest.units if u.level in MEMORY_BREAKDOWN), None)
+            parts.append(f"{each.variant}: {limit_of(each)}")
+            if memory and each.limiter.kind not in (Kind.SHARED, *MEMORY_BREAKDOWN):
+                parts[-1] += f", busiest level {memory.level} {percent(memory.share)}"
+        canvas.title("; ".join(parts), subject(shown))
     return canvas.ax
 
 
@@ -122,19 +140,6 @@ def _flows(profile: Profile) -> list[_Flow]:
         count = get(f"{access}_sectors")
         return None if count is None else SECTOR * count
 
-    def link(
-        upper: str,
-        lower: str,
-        xs: tuple[float, float],
-        parts: tuple[float | None, float | None],
-        both: float | None = None,
-        words: tuple[str, str] = ("", ""),
-    ) -> list[_Flow]:
-        if None in parts:
-            return [_Flow(upper, lower, sum(xs) / 2, None, both, "in total")] if both else []
-        ways = zip(xs, (True, False), parts, words, strict=True)
-        return [_Flow(upper, lower, x, up, amount, said) for x, up, amount, said in ways if amount]
-
     accesses, left, right = ("loads", "stores"), (0.14, 0.36), (0.62, 0.82)
     wide = (moved("global", "ld", "ldgsts"), moved("global", "st"))
     # Asynchronous copies transfer data from global to shared memory.
@@ -142,15 +147,24 @@ def _flows(profile: Profile) -> list[_Flow]:
     requested = (sectors("load"), sectors("store"))
     l2 = (get("l1tex__m_xbar2l1tex_read_bytes.sum"), get("l1tex__m_l1tex2xbar_write_bytes.sum"))
     dram = (get("dram_read_bytes"), get("dram_write_bytes"))
-    every = get("shared_bytes")
-    return [
-        *link("kernel", "instructions", left, wide, words=accesses),
-        *link("kernel", "instructions", right, shared, every, accesses),
-        *link("instructions", "L1", left, requested, get("l1_bytes"), ("sectors", "sectors")),
-        *link("instructions", "L1", right, shared, every),
-        *link("L1", "L2", left, l2, get("l2_bytes")),
-        *link("L2", "DRAM", left, dram, get("dram_bytes")),
-    ]
+    every, no_words = get("shared_bytes"), ("", "")
+    # Upper and lower layer, positions, bytes up and down, words beside them, bytes in total.
+    links = (
+        ("kernel", "instructions", left, wide, accesses, None),
+        ("kernel", "instructions", right, shared, accesses, every),
+        ("instructions", "L1", left, requested, ("sectors", "sectors"), get("l1_bytes")),
+        ("instructions", "L1", right, shared, no_words, every),
+        ("L1", "L2", left, l2, no_words, get("l2_bytes")),
+        ("L2", "DRAM", left, dram, no_words, get("dram_bytes")),
+    )
+    flows = []
+    for upper, lower, xs, parts, words, both in links:
+        if None not in parts:
+            ways = zip(xs, (True, False), parts, words, strict=True)
+            flows += [_Flow(upper, lower, x, up, n, said) for x, up, n, said in ways if n]
+        elif both:
+            flows.append(_Flow(upper, lower, sum(xs) / 2, None, both, "in total"))
+    return flows
 
 
 class _Column:
@@ -207,23 +221,6 @@ class _Column:
         self.write(words, flow.x + 0.035, (top + bottom) / 2, linespacing=1.05)
 
 
-def _draw_boxes(column: _Column, profile: Profile) -> None:
-    """Draw the layers with their numbers."""
-    instructions = profile.get("instructions")
-    words = "registers"
-    if instructions is not None:
-        words += f", {quantity(instructions, '').strip()} warp instructions"
-    column.box("kernel", 0, 1, [(words, False)])
-    column.box("instructions", 0, 0.49, _accesses(profile))
-    column.box("instructions", 0.51, 1, _conflicts(profile))
-    for level, name in (("L1", "L1 and shared memory"), ("L2", "L2"), ("DRAM", "DRAM")):
-        if unit := profile.longest.busiest(level):
-            column.fill(level, unit.share)
-        rate = None if level == "DRAM" else profile.get(f"{level.lower()}_hit_rate")
-        hits = [] if rate is None else [(f"hit rate {percent(rate)}", False)]
-        column.box(level, 0, 1, [(name, False), *hits])
-
-
 def _accesses(profile: Profile) -> _Lines:
     """Format sectors per request of loads and stores with the ideal value, and spills."""
     lines = []
@@ -252,14 +249,3 @@ def _conflicts(profile: Profile) -> _Lines:
             lines.append((f"{op}: {percent(share)}", share >= NOTABLE))
     head = "shared: bank conflicts" if lines else "shared memory: not used"
     return [(head, False), *lines]
-
-
-def _finding(columns: Counted) -> str:
-    """Format the limiter of each measurement, and the busiest level if no level is the limiter."""
-    parts = []
-    for m, profile in columns:
-        level = next((u for u in profile.longest.units if u.level in MEMORY_BREAKDOWN), None)
-        parts.append(f"{m.variant}: {limit_of(m)}")
-        if level and m.limiter.kind not in (Kind.SHARED, *MEMORY_BREAKDOWN):
-            parts[-1] += f", busiest level {level.level} {percent(level.share)}"
-    return "; ".join(parts)

@@ -154,12 +154,25 @@ def draw_banks(
     """Draw the lanes of one request over the 32 banks of shared memory."""
     first, active = _lanes_of(of.accesses, request)
     words = of.words[request]
-    cells = _cells(first, active, of.phases)
+    # The lanes that access each word, by row of 32 words and bank.
+    cells: dict[tuple[int, int], list[int]] = {}
+    for lane in np.flatnonzero(active):
+        for part in range(of.phases):
+            row, bank = divmod(int(first[lane]) // WORD + part, BANKS)
+            cells.setdefault((row, bank), []).append(int(lane))
     rows = sorted({row for row, _ in cells})
     served = _wavefronts(cells, words)
     size = (10.0, 2.2 + 0.2 * min(len(rows), 8) + 0.13 * max(len(rows) - 8, 0))
     canvas = Canvas(ax, annotate=annotate, size=size)
-    _frame_banks(canvas, rows)
+    ax, height = canvas.ax, len(rows)
+    ax.set(xlim=(-0.5, BANKS - 0.5), ylim=(height + 0.9, -0.5))
+    named = range(0, height, max(1, -(-height // 16)))
+    names = [f"byte {WORD * BANKS * rows[place]}" for place in named]
+    ax.set_yticks([*named, height + 0.3], [*names, "words in bank"])
+    _number_lanes(canvas, BANKS, "Bank")
+    style: dict[str, Any] = {"color": "0.9", "lw": 0.5, "zorder": 1}
+    ax.hlines(np.arange(height + 1) - 0.5, -0.5, BANKS - 0.5, **style)
+    ax.vlines(np.arange(BANKS + 1) - 0.5, -0.5, height - 0.5, **style)
     count = int(words.max(axis=1).sum())
     scale = 0.15 + 0.85 * np.arange(count) / max(count - 1, 1)
     colours = list(map(to_hex, mpl.colormaps[_WAVEFRONTS](scale)))
@@ -167,7 +180,7 @@ def draw_banks(
     each = math.ceil(_LEAST_FONT / unit)  # in low rows, only some lanes have numbers
     for (row, bank), lanes in cells.items():
         y, colour = rows.index(row), colours[served[row, bank]]
-        style: dict[str, Any] = {"fc": colour, "ec": canvas.paper, "lw": 0.7, "zorder": 2}
+        style = {"fc": colour, "ec": canvas.paper, "lw": 0.7, "zorder": 2}
         canvas.ax.add_patch(Rectangle((bank - 0.5, y - 0.5), 1, 1, **style))
         font = min((0.9 if len(lanes) == 1 else 0.68) * canvas.font, each * unit)
         if y % each == 0:
@@ -183,17 +196,7 @@ def draw_banks(
     which = _which(of.accesses, request)
     subject = f"{of.accesses} in shared memory{which}; numbers in cells: lanes"
     canvas.title(f"{conflict}: {_plural(count, 'wavefront')}", subject)
-    return canvas.ax
-
-
-def _cells(first: Any, active: Any, phases: int) -> dict[tuple[int, int], list[int]]:
-    """The lanes that access each word, by row of 32 words and bank."""
-    cells: dict[tuple[int, int], list[int]] = {}
-    for lane in np.flatnonzero(active):
-        for part in range(phases):
-            row, bank = divmod(int(first[lane]) // WORD + part, BANKS)
-            cells.setdefault((row, bank), []).append(int(lane))
-    return cells
+    return ax
 
 
 def _wavefronts(
@@ -209,18 +212,6 @@ def _wavefronts(
         served[row, bank] = int(starts[phase]) + before[phase, bank]
         before[phase, bank] += 1
     return served
-
-
-def _frame_banks(canvas: Canvas, rows: list[int]) -> None:
-    ax, count = canvas.ax, len(rows)
-    ax.set(xlim=(-0.5, BANKS - 0.5), ylim=(count + 0.9, -0.5))
-    shown = range(0, count, max(1, -(-count // 16)))
-    names = [f"byte {WORD * BANKS * rows[place]}" for place in shown]
-    ax.set_yticks([*shown, count + 0.3], [*names, "words in bank"])
-    _number_lanes(canvas, BANKS, "Bank")
-    style: dict[str, Any] = {"color": "0.9", "lw": 0.5, "zorder": 1}
-    ax.hlines(np.arange(count + 1) - 0.5, -0.5, BANKS - 0.5, **style)
-    ax.vlines(np.arange(BANKS + 1) - 0.5, -0.5, count - 0.5, **style)
 
 
 def _number_lanes(canvas: Canvas, count: int, name: str, **style: Any) -> None:

@@ -12,8 +12,7 @@ from matplotlib.artist import Artist
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas, entry, largest_first, level_style
 from adokernels.charts.labels import Point
-from adokernels.charts.roofs import Roof, bandwidth_roofs
-from adokernels.charts.tracks import Layer, Track
+from adokernels.charts.layers import Layer, Roof, Track, bandwidth_roofs
 from adokernels.records.machine import Machine
 from adokernels.text import quantity
 

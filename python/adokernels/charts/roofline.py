@@ -9,29 +9,23 @@ from matplotlib.axes import Axes
 
 from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
 from adokernels.charts.bandwidth import size_of as bandwidth_size
-from adokernels.charts.canvas import Canvas
-from adokernels.charts.content import draw_content
-from adokernels.charts.emulated import counted_roofline
-from adokernels.charts.flops import OPTIONAL, flops, has_flops
-from adokernels.charts.instructions import instructions
+from adokernels.charts.canvas import FADED, Canvas
+from adokernels.charts.intensity import OPTIONAL, draw_flops, draw_instructions, has_flops
 from adokernels.charts.published import PublishedPoints
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
+from adokernels.measuring.machine import LANES
 from adokernels.records.counted import CountedSweep
 from adokernels.records.forms import number_in
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.text import printable
+from adokernels.text import printable, quantity
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 
 #: The property that each kind requires of at least one measurement: name, test and remedy.
 _NEEDS: dict[Kind, tuple[str, Callable[[Measurement], object], str]] = {
-    "roofline": (
-        "FLOPs",
-        has_flops,
-        "use kind='bandwidth', or pass flops= to ado.measure",
-    ),
+    "roofline": ("FLOPs", has_flops, "use kind='bandwidth', or pass flops= to ado.measure"),
     "bandwidth": ("compulsory bytes", lambda m: m.bytes, "pass bytes= to ado.measure"),
     "instructions": (
         "hardware counters",
@@ -144,7 +138,7 @@ def roofline(
         If the kind is ``"instructions"`` and the issue rate of a machine is unknown.
     """
     if isinstance(what, CountedSweep):
-        return counted_roofline(what, ax, annotate=annotate)
+        return _counted_roofline(what, ax, annotate=annotate)
     series = make_series(what, machine, highlight)
     kind = _checked_kind(kind, series)
     hosts = hosts_of(series)
@@ -153,17 +147,13 @@ def roofline(
     canvas = Canvas(ax, annotate=annotate, size=size)
     canvas.identify([s.everything for s in series])
     wrong = [m for s in series for m in s.everything if s.host and above_roof(m, s.host.machine)]
-    layers = ""
     if kind == "bandwidth":
-        finding = draw_bandwidth(canvas, series, wrong)
+        canvas.title(draw_bandwidth(canvas, series, wrong), subject(series))
     elif kind == "instructions":
-        finding = draw_content(canvas, series, wrong, instructions(canvas, series, full=full))
+        draw_instructions(canvas, series, wrong, full=full)
     else:
         points: dict[str, Any] = {"by_precision": by_precision, "published": published}
-        content = flops(canvas, series, full=full, levels=shown, **points)
-        finding = draw_content(canvas, series, wrong, content)
-        layers = content.published.words if content.published else ""
-    canvas.title(finding, ", ".join(filter(None, [subject(series), layers])))
+        draw_flops(canvas, series, wrong, full=full, levels=shown, **points)
     return canvas.ax
 
 
@@ -208,14 +198,19 @@ def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
     everything = [m for s in series for m in s.everything]
     if chosen != "roofline" and not everything:
         raise ValueError(f"kind={chosen!r} needs measurements, got a machine alone")
-    bare = [s.sweep.routine or "the machine" for s in series if not _has_ceilings(s)]
+    machines = [(s, s.host.machine if s.host else None) for s in series]
+    bare = [
+        s.sweep.routine or "the machine"
+        for s, machine in machines
+        if not (machine and machine.of_kind("compute") and level_bandwidths(machine))
+    ]
     if bare and chosen != "bandwidth":
         raise ValueError(
             f"kind={chosen!r} needs memory and compute ceilings, which {_lacking(bare)}:"
             " pass machine=ado.machine(...), or use kind='bandwidth'"
         )
-    name, quantity, remedy = _NEEDS[chosen]
-    if everything and not any(map(quantity, everything)):  # the chart names points without it
+    name, has, remedy = _NEEDS[chosen]
+    if everything and not any(map(has, everything)):  # the chart names points without it
         variants = [f"{m.routine}[{m.variant}]" for m in everything]
         raise ValueError(f"kind={chosen!r} needs {name}, which {_lacking(variants)}: {remedy}")
     return chosen
@@ -235,14 +230,49 @@ def _has_points(series: Series) -> bool:
     return not (same and max(intensities) * host.machine.roof < min(highest))
 
 
-def _has_ceilings(series: Series) -> bool:
-    machine = series.host.machine if series.host else None
-    return bool(machine and machine.of_kind("compute") and level_bandwidths(machine))
-
-
 def _lacking(names: Sequence[str]) -> str:
     """List the first names and the number of other names, with a verb."""
     shown = ", ".join(printable(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
     others = len(names) - _MOST_NAMES
     more = f" and {others} more" if others > 0 else ""
     return f"{shown}{more} {'lacks' if len(names) == 1 else 'lack'}"
+
+
+def _counted_roofline(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) -> Axes:
+    """Draw the intensity of each variant as a line below the data-sheet roofs of the emulated GPU.
+
+    The emulator measures no time, so a variant has an intensity and an attainable performance, but
+    no performance.
+    """
+    rows = [v for v in sweep if v.intensity > 0]
+    if not rows:
+        raise ValueError("sweep must contain variants with FLOPs, got none")
+    gpu = sweep.context["cuda"]
+    precision = sweep.problem.precision or "FP32"
+    lanes = dict(zip(("FP32", "FP64"), LANES[gpu["compute"]], strict=True))[precision]
+    peak = 2 * lanes * gpu["multiprocessors"] * gpu["core_hertz"]
+    bandwidth = gpu["memory_bandwidth"]
+    canvas = Canvas(ax, annotate=annotate)
+    knee = peak / bandwidth
+    low = min(knee, *(v.intensity for v in rows)) / 4
+    high = max(knee, *(v.intensity for v in rows)) * 4
+    bottom = low * bandwidth
+    canvas.ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, peak * 3))
+    canvas.frame("Executed FLOP per byte of L1 sectors", "FLOP/s")
+    canvas.line([low, knee, high], [low * bandwidth, peak, peak], lw=1.6)
+    canvas.label(
+        f"DRAM, {quantity(bandwidth, 'B/s')} (data sheet)",
+        [{"position": (low * 1.1, bottom * height)} for height in (2, 3, 4, 6)],
+    )
+    canvas.label(
+        f"{precision} peak, {quantity(peak, 'FLOP/s')} (data sheet)", position=(knee, peak * 1.2)
+    )
+    for v in rows:
+        attainable = min(peak, v.intensity * bandwidth)
+        canvas.line([v.intensity] * 2, [bottom, attainable], lw=0.8, ls=":", color=FADED)
+        canvas.mark(v.intensity, attainable, marker="o", **canvas.hollow)
+        canvas.callout(v.variant, (v.intensity, attainable), (8, 20))
+    bound = sum(v.intensity < knee for v in rows)
+    finding = f"{bound} of {len(rows)} variants are memory-bound if no cache serves their accesses"
+    canvas.title(finding, f"{sweep.title}; emulated, not timed: attainable performance")
+    return canvas.ax

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from adokernels.charts.canvas import FADED, Canvas, entry, log_ticks
-from adokernels.charts.verdicts import beside_peers
+from adokernels.charts.rows import beside_peers
 from adokernels.records.measurement import Measurement
 from adokernels.records.scan import Scan, link_seconds
 from adokernels.records.sweep import Sweep
@@ -105,7 +105,7 @@ def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:
     canvas = Canvas(ax, annotate=True, size=(9.0, 5.5))
     ax = canvas.ax
     sizes = [m.bytes for m in scan.kernels]
-    blue, orange, green = _COLOURS[0], _COLOURS[1], _COLOURS[2]
+    blue, orange, green = _COLOURS[:3]
     lines: list[tuple[str, Sequence[Measurement], dict[str, Any]]] = [
         ("CPU", [o.cpu for o in scan.offloads], {"color": orange, "marker": "s"}),
         ("GPU with copies", [o.gpu for o in scan.offloads], {"color": blue, "marker": "o"}),
@@ -128,7 +128,23 @@ def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:
     ax.set_ylim(0.4 * min([low, *(t for _, t in roof)]), 2.5 * high)
     ax.set_xlim(sizes[0] / 1.6, sizes[-1] * 1.6)
     _frame(canvas, scan, "time")
-    _mark_break_even(canvas, scan)
+    if (even := scan.break_even) and even.upto is not None:
+        # Shade the sizes at which the GPU pays off, and name the break-even size.
+        left, right = ax.get_xlim()
+        start = even.bytes or (even.upto if even.upto > even.smallest else left)
+        ax.axvspan(start, right, color=blue, alpha=0.08, lw=0, zorder=0)
+        ax.set_xlim(left, right)
+        words = "the GPU pays off"
+        if even.bytes:
+            ax.axvline(even.bytes, color=blue, lw=1.2, zorder=1)
+            words = f"break-even {binary_size(even.bytes)}"
+        shades = ax.get_xaxis_transform()
+        places = [
+            {"position": (start, height), "ha": ha, "transform": shades + canvas.shift(dx)}
+            for height in (0.96, 0.03, 0.88, 0.1)
+            for ha, dx in (("left", 4), ("right", -4))
+        ]
+        canvas.label(words, places, va="center", color=blue, fontweight="bold")
     title, _, kernel = scan.finding.partition("; ")
     canvas.title(title, f"{scan.title}; {kernel.rstrip('.')}")
     return ax
@@ -138,40 +154,16 @@ def _name_line(
     canvas: Canvas, name: str, xs: Sequence[float], ys: Sequence[float], colour: str
 ) -> None:
     """Write the name of a line near one of its points, the last ones first."""
-    canvas.labels.points += zip(xs, ys, strict=True)
-    canvas.labels.lines += [
-        np.array([start, end]) for start, end in itertools.pairwise(zip(xs, ys, strict=True))
-    ]
-    sides = [("right", "bottom", -6, 4), ("left", "top", 6, -4)]
+    points = list(zip(xs, ys, strict=True))
+    canvas.labels.points += points
+    canvas.labels.lines += map(np.array, itertools.pairwise(points))
     data = canvas.ax.transData
     places = [
-        {"position": (x, y), "ha": ha, "va": va, "transform": data + canvas.shift(dx, dy)}
-        for x, y in reversed(list(zip(xs, ys, strict=True)))
-        for ha, va, dx, dy in sides
+        {"position": point, "ha": ha, "va": va, "transform": data + canvas.shift(dx, dy)}
+        for point in reversed(points)
+        for ha, va, dx, dy in (("right", "bottom", -6, 4), ("left", "top", 6, -4))
     ]
     canvas.label(name, places, color=colour, fontweight="bold")
-
-
-def _mark_break_even(canvas: Canvas, scan: Scan) -> None:
-    """Shade the sizes at which the GPU pays off, and name the break-even size."""
-    ax, even = canvas.ax, scan.break_even
-    if even is None or even.upto is None:
-        return
-    left, right = ax.get_xlim()
-    start = even.bytes or (even.upto if even.upto > even.smallest else left)
-    ax.axvspan(start, right, color=_COLOURS[0], alpha=0.08, lw=0, zorder=0)
-    ax.set_xlim(left, right)
-    words = "the GPU pays off"
-    if even.bytes:
-        ax.axvline(even.bytes, color=_COLOURS[0], lw=1.2, zorder=1)
-        words = f"break-even {binary_size(even.bytes)}"
-    shades = ax.get_xaxis_transform()
-    places = [
-        {"position": (start, height), "ha": ha, "transform": shades + canvas.shift(dx)}
-        for height in (0.96, 0.03, 0.88, 0.1)
-        for ha, dx in (("left", 4), ("right", -4))
-    ]
-    canvas.label(words, places, va="center", color=_COLOURS[0], fontweight="bold")
 
 
 def _value(m: Measurement, kind: str) -> float:

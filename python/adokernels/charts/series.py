@@ -116,12 +116,13 @@ def make_series(
     """
     sweeps = _as_sweeps(what, machine)
     hosts = _hosts([s.machine for s in sweeps if s.machine])
-    highlights = _highlighted(sweeps, highlight)
-    names = _names(sweeps, hosts)
+    if highlight is not None:
+        highlight = frozenset([highlight] if isinstance(highlight, str) else highlight)
     found = []
-    for i, (sweep, name, chosen) in enumerate(zip(sweeps, names, highlights, strict=True)):
+    for i, (sweep, name) in enumerate(zip(sweeps, _names(sweeps, hosts), strict=True)):
         host = hosts[sweep.machine.title] if sweep.machine else None
         colour = _COLOURS[i % len(_COLOURS)] if name else None
+        chosen = _highlighted(sweeps, sweep, highlight)
         found.append(Series(sweep=sweep, highlight=chosen, host=host, name=name, colour=colour))
     titles = list(hosts)
     return sorted(found, key=lambda s: titles.index(s.host.machine.title) if s.host else -1)
@@ -155,9 +156,8 @@ def _as_sweeps(
     what: Sweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
     machine: Machine | None,
 ) -> list[Sweep]:
-    single = isinstance(what, (Sweep, Measurement, Machine))
-    require(Iterable, "sweeps, measurements or machines", what=[what] if single else what)
-    items = [what] if isinstance(what, (Sweep, Measurement, Machine)) else list(what)
+    items = [what] if isinstance(what, (Sweep, Measurement, Machine)) else what
+    require(Iterable, "sweeps, measurements or machines", what=items)
     found: list[Sweep] = []
     loose: dict[tuple[str, ...], list[Measurement]] = {}
     for item in items:
@@ -183,7 +183,7 @@ def _as_sweeps(
 
 
 def _hosts(machines: Sequence[Machine]) -> dict[str, Host]:
-    """Make one host per title of a machine."""
+    """Make one host per title of a machine, with the highest ceilings of its records."""
     by_title: dict[str, list[Machine]] = {}
     for machine in machines:
         by_title.setdefault(machine.title, []).append(machine)
@@ -191,7 +191,13 @@ def _hosts(machines: Sequence[Machine]) -> dict[str, Host]:
         raise ValueError(
             f"what must come from at most {len(_LINES)} machines, got {', '.join(by_title)}"
         )
-    merged = {title: _merged(found) for title, found in by_title.items()}
+    merged = {}
+    for title, found in by_title.items():
+        everything = (c for machine in found for c in machine.ceilings)
+        highest = {c.name: c for c in sorted(everything, key=lambda c: c.measured)}
+        ceilings = tuple(highest[c.name] for c in found[0].ceilings)
+        same = ceilings == found[0].ceilings
+        merged[title] = found[0] if same else dataclasses.replace(found[0], ceilings=ceilings)
     if len(merged) == 1:
         return {title: Host(machine=machine) for title, machine in merged.items()}
     short = {title: " ".join(_COMMON.sub(" ", title).split()) for title in merged}
@@ -234,35 +240,23 @@ def _details(sweep: Sweep) -> tuple[str, str, str]:
     return first.cache, "", ""
 
 
-def _highlighted(sweeps: Sequence[Sweep], names: Iterable[str] | None) -> list[frozenset[str]]:
-    """Select the variants in colour of each sweep; :func:`roofline` describes the default."""
-    if names is not None:
-        asked = frozenset([names] if isinstance(names, str) else names)
+def _highlighted(
+    sweeps: Sequence[Sweep], sweep: Sweep, asked: frozenset[str] | None
+) -> frozenset[str]:
+    """Select the variants of a sweep in colour; :func:`roofline` describes the default."""
+    if asked is not None:
         known = dict.fromkeys(m.variant for s in sweeps for m in (*s.measurements, *s.peers))
         if unknown := asked - set(known):
             raise ValueError(
                 f"highlight must name measured variants ({', '.join(known)}),"
                 f" got {', '.join(sorted(unknown))}"
             )
-        return [asked] * len(sweeps)
-    return [_default_highlight(sweep, alone=len(sweeps) == 1) for sweep in sweeps]
-
-
-def _default_highlight(sweep: Sweep, *, alone: bool) -> frozenset[str]:
+        return asked
     variants = sweep.variants
-    if variants and not alone:
+    if variants and len(sweeps) > 1:
         return frozenset([sweep.fastest.variant])
     if len(variants) <= _FEW:
         return frozenset(m.variant for m in variants)
     gains = {m: m.speedup_over(before) for m, before in sweep.step_pairs().items()}
     largest = max(gains, key=lambda m: gains[m], default=variants[0])
     return frozenset({variants[0].variant, sweep.fastest.variant, largest.variant})
-
-
-def _merged(machines: Sequence[Machine]) -> Machine:
-    """Combine several records of one machine: no code should exceed the highest ceilings."""
-    everything = (c for machine in machines for c in machine.ceilings)
-    highest = {c.name: c for c in sorted(everything, key=lambda c: c.measured)}
-    first = machines[0]
-    ceilings = tuple(highest[c.name] for c in first.ceilings)
-    return first if ceilings == first.ceilings else dataclasses.replace(first, ceilings=ceilings)

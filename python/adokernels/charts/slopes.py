@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from adokernels.charts.canvas import FADED, LITERAL, Canvas
-from adokernels.charts.verdicts import line_of, text_of, verdict_entries
+from adokernels.charts.rows import line_of, text_of, verdict_entries
 from adokernels.records.changes import SweepComparison
 from adokernels.records.statistics import Verdict
 from adokernels.text import printable, quantity, ratio

@@ -1,34 +1,34 @@
-"""The chart of a ladder's steps: the time of each variant as a dot, with a table beside it."""
+"""The charts of a ladder's steps: one row per variant, with its time or its number of sectors."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from adokernels.charts.canvas import Canvas, entry, log_ticks
-from adokernels.charts.columns import (
+from adokernels.charts.canvas import MEMORY, Canvas, entry, log_axis
+from adokernels.charts.rows import (
     Columns,
+    beside_peers,
     draw_columns,
     fitting,
+    line_of,
     new_columns,
     share_of_plot,
+    text_of,
+    verdict_entries,
 )
-from adokernels.charts.emulated import counted_steps
 from adokernels.charts.series import title_of
-from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
 from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR
 from adokernels.records.sweep import Sweep
-from adokernels.text import number, percent, prefix, quantity, ratio, require, share_of_limit
+from adokernels.text import count, number, percent, quantity, ratio, require, share_of_limit
 
-_VARIANT, _PEER = "#0072B2", "#E69F00"
-_DOT: dict[str, Any] = {"marker": "o", "color": _VARIANT}
+_PEER = "#E69F00"
+_DOT: dict[str, Any] = {"marker": "o", "color": MEMORY}
 #: Columns of the table: time, ratio of times of the step, its verdict. The last column is the
 #: share of the limit that is nearest for the fastest variant: "of roof" or "of FMA peak".
 _TIME, _STEP, _VERDICT = "time", "step", "step is"
@@ -73,71 +73,77 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
     """
     require((Sweep, CountedSweep), "a sweep", sweep=sweep)
     if isinstance(sweep, CountedSweep):
-        return counted_steps(sweep, ax, annotate=annotate)
+        return _counted_steps(sweep, ax, annotate=annotate)
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")
-    canvas = Canvas(ax, annotate=annotate, size=(10.0, _REST + _ROW * len(rows)))
+    canvas = _new_canvas([(m.shown_as, m.ceiling) for m in rows], ax, annotate=annotate)
     canvas.identify([rows])
-    limit = _time_of_roof(sweep)
-    canvas.row_names([f"{m.shown_as} (ceiling)" if m.ceiling else m.shown_as for m in rows])
-    canvas.settle()
+    variants, times = sweep.variants, [end for m in rows for end in m.interval]
+    limit = None  # the time of the roof, unless the FMA peak is the nearer limit
+    if sweep.roof and variants and variants[0].bytes and sweep.limit == "roof":
+        limit = variants[0].bytes / sweep.roof
+        times.append(limit)
     table = _table(canvas, sweep, rows) if annotate else {}
-    ends = [end for m in rows for end in m.interval]
-    _frame(canvas, ends + ([limit] if limit else []), len(rows), table)
+    low, high = min(times) / _MARGIN, max(times) * _MARGIN
+    plot = share_of_plot(canvas, table)
+    unit = _log_axis(canvas, low, high, len(rows), "s", plot)
+    for tick in canvas.ax.get_xticks():
+        canvas.ax.plot([tick, tick], [-0.5, len(rows) - 0.5], color="0.85", lw=0.6, zorder=0)
+    for edge in np.arange(len(rows)) - 0.5:
+        canvas.ax.axhline(edge, color="0.92", lw=0.6, zorder=0)
+    canvas.frame(f"Time per call [{unit}], logarithmic", x=plot / 2)
+    canvas.ax.tick_params(axis="y", length=0)
+    canvas.ax.spines["bottom"].set_bounds(low, high)
     if limit:
-        canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=_VARIANT)
+        canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=MEMORY)
+    key = [entry("variant", **_DOT)]
+    if any(m.ceiling for m in sweep):
+        key.append(entry("ceiling: does not compute the result", marker="D", **canvas.hollow))
+    if sweep.peers:
+        key.append(entry("peer: code of another library", marker="s", color=_PEER))
     before = sweep.step_pairs()
+    verdicts = {m: m.compare(old).verdict for m, old in before.items()}
+    if _VERDICT not in table:  # otherwise, the table explains the lines
+        key += verdict_entries(verdicts.values(), canvas.ink, "step is ")
     for row, m in enumerate(rows):
         if m in before:
-            style = line_of(m.compare(before[m]).verdict, canvas.ink)
+            style = line_of(verdicts[m], canvas.ink)
             canvas.line([before[m].seconds, m.seconds], [row, row], lw=1.4, **style)
         canvas.error_bar(m.seconds, row, ends=m.interval)
-        canvas.mark(m.seconds, row, gid=canvas.gid(m), **_dot(canvas, sweep, m))
+        peer = {"marker": "s", "color": _PEER}
+        dot = {"marker": "D", **canvas.hollow} if m.ceiling else peer if m in sweep.peers else _DOT
+        canvas.mark(m.seconds, row, gid=canvas.gid(m), **dot)
     draw_columns(canvas, table)
     if limit:
-        sides = [{"ha": ha} for ha in ("center", "left", "right")]
-        style = {"position": (limit, -1), "va": "center", "color": _VARIANT}
-        canvas.label(f"roof, {quantity(limit, 's')}", sides, **style)
-    canvas.legend_below(_key(canvas, sweep, table))
+        _label_roof(canvas, f"roof, {quantity(limit, 's')}", limit)
+    canvas.legend_below(key if len(key) > 1 else [])
     canvas.title(_finding(sweep), title_of(sweep))
     return canvas.ax
 
 
-def _time_of_roof(sweep: Sweep) -> float | None:
-    """The time of the compulsory bytes at the roof, or None if the FMA peak is the nearer limit."""
-    variants = sweep.variants
-    if not sweep.roof or not variants or not variants[0].bytes or sweep.limit != "roof":
-        return None
-    return sweep.variants[0].bytes / sweep.roof
+def _new_canvas(names: Sequence[tuple[str, bool]], ax: Axes | None, *, annotate: bool) -> Canvas:
+    """Axes with one row per name, with whether it is a ceiling."""
+    canvas = Canvas(ax, annotate=annotate, size=(10.0, _REST + _ROW * len(names)))
+    canvas.row_names([f"{name} (ceiling)" if ceiling else name for name, ceiling in names])
+    canvas.settle()
+    return canvas
 
 
-def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: Columns) -> None:
-    """Set up a logarithmic time axis in the left part of the axes."""
-    ax = canvas.ax
-    low, high = min(times) / _MARGIN, max(times) * _MARGIN
-    plot = share_of_plot(canvas, table)
-    ax.set_xscale("log")
-    ax.set_xlim(low, low * (high / low) ** (1 / plot))
-    ax.set_ylim(rows - 0.5, -1.5 if canvas.annotate else -0.5)
-    ticks = log_ticks(low, high)
-    factor, unit = prefix(math.sqrt(low * high), "s")
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{float(f'{x / factor:.3g}'):g}"))
-    for tick in ticks:
-        ax.plot([tick, tick], [-0.5, rows - 0.5], color="0.85", lw=0.6, zorder=0)
-    for edge in np.arange(rows) - 0.5:
-        ax.axhline(edge, color="0.92", lw=0.6, zorder=0)
-    canvas.frame(f"Time per call [{unit}], logarithmic", x=plot / 2)
-    ax.tick_params(axis="y", length=0)
-    ax.spines["bottom"].set_bounds(low, high)
+def _log_axis(
+    canvas: Canvas, low: float, high: float, rows: int, unit: str, plot: float = 1.0
+) -> str:
+    """Set up a logarithmic axis in the left part `plot` of the axes; return its prefixed unit."""
+    canvas.ax.set_xscale("log")
+    canvas.ax.set_xlim(low, low * (high / low) ** (1 / plot))
+    canvas.ax.set_ylim(rows - 0.5, -1.5 if canvas.annotate else -0.5)
+    return log_axis(canvas.ax.xaxis, low, high, unit)
 
 
-def _dot(canvas: Canvas, sweep: Sweep, m: Measurement) -> dict[str, Any]:
-    if m.ceiling:
-        return {"marker": "D", **canvas.hollow}
-    return {"marker": "s", "color": _PEER} if m in sweep.peers else _DOT
+def _label_roof(canvas: Canvas, words: str, x: float) -> None:
+    """Label the vertical line at `x` above the first row."""
+    sides = [{"ha": ha} for ha in ("center", "left", "right")]
+    canvas.label(words, sides, position=(x, -1), va="center", color=MEMORY)
 
 
 def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> Columns:
@@ -161,19 +167,6 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> Columns
     return fitting(canvas, table, _OMITTED)
 
 
-def _key(canvas: Canvas, sweep: Sweep, table: Columns) -> list[Line2D]:
-    """Make the legend; the table explains the lines of the steps if it has their verdicts."""
-    key = [entry("variant", **_DOT)]
-    if any(m.ceiling for m in sweep):
-        key.append(entry("ceiling: does not compute the result", marker="D", **canvas.hollow))
-    if sweep.peers:
-        key.append(entry("peer: code of another library", marker="s", color=_PEER))
-    if _VERDICT not in table:
-        found = {m.compare(before).verdict for m, before in sweep.step_pairs().items()}
-        key += verdict_entries(found, canvas.ink, "step is ")
-    return key if len(key) > 1 else []
-
-
 def _finding(sweep: Sweep) -> str:
     """State how fast the best variant is relative to the first, the roof and the best peer."""
     if not sweep.variants:
@@ -188,3 +181,36 @@ def _finding(sweep: Sweep) -> str:
     if nearest and nearest.applies:
         parts.append(f"{percent(nearest.share)} of the {nearest.name}")
     return ", ".join([*parts, *beside_peers(best, sweep.peers)])
+
+
+def _counted_steps(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) -> Axes:
+    """Draw the sectors of each variant on a logarithmic axis, with the ideal as a line."""
+    rows = [v for v in sweep if v.sectors]
+    if not rows:
+        raise ValueError("sweep must contain at least one variant with counts, got none")
+    canvas = _new_canvas([(v.variant, v.ceiling) for v in rows], ax, annotate=annotate)
+    ideal, sectors = rows[0].bytes / SECTOR, [v.sectors for v in rows]
+    low, high = min([*sectors, ideal]) / _MARGIN, max(sectors) * _MARGIN
+    unit = _log_axis(canvas, low, high, len(rows), "")
+    canvas.frame(f"Sectors of global memory [{unit or 'sectors'}], logarithmic")
+    before = None
+    for row, v in enumerate(rows):
+        if before is not None and not v.ceiling:
+            canvas.line([before.sectors, v.sectors], [row, row], lw=1.4)
+        style = {"marker": "D", **canvas.hollow} if v.ceiling else _DOT
+        canvas.mark(v.sectors, row, **style)
+        canvas.callout(count(v.sectors), (v.sectors, row), (8,), ((1, 0), (-1, 0)))
+        before = before if v.ceiling else v
+    canvas.line([ideal, ideal], [-0.5, len(rows) - 0.5], lw=1.2, color=MEMORY)
+    _label_roof(canvas, "compulsory bytes", ideal)
+    variants = [v for v in rows if not v.ceiling] or rows
+    fewest = min(variants, key=lambda v: v.sectors)
+    equal = sum(v.sectors == fewest.sectors for v in variants)
+    finding = f"{fewest.variant} accesses the fewest sectors"
+    if equal > 1:
+        finding = f"{equal} of {len(variants)} variants access the fewest sectors"
+    if fewest is not variants[0]:
+        times = number(variants[0].sectors / fewest.sectors)
+        finding += f": {times} times fewer than {variants[0].variant}"
+    canvas.title(finding, f"{sweep.title}; emulated, not timed")
+    return canvas.ax

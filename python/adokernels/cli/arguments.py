@@ -1,13 +1,11 @@
-"""Shared code of the commands: arguments and their conversion, exit status, output files."""
+"""The arguments of all commands and their conversion, exit status, output files."""
 
 from __future__ import annotations
 
 import argparse
 import ast
-import difflib
 import math
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +17,9 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.measuring.nsight_report import SUFFIX
+from adokernels.model.isolation import TIMEOUT
+from adokernels.records.metrics import METRIC_SETS
 from adokernels.storage import replace_file
 from adokernels.text import failure
 
@@ -36,8 +37,8 @@ INTERRUPTED = 130
 _DOTS_PER_INCH = 150
 #: Maximum number of threads per block.
 _MOST_THREADS = 1024
-#: Runs a command; returns the exit status, None on success.
-Run = Callable[[argparse.Namespace, Console], int | None]
+#: Maximum number of elements of the default problem on the emulator.
+_EMULATED_ELEMENTS = 1 << 14
 
 
 def size(text: str) -> int:
@@ -131,80 +132,96 @@ def _require_writable(text: str, path: Path, *, is_folder: bool) -> None:
         raise argparse.ArgumentTypeError(f"must be writable, got {text!r}")
 
 
+def _value(convert: Callable[[str], Any] | None, words: str, **how: Any) -> dict[str, Any]:
+    return {"type": convert, "help": words, **how}
+
+
+def _flag(words: str) -> dict[str, Any]:
+    return {"action": "store_true", "help": words}
+
+
 _CHARTS = (".png", ".svg", ".pdf")
 _ROUTINE = 'for example transpose; "adokernels list" shows all'
-#: The arguments that several commands have; some have a default that depends on the command.
-_COMMON: dict[str, dict[str, Any]] = {
-    "routine": {"help": _ROUTINE},
-    "[routine]": {"nargs": "?", "help": _ROUTINE},
-    "--shape": {"type": lengths, "help": "lengths, for example 1600x2560"},
-    "--dtype": {"type": dtype, "help": "element type, if the routine accepts several"},
-    "--set": {
-        "type": option,
-        "action": "append",
-        "default": [],
-        "metavar": "NAME=VALUE",
-        "help": "an option of the routine, for example border=replicate",
-    },
-    "--cache": {"choices": ("cold", "warm"), "help": "default: %(default)s"},
-    "--device": {
-        "metavar": "{cpu,cuda,cuda:N,emulator}",
-        "help": "where to run; the emulator runs CUDA kernels without a GPU",
-    },
-    "--variants": {"type": names, "help": "comma-separated names of variants"},
-    "--seconds": {"type": float, "help": "time for the whole command (%(default)g)"},
-    "--json": {"type": output_file(), "help": "output file for the result"},
-    "--markdown": {"type": output_file(".md"), "metavar": "FILE.md", "help": "output file"},
-    "--plot": {
-        "type": output_file(*_CHARTS),
-        "metavar": "FILE",
-        "help": f"output file for the chart ({', '.join(_CHARTS)})",
-    },
+_METRICS = f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute"
+_DEVICE = "where to run; the emulator runs CUDA kernels without a GPU"
+_COUNTERS = "read hardware counters after timing (CUDA)"
+_REPORT = "write a report with source for the GUI of Nsight Compute (runs ncu)"
+_WHAT = (
+    "JSON files of two sweeps, or Python expressions, in which np and ado are imported: "
+    '"np.sum(x)" "x.sum()" --setup "x = np.ones(9)"'
+)
+_SLOWER = (
+    "exit with 1 if a variant became slower by more than this, for example 5%%, with 4 if that is "
+    "unknown"
+)
+#: The arguments of the commands. ``"tour --out"`` is the argument of one command; ``"[routine]"``
+#: may be omitted. Some arguments have a default that depends on the command.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "routine": _value(None, _ROUTINE),
+    "[routine]": _value(None, _ROUTINE, nargs="?"),
+    "--shape": _value(lengths, "lengths, for example 1600x2560"),
+    "--dtype": _value(dtype, "element type, if the routine accepts several"),
+    "--set": _value(option, "an option of the routine, for example border=replicate")
+    | {"action": "append", "default": [], "metavar": "NAME=VALUE"},
+    "--cache": _value(None, "default: %(default)s", choices=("cold", "warm")),
+    "--device": _value(None, _DEVICE, metavar="{cpu,cuda,cuda:N,emulator}"),
+    "--variants": _value(names, "comma-separated names of variants"),
+    "--seconds": _value(float, "time for the whole command (%(default)g)"),
+    "--json": _value(output_file(), "output file for the result"),
+    "--markdown": _value(output_file(".md"), "output file", metavar="FILE.md"),
+    "--plot": _value(
+        output_file(*_CHARTS), f"output file for the chart ({', '.join(_CHARTS)})", metavar="FILE"
+    ),
+    "--image": _value(Path, "use this picture file"),
+    "tour --out": _value(
+        output_folder, "output folder (%(default)s)", default=Path("adokernels-tour")
+    ),
+    "--size": _value(size, "upper limit for every length; does not apply to the photograph"),
+    "tour --all": _flag("measure every ladder on every device"),
+    "--refresh": _flag("measure the ceilings again"),
+    "list [routine]": _value(None, "show the ladder of this routine", nargs="?"),
+    "--counters": _value(None, _COUNTERS, nargs="?", const="default", choices=tuple(METRIC_SETS)),
+    "bench --all": _flag(
+        "measure every ladder once, in at most ten minutes, and store the records in --out"
+    ),
+    "bench --out": _value(
+        output_folder,
+        "folder for --all; existing records are kept, so that a run can be continued",
+    ),
+    "--no-limiter": _flag("skip the experiments that show limiters without counters")
+    | {"dest": "limiter", "action": "store_const", "const": False},
+    "--shapes": _value(lengths, "lengths of each problem; default: from 4 KiB to 256 MiB")
+    | {"nargs": "+", "metavar": "SHAPE"},
+    "--copies": _flag("find the size from which a GPU pays off for arrays in host memory"),
+    "file": _value(Path, "CUDA C++ source or a Python module"),
+    "--routine": _value(None, "the routine that it computes", required=True),
+    "--kernel": _value(None, "name of the kernel or of the function", required=True),
+    "--block": _value(block_shape, "for example 32x8", default=(256,)),
+    "--tile": _value(lengths, "elements per block, if not one per thread"),
+    "--grid": _value(lengths, "default: enough blocks for the result"),
+    "--against": _value(names, "comma-separated names of variants"),
+    "--trusted": _flag("the source may include files from any folder"),
+    "--no-timing": _flag("check the results only"),
+    "--timeout": _value(float, "seconds that a call may take (%(default)g)", default=TIMEOUT),
+    "[variant]": _value(None, "name of the variant; default: the one that a call uses", nargs="?"),
+    "--metrics": _value(
+        lambda text: text if text in METRIC_SETS else names(text), _METRICS, default="default"
+    ),
+    "--ncu": _value(output_file(SUFFIX), _REPORT, metavar="FILE.ncu-rep"),
+    "what": _value(None, _WHAT, nargs="+"),
+    "--setup": _value(None, "Python statements before the expressions; may be given several times")
+    | {"action": "append", "default": []},
+    "--tolerance": _value(float, "largest allowed difference of results"),
+    "--fail-if-slower": _value(share, _SLOWER, metavar="PERCENT"),
+    "--across-machines": _flag("allow sweeps of different machines"),
+    "diagnose measurements": _value(
+        Path, "JSON file of a sweep, or a report of Nsight Compute: .ncu-rep, .csv"
+    ),
+    "report measurements": _value(
+        Path, "JSON files, or folders; machines are also shown side by side", nargs="+"
+    ),
+    "report --out": _value(output_file(), "output file (%(default)s)", default=Path("report.html")),
 }
-
-
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """Suggest the nearest name, even if two letters are exchanged, and list all names."""
-    nearest, *_ = (*difflib.get_close_matches(name, known, 1), name)
-    return _core.suggest(nearest, known)
-
-
-class Commands:
-    """The commands of a parser, with their `names` in the order of the help."""
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
-        self._parsers = parser.add_subparsers(required=True, **style)
-        self.names: list[str] = []
-
-    def reject(self, command: str, words: Sequence[str]) -> None:
-        """Exit with an error about the unknown arguments of a command."""
-        parser = self._parsers.choices[command]
-        for name in (word.partition("=")[0] for word in words if word.startswith("--")):
-            known = re.findall(r"--[\w-]+", parser.format_usage())
-            parser.error(f"no option {name!r}{suggestion(name, known)}")
-        parser.error(f"unknown arguments: {' '.join(words)}")
-
-    def add(
-        self, name: str, run: Run, sentence: str, example: str, common: str = "", **defaults: object
-    ) -> argparse.ArgumentParser:
-        """Add a command.
-
-        `common` are the names of its common arguments, and `defaults` the values of arguments.
-        """
-        self.names.append(name)
-        parser: argparse.ArgumentParser = self._parsers.add_parser(
-            name,
-            help=f"{sentence[0].lower()}{sentence[1:]}",
-            description=f"{sentence}.",
-            epilog=f"example:\n  adokernels {name} {example}".rstrip(),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        for argument in common.split():
-            parser.add_argument(argument.strip("[]"), **_COMMON[argument])
-        parser.set_defaults(run=run, **defaults)
-        return parser
 
 
 def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, Any]:
@@ -257,10 +274,6 @@ def problem_of(
     if lengths is None and device == "emulator":
         lengths = _few(routine, options.dtype)
     return routine, routine.task.random_operands(lengths, options.dtype), settings
-
-
-#: Maximum number of elements of the default problem on the emulator.
-_EMULATED_ELEMENTS = 1 << 14
 
 
 def _few(routine: ado.Routine, dtype: np.dtype[Any] | None) -> tuple[int, ...]:

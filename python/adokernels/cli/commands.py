@@ -1,9 +1,10 @@
-"""The commands: their arguments, and the functions of the package that they call."""
+"""The commands, and the functions of the package that they call."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,218 +16,61 @@ from adokernels.cli.arguments import (
     INCONCLUSIVE,
     INTERRUPTED,
     WRONG,
-    Commands,
-    block_shape,
     expressions,
-    lengths,
-    names,
     options_of,
-    output_file,
-    output_folder,
     problem_of,
     save_and_show,
-    share,
-    size,
 )
 from adokernels.cli.output import complain
 from adokernels.measuring.functions import ResultsDiffer
-from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
+from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.model.isolated_process import FileFunction
-from adokernels.model.isolation import TIMEOUT
 from adokernels.records.loading import Reported
-from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.record import save_plain
-from adokernels.tables.counted import counted_table
+from adokernels.tables.ladders import counted_table
 from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.measurements import changes_table, sweep_tables
 from adokernels.tables.rendering import show
 from adokernels.text import percent
 
-#: Common arguments of the commands that run one routine on random operands.
-_PROBLEM = "routine --dtype --set --cache"
+#: Runs a command; returns the exit status, None on success.
+Run = Callable[[argparse.Namespace, Console], int | None]
 #: Maximum seconds per ladder, so that all ladders take at most ten minutes.
 _SECONDS_OF_ALL = 8.0
 #: Why a report refuses a sweep on the emulator.
 _NO_TIMES = "a report shows times, but a sweep on the emulator has counts; use adokernels diagnose"
 
 
-def add_commands(commands: Commands) -> None:
-    """Add all commands, in the order of the help."""
-    tour = commands.add(
-        "tour",
-        _run_tour,
-        "Find edges in a photograph, measure three ladders, and write a report",
-        "--image holiday.jpg --out my-tour",
-    )
-    tour.add_argument("--image", type=Path, help="use this picture file")
-    folder = Path("adokernels-tour")
-    tour.add_argument(
-        "--out", type=output_folder, default=folder, help="output folder (%(default)s)"
-    )
-    limited = "upper limit for every length; does not apply to the photograph"
-    tour.add_argument("--size", type=size, help=limited)
-    tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
-
-    sentence = "Show the build, the devices and their ceilings"
-    info = commands.add("info", _run_info, sentence, "--refresh")
-    info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
-
-    sentence = "Show all routines, or the ladder of one routine"
-    ladders = commands.add("list", _run_list, sentence, "transpose", "--json")
-    ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
-
-    bench = commands.add(
-        "bench",
-        _run_bench,
-        "Measure one ladder, or all",
-        "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
-        "[routine] --dtype --set --cache --shape --device --variants --seconds --json --plot",
-        cache="cold",
-        seconds=10.0,
-    )
-    bench.add_argument(
-        "--counters",
-        nargs="?",
-        const="default",
-        choices=tuple(METRIC_SETS),
-        help="read hardware counters after timing (CUDA)",
-    )
-    sentence = "measure every ladder once, in at most ten minutes, and store the records in --out"
-    bench.add_argument("--all", action="store_true", help=sentence)
-    sentence = "folder for --all; existing records are kept, so that a run can be continued"
-    bench.add_argument("--out", type=output_folder, help=sentence)
-    bench.set_defaults(parse=lambda given: bench.parse_args(list(given)))
-    bench.add_argument(
-        "--no-limiter",
-        dest="limiter",
-        action="store_const",
-        const=False,
-        help="skip the experiments that show limiters without counters",
-    )
-
-    scan = commands.add(
-        "scan",
-        _run_scan,
-        "Measure one routine over a range of sizes",
-        "transpose --shapes 512x512 2048x2048 8192x8192 --plot scan.png",
-        f"{_PROBLEM} --device --variants --seconds --json --plot",
-        cache="warm",
-        seconds=15.0,
-    )
-    scan.add_argument(
-        "--shapes",
-        type=lengths,
-        nargs="+",
-        metavar="SHAPE",
-        help="lengths of each problem; default: from 4 KiB to 256 MiB",
-    )
-    sentence = "find the size from which a GPU pays off for arrays in host memory"
-    scan.add_argument("--copies", action="store_true", help=sentence)
-
-    check = commands.add(
-        "check",
-        _run_check,
-        "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
-        "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
-        "--shape --dtype --set --device --seconds --json",
-        seconds=3.0,
-    )
-    check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
-    check.add_argument("--routine", required=True, help="the routine that it computes")
-    check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
-    check.add_argument("--block", type=block_shape, default=(256,), help="for example 32x8")
-    check.add_argument("--tile", type=lengths, help="elements per block, if not one per thread")
-    check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
-    check.add_argument("--against", type=names, help="comma-separated names of variants")
-    check.add_argument(
-        "--trusted", action="store_true", help="the source may include files from any folder"
-    )
-    check.add_argument("--no-timing", action="store_true", help="check the results only")
-    sentence = "seconds that a call may take (%(default)g)"
-    check.add_argument("--timeout", type=float, default=TIMEOUT, help=sentence)
-
-    profile = commands.add(
-        "profile",
-        _run_profile,
-        "Read the hardware counters of one CUDA variant, or count it on the emulator",
-        "transpose tiled --shape 8192x8192",
-        f"{_PROBLEM} --shape --device --json",
-        cache="cold",
-    )
-    sentence = "name of the variant; default: the one that a call uses"
-    profile.add_argument("variant", nargs="?", help=sentence)
-    output = profile.add_mutually_exclusive_group()
-    output.add_argument(
-        "--metrics",
-        type=lambda text: text if text in METRIC_SETS else names(text),
-        default="default",
-        help=f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute",
-    )
-    output.add_argument(
-        "--ncu",
-        type=output_file(SUFFIX),
-        metavar="FILE.ncu-rep",
-        help="write a report with source for the GUI of Nsight Compute (runs ncu)",
-    )
-
-    compare = commands.add(
-        "compare",
-        _run_compare,
-        "Compare two stored sweeps variant by variant, or expressions timed in the same rounds",
-        "before.json after.json --fail-if-slower 5%",
-        "--cache --device --seconds --json --markdown --plot",
-        cache="warm",
-        seconds=3.0,
-    )
-    words = (
-        "JSON files of two sweeps, or Python expressions, in which np and ado are imported: "
-        '"np.sum(x)" "x.sum()" --setup "x = np.ones(9)"'
-    )
-    compare.add_argument("what", nargs="+", help=words)
-    sentence = "Python statements before the expressions; may be given several times"
-    compare.add_argument("--setup", action="append", default=[], help=sentence)
-    compare.add_argument("--tolerance", type=float, help="largest allowed difference of results")
-    compare.add_argument(
-        "--fail-if-slower",
-        type=share,
-        metavar="PERCENT",
-        help="exit with 1 if a variant became slower by more than this, for example 5%%, with 4 if "
-        "that is unknown",
-    )
-    compare.add_argument(
-        "--across-machines", action="store_true", help="allow sweeps of different machines"
-    )
-
-    diagnose = commands.add(
-        "diagnose",
-        _run_diagnose,
-        "Report the limiter and the next step of each variant of a stored sweep",
-        "transpose.json",
-        "--json",
-    )
-    words = "JSON file of a sweep, or a report of Nsight Compute: .ncu-rep, .csv"
-    diagnose.add_argument("measurements", type=Path, help=words)
-
-    report = commands.add(
-        "report",
-        _run_report,
-        "Write an HTML report of stored sweeps, scans and comparisons",
-        "transpose.json results/ --out report.html",
-    )
-    sentence = "JSON files, or folders; machines are also shown side by side"
-    report.add_argument("measurements", type=Path, nargs="+", help=sentence)
-    page = Path("report.html")
-    report.add_argument("--out", type=output_file(), default=page, help="output file (%(default)s)")
+#: The commands in the order of the help: function, example, arguments, and values of arguments.
+COMMANDS: dict[str, tuple[Run, str, str, dict[str, Any]]] = {}
 
 
+def _command(name: str, example: str, arguments: str, **defaults: Any) -> Callable[[Run], Run]:
+    """Add a command, whose help is the docstring of the function.
+
+    `arguments` are names in :data:`adokernels.cli.arguments.ARGUMENTS`; those in a word with
+    ``|`` exclude each other.
+    """
+
+    def add(run: Run) -> Run:
+        COMMANDS[name] = run, example, arguments, defaults
+        return run
+
+    return add
+
+
+@_command("tour", "--image holiday.jpg --out my-tour", "--image --out --size --all")
 def _run_tour(options: argparse.Namespace, console: Console) -> int:
+    """Find edges in a photograph, measure three ladders, and write a report."""
     from adokernels.tour import tour  # loads matplotlib
 
     settings = {"size": options.size, "everything": options.all}
     return INTERRUPTED if tour(options.out, console, image=options.image, **settings) else 0
 
 
+@_command("info", "--refresh", "--refresh")
 def _run_info(options: argparse.Namespace, console: Console) -> None:
+    """Show the build, the devices and their ceilings."""
     from adokernels.measuring.context import context
 
     console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
@@ -240,7 +84,9 @@ def _run_info(options: argparse.Namespace, console: Console) -> None:
 _FACTS = ["name", "device", "changes", "steps", "precision", "ceiling", "blocks", "stages"]
 
 
+@_command("list", "transpose", "--json [routine]")
 def _run_list(options: argparse.Namespace, console: Console) -> None:
+    """Show all routines, or the ladder of one routine."""
     chosen = [ado.routines[options.routine]] if options.routine else list(ado.routines.values())
     if options.json:
         ladders = [
@@ -265,7 +111,16 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
     return {name: vars(options)[name] for name in ("device", "variants", "cache", "seconds")}
 
 
+@_command(
+    "bench",
+    "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
+    "[routine] --dtype --set --cache --shape --device --variants --seconds --json --plot "
+    "--counters --all --out --no-limiter",
+    cache="cold",
+    seconds=10.0,
+)
 def _run_bench(options: argparse.Namespace, console: Console) -> int:
+    """Measure one ladder, or all."""
     if options.all:
         return _bench_all(options, console)
     if options.routine is None:
@@ -291,11 +146,24 @@ def _bench_all(options: argparse.Namespace, console: Console) -> int:
         raise ValueError("--all needs --out FOLDER and no routine")
     how = {"cache": options.cache, "limiter": options.limiter}
     how["seconds"] = min(options.seconds, _SECONDS_OF_ALL)
-    interrupted = measure_all(options.out, options.device, options.parse, console, **how)
+
+    def parse(arguments: Sequence[str]) -> argparse.Namespace:
+        parsed: argparse.Namespace = options.parse(["bench", *arguments])
+        return parsed
+
+    interrupted = measure_all(options.out, options.device, parse, console, **how)
     return INTERRUPTED if interrupted else 0
 
 
+@_command(
+    "scan",
+    "transpose --shapes 512x512 2048x2048 8192x8192 --plot scan.png",
+    "routine --dtype --set --cache --device --variants --seconds --json --plot --shapes --copies",
+    cache="warm",
+    seconds=15.0,
+)
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
+    """Measure one routine over a range of sizes."""
     routine = ado.routines[options.routine]
     settings = _measured(options) | options_of(options, routine) | {"copies": options.copies}
     found = ado.scan(routine, shapes=options.shapes, dtype=options.dtype, **settings)
@@ -303,7 +171,15 @@ def _run_scan(options: argparse.Namespace, console: Console) -> int:
     return INTERRUPTED if found.interrupted else 0
 
 
+@_command(
+    "check",
+    "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
+    "--shape --dtype --set --device --seconds --json file --routine --kernel --block --tile "
+    "--grid --against --trusted --no-timing --timeout",
+    seconds=3.0,
+)
 def _run_check(options: argparse.Namespace, console: Console) -> int:
+    """Check your own kernel (.cu) or Python function (.py) against a routine, then time it."""
     routine, operands, settings = problem_of(options)
     function = options.kernel.partition("<")[0]
     name = f"{function} of {options.file.name}" if function in routine else function
@@ -329,7 +205,14 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     return 0 if result else WRONG
 
 
+@_command(
+    "profile",
+    "transpose tiled --shape 8192x8192",
+    "routine --dtype --set --cache --shape --device --json [variant] --metrics|--ncu",
+    cache="cold",
+)
 def _run_profile(options: argparse.Namespace, console: Console) -> None:
+    """Read the hardware counters of one CUDA variant, or count it on the emulator."""
     routine, operands, settings = problem_of(options)
     if options.ncu:
         if options.json:
@@ -344,7 +227,16 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
     save_and_show(profile, options, console)
 
 
+@_command(
+    "compare",
+    "before.json after.json --fail-if-slower 5%",
+    "--cache --device --seconds --json --markdown --plot what --setup --tolerance "
+    "--fail-if-slower --across-machines",
+    cache="warm",
+    seconds=3.0,
+)
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
+    """Compare two stored sweeps variant by variant, or expressions timed in the same rounds."""
     stored = [text.endswith(".json") or Path(text).is_file() for text in options.what]
     if options.setup and all(stored):
         raise ValueError("--setup is for expressions, not for stored sweeps")
@@ -377,7 +269,9 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
     return WRONG if slower else INCONCLUSIVE if unknown else 0
 
 
+@_command("diagnose", "transpose.json", "--json measurements")
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
+    """Report the limiter and the next step of each variant of a stored sweep."""
     path = options.measurements
     reported = path.suffix in (".csv", ".ncu-rep")
     sweep = ado.import_ncu(path) if reported else ado.load(path)
@@ -409,7 +303,9 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
     return found
 
 
+@_command("report", "transpose.json results/ --out report.html", "measurements --out")
 def _run_report(options: argparse.Namespace, console: Console) -> None:
+    """Write an HTML report of stored sweeps, scans and comparisons."""
     records: list[Reported] = []
     for path in options.measurements:
         if path.is_dir():

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import sys
 from collections.abc import Sequence
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.arguments import INTERRUPTED, NO_DEVICE, USAGE, WRONG, Commands, suggestion
-from adokernels.cli.commands import add_commands
+from adokernels.cli.arguments import ARGUMENTS, INTERRUPTED, NO_DEVICE, USAGE, WRONG
+from adokernels.cli.commands import COMMANDS
 from adokernels.cli.output import Output, complain
 
 #: Width of a table of ceilings; a narrower terminal wraps its lines.
@@ -80,19 +81,52 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
-    commands = Commands(parser)
-    add_commands(commands)
+    parser.set_defaults(parse=parse)
+    style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
+    parsers = parser.add_subparsers(required=True, **style)
+    for command in COMMANDS:
+        _add_command(parsers, command)
     # The message of argparse would list the commands, but suggest none.
     name = next((word for word in given if not word.startswith("-")), None)
-    if name is not None and name not in commands.names:
-        parser.error(f"no command {name!r}{suggestion(name, commands.names)}")
+    if name is not None and name not in COMMANDS:
+        parser.error(f"no command {name!r}{_suggestion(name, list(COMMANDS))}")
     options = ("--version", "--help", "-h")
     if name is None and given and given[0] not in options:
-        parser.error(f"no option {given[0]!r}{suggestion(given[0], options)}")
+        parser.error(f"no option {given[0]!r}{_suggestion(given[0], options)}")
     parsed, unknown = parser.parse_known_args(_with_negative_values(given))
     if unknown:
-        commands.reject(parsed.command, unknown)
+        own = parsers.choices[parsed.command]
+        known = re.findall(r"--[\w-]+", own.format_usage())
+        for word in (word.partition("=")[0] for word in unknown if word.startswith("--")):
+            own.error(f"no option {word!r}{_suggestion(word, known)}")
+        own.error(f"unknown arguments: {' '.join(unknown)}")
     return parsed
+
+
+def _add_command(parsers: Any, name: str) -> None:
+    """Add the parser of a command with its arguments."""
+    run, example, arguments, defaults = COMMANDS[name]
+    sentence = (run.__doc__ or "").strip(".")
+    parser = parsers.add_parser(
+        name,
+        help=f"{sentence[:1].lower()}{sentence[1:]}",
+        description=f"{sentence}.",
+        epilog=f"example:\n  adokernels {name} {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for word in arguments.split():
+        group = parser.add_mutually_exclusive_group() if "|" in word else parser
+        for argument in word.split("|"):
+            own = ARGUMENTS.get(f"{name} {argument}") or ARGUMENTS[argument]
+            group.add_argument(argument.strip("[]"), **own)
+    parser.set_defaults(run=run, **defaults)
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    """Suggest the nearest name, even if two letters are exchanged, and list all names."""
+    nearest, *_ = (*difflib.get_close_matches(name, known, 1), name)
+    return _core.suggest(nearest, known)
 
 
 def _with_negative_values(words: Sequence[str]) -> list[str]:

@@ -67,7 +67,7 @@ def by_experiment(m: Measurement, machine: Machine | None) -> Limiter | None:
     if found is None:
         return None
     kind, unit, share, evidence = found
-    return Limiter(kind=kind, unit=unit, share=share, evidence=evidence, tried=True)
+    return Limiter(kind=kind, unit=unit, share=share, evidence=evidence)
 
 
 def _say(text: str, value: float = 0.0, threshold: float | None = None) -> Evidence:

@@ -25,8 +25,6 @@ SIZES = (1, 2, 4, 8, 16)
 _EXTENT = 1 << 26
 #: Offsets are below this number, so that addresses of 16-byte elements are 64-bit integers.
 _LARGEST = 1 << 56
-#: Rows that are processed at a time, so that temporary arrays stay small.
-_ROWS = 1 << 16
 
 _NAMES = "'aligned', 'shifted n', 'stride n', 'random', 'same word' or 'column of RxC'"
 _SHIFTED = re.compile(r"shifted(?: by)?(?: (-?\d{1,16}|one))?")
@@ -121,11 +119,7 @@ def by_warp(values: ArrayLike, active: ArrayLike | None, name: str) -> tuple[Any
 
 def distinct(ids: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the different values of the active lanes in each row."""
-    counts = np.zeros(len(ids), dtype=np.int64)
-    for start in range(0, len(ids), _ROWS):
-        rows = slice(start, start + _ROWS)
-        counts[rows] = firsts(ids[rows], active[rows])[1].sum(axis=1)
-    return counts
+    return firsts(ids, active)[1].sum(axis=1)
 
 
 def firsts(ids: NDArray[Any], active: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -94,8 +94,6 @@ class Limiter:
         Its share of the time of all kernels.
     unknown
         What remains unknown without counters; empty with counters.
-    tried
-        Whether experiments show it: the variant was timed under changed conditions.
     """
 
     kind: Kind
@@ -106,7 +104,11 @@ class Limiter:
     kernel: str = ""
     share_of_time: float = 1.0
     unknown: str = ""
-    tried: bool = False
+
+    @property
+    def tried(self) -> bool:
+        """Whether experiments show it: the variant was timed under changed conditions."""
+        return any(e.provenance is Provenance.EXPERIMENT for e in self.evidence)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,6 @@
   readout.setAttribute("role", "status");
   readout.hidden = true;
   document.body.append(readout);
-  let clear = () => {};
 
   function show(row, names) {
     const title = document.createElement("strong");
@@ -27,20 +26,6 @@
       list.append(term, value);
     }
     readout.replaceChildren(title, list);
-    readout.hidden = false;
-  }
-
-  // Place the readout beside the pointer, or at the bottom of the window if there is no pointer.
-  function place(pointer) {
-    readout.className = pointer ? "" : "docked";
-    readout.style.left = readout.style.top = "";
-    if (!pointer) return;
-    const box = readout.getBoundingClientRect();
-    const fits = pointer.clientX + 16 + box.width < document.documentElement.clientWidth;
-    const left = fits ? pointer.clientX + 16 : pointer.clientX - 16 - box.width;
-    const top = Math.min(pointer.clientY + 16, window.innerHeight - box.height - 8);
-    readout.style.left = `${Math.max(8, left)}px`;
-    readout.style.top = `${Math.max(8, top)}px`;
   }
 
   function distance(mark, pointer) {
@@ -55,54 +40,34 @@
     const details = tables.find((table) => table.classList.contains("details"));
     if (!details) return;
     const names = [...details.querySelectorAll("th")].map((cell) => cell.textContent);
-    const rows = tables.map((table) => [...table.querySelectorAll("tbody tr")]);
     const known = [...details.querySelectorAll("tbody tr")];
+    const rows = tables.map((table) => [...table.querySelectorAll("tbody tr")]);
     const charts = [...section.querySelectorAll("svg.chart")]
       .map((svg) => ({ svg, marks: [...svg.querySelectorAll('[id*="-point-"]')] }))
       .filter((chart) => chart.marks.length);
     const rowOf = (mark) => Number(mark.id.match(/-point-\d+-(\d+)-/)[1]);
-    let picked = -1;
 
-    function unpick() {
-      picked = -1;
-      readout.hidden = true;
+    let picked = null;
+
+    // Highlight a row, or none if it is null.
+    function pick(row) {
+      if (row === picked) return;
+      picked = row;
       for (const part of section.querySelectorAll(".picked")) part.classList.remove("picked");
-      for (const { svg } of charts) svg.classList.remove("picking");
-    }
-
-    function pick(row, pointer) {
-      if (row !== picked) {
-        clear();
-        clear = unpick;
-        picked = row;
-        for (const table of rows) table[row].classList.add("picked");
-        for (const { svg, marks } of charts) {
-          const ours = marks.filter((mark) => rowOf(mark) === row);
-          svg.classList.toggle("picking", ours.length > 0);
-          for (const mark of ours) mark.classList.add("picked");
-        }
-        show(known[row], names);
+      for (const { svg, marks } of charts) {
+        const ours = marks.filter((mark) => rowOf(mark) === row);
+        svg.classList.toggle("picking", ours.length > 0);
+        for (const mark of ours) mark.classList.add("picked");
       }
-      place(pointer);
+      readout.hidden = row === null;
+      if (row === null) return;
+      for (const table of rows) table[row].classList.add("picked");
+      show(known[row], names);
     }
 
-    // A box with the keyboard focus shows a variant. Arrow keys pick the next or previous variant.
-    function addKeys(box) {
-      box.addEventListener("keydown", onKey);
-      box.addEventListener("focus", () => {
-        if (box.matches(":focus-visible")) pick(Math.max(picked, 0), null);
-      });
-      box.addEventListener("blur", () => clear());
-    }
-
-    function onKey(event) {
-      const last = known.length - 1;
-      const targets = { ArrowDown: Math.min(picked + 1, last), ArrowUp: Math.max(picked - 1, 0),
-        Home: 0, End: last };
-      if (event.key === "Escape") clear();
-      if (!(event.key in targets)) return;
-      event.preventDefault();
-      pick(targets[event.key], null);
+    // A touch ends after each tap, so the readout then stays until the next tap.
+    function leave(event) {
+      if (event.pointerType === "mouse") pick(null);
     }
 
     function onPointer(event, marks) {
@@ -112,20 +77,28 @@
         const found = distance(mark, event);
         if (found < least) [nearest, least] = [mark, found];
       }
-      if (nearest) pick(rowOf(nearest), event.pointerType === "mouse" ? event : null);
-      else clear();
+      pick(nearest && rowOf(nearest));
     }
 
-    tables.forEach((table, place) => {
-      addKeys(table);
-      rows[place].forEach((line, row) => {
-        line.addEventListener("pointerenter", () => pick(row, null));
+    // The up and down keys pick another variant while a chart or table has the keyboard focus.
+    function onKey(event) {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      pick(Math.min(Math.max((picked ?? -1) + step, 0), known.length - 1));
+    }
+
+    for (const box of [...tables, ...charts.map(({ svg }) => svg.closest(".scroll"))]) {
+      box.addEventListener("keydown", onKey);
+      box.addEventListener("blur", () => pick(null));
+    }
+    for (const lines of rows) {
+      lines.forEach((line, row) => {
+        line.addEventListener("pointerenter", () => pick(row));
+        line.addEventListener("pointerleave", leave);
       });
-      table.addEventListener("pointerleave", leave);
-    });
+    }
     for (const { svg, marks } of charts) {
-      const box = svg.closest(".scroll");
-      addKeys(box);
       for (const kind of ["pointermove", "pointerdown"]) {
         svg.addEventListener(kind, (event) => onPointer(event, marks));
       }
@@ -133,17 +106,9 @@
       const hint = document.createElement("p");
       hint.className = "hint";
       hint.textContent = "Point at a variant to see its numbers, or press the up and down keys.";
-      box.after(hint);
+      svg.closest(".scroll").after(hint);
     }
   }
-
-  // A touch ends after each tap, so the readout then stays until the next tap.
-  function leave(event) {
-    if (event.pointerType === "mouse") clear();
-  }
-  document.addEventListener("pointerdown", (event) => {
-    if (!event.target.closest(".variants, svg.chart")) clear();
-  });
 
   document.querySelectorAll("section").forEach(link);
 })();

@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from adokernels.charts.counters import speed_of_light, warp_states
 from adokernels.charts.files import closing, to_svg
 from adokernels.charts.picture import plot
-from adokernels.charts.speed_of_light import speed_of_light
-from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.records.changes import SweepComparison
 from adokernels.records.loading import Reported
@@ -33,25 +31,10 @@ from adokernels.tables import tables_of
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table
 from adokernels.tables.rendering import FADED, new_table, to_html
-from adokernels.text import (
-    escaped,
-    number,
-    printable,
-    quantity,
-    ratio,
-    require,
-    share_of_limit,
-)
+from adokernels.text import escaped, number, quantity, ratio, require, share_of_limit
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]
-
-#: Maximum number of characters of an alternative text.
-_LONGEST_LABEL = 10_000
-_REFERENCE = re.compile(r"url\(#([^)]*)\)")
-#: Elements to omit: Matplotlib's metadata, which contains addresses, and its style sheet, which
-#: would apply to the whole page. The style sheet of the page contains the same rule.
-_DROPPED = ("metadata", "style")
 
 #: Columns with the attributes of their cells.
 _COLUMNS = {
@@ -109,7 +92,19 @@ def write_report(
     for record in sweeps:
         require(Reported, "sweeps, scans and comparisons", sweeps=record)
     name = escaped(title)
-    facts = _context(sweeps) if context is None else context
+    machines: dict[str, Machine] = {}  # each once, even if several sweeps ran on it
+    measured: list[Measurement] = []
+    for record in sweeps:
+        if isinstance(record, SweepComparison):
+            measured += [m for change in record for m in (change.before, change.after)]
+            continue
+        for sweep in record.sweeps if isinstance(record, Scan) else (record,):
+            measured += sweep
+            if sweep.machine:
+                machines[sweep.machine.title] = sweep.machine
+    if context is None:  # the contexts of the records agree within one session
+        carriers = (*machines.values(), *measured)
+        context = {key: value for carrier in carriers for key, value in carrier.context.items()}
     anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]
     numbers = itertools.count(1)
     parts = [
@@ -118,7 +113,7 @@ def write_report(
         f"<p>{_METHOD}</p>",
         *(_picture(image, caption) for caption, image in pictures),
         *map(_section, sweeps, anchors, itertools.repeat(numbers)),
-        _about(_machines(sweeps), facts),
+        _about(machines.values(), context),
         f"<script>\n{_resource('page.js')}</script>",
     ]
     page = (
@@ -143,11 +138,11 @@ _METHOD = (
 def _section(record: Reported, anchor: str, numbers: Iterator[int]) -> str:
     name, subject = _names(record)
     first, *others = (table for table in tables_of(record) if isinstance(table, Table))
+    style, words, details = "", f"Chart of {record.title}.", []
     if isinstance(record, Sweep):
-        style, words = "variants", _alternative(record)
+        times = ", ".join(f"{m.variant} {quantity(m.seconds, 's')}" for m in record)
+        style, words = "variants", f"Times of {record.title}: {times}."
         details = [*_details_of_sweep(record, numbers)]
-    else:
-        style, words, details = "", f"Chart of {record.title}.", []
     parts = (
         f'<section id="{anchor}">\n<h2>{escaped(name)}</h2>',
         f'<p class="subject">{escaped(subject)}</p>' if subject else "",
@@ -171,19 +166,15 @@ def _names(record: Reported) -> tuple[str, str]:
 
 
 def _details_of_sweep(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
+    """Two charts and the diagnosis, if there are hardware counters, and the table of variants."""
     if any(m.profile for m in sweep.variants):
-        yield from _analysis(sweep, numbers)
+        yield _chart(speed_of_light, sweep, f"Speed of light of {sweep.title}.", numbers)
+        yield _chart(warp_states, sweep, f"Warp states of {sweep.title}.", numbers)
+        diagnosis, *proposals = diagnosis_tables(diagnose(sweep))
+        diagnosis.title = "Diagnosis"
+        yield from map(_titled, (diagnosis, *proposals))
     if len(sweep):
         yield _titled(_variants_table(sweep), "variants details")
-
-
-def _analysis(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
-    """What the hardware counters of a sweep show: two charts and the diagnosis."""
-    yield _chart(speed_of_light, sweep, f"Speed of light of {sweep.title}.", numbers)
-    yield _chart(warp_states, sweep, f"Warp states of {sweep.title}.", numbers)
-    diagnosis, *proposals = diagnosis_tables(diagnose(sweep))
-    diagnosis.title = "Diagnosis"
-    yield from map(_titled, (diagnosis, *proposals))
 
 
 def _titled(table: Table, style: str = "") -> str:
@@ -207,30 +198,19 @@ def _chart(
 ) -> str:
     """A chart whose title is text of the page. The section states its subject."""
     with closing(draw, record) as figure:
-        title = _take_title(figure)
+        titles = [ax.get_title(loc="left") for ax in figure.axes]
+        for ax in figure.axes:
+            ax.set_title("", loc="left")
+        for subject in figure.findobj(lambda artist: artist.get_gid() == "subject"):
+            subject.remove()
         svg = _inline_svg(figure, f"chart-{next(numbers)}-", alternative)
+    title = next(filter(None, titles), "").replace("\n", " ")
     label = escaped(alternative)
     return (
         f"<figure>\n<figcaption>{escaped(title)}</figcaption>\n"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">\n{svg}\n</div>\n'
         "</figure>"
     )
-
-
-def _take_title(figure: Figure) -> str:
-    """Remove the titles and subjects of a figure; return the first title."""
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
-    for ax in figure.axes:
-        ax.set_title("", loc="left")
-    for subject in figure.findobj(lambda artist: artist.get_gid() == "subject"):
-        subject.remove()
-    return next(filter(None, titles), "").replace("\n", " ")
-
-
-def _alternative(sweep: Sweep) -> str:
-    """The alternative text of the default picture."""
-    times = [f"{m.variant} {quantity(m.seconds, 's')}" for m in sweep]
-    return f"Times of {sweep.title}: {', '.join(times)}."
 
 
 def _picture(image: str | Path | bytes, caption: str) -> str:
@@ -240,7 +220,7 @@ def _picture(image: str | Path | bytes, caption: str) -> str:
     return f'<figure><figcaption>{words}</figcaption><img src="{source}" alt="{words}"></figure>'
 
 
-def _about(machines: Sequence[Machine], facts: Mapping[str, Any]) -> str:
+def _about(machines: Iterable[Machine], facts: Mapping[str, Any]) -> str:
     """The ceilings of the machines, and the context of the measurements."""
     tables = [_titled(machine_table(machine)) for machine in machines]
     if facts:
@@ -260,61 +240,21 @@ def _resource(name: str) -> str:
     return resources.files("adokernels.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _context(records: Sequence[Reported]) -> dict[str, Any]:
-    """Merge the contexts of the records, which agree within one session."""
-    carriers: list[Machine | Measurement] = list(_machines(records))
-    for record in records:
-        if isinstance(record, SweepComparison):
-            carriers += [m for change in record for m in (change.before, change.after)]
-        else:
-            carriers += [m for sweep in _sweeps_of(record) for m in sweep]
-    return {key: value for carrier in carriers for key, value in carrier.context.items()}
-
-
-def _sweeps_of(record: Reported) -> Sequence[Sweep]:
-    if isinstance(record, Sweep):
-        return (record,)
-    return record.sweeps if isinstance(record, Scan) else ()
-
-
-def _machines(records: Sequence[Reported]) -> list[Machine]:
-    """Each machine once, even if several sweeps ran on it."""
-    machines = (sweep.machine for record in records for sweep in _sweeps_of(record))
-    return list({machine.title: machine for machine in machines if machine}.values())
-
-
 def _inline_svg(figure: Figure, prefix: str, label: str) -> str:
     """Render a figure as an ``svg`` element with an alternative text. The page determines its size.
 
     Identifiers get a prefix, because Matplotlib uses the same ones in each figure, for example for
     glyphs and clip paths.
     """
-    root = ElementTree.fromstring(to_svg(figure))
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if _local(child.tag) in _DROPPED:
-                parent.remove(child)
-    for element in root.iter():
-        element.tag = _local(element.tag)
-        attributes = {_local(name): value for name, value in element.attrib.items()}
-        element.attrib = {name: _renamed(name, v, prefix) for name, v in attributes.items()}
-    words, box = printable(label, _LONGEST_LABEL), root.attrib["viewBox"]
-    root.attrib = {"class": "chart", "role": "img", "aria-label": words, "viewBox": box}
-    return ElementTree.tostring(root, encoding="unicode").strip()
-
-
-def _local(name: str) -> str:
-    """A name without its namespace. HTML needs none, and ``href`` replaces ``xlink:href``."""
-    return name.rpartition("}")[2]
-
-
-def _renamed(name: str, value: str, prefix: str) -> str:
-    """The value of an attribute, with the prefix added to identifiers and references."""
-    if name == "id":
-        return prefix + value
-    if name == "href" and value.startswith("#"):
-        return f"#{prefix}{value[1:]}"
-    return _REFERENCE.sub(rf"url(#{prefix}\1)", value)
+    svg = to_svg(figure).decode()
+    # Comments contain the texts of the figure, metadata contains addresses, and the style sheet
+    # would apply to the whole page, which contains the same rule.
+    svg = re.sub(r"<!--.*?-->|<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
+    svg = svg.replace("xlink:href", "href")
+    svg = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\g<1>{prefix}", svg)
+    start, _, content = svg[svg.index("<svg") :].partition(">")
+    (box,) = re.findall(r'viewBox="(.*?)"', start)
+    return f'<svg class="chart" role="img" aria-label="{escaped(label)}" viewBox="{box}">{content}'
 
 
 def _headline(sweeps: Sequence[Reported], anchors: Sequence[str]) -> str:
@@ -353,32 +293,28 @@ def _summary(record: Reported) -> dict[str, str]:
     """The cells of a record by column; unknown cells are empty."""
     name, subject = _names(record)
     row = dict.fromkeys(_COLUMNS, "") | {"routine": name, "problem": subject}
-    if isinstance(record, Sweep):
-        return row | _summary_of_sweep(record)
     if isinstance(record, Scan):
         return row | {"fastest": record.finding}
-    best = max(record, key=lambda change: change.comparison.ratio)
-    return row | {
-        "fastest": f"{best.variant}: {best.comparison.verdict}",
-        "time": quantity(best.after.seconds, "s"),
-        "speed-up": ratio(best.comparison.ratio),
-    }
-
-
-def _summary_of_sweep(sweep: Sweep) -> dict[str, str]:
-    device = sweep.machine.title if sweep.machine else ""
-    row = {
-        "routine": f"{sweep.routine} (interrupted)" if sweep.interrupted else sweep.routine,
+    if isinstance(record, SweepComparison):
+        best = max(record, key=lambda change: change.comparison.ratio)
+        return row | {
+            "fastest": f"{best.variant}: {best.comparison.verdict}",
+            "time": quantity(best.after.seconds, "s"),
+            "speed-up": ratio(best.comparison.ratio),
+        }
+    devices = dict.fromkeys(m.machine_title or m.device for m in record)
+    row |= {
+        "routine": f"{record.routine} (interrupted)" if record.interrupted else record.routine,
         "fastest": "no variant measured",
-        "device": device or ", ".join(dict.fromkeys(m.machine_title or m.device for m in sweep)),
-        "problem": "; ".join(dict.fromkeys(str(m.problem) for m in sweep)),
+        "device": record.machine.title if record.machine else ", ".join(devices),
+        "problem": "; ".join(dict.fromkeys(str(m.problem) for m in record)),
     }
-    if not sweep.variants:
+    if not record.variants:
         return row
-    first, best = sweep.variants[0], sweep.fastest
+    first, best = record.variants[0], record.fastest
     gain = "" if best is first else ratio(best.speedup_over(first))
-    fastest = f"{best.variant} ({sweep.lead})" if sweep.lead else best.variant
-    return row | {"fastest": fastest, "speed-up": gain, **_result(sweep, best)}
+    fastest = f"{best.variant} ({record.lead})" if record.lead else best.variant
+    return row | {"fastest": fastest, "speed-up": gain, **_result(record, best)}
 
 
 def _result(sweep: Sweep, m: Measurement) -> dict[str, str]:

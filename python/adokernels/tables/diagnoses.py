@@ -23,61 +23,40 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
 
 def _advice_table(diagnosis: Diagnosis) -> Table:
     sentences = ["limiter", "evidence", "next step"]
-    headers = ["variant", *sentences, "gains\nat most"]
-    widths = {1: 16, 2: 44, 3: 38}
+    headers, widths = ["variant", *sentences, "gains\nat most"], {1: 16, 2: 44, 3: 38}
     table = new_table(f"Diagnosis: {diagnosis.title}", headers, left=sentences, widths=widths)
+    notes = []
     for finding in diagnosis:
         advice, found = finding.advice, finding.limiter
         evidence = [str(e) for e in found.evidence]
         if found.share_of_time < 1:
             evidence.append(f"{found.kernel} takes {percent(found.share_of_time)} of the time")
         evidence += [found.unknown] if found.unknown else []
-        table.add_row(
-            finding.variant,
-            _limiter_cell(finding),
-            "; ".join(evidence),
-            _next_step(finding),
-            bound_cell(advice.bound) if advice else "",
-        )
-    bases = [
-        f"{finding.variant} {bound_cell(finding.advice.bound)}: {finding.advice.basis}"
-        f" ({', '.join(finding.advice.provenance)})"
-        for finding in diagnosis
-        if finding.advice and finding.advice.bound is not None
-    ]
-    notes = ["Bounds:", *bases] if bases else []
-    table.caption = "\n".join(notes) or None
+        steps = [f"{advice.step}: {advice.sentence}"] if advice else []
+        if finding.cards:
+            obsolete = [k for k in finding.cards if cards[k].validity is Validity.OBSOLETE]
+            named = (f"{k} ({Validity.OBSOLETE})" if k in obsolete else k for k in finding.cards)
+            steps.append(f"cards: {', '.join(named)}")
+        bound, limiter = bound_cell(advice.bound) if advice else "", found.name
+        if not finding.counted:
+            limiter += ", by experiment" if found.tried else ", without counters"
+        table.add_row(finding.variant, limiter, "; ".join(evidence), "; ".join(steps), bound)
+        if advice and bound:
+            notes.append(
+                f"{finding.variant} {bound}: {advice.basis} ({', '.join(advice.provenance)})"
+            )
+    table.caption = "\n".join(["Bounds:", *notes]) if notes else None
     return table
 
 
-def _limiter_cell(finding: Finding) -> str:
-    """The limiter, and how it was found without counters."""
-    found = finding.limiter
-    if finding.counted:
-        return found.name
-    return f"{found.name}, {'by experiment' if found.tried else 'without counters'}"
-
-
-def _next_step(finding: Finding) -> str:
-    """Format the first proposal and the cards that support it."""
-    advice = finding.advice
-    parts = [f"{advice.step}: {advice.sentence}"] if advice else []
-    if finding.cards:
-        named = (
-            f"{key} ({Validity.OBSOLETE})" if cards[key].validity is Validity.OBSOLETE else key
-            for key in finding.cards
-        )
-        parts.append(f"cards: {', '.join(named)}")
-    return "; ".join(parts)
-
-
 def _outcome_table(diagnosis: Diagnosis) -> Table:
-    numbers = ["gains\nat most", "realised gain,\n99.9 % interval"]
     words = ["bound", "target metric", "named"]
-    headers = ["step", "proposed", "changed", *numbers, *words]
+    headers = ["step", "proposed", "changed", "gains\nat most"]
+    headers += ["realised gain,\n99.9 % interval", *words]
     left = ["proposed", "changed", *words]
     title = "Proposed, and what the next variant did"
     table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 6), 24))
+    notes = []
     for finding in diagnosis:
         if outcome := finding.outcome:
             advice, metric = finding.advice, outcome.metric
@@ -93,8 +72,8 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 moved,
                 {True: "yes", False: "no", None: ""}[finding.named],
             )
-    withheld = {f.variant: f.outcome.reason for f in diagnosis if f.outcome}
-    notes = [f"no verdict on the step after {name}: {why}" for name, why in withheld.items() if why]
+            if outcome.reason:
+                notes.append(f"no verdict on the step after {finding.variant}: {outcome.reason}")
     table.caption = "\n".join(notes) or None
     return table
 
@@ -120,15 +99,11 @@ def bound_cell(bound: float | None) -> str:
     return "" if bound is None else ratio(bound)
 
 
-#: Maximum widths in characters of the columns of all cards, and of the text of one card.
-_WIDTHS = dict(enumerate((24, 26, 32, 32, 26)))
-_TEXT = 90
-
-
 def cards_table(cards: Cards) -> Table:
     """Build the table of all cards."""
     headers = ("card", "problem", "indicators", "strategy", "advice on an H200")
-    table = new_table("Quick-reference cards", headers, left=headers, widths=_WIDTHS)
+    widths = dict(enumerate((24, 26, 32, 32, 26)))
+    table = new_table("Quick-reference cards", headers, left=headers, widths=widths)
     for card in cards.values():
         table.add_row(
             card.key,
@@ -147,7 +122,7 @@ def cards_table(cards: Cards) -> Table:
 def card_table(card: Card) -> Table:
     """Build the table of one card."""
     headers = ["", card.category]
-    table = new_table(f"{card.title} ({card.key})", headers, left=headers, widths={0: 12, 1: _TEXT})
+    table = new_table(f"{card.title} ({card.key})", headers, left=headers, widths={0: 12, 1: 90})
     rows = {
         "problem": [card.problem],
         "goal": [card.goal],
@@ -177,15 +152,13 @@ def evidence_table(evidence: CardEvidence) -> Table:
     times = [quantity(m.seconds, "s") for m in (before, after)]
     table.add_row("time", "", *times, "")
     verdict, gain, _ = evidence.comparison
+    applied = {
+        True: "All indicators hold",
+        False: "Not all indicators hold",
+        None: "Some indicators are unknown",
+    }[evidence.applied]
     table.caption = (
         f"{before.problem}, {before.cache}. Ratio of times {ratio(gain)} ({verdict}). "
-        f"{_APPLIED[evidence.applied]} before the step."
+        f"{applied} before the step."
     )
     return table
-
-
-_APPLIED = {
-    True: "All indicators hold",
-    False: "Not all indicators hold",
-    None: "Some indicators are unknown",
-}

@@ -1,15 +1,17 @@
-"""Tables of a ladder's variants, of the settings of one variant, and of all routines."""
+"""Tables of all routines, of a ladder's variants, of their settings, and of their counts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from adokernels.model.ladder import Ladder
 from adokernels.model.routine import Routine
+from adokernels.records.counted import Access, CountedSweep, CountedVariant
 from adokernels.records.tuning import Tuning
 from adokernels.tables.measurements import (
     ERRORS,
@@ -18,8 +20,10 @@ from adokernels.tables.measurements import (
     verdict_cell,
     verdict_notes,
 )
-from adokernels.tables.rendering import LiteralTable, new_table
-from adokernels.text import quantity, ratio
+from adokernels.tables.rendering import FADED, LiteralTable, new_table, width_of
+from adokernels.text import count, number, percent, quantity, ratio
+
+_Column = tuple[str, Callable[[CountedVariant], str]]
 
 
 def ladder_table(ladder: Ladder) -> Table:
@@ -39,10 +43,8 @@ def tuning_table(tuning: Tuning) -> Table:
     errors = any(m.shown_error for m in tuning.sweep)
     headers = ["setting", "time", "95 % CI", "samples", "against the\ndefault", "it is"]
     headers += [ERRORS] * errors
-    table = new_table(
-        f"{tuning.routine}[{tuning.variant}]: {tuning.sweep.title}", headers, left=["it is"]
-    )
-    default = tuning.default
+    title = f"{tuning.routine}[{tuning.variant}]: {tuning.sweep.title}"
+    table, default = new_table(title, headers, left=["it is"]), tuning.default
     others = [m for m in tuning.sweep if m is not default]
     comparisons = {m.variant: m.compare(default) for m in others} if default else {}
     for m in tuning.sweep:
@@ -70,9 +72,81 @@ def routines_table(routines: Mapping[str, Routine]) -> Table:
     table = new_table("Routines", headers, left=headers)
     for routine in routines.values():
         devices = Counter(v.device for v in routine if not v.ceiling)
-        counts = ", ".join(f"{count} {device}" for device, count in devices.items())
+        counts = ", ".join(f"{n} {device}" for device, n in devices.items())
         table.add_row(routine.name, _shown(routine.summary), counts)
     table.columns[1].no_wrap = False
     text = "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
     table.caption = text
     return table
+
+
+def counted_table(sweep: CountedSweep, width: int | None = None) -> Table:
+    """List the counts of each variant; the sectors are also relative to the ideal number.
+
+    A table that is wider than `width` omits columns, starting with columns of zeros.
+    """
+    columns = list(_COLUMNS)
+    table = _counts(sweep, columns)
+    known = {header: any(cell(v) not in ("", "0") for v in sweep) for header, cell in columns}
+    for header in sorted(_OMITTED, key=known.__getitem__):
+        if width is None or width_of(table, Console()) <= width:
+            break
+        columns = [column for column in columns if column[0] != header]
+        table = _counts(sweep, columns)
+    return table
+
+
+def _counts(sweep: CountedSweep, columns: Sequence[_Column]) -> Table:
+    headers = ["variant", *(header for header, _ in columns)]
+    table = new_table(f"Counts on the emulator: {sweep.title}", headers)
+    for v in sweep:
+        cells = (cell(v) for _, cell in columns)
+        table.add_row(v.variant, *cells, style=FADED if v.ceiling else "")
+    notes = [
+        "Emulated: requests and load sectors are exact. Time, stalls and hit rates are not"
+        " available."
+    ]
+    if omitted := [header for header, _ in _COLUMNS if header not in headers]:
+        names = ", ".join(header.replace("\n", " ") for header in omitted)
+        notes.append(f"omitted at this width: {names}")
+    if bulk := [v.variant for v in sweep if v.has_bulk_copies]:
+        notes.append(f"sectors of {', '.join(bulk)} include bulk copies, which are not requests")
+    notes += [f"{name}: {reason}" for name, reason in sweep.skipped.items()]
+    table.caption = "\n".join(notes)
+    return table
+
+
+def _count(v: CountedVariant, *names: str) -> str:
+    """The sum of quantities; empty if the profile lacks one."""
+    found = [value for name in names if (value := v.profile.get(name)) is not None]
+    return count(sum(found)) if len(found) == len(names) else ""
+
+
+def _sectors(v: CountedVariant, access: Access) -> str:
+    return "" if (sectors := v.sectors_of(access)) is None else count(sectors)
+
+
+def _of_ideal(v: CountedVariant, access: Access) -> str:
+    sectors, ideal = v.sectors_of(access), v.ideal_sectors_of(access)
+    return f"{number(sectors / ideal)}x" if sectors and ideal else ""
+
+
+def _known(v: CountedVariant, name: str, show: Callable[[float], str]) -> str:
+    return "" if (value := v.profile.get(name)) is None else show(value)
+
+
+_WAVEFRONTS = ("shared_load_wavefronts", "shared_store_wavefronts")
+#: The header of each column, and its cell for a variant.
+_COLUMNS: Sequence[_Column] = (
+    ("load\nrequests", lambda v: _count(v, "load_requests")),
+    ("load\nsectors", lambda v: _sectors(v, "load")),
+    ("of ideal", lambda v: _of_ideal(v, "load")),
+    ("store\nsectors", lambda v: _sectors(v, "store")),
+    ("of ideal", lambda v: _of_ideal(v, "store")),
+    ("shared\nwavefronts", lambda v: _count(v, *_WAVEFRONTS)),
+    ("of them\nconflicts", lambda v: _known(v, "conflict_share", percent)),
+    ("FLOPs", lambda v: _count(v, "flops")),
+    ("active\nlanes", lambda v: _known(v, "lanes", number)),
+)
+#: Columns that a narrow table omits, in this order.
+_OMITTED = ("load\nrequests", "active\nlanes", "FLOPs", "of them\nconflicts", "shared\nwavefronts")

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from adokernels.records.changes import ComparedVariant, SweepComparison
+from adokernels.records.changes import SweepComparison
 from adokernels.records.definitions import EMULATED, FULL, LIMITING
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
-from adokernels.records.profile import Profile, ProfileComparison
+from adokernels.records.profile import KernelProfile, Profile, ProfileComparison
 from adokernels.records.scan import Scan, link_seconds
 from adokernels.records.statistics import Comparison, rounded_up
 from adokernels.records.sweep import Sweep
@@ -45,29 +44,54 @@ FEW_SAMPLES = (
 )
 #: The title of a column with the largest errors of one measurement, or of two.
 ERRORS = "largest\nerror"
-#: Width of the name of a compared sweep or function; longer names are folded.
-_LABEL = 24
-#: Width of the column with limiters, in characters; longer names are folded.
-_LIMITER = 10
 
 
 def sweep_table(sweep: Sweep) -> Table:
     """Build the step table of a ladder; columns without a known value are omitted."""
     measured = (*sweep, *sweep.peers)
-    own = (
-        {"interval": interval_cell(m), "share_of_limit": sweep.share_of_limit(m)} for m in measured
-    )
-    records = [r | cells for r, cells in zip(sweep.records(), own, strict=True)]
-    columns = [c for c in _sweep_columns(records, sweep.limit) if any(map(c.applies, records))]
-    left = [c.header for c in columns if c.left]
-    table = new_table(sweep.title, ["variant", *(c.header for c in columns)], left=left)
-    for record in records:
+    records = [
+        {**r, "interval": interval_cell(m), "share_of_limit": sweep.share_of_limit(m)}
+        for m, r in zip(measured, sweep.records(), strict=True)
+    ]
+
+    def cells(
+        key: str, show: Callable[[Any], str | Text] = str, *, zeros: bool = False
+    ) -> list[str | Text]:
+        """The cells of a column; none if no value is known or, unless `zeros`, all are 0."""
+        values = [record[key] for record in records]
+        known = any(value is not None if zeros else value for value in values)
+        return ["" if value is None else show(value) for value in values] if known else []
+
+    def quantities(name: str, key: str, unit: str) -> dict[str, list[str | Text]]:
+        """A column with one prefix, so that its numbers are easy to compare."""
+        known = [record[key] for record in records if record[key]]
+        factor, unit = prefix(math.sqrt(min(known) * max(known)) if known else 0.0, unit)
+        return {f"{name}\n[{unit}]": cells(key, lambda value: number(value / factor))}
+
+    integers = all(record["error_relative"] is None for record in records)
+    columns = {
+        "device": cells("device") if len({m.device for m in measured}) > 1 else [],
+        **quantities("time", "seconds", "s"),
+        "95 %\nCI": cells("interval"),
+        "samples": cells("samples"),
+        "speed-up\n(total)": cells("speedup", ratio),
+        "speed-up\n(step)": cells("step_speedup", ratio),
+        "step is": cells("verdict", verdict_cell),
+        **quantities("useful", "bytes_per_second", "B/s"),
+        "\n".join(f"of {sweep.limit}".split()): cells("share_of_limit", share_of_limit),
+        **quantities("executed", "flops_per_second", "FLOP/s"),
+        "AI\n[FLOP/B]": cells("intensity", number),
+        **quantities("clock", "clock", "Hz"),
+        f"error\n[{'steps' if integers else 'ulp'}]": cells("error_ulp", magnitude, zeros=True),
+        "relative\nerror": cells("error_relative", magnitude, zeros=True),
+    }
+    columns = {header: column for header, column in columns.items() if column}
+    table = new_table(sweep.title, ["variant", *columns], left=("device", "step is"))
+    for record, *row in zip(records, *columns.values(), strict=True):
         kind = " (ceiling)" if record["ceiling"] else ""
         if record["peer"]:
             kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
-        cells = ["" if record[c.key] is None else c.show(record[c.key]) for c in columns]
-        style = FADED if record["ceiling"] else ""
-        table.add_row(record["variant"] + kind, *cells, style=style)
+        table.add_row(record["variant"] + kind, *row, style=FADED if record["ceiling"] else "")
     flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
     notes = interval_notes(sweep)
     notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
@@ -130,26 +154,20 @@ def scan_table(scan: Scan) -> Table:
         if not by_name:
             continue
         first = next(iter(by_name.values()))
-        shapes = _shapes(first)
         times = dict.fromkeys(scan.names, "")
         for name, m in by_name.items():
             nearest = found.nearest_limit(m)
             parts = [quantity(m.seconds, "s"), str(nearest or ""), m.shown_error]
             times[name] = ", ".join(filter(None, parts))
-        table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
+        table.add_row(_shapes(first), quantity(first.bytes, "B"), *times.values())
     table.caption = "\n".join(skipped)
     return table
 
 
 def _offload_table(scan: Scan) -> Table:
-    headers = [
-        "problem",
-        "compulsory\nbytes",
-        "CPU",
-        "GPU with\ncopies",
-        "with copies,\nthe GPU is",
-    ]
-    headers += ["speed-up", "kernel\nalone", "copies at the\nlink's roof"]
+    headers = ["problem", "compulsory\nbytes", "CPU", "GPU with\ncopies"]
+    headers += ["with copies,\nthe GPU is", "speed-up", "kernel\nalone"]
+    headers += ["copies at the\nlink's roof"]
     errors = [pair_of_errors(o.cpu, o.gpu) for o in scan.offloads]
     headers += [ERRORS] * any(errors)
     table = new_table(f"{scan.title}: calls with NumPy arrays", headers, left=headers[4:5])
@@ -191,7 +209,8 @@ def changes_table(changes: SweepComparison) -> Table:
     round, and the interval belongs to this median. On a busy machine, the ratio of the two times
     can be outside the interval.
     """
-    labels = ["\n".join(textwrap.wrap(label, _LABEL)) for label in changes.labels]
+    # Longer names are folded.
+    labels = ["\n".join(textwrap.wrap(label, 24)) for label in changes.labels]
     kind = "function" if changes[0].after.routine == FUNCTION else "variant"
     headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
     errors = [pair_of_errors(change.before, change.after) for change in changes]
@@ -218,17 +237,12 @@ def changes_table(changes: SweepComparison) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
-    if any(_is_outside(change) for change in changes):
+    gains = [(c.after.speedup_over(c.before), c.comparison.interval) for c in changes]
+    if any(not low <= gain <= high for gain, (low, high) in gains):
         notes.append("speed-up: the median of the ratios per round, not the ratio of the two times")
     notes += verdict_notes({change.variant: change.comparison for change in changes})
     table.caption = "\n".join(notes)
     return table
-
-
-def _is_outside(change: ComparedVariant) -> bool:
-    """Whether the ratio of the two times is outside the interval of the speed-up."""
-    low, high = change.comparison.interval
-    return not low <= change.after.speedup_over(change.before) <= high
 
 
 def verdict_cell(verdict: str) -> Text:
@@ -243,7 +257,7 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
         tables.append(hotspot_table(sweep))
     if any(m.profile for m in sweep):
         tables.append(counter_table(sweep))
-    elif any(m.experiments for m in sweep) and (limiters := limiter_table(sweep)).row_count:
+    elif any(m.experiments for m in sweep) and (limiters := _limiter_table(sweep)).row_count:
         tables.append(limiters)
     if any(m.kernels for m in sweep):
         tables.append(resources_table(*(m.resources for m in sweep.variants)))
@@ -252,16 +266,14 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
 
 def resources_table(*variants: Resources) -> Table:
     """List the resource usage of each variant's kernels, named without template arguments."""
-    headers = [
-        "variant",
-        "kernel",
-        "block",
-        "registers\nper thread",
+    headers = ["variant", "kernel", "block", "registers\nper thread"]
+    headers += [
         "local memory\nper thread [B]",
+        "shared memory\nper block [B]",
+        "theoretical\noccupancy",
     ]
-    headers += ["shared memory\nper block [B]", "theoretical\noccupancy", "limited by"]
-    left = ["kernel", "block", "limited by"]
-    table = new_table("Resources of the kernels", headers, left=left)
+    left = ("kernel", "block", "limited by")
+    table = new_table("Resources of the kernels", [*headers, "limited by"], left=left)
     for resources in variants:
         for place, k in enumerate(resources):
             table.add_row(
@@ -287,13 +299,17 @@ def counter_table(sweep: Sweep) -> Table:
     headers += ["sectors\nper store", "issue\nslots", "achieved\noccupancy", "most frequent stall"]
     title = "Hardware counters; compute and memory levels in % of peak"
     left = ["limiter", "most frequent stall"]
-    table = new_table(title, headers, left=left, widths={1: _LIMITER})
-    counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
-    for m, profile in counted:
-        values, longest = profile.quantities, profile.longest
+    table = new_table(title, headers, left=left, widths={1: 10})
+    basis = dict.fromkeys(
+        f"Counted with {m.profile.collector}." for m in (*sweep, *sweep.peers) if m.profile
+    )
+    for m in (*sweep, *sweep.peers):
+        if not m.profile:
+            continue
+        values, longest = m.profile.quantities, m.profile.longest
         shares = ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")
         excess = values["dram_bytes"] / m.bytes if m.bytes and "dram_bytes" in values else None
-        cells = [
+        table.add_row(
             m.variant,
             m.limiter.kind,
             *(_known(longest.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
@@ -303,27 +319,25 @@ def counter_table(sweep: Sweep) -> Table:
             _known(values.get("issue_active"), percent),
             _known(values.get("occupancy"), percent),
             _largest_stall(values),
-        ]
-        table.add_row(*cells, style=FADED if m.ceiling else "")
-    notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
-    basis = "Shares of peak: of the busiest unit, over the time of the longest kernel. The largest"
-    basis += (
-        f" is the limiter if it is at least {percent(LIMITING)}; otherwise latency, or too little"
+            style=FADED if m.ceiling else "",
+        )
+    table.caption = (
+        f"{' '.join(basis)} Shares of peak: of the busiest unit, over the time of the longest "
+        f"kernel. The largest is the limiter if it is at least {percent(LIMITING)}; otherwise "
+        f"latency, or too little work (fewer than {FULL} waves of blocks)."
     )
-    table.caption = " ".join([*notes, f"{basis} work (fewer than {FULL} waves of blocks)."])
     return table
 
 
-def limiter_table(sweep: Sweep) -> Table:
+def _limiter_table(sweep: Sweep) -> Table:
     """List the limiters that experiments show, with the decisive evidence."""
     headers = ["variant", "limiter", "evidence"]
     title = "Limiters by experiment, without counters"
-    table = new_table(title, headers, left=["limiter", "evidence"], widths={1: 24, 2: 60})
+    table = new_table(title, headers, left=headers, widths={1: 24, 2: 60})
     for m in sweep.variants:
         found = m.limiter
         if found.tried:
-            first = found.evidence[0].statement if found.evidence else ""
-            table.add_row(m.variant, found.name, first)
+            table.add_row(m.variant, found.name, found.evidence[0].statement)
     return table
 
 
@@ -353,17 +367,18 @@ def shown(q: Quantity, value: float) -> str:
 
 def profile_table(profile: Profile) -> Table:
     """Build the table of a profile: one column per kernel, and the total if there are several."""
-    columns = list(profile.kernels)
-    names = [k.kernel.name.partition("<")[0] for k in columns]
-    everything = [*columns, profile] if len(columns) > 1 else columns
-    headers = ["quantity", *names, *(["total"] if len(columns) > 1 else [])]
+    columns: list[KernelProfile | Profile] = list(profile.kernels)
+    headers = ["quantity", *(k.kernel.name.partition("<")[0] for k in profile.kernels)]
+    if len(columns) > 1:
+        columns.append(profile)
+        headers += ["total"]
     emulated = profile.provenance is Provenance.EMULATED
     headers += ["compared with the hardware"] if emulated else []
     title = f"{profile.label}, {profile.provenance if emulated else profile.cache}"
     table = new_table(title, headers, widths={0: None})
     section = ""
     for q in QUANTITIES:
-        values = [of.get(q.key) for of in everything]
+        values = [of.get(q.key) for of in columns]
         if not any(values):
             continue
         if q.section != section:
@@ -400,13 +415,11 @@ def hotspot_table(sweep: Sweep) -> Table:
     title = "Hotspots: the stages where optimisation gains most"
     table = new_table(title, headers, left=["stage"])
     for m in sweep.variants:
-        stages = sweep.stages_of(m)
-        excess = [max(1 - (sweep.share_of_roof(stage) or 0.0), 0.0) for stage in stages]
-        gains = {s: s.seconds * share for s, share in zip(stages, excess, strict=True)}
+        shares = {stage: sweep.share_of_roof(stage) for stage in sweep.stages_of(m)}
+        gains = {s: s.seconds * max(1 - (share or 0.0), 0.0) for s, share in shares.items()}
         largest = max(gains.values(), default=0) or 1
-        total = sum(stage.seconds for stage in stages)
-        for place, stage in enumerate(sorted(stages, key=lambda s: -gains[s])):
-            share = sweep.share_of_roof(stage)
+        total = sum(stage.seconds for stage in shares)
+        for place, (stage, share) in enumerate(sorted(shares.items(), key=lambda s: -gains[s[0]])):
             table.add_row(
                 "" if place else m.variant,
                 f"{100 * gains[stage] / largest:.0f}",
@@ -436,60 +449,12 @@ def machine_table(machine: Machine) -> Table:
         table.add_row(*cells[: len(headers)])
     if known:
         table.columns[-1].no_wrap = False
-    table.caption = "\n".join(_refusals(machine))
-    return table
-
-
-def _refusals(machine: Machine) -> list[str]:
-    """Sentences on ceilings that were refused, one per reason, and on doubtful ones."""
-    names: dict[str, list[str]] = {}
+    refused: dict[str, list[str]] = {}  # one sentence per reason
     for name, reason in machine.refused.items():
-        names.setdefault(reason, []).append(name)
+        refused.setdefault(reason, []).append(name)
     kept = {c.name for c in machine.ceilings}
-    return [
+    table.caption = "\n".join(
         f"{'Doubtful' if kept.intersection(ours) else 'Refused'}: {', '.join(ours)}: {reason}."
-        for reason, ours in names.items()
-    ]
-
-
-@dataclass(frozen=True)
-class _Column:
-    header: str
-    key: str
-    show: Callable[[Any], str | Text]
-    left: bool = False
-    #: Whether a column of zeros is shown.
-    zeros: bool = False
-
-    def applies(self, record: Mapping[str, Any]) -> bool:
-        """Whether the record has a value to show."""
-        value = record[self.key]
-        return value is not None if self.zeros else bool(value)
-
-
-def _sweep_columns(records: Sequence[dict[str, Any]], limit: str) -> list[_Column]:
-    def column(name: str, key: str, unit: str) -> _Column:
-        """Use one prefix for the whole column, so that its numbers are easy to compare."""
-        known = [record[key] for record in records if record[key]]
-        middle = math.sqrt(min(known) * max(known)) if known else 0.0
-        factor, unit = prefix(middle, unit)
-        return _Column(f"{name}\n[{unit}]", key, lambda value: number(value / factor))
-
-    steps = all(record["error_relative"] is None for record in records)  # of integers
-    devices = len({record["device"] for record in records}) > 1
-    return [
-        *([_Column("device", "device", str, left=True)] if devices else []),
-        column("time", "seconds", "s"),
-        _Column("95 %\nCI", "interval", str),
-        _Column("samples", "samples", str),
-        _Column("speed-up\n(total)", "speedup", ratio),
-        _Column("speed-up\n(step)", "step_speedup", ratio),
-        _Column("step is", "verdict", verdict_cell, left=True),
-        column("useful", "bytes_per_second", "B/s"),
-        _Column("\n".join(f"of {limit}".split()), "share_of_limit", share_of_limit),
-        column("executed", "flops_per_second", "FLOP/s"),
-        _Column("AI\n[FLOP/B]", "intensity", number),
-        column("clock", "clock", "Hz"),
-        _Column(f"error\n[{'steps' if steps else 'ulp'}]", "error_ulp", magnitude, zeros=True),
-        _Column("relative\nerror", "error_relative", magnitude, zeros=True),
-    ]
+        for reason, ours in refused.items()
+    )
+    return table

@@ -1,0 +1,482 @@
+"""Rooflines with logarithmic axes: performance versus work per byte or per transaction.
+
+FLOPs per byte at each memory level: Williams, Waterman & Patterson, "Roofline", CACM 2009; Yang,
+Kurth & Williams, "Hierarchical Roofline Analysis for GPUs", CCPE 2020. Warp instructions per
+32-byte sector: Ding & Williams, "An Instruction Roofline Model for GPUs", PMBS 2019.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
+
+from adokernels._core import Unavailable
+from adokernels.charts.bandwidth import level_bandwidths
+from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry, level_style
+from adokernels.charts.labels import Point
+from adokernels.charts.layers import (
+    REQUESTED,
+    Layer,
+    Roof,
+    Track,
+    bandwidth_roofs,
+    draw_roofs,
+    draw_tracks,
+    flat_roof,
+    label_roofs,
+    name_tracks,
+    track_entries,
+)
+from adokernels.charts.published import PublishedLayer, PublishedPoints, published_layer
+from adokernels.charts.series import Host, Series, hosts_of, subject
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR, WARP, mix_limit
+from adokernels.text import NO_LIMIT, number, percent
+
+#: Kinds of ceilings that are drawn only on request, or if a point exceeds the others.
+OPTIONAL: tuple[Literal["link"], Literal["tensor"]] = ("link", "tensor")
+_LINK = "host link"
+#: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
+_ABOVE_COPY = 1.03
+#: The roof of a requested level is visible down to its ridge point divided by this factor.
+_BELOW_RIDGE = 3.0
+#: Precisions whose FLOPs are counted, in the order of labelling.
+_PRECISIONS = ("FP32", "FP64")
+_LEVELS = ("L1", "L2", "DRAM")
+#: Minimum share of the instructions for which loads or stores are shown.
+_LEAST = 1e-3
+_ACCESS: dict[str, dict[str, Any]] = {
+    "load": {"marker": "<", "ms": 5.5},
+    "store": {"marker": ">", "ms": 5.5},
+}
+#: Ratio of the frame to the range of the points.
+_MARGIN = 1.8
+_DECADES_WITH_STEPS = 2.5  # shorter axes also have labels at 2 and 5
+#: Fractions of the height of a wall, a vertical line, at which its label can be.
+_ALONG_WALL = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5)
+#: A wall marks, for example, an access pattern of global memory: its position and label.
+Wall = tuple[float, str]
+#: A shaded range of intensities: name, start, end and colour.
+Region = tuple[str, float, float, str]
+
+
+def draw_flops(
+    canvas: Canvas,
+    series: Sequence[Series],
+    wrong: Sequence[Measurement],
+    *,
+    full: bool,
+    levels: frozenset[str] | None,
+    by_precision: bool,
+    published: PublishedPoints | None,
+) -> None:
+    """Draw the roofline; the arguments are the same as for :func:`roofline`.
+
+    Raises ValueError if no measurement has the counters that points per precision need.
+    """
+
+    def shows(level: str) -> bool:
+        return levels is None or level in levels
+
+    everything = [(m, s) for s in series for m in s.everything]
+    tracks = [t for m, s in everything for t in _tracks(m, s, shows, by_precision=by_precision)]
+    if by_precision and not tracks:
+        raise ValueError(
+            "what must contain counted FLOPs for by_precision=True, got none; measure with"
+            " ado.sweep(..., counters=True)"
+        )
+    layers, known = [], []
+    for host in hosts_of(series):
+        layer, roofs = _layer(canvas, host, series, tracks, levels, fused_only=by_precision)
+        layers.append(layer)
+        known += roofs
+    walls: list[Wall] = []
+    if len(series) == 1 and shows("DRAM") and not by_precision:
+        xs = dict.fromkeys(t.m.flops / t.m.bytes for t in tracks if t.m.flops and t.m.bytes)
+        walls = [(x, f"compulsory {number(x)} FLOP/B") for x in xs]
+    visible = []  # points on the roofs of the requested levels, below the ridge points
+    for layer in layers if levels and tracks else ():
+        height = max(r.value for r in layer.roofs if not r.slope) / _BELOW_RIDGE
+        visible += [(height / r.value, height) for r in layer.roofs if r.slope]
+    regions: list[Region] = []  # memory-bound and compute-bound, for the slowest memory level
+    if len(layers) == 1:
+        slowest = _slowest_memory(layers[0].roofs)
+        peaks = [r for r in layers[0].roofs if not (r.slope or r.tensor)]
+        fused = [r for r in peaks if r.name.endswith("FMA")]
+        ridges = [r.value / slowest.value for r in fused or peaks]
+        below = (f"{slowest.levels[0]}: memory-bound", 0.0, min(ridges), MEMORY)
+        regions = [below, ("compute-bound", max(ridges), math.inf, COMPUTE)]
+    _draw(
+        canvas,
+        series,
+        wrong,
+        layers,
+        names=("Arithmetic intensity [FLOP/byte]", "Performance [FLOP/s]"),
+        points="{} bytes, counted",
+        notes=_notes(canvas, series, layers),
+        full=known if full else (),
+        walls=walls,
+        more=visible,
+        regions=regions,
+        published=published_layer(published, layers) if published else None,
+    )
+
+
+def _layer(
+    canvas: Canvas,
+    host: Host,
+    series: Sequence[Series],
+    tracks: Sequence[Track],
+    levels: frozenset[str] | None,
+    *,
+    fused_only: bool,
+) -> tuple[Layer, list[Roof]]:
+    """Points of a machine with the roofs of their precisions; the roofs of all precisions."""
+    machine, tracks = host.machine, [t for t in tracks if t.series.host is host]
+    rates = [t.m.counted_bytes.get("DRAM", 0.0) / t.m.seconds for t in tracks]
+    rates += [s.sweep.roof for s in series if s.host is host and s.sweep.roof]
+    reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
+    known = bandwidth_roofs(level_bandwidths(machine, reading=reading), 1.0, "B/s")
+    known = [r for r in known if levels is None or not levels.isdisjoint(r.levels)]
+    ceilings = machine.of_kind("compute")
+    for c in ceilings:
+        if c.operation == "fma":
+            known.append(flat_roof(c, f"{c.level} FMA", "FLOP/s", canvas.ink))
+        elif not fused_only:
+            name = f"{c.level} {c.operation}"
+            known.append(flat_roof(c, name, "FLOP/s", canvas.ink, width=1.0))
+    ours = {t.precision or t.m.problem.precision for t in tracks}
+    roofs = list(known)
+    if ours and ours <= {c.level for c in ceilings}:
+        roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
+    roofs += _optional_roofs(host, tracks, levels or frozenset(), canvas.ink)
+    limits = [r for r in roofs if not r.name.endswith("add") and _LINK not in r.levels]
+    if len(series) > 1:
+        shown = [r.beside_others(host, canvas.ink) for r in (roofs if host.alone else limits)]
+        return Layer(host, shown, limits, tracks), known
+    tracks = [_with_mix(t, roofs) for t in tracks]
+    variants = series[0].sweep.variants
+    roofs += [r for t in tracks if variants and t.m is series[0].sweep.fastest for r in t.own]
+    return Layer(host, roofs, limits, tracks), known
+
+
+def has_flops(m: Measurement) -> bool:
+    """Whether useful FLOPs are declared, or, as in reports of Nsight Compute, FLOPs are counted."""
+    return bool(m.flops or m.counted_flops)
+
+
+def _tracks(
+    m: Measurement, series: Series, shows: Callable[[str], bool], *, by_precision: bool
+) -> Iterator[Track]:
+    """The points of a measurement for all FLOPs, or per precision; counted FLOPs if available."""
+    amounts = {"": m.counted_flops or m.executed_flops}
+    if by_precision:
+        counted = ((p, m.profile and m.profile.get(f"flops_{p.lower()}")) for p in _PRECISIONS)
+        amounts = {precision: flops or 0.0 for precision, flops in counted}
+    moved = m.counted_bytes or {REQUESTED: m.requested_bytes}
+    moved = {k: v for k, v in moved.items() if v and (shows(k) or k == REQUESTED)}
+    bounded = m.bytes and m.cache == "cold" and not m.counted_bytes
+    for precision, flops in amounts.items():
+        if has_flops(m) and flops and moved:
+            places = {level: flops / amount for level, amount in moved.items()}
+            yield Track(
+                m=m,
+                series=series,
+                amount=flops,
+                intensities=places,
+                compulsory=flops / m.bytes if bounded else None,
+                precision=precision,
+            )
+
+
+def _optional_roofs(
+    host: Host, tracks: Sequence[Track], levels: frozenset[str], ink: str
+) -> list[Roof]:
+    """Make the roofs of tensor cores that points need, and those of the requested levels."""
+    machine = host.machine
+    needed = {
+        best.level
+        for t in tracks
+        if (best := machine.fastest(t.precision or t.m.problem.precision, t.height))
+    }
+    roofs = [
+        dataclasses.replace(flat_roof(c, c.level, "FLOP/s", ink, width=2.2), tensor=True)
+        for c in machine.of_kind("tensor")
+        if c.level in needed | levels
+    ]
+    for c in machine.of_kind("link"):
+        if c.level in levels and c.operation.endswith("to device"):
+            style = {"lw": 1.3, "ls": (0, (6, 2, 1, 2))}
+            roof = flat_roof(c, c.name, "B/s", level_style(_LINK)[0])
+            roofs.append(dataclasses.replace(roof, slope=1, levels=(_LINK,), style=style))
+    return roofs
+
+
+def _slowest_memory(roofs: Sequence[Roof]) -> Roof:
+    return min((r for r in roofs if r.slope and _LINK not in r.levels), key=lambda r: r.value)
+
+
+def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
+    """Add the roof of the instruction mix of a measurement, if its instructions are counted.
+
+    It exists only on GPUs, where one pipe executes all floating-point instructions.
+    """
+    m = track.m
+    share = m.profile.get("fma_share") if m.profile else None
+    share = m.fma_share if share is None else share
+    precision = m.problem.precision
+    fused = next((r for r in roofs if r.name == f"{precision} FMA"), None)
+    if share is None or fused is None or m.device != "cuda" or track.peer or track.precision:
+        return track
+    mix = dataclasses.replace(
+        fused,
+        name=f"{precision} mix limit, {percent(share)} FMA",
+        value=mix_limit(share) * fused.value,
+        theoretical=None,
+        style={"lw": 1.0, "ls": ":"},
+    )
+    return dataclasses.replace(track, own=(mix,))
+
+
+def _notes(canvas: Canvas, series: Sequence[Series], layers: Sequence[Layer]) -> list[Artist | str]:
+    """Make legend entries for points, the origin of the FLOPs, and measurements without FLOPs."""
+    tracks = [t for layer in layers for t in layer.tracks]
+    key: list[Artist | str] = []
+    by_formula = [t for t in tracks if REQUESTED in t.intensities]
+    if any(not t.peer for t in by_formula):
+        key.append(entry("requested bytes, by formula", marker="o", **canvas.hollow))
+    for layer in layers:
+        slowest = _ABOVE_COPY * _slowest_memory(layer.roofs).value
+        if any(t.height > slowest * t.intensities.get(REQUESTED, math.inf) for t in layer.tracks):
+            key.append("points above the DRAM roof: caches serve part of the requested bytes")
+            break
+    if any(t.peer for t in tracks):
+        key.append(entry("peer: useful FLOPs, compulsory bytes", marker="P", **canvas.hollow))
+    counted = [t.m for t in tracks if t.m.counted_flops]
+    modelled = [t for t in tracks if not t.m.counted_flops and not t.peer]
+    if counted and modelled:
+        names = dict.fromkeys(t.series.name or t.m.variant for t in modelled)
+        key.append(f"FLOPs counted; by formula: {', '.join(names)}")
+    elif tracks:
+        key.append("FLOPs counted" if counted else "FLOPs by formula")
+    missing, measured = [], {t.m for t in tracks}
+    for s in series:
+        without = [m.variant for m in s.everything if m not in measured]
+        missing += without if len(without) < len(s.everything) or not s.name else [s.name]
+    if missing:
+        key.append(f"not shown, no FLOPs: {', '.join(dict.fromkeys(missing))}")
+    if any(r.style.get("ls") == ":" and r in t.own for t in tracks for r in layers[0].roofs):
+        words = f"limit of the instruction mix of {series[0].sweep.fastest.variant}"
+        key.append(entry(words, color=canvas.ink, ls=":"))
+    return key
+
+
+def draw_instructions(
+    canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement], *, full: bool
+) -> None:
+    """Draw the instruction roofline; Unavailable without an issue rate."""
+    tracks = [t for s in series for m in s.everything if (t := _track(m, s))]
+    layers = []
+    for host in hosts_of(series):
+        issue, reading = host.machine.issue_rate, level_bandwidths(host.machine, reading=True)
+        if issue is None:
+            raise Unavailable(
+                "kind='instructions' needs the issue rate, which is unknown for "
+                f"{host.machine.title}; it is known for NVIDIA GPUs with 128 FP32 lanes per "
+                "multiprocessor: use kind='bandwidth'"
+            )
+        roofs = bandwidth_roofs([c for c in reading if c.level in _LEVELS], SECTOR, "sectors/s")
+        roofs.append(flat_roof(issue, "issue slots", "inst/s", canvas.ink))
+        if len(series) > 1:
+            roofs = [r.beside_others(host, canvas.ink) for r in roofs]
+        layers.append(Layer(host, roofs, roofs, [t for t in tracks if t.series.host is host]))
+    # Walls of the access patterns: sectors per request of global loads and stores.
+    sizes = {np.dtype(o.dtype).itemsize for t in tracks for o in t.m.problem.operands}
+    patterns = [(1, "stride 0"), *((size, f"unit stride, {size} B") for size in sorted(sizes))]
+    walls: dict[int, list[str]] = {}
+    for sectors, words in (*patterns, (WARP, "scattered")):
+        walls.setdefault(sectors, []).append(words)
+    used = [style for t in tracks if t.chosen for *_, style in t.extra]
+    notes = [
+        entry(f"global {op}s only / their sectors", **style, **canvas.hollow)
+        for op, style in _ACCESS.items()
+        if style in used
+    ]
+    shown = {t.m for t in tracks}
+    missing = dict.fromkeys(m.variant for s in series for m in s.everything if m not in shown)
+    _draw(
+        canvas,
+        series,
+        wrong,
+        layers,
+        names=(
+            "Instruction intensity [warp instructions / 32-byte sector]",
+            "Warp instructions / s",
+        ),
+        points="all instructions / {} sectors",
+        notes=[*notes, *([f"not shown, no counters: {', '.join(missing)}"] if missing else [])],
+        full=[r for layer in layers for r in layer.roofs] if full else (),
+        walls=[(1 / sectors, "; ".join(words)) for sectors, words in walls.items()],
+        wide=True,
+    )
+
+
+def _track(m: Measurement, series: Series) -> Track | None:
+    instructions = m.profile.get("instructions") if m.profile else None
+    if not m.profile or not instructions:
+        return None
+    extra = []
+    for op, style in _ACCESS.items():
+        requests, sectors = m.profile.get(f"{op}_requests"), m.profile.get(f"{op}_sectors")
+        if requests and sectors and requests > _LEAST * instructions:
+            extra.append((requests / sectors, requests / m.seconds, style))
+    moved = {level: m.counted_bytes[level] for level in _LEVELS if level in m.counted_bytes}
+    places = {level: instructions * SECTOR / amount for level, amount in moved.items()}
+    return Track(m=m, series=series, amount=instructions, intensities=places, extra=tuple(extra))
+
+
+def _draw(
+    canvas: Canvas,
+    series: Sequence[Series],
+    wrong: Sequence[Measurement],
+    layers: Sequence[Layer],
+    *,
+    names: tuple[str, str],
+    points: str,
+    notes: Sequence[Artist | str],
+    full: Sequence[Roof] = (),
+    walls: Sequence[Wall] = (),
+    wide: bool = False,
+    more: Sequence[Point] = (),
+    regions: Sequence[Region] = (),
+    published: PublishedLayer | None = None,
+) -> None:
+    """Draw a roofline with one layer per machine, and its title.
+
+    `names` are the names of the axes, `points` is the legend entry of points with a placeholder for
+    their memory level, and `notes` are further legend entries. By default, the limits of the axes
+    depend on the points, the positions `more` and, if `wide`, on the walls. If there are `full`
+    roofs, all charts of a machine have the same limits, unless points are outside.
+    """
+    tracks = [t for layer in layers for t in layer.tracks]
+    roofs = [r for layer in layers for r in layer.roofs]
+    more = [*(published.places if published else ()), *more]
+    _set_limits(canvas, layers, full, more, [x for x, _ in walls] if wide else ())
+    canvas.frame(*names, spines="left right bottom top")
+    visible = [draw_roofs(canvas, layer.roofs) for layer in layers]
+    (left, right), (bottom, top) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
+    for x, words in walls:
+        if left < x < right:
+            canvas.line([x, x], [bottom, top], ls=":", color=FADED)
+            canvas.label_wall(words, x, bottom, top, _ALONG_WALL)
+    if published:
+        published.draw(canvas)
+    draw_tracks(canvas, tracks)
+    # The order of these calls is the order of placement: labels with few candidate places first.
+    canvas.badge([(t.m, t.last) for t in tracks if t.m in wrong])
+    if canvas.annotate:
+        for labelled in visible:
+            label_roofs(canvas, labelled)
+        name_tracks(canvas, tracks)
+        if published:
+            published.label(canvas)
+        key = [*track_entries(series, tracks, points), *notes]
+        key += [f"off scale: {words}" for x, words in walls if not left < x < right]
+        key += published.key(canvas, tracks) if published else []
+        for host in (layer.host for layer in layers):
+            words = "measured ceiling" if host.alone else f"ceilings of {host.machine.title}"
+            key.append(entry(words, color=canvas.ink, ls=host.line, lw=1.3))
+        shown = [r for labelled in visible for r in labelled]
+        if any(r.theoretical for r in shown):
+            key.append(entry("theoretical", color=canvas.ink, ls="--", lw=0.9))
+        if hidden := [r for r in roofs if r not in shown]:
+            key.append("off scale or at the edge: " + ", ".join(r.words for r in hidden))
+        canvas.legend_below(key)
+    _shade(canvas, regions)
+    finding = published.finding if published and published.points else "Ceilings"
+    if tracks:  # the nearest roof of the summarised variants of each sweep, with its share
+        nearest = {t.m: t.nearest(layer.limits) for layer in layers for t in layer.tracks}
+        parts = []
+        for s in series:
+            for m in s.summarised:
+                if near := nearest.get(m):
+                    share, roof = near
+                    of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
+                    parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
+        finding = "; ".join(parts)
+    canvas.title(
+        finding, ", ".join(filter(None, [subject(series), published.words if published else ""]))
+    )
+
+
+def _set_limits(
+    canvas: Canvas,
+    layers: Sequence[Layer],
+    full: Sequence[Roof],
+    more: Sequence[Point],
+    walls: Sequence[float],
+) -> None:
+    """Set the logarithmic limits: around points and roofs, or whole decades for the machine."""
+    tracks = [t for layer in layers for t in layer.tracks]
+    roofs = full or [r for layer in layers for r in layer.roofs]
+    places = [(x, t.height) for t in tracks for x in t.intensities.values()]
+    places += [(x, y) for t in tracks for x, y, _ in t.extra]
+    points = np.log10([*places, *more]).reshape(-1, 2)
+    speeds = [v for r in roofs if r.slope for v in r.values]
+    peaks = [v for r in roofs if not r.slope for v in r.values]
+    if full or not len(points):
+        left = math.floor(math.log10(min(peaks) / max(speeds))) - 1
+        right = math.ceil(math.log10(max(peaks) / min(speeds))) + 1
+        bottom = math.floor(left + math.log10(min(speeds)))
+        top = math.ceil(math.log10(max(peaks)) + 0.15)  # space for the label of the highest roof
+        low = np.floor(np.vstack([points, [[left, bottom]]]).min(axis=0))
+        high = np.ceil(np.vstack([points, [[right, top]]]).max(axis=0))
+    else:
+        margin = math.log10(_MARGIN)
+        low, high = points.min(axis=0) - margin, points.max(axis=0) + margin
+        for x in np.log10(walls):
+            low[0], high[0] = min(low[0], x - 0.15), max(high[0], x + 0.15)
+        attainable = [y for _, y in more]
+        for t in tracks:
+            for level, x in t.intensities.items():
+                ours = (r.value for r in roofs if level in r.levels)
+                attainable.append(min(x * max(ours, default=max(speeds)), max(peaks)))
+        # Space for a label above the highest roof.
+        room = 1 + 2.5 * canvas.font / canvas.height
+        high[1] = max(high[1], low[1] + room * (math.log10(max(attainable)) - low[1]))
+        middle, half = (low + high) / 2, np.maximum((high - low) / 2, 0.5)  # at least one decade
+        low, high = middle - half, middle + half
+    ax = canvas.ax
+    ax.set(xscale="log", yscale="log")
+    ax.set(xlim=(10.0 ** low[0], 10.0 ** high[0]), ylim=(10.0 ** low[1], 10.0 ** high[1]))
+    for axis, length in zip((ax.xaxis, ax.yaxis), high - low, strict=True):
+        axis.set_minor_formatter(NullFormatter())
+        if length < _DECADES_WITH_STEPS:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.yaxis.set_major_formatter(EngFormatter(sep=" "))
+
+
+def _shade(canvas: Canvas, regions: Sequence[Region]) -> None:
+    """Shade the regions, and name them where there is space."""
+    left, right = canvas.ax.get_xlim()
+    for name, lowest, highest, colour in regions:
+        start, end = max(lowest, left), min(highest, right)
+        if start >= end:
+            continue
+        canvas.ax.axvspan(start, end, color=colour, alpha=0.05, lw=0, zorder=0)
+        canvas.ax.set_xlim(left, right)
+        shares = [*((share, "center") for share in (0.5, 0.3, 0.7, 0.15, 0.85)), (0.02, "left")]
+        places = [
+            {"position": (start ** (1 - share) * end**share, y), "ha": side}
+            for y in (0.03, 0.08, 0.25, 0.3, 0.35, 0.4, 0.97)
+            for share, side in shares
+        ]
+        transform = canvas.ax.get_xaxis_transform()
+        canvas.label(name, places, va="center", color=colour, transform=transform)
