@@ -367,10 +367,7 @@ def test_options_reach_custom_variants(rng):
         (lambda: ado.ladder("x", reference=3), "reference must be a function"),
         (lambda: ado.ladder("x", reference=len, tolerance=-1), "tolerance must be a finite number"),
         (lambda: ado.variant(len, device="gpu"), "device must be 'cpu' or 'cuda'"),
-        (
-            lambda: ado.variant(len, arrays="cupy"),
-            "arrays on cpu must be of a known library, got 'cupy'.* numpy, torch, jax",
-        ),
+        (lambda: ado.variant(len, arrays="cupy"), "arrays on cpu must be of a known library"),
         (
             lambda: ado.variant(len, arrays="nmpy"),
             "arrays on cpu must be of a known library, got .*: did you mean 'numpy'",

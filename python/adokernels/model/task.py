@@ -297,21 +297,11 @@ class Task:
     ) -> list[ArrayType]:
         """Shape and type of each operand.
 
-        Parameters
-        ----------
-        lengths
-            One length per name in ``lengths``, in the same order, for example ``(rows, cols)``.
-            Additional leading lengths are batch dimensions, if the routine is batched. Default: the
-            lengths of the task.
-        dtype
-            Element type of operands that accept several types. Default: the type of the task.
-
-        Raises
-        ------
-        ValueError
-            If the number of lengths is wrong, or a length is negative.
-        TypeError
-            If the routine does not accept that type.
+        `lengths` has one length per name in ``lengths``, in the same order, for example ``(rows,
+        cols)``, after batch dimensions, if the routine is batched. `dtype` is the element type of
+        operands that accept several types. The defaults are those of the task. ValueError is raised
+        for a wrong number of lengths or a negative length, and TypeError if the routine does not
+        accept that type.
         """
         assert self.core is not None
         routine, given = self.core, self._lengths_or_default(lengths)
