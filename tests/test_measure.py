@@ -329,8 +329,9 @@ def test_names_that_clash_or_do_not_exist():
 
 def test_converged_samplers_stay_active_until_all_have_converged(noise):
     steady = Sampler(take=lambda repeats: (1.0, 0.0, True, -1.0), device="cpu")
-    noisy = sampler_of(noise.uniform(1, 3, 5000))
-    how = {"warm": False, "precision": 0.05, "budget": 10.0, "display": SILENT}
+    times = noise.uniform(1, 3, 5000)  # not an iterator: the warm-up takes any number of samples
+    noisy = Sampler(take=lambda repeats: (times[len(noisy.seconds)], 0.0, True, -1.0), device="cpu")
+    how = {"warm": False, "precision": 0.05, "budget": 1e9, "display": SILENT}
     sample_interleaved([steady, noisy], **how)
     assert steady.stopped == noisy.stopped == "converged"
     assert len(steady.seconds) == len(noisy.seconds) > 30
