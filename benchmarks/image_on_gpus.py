@@ -30,6 +30,7 @@ import numpy as np
 
 import adokernels as ado
 from adokernels.measuring.context import device_name
+from adokernels.model.libraries import on_host
 
 
 class Band(NamedTuple):
@@ -50,26 +51,22 @@ def bands_of(rows: int, parts: int, halo: int) -> Iterator[Band]:
         at = end
 
 
-class Part:
+class Part(NamedTuple):
     """A part of the image in the memory of a device, and memory for its result there."""
 
-    def __init__(self, image: np.ndarray, device: str) -> None:
-        self.device, result = device, np.zeros(image.shape[:2], np.uint8)
-        self.image: Any = image if device == "cpu" else ado.to_device(image, device)
-        self.result: Any = result if device == "cpu" else ado.to_device(result, device)
+    image: Any
+    result: Any
+    device: str
+
+    @classmethod
+    def on(cls, device: str, image: np.ndarray) -> Part:
+        """Copy an image to a device; on the CPU, use it."""
+        arrays = image, np.zeros(image.shape[:2], np.uint8)
+        return cls(*(a if device == "cpu" else ado.to_device(a, device) for a in arrays), device)
 
     def start(self) -> None:
         """Enqueue the call on the device. On the CPU, compute the result."""
         ado.edge_detect(self.image, out=self.result, device="cpu" if self.device == "cpu" else None)
-
-    def wait(self) -> None:
-        """Wait until the device has finished all calls."""
-        if self.device != "cpu":
-            ado.synchronize(self.device)
-
-    def on_host(self) -> np.ndarray:
-        """The result as a NumPy array."""
-        return self.result if self.device == "cpu" else self.result.numpy()
 
 
 def seconds(parts: list[Part], repeats: int) -> float:
@@ -77,8 +74,8 @@ def seconds(parts: list[Part], repeats: int) -> float:
     start = time.perf_counter()
     for part in parts * repeats:
         part.start()
-    for part in parts:
-        part.wait()
+    for part in (part for part in parts if part.device != "cpu"):
+        ado.synchronize(part.device)
     return (time.perf_counter() - start) / repeats
 
 
@@ -98,11 +95,11 @@ def all_devices() -> list[str]:
 def measure(image: np.ndarray, devices: list[str], rounds: int, repeats: int) -> dict[str, Any]:
     """Time the whole image and its bands in interleaved rounds, and compare their results."""
     bands = list(bands_of(len(image), len(devices), ado.edge_detect.halo))
-    whole = [Part(image, devices[0])]
-    parts = [Part(image[band.source], device) for band, device in zip(bands, devices, strict=True)]
+    whole = [Part.on(devices[0], image)]
+    parts = [Part.on(d, image[band.source]) for d, band in zip(devices, bands, strict=True)]
     for warm_up in (whole, parts):
         seconds(warm_up, 1)
-    results = [part.on_host()[band.kept] for part, band in zip(parts, bands, strict=True)]
+    results = [on_host(part.result)[band.kept] for part, band in zip(parts, bands, strict=True)]
     times: dict[str, list[float]] = {"whole": [], "bands": []}
     order = [("whole", whole), ("bands", parts)]
     for _ in range(rounds):
@@ -115,7 +112,7 @@ def measure(image: np.ndarray, devices: list[str], rounds: int, repeats: int) ->
         "names": [device_name(device) for device in devices],
         **{name: statistics.median(some) for name, some in times.items()},
         "efficiency": statistics.median(ratios),
-        "same_bits": np.array_equal(np.concatenate(results), whole[0].on_host()),
+        "same_bits": np.array_equal(np.concatenate(results), on_host(whole[0].result)),
     }
 
 

@@ -44,7 +44,9 @@ def ones_and_twos(shape: tuple[int, ...]) -> np.ndarray:
     """The data of the series."""
     count = int(np.prod(shape))
     random = np.frombuffer(np.random.default_rng(16).bytes(-(-count // 8)), np.uint8)
-    return (np.unpackbits(random)[:count].astype(np.float32) + np.float32(1)).reshape(shape)
+    values = np.unpackbits(random)[:count].astype(np.float32)
+    values += 1
+    return values.reshape(shape)
 
 
 def work_of(

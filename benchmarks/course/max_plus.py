@@ -53,15 +53,15 @@ class Launches:
         random = np.random.default_rng(7)
         big = np.resize(random.standard_normal(1 << 20), (TERMS, points))
         self.operands = ado.to_device(big), ado.to_device(random.standard_normal(TERMS))
-        self._properties = _core.cuda_properties()
-        self._multiprocessors = int(self._properties["multiprocessors"])
+        properties = _core.cuda_properties()
+        self._multiprocessors = int(properties["multiprocessors"])
+        arch = f"sm_{properties['compute']}"
+        self._kernels = kernels_of_module(Path(_core.__file__), arch, "max_plus")
 
     def built_in(self, name: str, threads: int, blocks: int) -> Work:
         """A variant of the ladder with another grid."""
-        arch = f"sm_{self._properties['compute']}"
-        known = kernels_of_module(Path(_core.__file__), arch, "max_plus")
         (resources,) = ado.max_plus[name].resources(*self.operands)
-        cubin, kernel = known[resources.name]
+        cubin, kernel = self._kernels[resources.name]
         out = self._result()
         pointers = [a.__cuda_array_interface__["data"][0] for a in (*self.operands, out)]
         operands = struct.pack("<5q", *pointers, *self.operands[0].shape)  # MaxPlusOperands
