@@ -4,16 +4,13 @@ import dataclasses
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import adobook as course
 import adokernels as ado
-from adobook import Published, exercises
+from adobook import Published
 from adobook import published as published_figures
 from adobook.published import transpose
-from adokernels.model.cuda_variant import CudaVariant
-from adokernels.records.checked import CheckResult
 from adokernels.text import quantity
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -375,72 +372,3 @@ def test_predictions_of_models_are_not_called_measured():
     assert "Model: **5 sectors**" in shown
     assert "measured" not in (hidden + shown).lower()
     assert "<summary>The measured value</summary>" in str(course.predicted(None, 5))
-
-
-# --- exercises ------------------------------------------------------------------------------------
-
-A = np.arange(12.0).reshape(3, 4)
-
-
-def transposed(a):
-    return a.T.copy()
-
-
-def test_exercises_that_are_correct():
-    text = str(course.check_exercise(transposed, ado.transpose, A, timed=False))
-    assert text == "**transpose[transposed]** is **correct**."
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("tiled", "is correct, but not faster than narrow_blocks. "), ("padded", "is **correct**. ")],
-)
-def test_exercises_show_whether_the_goal_is_reached(name, words, ladder, monkeypatch):
-    goal = ladder["narrow_blocks" if name == "tiled" else "tiled"]
-    mine = dataclasses.replace(ladder[name], variant="transposed")
-    sweep = dataclasses.replace(ladder, measurements=(goal, mine))
-    result = CheckResult("transpose", "transposed", True, sweep=sweep)
-    monkeypatch.setattr(exercises, "check", lambda *args, **kwargs: result)
-    found = str(course.check_exercise(transposed, ado.transpose, faster_than=goal.variant))
-    assert found == f"**transpose[transposed]** {words}{mine.compare(goal)}"
-
-
-@pytest.mark.parametrize(
-    ("function", "text"),
-    [
-        (lambda a: a + 1, "is not correct: wrong result: "),
-        (lambda a: 1 / 0, "is not correct: it fails with ZeroDivisionError: division by zero"),
-    ],
-)
-def test_exercises_report_what_is_wrong(function, text):
-    found = str(course.check_exercise(function, ado.transpose, A, timed=False))
-    assert text in found
-    assert "\n" not in found
-
-
-def test_exercises_need_a_gpu_and_report_why_there_is_none(monkeypatch):
-    variant = ado.cuda_variant("mine", source="__global__ void mine() {}", block=32)
-    monkeypatch.setattr(CudaVariant, "why_unavailable", "no CUDA driver: call nobody")
-    found = str(course.check_exercise(variant, ado.transpose))
-    assert found == (
-        "**transpose[mine]** was not checked. It needs a GPU: no CUDA driver: call nobody."
-    )
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (
-            ado.CompilationError("kernel.cu(1): error: expected a ;\n1 error"),
-            "does not compile: kernel.cu(1): error: expected a ; 1 error",
-        ),
-        (RuntimeError("out of luck"), "failed with RuntimeError: out of luck"),
-    ],
-)
-def test_exercises_never_raise(error, words, monkeypatch):
-    def fails(*args, **kwargs):
-        raise error
-
-    monkeypatch.setattr(exercises, "check", fails)
-    found = str(course.check_exercise(transposed, ado.transpose))
-    assert found == f"**transpose[transposed]** {words}"

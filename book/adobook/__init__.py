@@ -13,7 +13,6 @@ from adobook.exercises import check_exercise as check_exercise
 from adobook.exercises import exercise as exercise
 from adobook.exercises import line_counts as line_counts
 from adobook.figures import figures as figures
-from adobook.figures import possible_gain as possible_gain
 from adobook.figures import priorities as priorities
 from adobook.figures import ranks as ranks
 from adobook.iteration import Factors as Factors

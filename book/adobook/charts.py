@@ -174,7 +174,7 @@ def stride_chart(sweep: Sweep, option: str, model: Callable[[int], Sectors]) -> 
     ValueError
         If a measurement has no counters, or its problem does not have the option.
     """
-    points = sorted((_Point.of(m, option, model) for m in sweep), key=lambda point: point.x)
+    points = sorted((_point(m, option, model) for m in sweep), key=lambda point: point.x)
     axes: tuple[Axes, Axes] = tuple(
         plt.figure(figsize=(10.0, 6.4), layout="constrained").subplots(2, 1)
     )
@@ -204,25 +204,20 @@ class _Point(NamedTuple):
     useful: float
     moved: float
 
-    @classmethod
-    def of(cls, m: Measurement, option: str, model: Callable[[int], Sectors]) -> _Point:
-        value, profile = m.problem.options.get(option), m.profile
-        if not isinstance(value, int):
-            raise ValueError(f"problem must have the option {option!r}, got {m.problem}")
-        if profile is None:
-            raise ValueError(f"measurement must have counters, got none for {option} {value}")
-        load = model(value)
-        used = profile["load_requests"] * load.used_bytes / load.requests
-        read = profile.get("dram_read_bytes")
-        sectors = profile["load_sectors"] + profile["store_sectors"]
-        return cls(
-            x=value,
-            predicted=load.utilisation,
-            counted=used / (SECTOR * profile["load_sectors"]),
-            of_dram=used / read if read else None,
-            useful=m.bytes_per_second,
-            moved=SECTOR * sectors / m.seconds,
-        )
+
+def _point(m: Measurement, option: str, model: Callable[[int], Sectors]) -> _Point:
+    x, counters = m.problem.options.get(option), m.profile
+    if not isinstance(x, int):
+        raise ValueError(f"problem must have the option {option!r}, got {m.problem}")
+    if counters is None:
+        raise ValueError(f"measurement must have counters, got none for {option} {x}")
+    load = model(x)
+    used = counters["load_requests"] * load.used_bytes / load.requests
+    loaded, read = counters["load_sectors"], counters.get("dram_read_bytes")
+    moved = SECTOR * (loaded + counters["store_sectors"]) / m.seconds
+    of_dram = used / read if read else None
+    counted = used / (SECTOR * loaded)
+    return _Point(x, load.utilisation, counted, of_dram, m.bytes_per_second, moved)
 
 
 def _utilisation(canvas: Canvas, points: Sequence[_Point]) -> None:
