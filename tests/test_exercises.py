@@ -1,5 +1,6 @@
 """The exercises of the course: starters compile, solutions are correct."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import pytest
 
 import adobook as course
 import adokernels as ado
+from adobook import exercises
 from adobook.exercises import pole_sum
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.cuda_variant import CudaVariant
+from adokernels.records.checked import CheckResult
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "exercises"
 DATA = FOLDER.parent / "data" / "course"
@@ -88,6 +91,51 @@ def test_exercises_are_not_checked_without_gpu_and_compiler(without_gpu, monkeyp
         "was not checked. It needs a GPU: there is none; for the emulator, there is no compiler."
     )
     assert found == words
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """Grade the solution of the tiled transpose with this result of ado.check, or this error."""
+    monkeypatch.setattr(CudaVariant, "why_unavailable", "")
+
+    def grade(result):
+        def check(*args, **kwargs):
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        monkeypatch.setattr(exercises, "check", check)
+        return graded("tiled_transpose", exercise("tiled_transpose").solution)
+
+    return grade
+
+
+@pytest.mark.parametrize(
+    ("mine", "words"),
+    [("naive", "is correct, but not faster than naive. "), ("padded", "is **correct**. ")],
+)
+def test_reports_show_whether_the_goal_is_reached(mine, words, checked):
+    ladder = ado.load(DATA.parent / "transpose-int64-8192.json")
+    goal, mine = ladder["naive"], dataclasses.replace(ladder[mine], variant="mine")
+    sweep = dataclasses.replace(ladder, measurements=(goal, mine))
+    result = CheckResult("transpose", "mine", True, sweep=sweep)
+    assert checked(result) == f"{words}{mine.compare(goal)}"
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (CheckResult("transpose", "mine", True), "is **correct**."),
+        (CheckResult("transpose", "mine", False, reason="a\nb"), "is not correct: a b"),
+        (
+            ado.CompilationError("kernel.cu(1): a ;\n1 error"),
+            "does not compile: kernel.cu(1): a ; 1 error",
+        ),
+        (RuntimeError("out of luck"), "failed with RuntimeError: out of luck"),
+    ],
+)
+def test_reports_have_one_line_and_no_exceptions(result, words, checked):
+    assert checked(result) == words
 
 
 @pytest.mark.usefixtures("sources_on_emulator")

@@ -1,6 +1,9 @@
 """Code shared by the notebooks: text, tables, charts and exercises. They import it as `course`."""
 
+from adobook.charts import draw_latency as draw_latency
+from adobook.charts import draw_pipes as draw_pipes
 from adobook.charts import draw_tile_transpose as draw_tile_transpose
+from adobook.charts import draw_windows as draw_windows
 from adobook.charts import speedups_of_devices as speedups_of_devices
 from adobook.charts import stride_chart as stride_chart
 from adobook.charts import timeline as timeline
@@ -10,7 +13,6 @@ from adobook.exercises import check_exercise as check_exercise
 from adobook.exercises import exercise as exercise
 from adobook.exercises import line_counts as line_counts
 from adobook.figures import figures as figures
-from adobook.figures import possible_gain as possible_gain
 from adobook.figures import priorities as priorities
 from adobook.figures import ranks as ranks
 from adobook.iteration import Factors as Factors
@@ -24,9 +26,6 @@ from adobook.loads_in_flight import inner_loops as inner_loops
 from adobook.models import gathered as gathered
 from adobook.models import model_beside_counters as model_beside_counters
 from adobook.models import modelled as modelled
-from adobook.pictures import draw_latency as draw_latency
-from adobook.pictures import draw_pipes as draw_pipes
-from adobook.pictures import draw_windows as draw_windows
 from adobook.published import Published as Published
 from adobook.steps import beside_stored as beside_stored
 from adobook.steps import between as between

@@ -1,4 +1,4 @@
-"""Charts of the notebooks that the package does not have, and their axes."""
+"""Charts and pictures of the notebooks that the package does not have, and their axes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from adobook.published import Published
@@ -22,13 +22,13 @@ from adokernels.records.sweep import Sweep
 from adokernels.text import percent, quantity, ratio
 
 _MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
-#: Tiles per side of the matrix, and elements per side of a tile, in the pictures.
-_TILES, _ELEMENTS = 6, 4
-#: Row and column of the tile in the matrix.
-_ROW, _COL = 1, 4
-#: Left edge of the tile in shared memory, and its size, relative to a matrix of size 1.
-_SHARED, _SIZE = 1.35, 0.6
-_LINE, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
+_GRID, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
+_ISSUED, _WAITING, _EMPTY, _BOTH = "#0072B2", "#D9D9D9", "#FFFFFF", "#009E73"
+_ELIGIBLE = "#F0E442"
+_FIRST, _SECOND, _HALO, _LINE = "#56B4E9", "#E69F00", "#CFE8F7", "#606060"
+_FONT = 9
+#: Cycles that the timeline of warps shows, relative to the latency.
+_SHOWN = 2.5
 
 
 def new_canvas(height: float, width: float = 10.0) -> Canvas:
@@ -174,7 +174,7 @@ def stride_chart(sweep: Sweep, option: str, model: Callable[[int], Sectors]) -> 
     ValueError
         If a measurement has no counters, or its problem does not have the option.
     """
-    points = sorted((_Point.of(m, option, model) for m in sweep), key=lambda point: point.x)
+    points = sorted((_point(m, option, model) for m in sweep), key=lambda point: point.x)
     axes: tuple[Axes, Axes] = tuple(
         plt.figure(figsize=(10.0, 6.4), layout="constrained").subplots(2, 1)
     )
@@ -204,25 +204,20 @@ class _Point(NamedTuple):
     useful: float
     moved: float
 
-    @classmethod
-    def of(cls, m: Measurement, option: str, model: Callable[[int], Sectors]) -> _Point:
-        value, profile = m.problem.options.get(option), m.profile
-        if not isinstance(value, int):
-            raise ValueError(f"problem must have the option {option!r}, got {m.problem}")
-        if profile is None:
-            raise ValueError(f"measurement must have counters, got none for {option} {value}")
-        load = model(value)
-        used = profile["load_requests"] * load.used_bytes / load.requests
-        read = profile.get("dram_read_bytes")
-        sectors = profile["load_sectors"] + profile["store_sectors"]
-        return cls(
-            x=value,
-            predicted=load.utilisation,
-            counted=used / (SECTOR * profile["load_sectors"]),
-            of_dram=used / read if read else None,
-            useful=m.bytes_per_second,
-            moved=SECTOR * sectors / m.seconds,
-        )
+
+def _point(m: Measurement, option: str, model: Callable[[int], Sectors]) -> _Point:
+    x, counters = m.problem.options.get(option), m.profile
+    if not isinstance(x, int):
+        raise ValueError(f"problem must have the option {option!r}, got {m.problem}")
+    if counters is None:
+        raise ValueError(f"measurement must have counters, got none for {option} {x}")
+    load = model(x)
+    used = counters["load_requests"] * load.used_bytes / load.requests
+    loaded, read = counters["load_sectors"], counters.get("dram_read_bytes")
+    moved = SECTOR * (loaded + counters["store_sectors"]) / m.seconds
+    of_dram = used / read if read else None
+    counted = used / (SECTOR * loaded)
+    return _Point(x, load.utilisation, counted, of_dram, m.bytes_per_second, moved)
 
 
 def _utilisation(canvas: Canvas, points: Sequence[_Point]) -> None:
@@ -272,75 +267,151 @@ def draw_tile_transpose() -> Figure:
         "2. The block is mirrored at the diagonal",
         "3. Store along the rows of out: coalesced",
     )
-    for ax, title in zip(axes, titles, strict=True):
+    limits = ((-0.3, 12), (-3, 9), (-0.3, 12))  # in tiles of the matrix
+    for ax, title, xlim in zip(axes, titles, limits, strict=True):
         ax.set_title(title, fontsize=10)
         ax.set_aspect("equal")
         ax.set_axis_off()
-        ax.set_ylim(1.16, -0.05)  # rows count downwards, as in a matrix
-    _load(axes[0])
-    _mirror(axes[1])
-    _store(axes[2])
+        ax.set(xlim=xlim, ylim=(6.96, -0.3))  # rows count downwards, as in a matrix
+    load, mirror, store = axes
+    for ax, left, row, name in ((load, 0, 1, "a"), (mirror, 0, 4, "out"), (store, 5.7, 4, "out")):
+        _box(ax, left + 5 - row, row, _TILE, 1, 1, ec="none")
+        _grid(ax, left, 0, 6, 6, f"{name} (global memory)")
+    for ax, left in ((load, 8.1), (store, 0)):
+        _box(ax, left, 1.2, _TILE, 3.6, 3.6, ec="none", alpha=0.5)
+        _grid(ax, left, 1.2, 3.6, 4, "tile (shared memory)")
+    for ax, x, y, width, height in (
+        *((load, 4, 1.25, 1, 0.25), (load, 8.1, 2.1, 3.6, 0.9)),
+        *((store, 0.9, 1.2, 0.9, 3.6), (store, 6.7, 4.25, 1, 0.25)),
+    ):
+        _box(ax, x, y, _WARP, width, height, ec="none")
+    mirror.plot([0, 6], [0, 6], color=_GRID, ls="--")
+    mirror.add_patch(Rectangle((4, 1), 1, 1, fill=False, ec=_TILE, ls="--", lw=1.5))
+    arrow: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 14, "color": "#404040"}
+    load.add_patch(FancyArrowPatch((6.12, 1.5), (7.92, 2.7), **arrow))
+    mirror.add_patch(FancyArrowPatch((4.4, 2.1), (2.1, 4.38), **arrow))
+    store.add_patch(FancyArrowPatch((3.78, 3.3), (6.52, 4.5), **arrow))
     return figure
 
 
-def _load(ax: Axes) -> None:
-    _matrix(ax, "a (global memory)", _ROW, _COL)
-    _element(ax, _COL / _TILES, _ROW / _TILES, 1 / _TILES, row=1)
-    _tile(ax)
-    _element(ax, _SHARED, 0.2, _SIZE, row=1)
-    _arrow(ax, (1.02, (_ROW + 0.5) / _TILES), (_SHARED - 0.03, 0.45))
-    ax.set_xlim(-0.05, _SHARED + _SIZE + 0.05)
-
-
-def _mirror(ax: Axes) -> None:
-    _matrix(ax, "out (global memory)", _COL, _ROW)
-    ax.plot([0, 1], [0, 1], color=_LINE, ls="--")
-    corner = (_COL / _TILES, _ROW / _TILES)
-    ax.add_patch(Rectangle(corner, 1 / _TILES, 1 / _TILES, fill=False, ec=_TILE, ls="--", lw=1.5))
-    _arrow(ax, ((_COL + 0.4) / _TILES, (_ROW + 1.1) / _TILES), ((_ROW + 1.1) / _TILES, 0.73))
-    ax.set_xlim(-0.5, 1.5)
-
-
-def _store(ax: Axes) -> None:
-    _tile(ax, left=0.0)
-    _element(ax, 0.0, 0.2, _SIZE, col=1)
-    shift = _SIZE + 0.35
-    _matrix(ax, "out (global memory)", _COL, _ROW, left=shift)
-    _element(ax, shift + _ROW / _TILES, _COL / _TILES, 1 / _TILES, row=1)
-    _arrow(ax, (_SIZE + 0.03, 0.55), (shift + _ROW / _TILES - 0.03, (_COL + 0.5) / _TILES))
-    ax.set_xlim(-0.05, shift + 1.05)
-
-
-def _matrix(ax: Axes, name: str, row: int, col: int, left: float = 0.0) -> None:
-    """A matrix of tiles with one coloured tile."""
-    tile = 1 / _TILES
-    ax.add_patch(Rectangle((left + col * tile, row * tile), tile, tile, fc=_TILE, ec="none"))
-    _grid(ax, left, 0.0, 1.0, _TILES)
-    ax.text(left + 0.5, 1.1, name, ha="center", va="center", fontsize=9)
-
-
-def _tile(ax: Axes, left: float = _SHARED) -> None:
-    ax.add_patch(Rectangle((left, 0.2), _SIZE, _SIZE, fc=_TILE, ec="none", alpha=0.5))
-    _grid(ax, left, 0.2, _SIZE, _ELEMENTS)
-    ax.text(left + _SIZE / 2, 0.9, "tile (shared memory)", ha="center", va="center", fontsize=9)
-
-
-def _grid(ax: Axes, left: float, top: float, size: float, cells: int) -> None:
+def _grid(ax: Axes, left: float, top: float, size: float, cells: int, name: str) -> None:
+    """The lines of a square of cells, and its name below."""
     for i in range(cells + 1):
         at = i * size / cells
-        ax.plot([left, left + size], [top + at, top + at], color=_LINE, lw=0.7)
-        ax.plot([left + at, left + at], [top, top + size], color=_LINE, lw=0.7)
+        ax.plot([left, left + size], [top + at, top + at], color=_GRID, lw=0.7)
+        ax.plot([left + at, left + at], [top, top + size], color=_GRID, lw=0.7)
+    ax.text(left + size / 2, top + size + 0.6, name, ha="center", va="center", fontsize=9)
 
 
-def _element(
-    ax: Axes, left: float, top: float, size: float, *, row: int | None = None, col: int = 0
+def _box(
+    ax: Axes, x: float, y: float, colour: str, width: float = 1, height: float = 1, **style: Any
 ) -> None:
-    """The elements that a warp accesses together: a row or a column of a tile."""
-    part = size / _ELEMENTS
-    width, height = (part, size) if row is None else (size, part)
-    corner = (left + col * part, top + (row or 0) * part)
-    ax.add_patch(Rectangle(corner, width, height, fc=_WARP, ec="none"))
+    ax.add_patch(Rectangle((x, y), width, height, fc=colour, **{"ec": _LINE, "lw": 0.4, **style}))
 
 
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=14, color="#404040"))
+# --- The execution of warps, the windows of a filter, and pipes -----------------------------------
+
+
+def draw_latency(latency: int, warps: Sequence[int]) -> Figure:
+    """Draw the warps of one scheduler over time, for several numbers of warps.
+
+    A warp is eligible again `latency` cycles after its instruction. The scheduler issues one
+    instruction per cycle. The row above the warps shows its issue slots, used or empty.
+    """
+    heights = [count + 2.5 for count in warps]
+    figure, found = plt.subplots(
+        len(warps), 1, figsize=(10, 0.9 + 0.24 * sum(heights)), layout="constrained",
+        height_ratios=heights, squeeze=False,
+    )  # fmt: skip
+    cycles = int(_SHOWN * latency)
+    for ax, count in zip(found[:, 0], warps, strict=True):
+        period = max(latency, count)
+        for cycle in range(cycles):
+            _box(ax, cycle, 0, _ISSUED if cycle % period < count else _EMPTY)
+            for warp in range(count):
+                since = (cycle - warp) % period
+                waiting = _WAITING if since < latency else _ELIGIBLE
+                _box(ax, cycle, warp + 1.5, waiting if since else _ISSUED)
+        rows = ["issue slots", *(f"warp {warp}" for warp in range(count))]
+        ax.set_yticks([0.5, *(warp + 2 for warp in range(count))], rows, fontsize=_FONT - 1)
+        ax.set(xlim=(0, cycles), ylim=(count + 1.6, -0.1), xticks=range(0, cycles + 1, latency))
+        share = min(1.0, count / latency)
+        used = f"{percent(share)} of the issue slots used"
+        words = f"{count} warps, a latency of {latency} cycles: {used}"
+        ax.set_title(words, fontsize=_FONT + 1, loc="left")
+        ax.spines[:].set_visible(False)
+        ax.tick_params(length=0)
+    found[-1, 0].set_xlabel("cycle")
+    colours = {"issues": _ISSUED, "waits": _WAITING, "eligible, another is selected": _ELIGIBLE}
+    key = [Patch(fc=colour, ec=_LINE, lw=0.4, label=words) for words, colour in colours.items()]
+    figure.legend(handles=key, loc="outside lower right", ncols=3, frameon=False, fontsize=_FONT)
+    return figure
+
+
+def draw_windows(block: tuple[int, int], radius: int) -> Figure:
+    """Draw the windows of two neighbouring pixels, and the tile of a block with its halo.
+
+    `block` is the number of columns and rows of a block, and `radius` the radius of the filter.
+    """
+    side = 2 * radius + 1
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(11, 3.6), layout="constrained", width_ratios=(1, 2)
+    )
+    for row in range(side):
+        for col in range(side + 1):
+            colour = _FIRST if col == 0 else _SECOND if col == side else _BOTH
+            _box(left, col, row, colour)
+    for col in (radius, radius + 1):
+        left.add_patch(Rectangle((col, radius), 1, 1, fill=False, ec="black", lw=2))
+    left.set(xlim=(-0.2, side + 1.2), ylim=(side + 0.2, -0.2))
+    left.set_title(
+        f"Two neighbouring pixels share {side * (side - 1)} of their {side * side} inputs",
+        fontsize=_FONT + 1, loc="left",
+    )  # fmt: skip
+    cols, rows = block
+    width, height = cols + 2 * radius, rows + 2 * radius
+    for row in range(height):
+        for col in range(width):
+            inside = radius <= row < radius + rows and radius <= col < radius + cols
+            _box(right, col, row, _BOTH if inside else _HALO)
+    right.set(xlim=(-0.2, width + 0.2), ylim=(height + 0.2, -0.2))
+    right.set_title(
+        f"A block of {cols} x {rows} pixels and its halo of {radius}: {width * height} pixels are "
+        f"loaded once\ninstead of {side * side} x {cols * rows} = {side * side * cols * rows}",
+        fontsize=_FONT + 1, loc="left",
+    )  # fmt: skip
+    for ax in (left, right):
+        ax.set_aspect("equal")
+        ax.set_axis_off()
+    return figure
+
+
+def draw_pipes(measurements: Sequence[Measurement], pipes: Sequence[str]) -> Figure:
+    """Draw the schedulers and the pipes of a multiprocessor, filled to their utilisation.
+
+    `pipes` are the names of the counted pipes, for example ``"lsu"``.
+    """
+    figure, found = plt.subplots(
+        len(measurements), 1, figsize=(10, 1.7 * len(measurements) + 0.3), layout="constrained",
+        squeeze=False,
+    )  # fmt: skip
+    for ax, m in zip(found[:, 0], measurements, strict=True):
+        assert m.profile is not None
+        shares = [("issue slots of 4 schedulers", m.profile["issue_active"])]
+        shares += [(f"{name.upper()} pipe", m.profile[f"pipe_{name}"]) for name in pipes]
+        for place, (name, share) in enumerate(shares):
+            wide = 1.6 if place == 0 else 0.85
+            start = 0 if place == 0 else place + 1.0
+            _box(ax, start, 0, _WAITING, wide, lw=0.8)
+            _box(ax, start, 0, _ISSUED, wide, share, ec="none")
+            ax.text(start + wide / 2, 1.06, name, ha="center", va="bottom", fontsize=_FONT)
+            ax.text(
+                start + wide / 2, 0.5, percent(share), ha="center", va="center", fontsize=_FONT + 1,
+                bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 1.5},
+            )  # fmt: skip
+        ax.annotate("", (1.95, 0.5), (1.62, 0.5), arrowprops={"arrowstyle": "-|>", "color": _LINE})
+        ax.set(xlim=(-0.05, len(shares) + 1.0), ylim=(-0.05, 1.3))
+        busiest = max(shares, key=lambda pair: pair[1])
+        ax.set_title(f"{m.variant}: {busiest[0]}, {percent(busiest[1])}", fontsize=10, loc="left")
+        ax.set_axis_off()
+    return figure

@@ -28,7 +28,8 @@ from adokernels.records.statistics import Verdict
 
 #: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
 FOLDER = Path("exercises")
-Operands = Callable[[], tuple[Any, ...]]
+_Array = NDArray[Any]
+Operands = Callable[..., tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +110,11 @@ def exercise(name: str, *, folder: Path = FOLDER) -> Exercise:
     settings = {"name": name, "folder": folder, **_SETTINGS[name]}
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in settings["launch"].items()}
     settings["launch"] = given | dict(_FUNCTIONS.get(name, {}))
-    if routine := settings.pop("routine", None):
+    lengths, routine = settings.pop("lengths"), settings.pop("routine", None)
+    if routine:
         built_in = getattr(registry, routine)
-        few = partial(built_in.task.random_operands, settings.pop("lengths"))
         operands: Operands = built_in.task.random_operands
+        few = partial(operands, lengths)
         return Exercise(ladder=built_in, operands=operands, few_operands=few, **settings)
     sums = ladder(
         "pole_sum",
@@ -125,22 +127,16 @@ def exercise(name: str, *, folder: Path = FOLDER) -> Exercise:
     changes = "Evaluates the whole formula in the loop: the starter."
     source, start = _read(folder, name), settings["faster_than"]
     sums.add(cuda_variant(start, source=source, changes=changes, **settings["launch"]))
-    many, few = ((2**18, 512), settings.pop("lengths"))
-    makes = [partial(_poles, np.random.default_rng(), *lengths) for lengths in (many, few)]
-    return Exercise(ladder=sums, operands=makes[0], few_operands=makes[1], **settings)
+    poles = partial(_poles, np.random.default_rng())
+    operands, few = partial(poles, 2**18, 512), partial(poles, *lengths)
+    return Exercise(ladder=sums, operands=operands, few_operands=few, **settings)
 
 
 def _read(folder: Path, name: str) -> str:
     return (folder / f"{name}.cu").read_text(encoding="utf-8")
 
 
-def pole_sum(
-    pole: NDArray[Any],
-    strength: NDArray[Any],
-    volume: NDArray[Any],
-    x: NDArray[Any],
-    weight: NDArray[Any],
-) -> NDArray[Any]:
+def pole_sum(pole: _Array, strength: _Array, volume: _Array, x: _Array, weight: _Array) -> _Array:
     """Return the polarisability of poles at N energies, summed with weights."""
     square = pole**2
     total = np.zeros_like(pole)
@@ -149,67 +145,43 @@ def pole_sum(
     return np.asarray(strength / volume * square * total)
 
 
-def _poles(rng: np.random.Generator, poles: int, energies: int) -> tuple[NDArray[Any], ...]:
+def _poles(rng: np.random.Generator, poles: int, energies: int) -> tuple[_Array, ...]:
     """Operands with poles from 0.5 to 1.5 and energies from 2 to 3, so all terms are positive."""
     lengths = (poles, poles, poles, energies, energies)
     lowest = (0.5, 0.5, 0.5, 2.0, 0.5)
     return tuple(low + rng.random(n) for low, n in zip(lowest, lengths, strict=True))
 
 
-def check_exercise(
-    variant: Any, of: Exercise | Ladder, *args: Any, faster_than: str = "", **options: Any
-) -> Text:
-    """Compare a variant with the oracle, time it, and report the result in one line.
+def check_exercise(variant: CudaVariant, exercise: Exercise, **options: Any) -> Text:
+    """Compare a kernel with the oracle, time it, and report the result in one line.
 
-    Without a GPU, the emulator runs the kernel of an exercise, on small problems. The report then
-    has no times, and compares the counts with the counts of the solution. It raises no exceptions.
-    If the variant is wrong or cannot run on this machine, the report gives the reason.
-
-    Parameters
-    ----------
-    variant
-        A variant made by :func:`adokernels.cuda_variant`, or a function.
-    of
-        The exercise, or the routine or ladder whose result it must compute.
-    *args, **options
-        Operands and options, as for :func:`adokernels.check`. Default: from the exercise.
-    faster_than
-        A variant of the ladder that it must be faster than. Default: from the exercise; without
-        an exercise, only the result matters.
+    Without a GPU, the emulator runs the kernel on small problems. The report then has no times, and
+    compares the counts with the counts of the solution. It raises no exceptions. If the kernel is
+    wrong or cannot run on this machine, the report gives the reason. `options` are options of
+    :func:`adokernels.check`.
     """
-    ladder = of.ladder if isinstance(of, Exercise) else of
-    name = getattr(variant, "name", getattr(variant, "__name__", "variant"))
-    head = f"**{ladder.name}[{name}]**"
+    head, goal = f"**{exercise.ladder.name}[{variant.name}]**", exercise.faster_than
     try:
-        if why := ladder.with_variants(variant).variants[-1].why_unavailable:
-            if isinstance(of, Exercise) and isinstance(variant, CudaVariant) and not args:
-                if not (missing := why_no_compiler()):
-                    return Text(f"{head} {_on_emulator(variant, of)}")
+        if why := variant.why_unavailable:
+            if missing := why_no_compiler():
                 why = f"{why}; for the emulator, {missing}"
-            return Text(f"{head} was not checked. It needs a GPU: {why}.")
-        if isinstance(of, Exercise):
-            args, faster_than = args or of.operands(), faster_than or of.faster_than
-        against = [faster_than] if faster_than else None
-        found = check(variant, ladder, *args, against=against, progress=False, **options)
-    except _core.Unavailable as error:
-        why = _one_line(error).removeprefix(f"{ladder.name}[{name}]: ")
-        return Text(f"{head} was not checked. It needs a GPU: {why}.")
-    except CompilationError as error:
-        return Text(f"{head} does not compile: {_one_line(error)}")
-    except _WrongResultError as error:
-        return Text(f"{head} is not correct: {_one_line(error)}")
+                return Text(f"{head} was not checked. It needs a GPU: {why}.")
+            return Text(f"{head} {_on_emulator(variant, exercise)}")
+        options = {"against": [goal], "progress": False, **options}
+        found = check(variant, exercise.ladder, *exercise.operands(), **options)
     except Exception as error:  # the reader's code may fail in any way
-        return Text(f"{head} failed with {type(error).__name__}: {_one_line(error)}")
+        words = {CompilationError: "does not compile", _WrongResultError: "is not correct"}
+        what = words.get(type(error), f"failed with {type(error).__name__}")
+        return Text(f"{head} {what}: {_one_line(error)}")
     if not found.correct:
         return Text(f"{head} is not correct: {_one_line(found.reason)}")
-    compared = " ".join(map(repr, found.comparisons.values()))
     if found.refused:
         count = len(found.refused)
         head += f" refuses {count} of the problems on which it is checked ({found.refused[0]}). It"
-    goal = found.comparisons.get(faster_than)
-    if goal and goal.verdict is not Verdict.FASTER:
-        return Text(f"{head} is correct, but not faster than {faster_than}. {compared}")
-    return Text(f"{head} is **correct**. {compared}".rstrip())
+    comparison = found.comparisons.get(goal)
+    if comparison and comparison.verdict is not Verdict.FASTER:
+        return Text(f"{head} is correct, but not faster than {goal}. {comparison}")
+    return Text(f"{head} is **correct**. {comparison or ''}".rstrip())
 
 
 def line_counts(variant: CudaVariant, exercise: Exercise) -> Heatmap | Text:
@@ -223,16 +195,12 @@ def line_counts(variant: CudaVariant, exercise: Exercise) -> Heatmap | Text:
 
 #: The counts of a launch on the emulator.
 Counts = Mapping[str, Any]
-#: Counts that a report compares, by their names.
-_COUNTS: Mapping[str, Callable[[Counts], float]] = {
-    "sectors per load request": lambda counts: _per_request(counts["global_loads"], "sectors"),
-    "sectors per store request": lambda counts: _per_request(counts["global_stores"], "sectors"),
-    "wavefronts per shared load": lambda counts: _per_request(counts["shared_loads"], "wavefronts"),
-    "wavefronts per shared store": lambda counts: _per_request(
-        counts["shared_stores"], "wavefronts"
-    ),
-    "divisions": lambda counts: sum(counts["operations"][f"divide{bits}"] for bits in (32, 64)),
-    "instructions of warps": lambda counts: counts["instructions"],
+#: Accesses that a report compares: their name, and what a request transfers.
+_ACCESSES = {
+    "sectors per load request": ("global_loads", "sectors"),
+    "sectors per store request": ("global_stores", "sectors"),
+    "wavefronts per shared load": ("shared_loads", "wavefronts"),
+    "wavefronts per shared store": ("shared_stores", "wavefronts"),
 }
 #: A count is reported if it exceeds the count of the solution by this factor.
 _NOTABLE = 1.1
@@ -240,8 +208,14 @@ _NOTABLE = 1.1
 _EDGE_CASES = 3
 
 
-def _per_request(accesses: Counts, transfers: str) -> float:
-    return accesses[transfers] / accesses["requests"] if accesses["requests"] else 0.0
+def _compared(counts: Counts) -> dict[str, float]:
+    """The counts that a report compares, by their names."""
+    found = {
+        name: counts[accesses][transfers] / max(counts[accesses]["requests"], 1)
+        for name, (accesses, transfers) in _ACCESSES.items()
+    }
+    found["divisions"] = sum(counts["operations"][f"divide{bits}"] for bits in (32, 64))
+    return found | {"instructions of warps": counts["instructions"]}
 
 
 def _short(value: float) -> str:
@@ -255,12 +229,11 @@ def _on_emulator(variant: CudaVariant, exercise: Exercise) -> str:
     others = islice((each for each in cases if not variant.refusal(each, {})), _EDGE_CASES)
     mine = [_checked(variant, exercise, *each) for each in (*others, operands)][-1]
     model = cuda_variant("solution", source=exercise.solution, **exercise.launch)
-    theirs = _checked(model, exercise, *operands)
-    found = {name: (counted(mine), counted(theirs)) for name, counted in _COUNTS.items()}
+    best = _compared(_checked(model, exercise, *operands))
     worse = [
-        f"{_short(own)} {name}, the solution has {_short(best)}"
-        for name, (own, best) in found.items()
-        if own > _NOTABLE * best
+        f"{_short(own)} {name}, the solution has {_short(best[name])}"
+        for name, own in _compared(mine).items()
+        if own > _NOTABLE * best[name]
     ]
     counts = "; ".join(worse) or "no count is worse than the solution's"
     return f"is **correct** on the emulator; {counts}. Times need a GPU."

@@ -237,14 +237,12 @@ def _change(key: str, before: Subject, after: Subject) -> str:
 # --- Priorities of the kernels of an application --------------------------------------------------
 
 
-def possible_gain(m: Measurement, roof: float) -> float:
-    """Time of a kernel minus the time of its compulsory bytes at `roof` bytes per second."""
-    return m.seconds - m.bytes / roof
-
-
 def ranks(kernels: Iterable[Measurement], roof: float) -> dict[str, float]:
-    """Rank the kernels by their possible gain: 100 for the largest, others in proportion."""
-    gains = {m.routine: possible_gain(m, roof) for m in kernels}
+    """Rank kernels by their possible gain: 100 for the largest, the others in proportion.
+
+    It is the time minus the time of the compulsory bytes at `roof` bytes per second.
+    """
+    gains = {m.routine: m.seconds - m.bytes / roof for m in kernels}
     return {routine: 100 * gain / max(gains.values()) for routine, gain in gains.items()}
 
 

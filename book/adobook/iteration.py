@@ -51,10 +51,10 @@ def folded(title: str, content: _Html) -> Folded:
 
 
 def proposal(sweep: Sweep, name: str) -> Text:
-    """What limits a variant, the step that the program proposes, and the gain that it predicts.
+    """What limits a variant, the step that the program proposes, and the bound of its gain.
 
-    The prediction is an upper bound. Whether the next variant of the sweep makes the proposed
-    change, and what it gains, is not told: a reader predicts first.
+    Whether the next variant of the sweep makes the proposed change, and what it gains, is not told:
+    a reader predicts first.
     """
     finding = next(f for f in diagnose(sweep) if f.variant == name)
     limited = f"**What limits {name}.** {_capital(str(finding.limiter))}."
@@ -114,24 +114,19 @@ def time_factors(after: Measurement, before: Measurement) -> Text:
     gain. The largest stall reasons of both variants follow.
     """
     first, second = Factors.of(before), Factors.of(after)
-    gains = {
-        "executed instructions": first.instructions / second.instructions,
-        "cycles between two instructions of a warp": first.latency / second.latency,
-        "active warps per scheduler": second.warps / first.warps,
-        "busy multiprocessors": second.multiprocessors / first.multiprocessors,
-        "clock rate [Hz] of the counted runs": second.clock / first.clock,
-    }
-    values = {
+    factors = {
         "executed instructions": (first.instructions, second.instructions),
         "cycles between two instructions of a warp": (first.latency, second.latency),
         "active warps per scheduler": (first.warps, second.warps),
         "busy multiprocessors": (first.multiprocessors, second.multiprocessors),
         "clock rate [Hz] of the counted runs": (first.clock, second.clock),
     }
+    costs = [*factors][:2]
+    gains = {n: a / b if n in costs else b / a for n, (a, b) in factors.items()}
     rows: list[list[object]] = [
-        [name, *(quantity(value, "").strip() for value in values[name]), ratio(gain)]
+        [name, *(quantity(value, "").strip() for value in factors[name]), ratio(gain)]
         for name, gain in gains.items()
-        if abs(gain - 1) > _CHANGED or name.startswith(("executed", "cycles"))
+        if abs(gain - 1) > _CHANGED or name in costs
     ]
     rows.append(["product of the factors", None, None, ratio(math.prod(gains.values()))])
     rows.append(["measured gain", None, None, f"**{ratio(after.compare(before).ratio)}**"])

@@ -118,12 +118,11 @@ def inner_loops(sweep: Sweep, stored: Path, names: Iterable[str]) -> dict[str, I
     return found
 
 
-def resident_threads(m: Measurement, multiprocessors: int | None = None) -> int:
-    """The number of threads that are resident at the same time, by default on the whole device."""
-    kernel, existing = m.kernels[0], int(m.context["cuda"]["multiprocessors"])
-    used = multiprocessors or existing
-    launched = math.ceil(math.prod(kernel.grid) * used / existing)
-    return min(launched, used * min(kernel.limits.values())) * math.prod(kernel.block)
+def resident_threads(m: Measurement) -> int:
+    """The number of threads that are resident on the device at the same time."""
+    kernel = m.kernels[0]
+    most = int(m.context["cuda"]["multiprocessors"]) * min(kernel.limits.values())
+    return min(math.prod(kernel.grid), most) * math.prod(kernel.block)
 
 
 def inner_loop_table(

@@ -114,9 +114,7 @@ def gathered(patterns: Mapping[str, Any], stored: Mapping[str, Measurement]) -> 
         measured = None
         if m := stored.get(name):
             counters = _profile(m, name)
-            measured = (
-                2 * counters["load_sectors"] / counters["load_requests"]
-            )  # two loads per warp
+            measured = 2 * counters["load_sectors"] / counters["load_requests"]  # two per warp
         rows.append((name, *(None if v is None else number(v) for v in (model, counted, measured))))
     device = next((m.machine_title for m in stored.values()), "hardware")
     shown = table(["", "model", "emulator, on this machine", f"counter, {device}"], rows)

@@ -13,9 +13,6 @@ from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
 from adokernels.text import binary_size, number, percent, quantity, ratio
 
-#: Largest factor between the measured value and a guess that is reported as close.
-_CLOSE = 1.25
-
 #: Sources of a value: its heading if it is shown alone, and its label after a guess.
 _SOURCES = {"measured": ("The measured value", "Measured"), "model": ("The model's value", "Model")}
 
@@ -107,24 +104,17 @@ def beside_stored(live: Sweep, stored: Sweep) -> Text:
         if mine.get(name) != other.get(name)
     ]
     differ = [name for name in both if here[name].verdict is not there[name].verdict]
-    words = (
-        f"The verdicts differ for {len(differ)} of {len(both)} steps: {', '.join(differ)}. A step"
-        " can gain less because another limit is nearer, or be unclear because other programs run."
-        if differ
-        else f"All {len(both)} steps have the same verdict on both machines."
-    )
+    words = f"All {len(both)} steps have the same verdict on both machines."
+    if differ:
+        words = (
+            f"The verdicts differ for {len(differ)} of {len(both)} steps: {', '.join(differ)}. A "
+            "step can gain less because another limit is nearer, or be unclear because other "
+            "programs run."
+        )
+    titles = ("gain here", "gain, stored", "limiter here", "limiter, stored")
     totals = [ratio(sweep.variants[0].seconds / sweep.fastest.seconds) for sweep in (live, stored)]
     return say(
-        table(
-            [
-                f"{live.routine}, step to",
-                "gain here",
-                "gain, stored",
-                "limiter here",
-                "limiter, stored",
-            ],
-            steps,
-        ),
+        table([f"{live.routine}, step to", *titles], steps),
         f"{words} From the first variant to the fastest one: {totals[0]} here, {totals[1]} stored.",
         table(["what differs", "here", "stored"], facts),
     )
@@ -215,14 +205,7 @@ def predicted(
 
     Both are in `unit`, which is not converted: for example ``"ms"``, ``"times"`` or ``"%"``. The
     source of the value is a measurement or a model, for example `adokernels.sectors`.
-
-    Raises
-    ------
-    ValueError
-        If the source is unknown.
     """
-    if source not in _SOURCES:
-        raise ValueError(f"source must be 'measured' or 'model', got {source!r}")
     heading, origin = _SOURCES[source]
     answer = _with_unit(value, unit)
     if guess is None:
@@ -230,17 +213,13 @@ def predicted(
             "Replace `None` by your guess, then run this cell.\n\n"
             f"<details><summary>{heading}</summary>{answer}</details>"
         )
-    text = f"Your guess: {_with_unit(guess, unit)}. {origin}: **{answer}**. "
+    text = f"Your guess: {_with_unit(guess, unit)}. {origin}: **{answer}**."
+    if guess == value:
+        return Text(f"{text} Exact.")
     if guess <= 0 or value <= 0:
-        return Text(text + ("Exact." if guess == value else "They differ."))
-    ratio = guess / value
-    if ratio == 1:
-        return Text(text + "Exact.")
-    factor = max(ratio, 1 / ratio)
-    size = "large" if ratio > 1 else "small"
-    close = "Close: " if factor <= _CLOSE else ""
-    words = f"{close}your guess is {factor:.3g} times too {size}."
-    return Text(text + words[0].upper() + words[1:])
+        return Text(text)
+    factor, size = max(guess / value, value / guess), "large" if guess > value else "small"
+    return Text(f"{text} Your guess is {factor:.3g} times too {size}.")
 
 
 def _with_unit(value: float, unit: str) -> str:

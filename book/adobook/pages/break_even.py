@@ -38,26 +38,20 @@ def text(scans: Scans) -> str:
 def draw(scans: Scans) -> Figure:
     """Draw the break-even sizes of all routines on one axis."""
     canvas = new_canvas(1.6 + 0.34 * len(scans))
-    ax, names = canvas.ax, list(scans)
+    ax = canvas.ax
     ax.set_xscale("log", base=2)
     for row, scan in enumerate(scans.values()):
         for even, (_, colour, marker, shift) in zip(_sizes(scan), _LOOKS, strict=True):
-            style: dict[str, Any] = {
-                "color": colour,
-                "marker": marker,
-                "ls": "",
-                "ms": 6,
-                "zorder": 3,
-            }
+            style: dict[str, Any] = {"color": colour, "ls": "", "ms": 6, "zorder": 3}
             y = row + shift
             if even.upto is None:
-                ax.plot([even.largest], [y], **style | {"marker": "x"})
+                ax.plot([even.largest], [y], marker="x", **style)
                 ax.plot([even.smallest, even.largest], [y, y], color=FADED, lw=0.8, ls=":")
                 continue
             size = even.bytes or even.upto
-            ax.plot([size], [y], **style)
+            ax.plot([size], [y], marker=marker, **style)
             ax.plot([size, even.largest], [y, y], color=colour, lw=3, alpha=0.35)
-    canvas.row_names(names)
+    canvas.row_names(list(scans))
     ax.invert_yaxis()
     ax.xaxis.set_major_formatter(lambda x, _: binary_size(x))
     canvas.frame("Compulsory bytes, logarithmic; lines: the GPU is faster", spines="left bottom")

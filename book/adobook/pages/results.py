@@ -149,7 +149,9 @@ def _part_of_index(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
     for name in page.names(sweeps):
         sweep = sweeps[name]
         context = sweep.fastest.context
-        shown = _row_of_peers(sweep) if page.peers else _row_of_ladder(sweep)
+        shown = _row_of_ladder(sweep)
+        if page.peers:
+            shown = _time(sweep.fastest), _time(min(sweep.peers, key=lambda m: m.seconds))
         made = day(context), str(context.get("adokernels", "unknown"))
         rows.append((f"[{name}]({page.file}#{name})", _problem(sweep), *shown, *made))
     header = ("ladder", "problem", "best variant", *figures, "date", "version")
@@ -190,11 +192,6 @@ def _row_of_ladder(sweep: ado.records.Sweep) -> tuple[str, ...]:
     first = sweep.variants[0]
     shown = ratio(best.speedup_over(first)) if best is not first else ""
     return _time(best), shown, str(sweep.nearest_limit(best) or "")
-
-
-def _row_of_peers(sweep: ado.records.Sweep) -> tuple[str, ...]:
-    """The best variant and the fastest peer."""
-    return _time(sweep.fastest), _time(min(sweep.peers, key=lambda m: m.seconds))
 
 
 def _time(m: ado.records.Measurement) -> str:

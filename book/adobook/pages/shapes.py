@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,100 +22,87 @@ WORST = 10
 LARGE = 64 * 2**20
 _COMPARED_WITH_COPY = ("grayscale", "gaussian_blur", "sobel", "edge_detect", "transpose")
 
-
-@dataclass(frozen=True)
-class Result:
-    """All shapes of one routine on one device, from the documents of several seeds."""
-
-    routine: str
-    gpu: bool
-    documents: tuple[Mapping[str, Any], ...]
-
-    @property
-    def shapes(self) -> list[Mapping[str, Any]]:
-        """All shapes."""
-        return [shape for document in self.documents for shape in document["shapes"]]
-
-    @property
-    def compared(self) -> list[Mapping[str, Any]]:
-        """The shapes with at least one peer, the slowest first."""
-        return sorted((s for s in self.shapes if s["ratio"]), key=lambda s: s["ratio"])
+#: The shapes of one routine on one device, drawn with one seed.
+_Document = Mapping[str, Any]
 
 
 def text(folder: Path) -> str:
     """Return the page as Markdown."""
+    order = list(ado.routines)
+    files = sorted(folder.glob("shapes-*.json"))
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    found.sort(key=lambda d: (not _on_gpu(d), _machine(d), order.index(d["routine"])))
     parts = []
-    for machine, found in _by_machine(folder).items():
-        made = origin(document["context"] for result in found for document in result.documents)
-        parts += [f"## {machine}", _summary(found), made]
-        for result in found:
-            device = "cuda" if result.gpu else "cpu"
-            seeds = sorted(d["seed"] for d in result.documents)
-            words = f"seed{'s' if seeds[1:] else ''} {' and '.join(map(str, seeds))}"
-            command = f"python benchmarks/shapes.py --device {device} --seed SEED {result.routine}"
-            parts += [f"### {result.routine}", f"`{command}`, {words}. The slowest shapes:"]
-            parts.append(_worst(result))
+    for machine, group in groupby(found, _machine):
+        documents = list(group)
+        routines = [list(several) for _, several in groupby(documents, lambda d: d["routine"])]
+        made = origin(d["context"] for d in documents)
+        parts += [f"## {machine}", _summary(routines), made]
+        for several in routines:
+            routine, device = several[0]["routine"], several[0]["device"]
+            seeds = " and ".join(map(str, sorted(d["seed"] for d in several)))
+            words = f"seed{'s' if several[1:] else ''} {seeds}"
+            command = f"python benchmarks/shapes.py --device {device} --seed SEED {routine}"
+            parts += [f"### {routine}", f"`{command}`, {words}. The slowest shapes:"]
+            parts.append(_worst(several))
     return fill_template("shapes.md", equal=EQUAL, machines="\n\n".join(parts))
 
 
-def _by_machine(folder: Path) -> dict[str, list[Result]]:
-    """The results by machine, GPUs first. The results of several seeds are joined."""
-    order = list(ado.routines)
-    found: dict[tuple[bool, str, int], list[Mapping[str, Any]]] = defaultdict(list)
-    for path in sorted(folder.glob("shapes-*.json")):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        machine, place = _machine(document), order.index(document["routine"])
-        found[document["device"] == "cpu", machine, place].append(document)
-    machines: dict[str, list[Result]] = defaultdict(list)
-    for cpu, machine, place in sorted(found):
-        documents = tuple(found[cpu, machine, place])
-        machines[machine].append(Result(order[place], not cpu, documents))
-    return machines
+def _on_gpu(document: _Document) -> bool:
+    return bool(document["device"] == "cuda")
 
 
-def _machine(document: Mapping[str, Any]) -> str:
+def _machine(document: _Document) -> str:
     """The device; for a CPU, also its threads and instruction set."""
     context = document["context"]
-    if document["device"] == "cuda":
+    if _on_gpu(document):
         return str(context["device_name"])
     isa = {"avx512": "AVX-512", "avx2": "AVX2"}.get(context["isa"], context["isa"])
     return f"{context['device_name']}, {context['threads']} threads, {isa}"
 
 
-def _summary(found: Sequence[Result]) -> str:
+def _compared(documents: Sequence[_Document]) -> list[Mapping[str, Any]]:
+    """The shapes with at least one peer, the slowest first."""
+    shapes = (shape for document in documents for shape in document["shapes"])
+    return sorted((s for s in shapes if s["ratio"]), key=lambda s: s["ratio"])
+
+
+def _summary(routines: Sequence[Sequence[_Document]]) -> str:
     header = ["routine", "shapes", "mean ratio", "worst ratio", f"below {EQUAL}", "worst shape"]
-    gpu = found[0].gpu
+    gpu = _on_gpu(routines[0][0])
     if gpu:
         header.append("share of the copy from 64 MiB: median, minimum")
     rows = []
-    for result in found:
-        ratios = [s["ratio"] for s in result.compared]
-        row: list[object] = [result.routine, len(ratios), *["-"] * 4]
+    for documents in routines:
+        shapes = _compared(documents)
+        ratios = [s["ratio"] for s in shapes]
+        row: list[object] = [documents[0]["routine"], len(ratios), *["-"] * 4]
         if ratios:
-            worst, mean = result.compared[0], math.exp(sum(map(math.log, ratios)) / len(ratios))
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             row[2:] = [f"{mean:.2f}", f"{ratios[0]:.2f}", sum(r < EQUAL for r in ratios)]
-            row.append(f"{_lengths(worst)} {worst['dtype']}")
-        rows.append([*row, _shares_of_copy(result)] if gpu else row)
+            row.append(f"{_lengths(shapes[0])} {shapes[0]['dtype']}")
+        rows.append([*row, _shares_of_copy(documents)] if gpu else row)
     return write_table(header, rows)
 
 
-def _shares_of_copy(result: Result) -> str:
+def _shares_of_copy(documents: Sequence[_Document]) -> str:
     """The median and the minimum for large shapes."""
-    shares = sorted(s["share_of_copy"] for s in result.shapes if s["bytes"] >= LARGE)
-    if not shares or result.routine not in _COMPARED_WITH_COPY:
+    shapes = (shape for document in documents for shape in document["shapes"])
+    shares = sorted(s["share_of_copy"] for s in shapes if s["bytes"] >= LARGE)
+    if not shares or documents[0]["routine"] not in _COMPARED_WITH_COPY:
         return "-"
     return f"{percent(shares[(len(shares) - 1) // 2])}, {percent(shares[0])}"
 
 
-def _worst(result: Result) -> str:
-    header = ["shape", "type", "variant", "best peer", "ratio"]
-    if result.gpu:  # on a shared CPU, only ratios are meaningful
+def _worst(documents: Sequence[_Document]) -> str:
+    header, gpu = ["shape", "type", "variant", "best peer", "ratio"], _on_gpu(documents[0])
+    if gpu:  # on a shared CPU, only ratios are meaningful
         header += ["adokernels [us]", "best peer [us]", "share of the copy"]
     rows = []
-    for s in result.compared[:WORST]:
+    for s in _compared(documents)[:WORST]:
         peer = s["best_peer"]
         row = [_lengths(s), s["dtype"], f"`{s['variant']}`", peer, f"{s['ratio']:.2f}"]
-        if result.gpu:
+        if gpu:
             times = (s["times"][name]["median"] for name in ("adokernels", peer))
             row += [*(f"{1e6 * seconds:.4g}" for seconds in times), percent(s["share_of_copy"])]
         rows.append(row)

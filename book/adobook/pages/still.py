@@ -13,8 +13,6 @@ from adokernels.model.tasks import TASKS
 from adokernels.records.statistics import Verdict
 from adokernels.text import ratio
 
-#: Published figures from which gains follow: times, or speed-ups over the first variant.
-_SECONDS, _SPEEDUP = "seconds", "speedup"
 #: A published step helps if its gain is above this value.
 _HELPS = 1.01
 #: The published figures of each routine.
@@ -34,37 +32,31 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     parts = []
     for routine in ado.routines:
         for problem in TASKS[routine].benchmark_problems:
-            stored = {_model(s): s for n, s in sweeps.items() if _is_of(n, f"{routine}-{problem}")}
-            if stored and (table := _table(routine, stored)):
-                parts += [f"## {routine}-{problem}", table]
+            ladder = f"{routine}-{problem}"  # also the end of "gpus/MODEL/LADDER"
+            found = [s for name, s in sweeps.items() if name.rpartition("/")[2] == ladder]
+            if table := _table(routine, {s.machine.name: s for s in found if s.machine}):
+                parts += [f"## {ladder}", table]
     return fill_template("still.md", ladders="\n\n".join(parts))
 
 
-def _is_of(name: str, ladder: str) -> bool:
-    """Return whether a record belongs to a ladder: ``"LADDER"`` or ``"gpus/MODEL/LADDER"``."""
-    return name.rpartition("/")[2] == ladder
-
-
-def _model(sweep: ado.records.Sweep) -> str:
-    return sweep.machine.name if sweep.machine else str(sweep.fastest.context.get("device_name"))
-
-
 def _table(routine: str, stored: Mapping[str, ado.records.Sweep]) -> str:
-    """One row per step; empty if the ladder has no steps."""
+    """One row per step; empty without records or steps."""
     documents = _published_times(routine)
     pairs = list(_pairs(routine, [*documents.values()], [*stored.values()]))
-    if not pairs:
+    if not stored or not pairs:
         return ""
-    header = ["step", *documents, *stored, "still helps"]
     rows = []
     for before, after in pairs:
-        gains = [_gain(times, before, after) for times in documents.values()]
+        gains = [
+            times[before] / times[after] if {before, after} <= times.keys() else None
+            for times in documents.values()
+        ]
         found = [_comparison(sweep, before, after) for sweep in stored.values()]
         helped = any(gain and gain > _HELPS for gain in gains)
         cells = [*gains, *(c.ratio if c else None for c in found)]
         shown = ["" if gain is None else ratio(gain) for gain in cells]
         rows.append((f"`{before}` to `{after}`", *shown, _still(helped, bool(any(gains)), found)))
-    return write_table(header, rows)
+    return write_table(["step", *documents, *stored, "still helps"], rows)
 
 
 def _still(helped: bool, known: bool, found: Sequence[ado.records.Comparison | None]) -> str:
@@ -100,27 +92,15 @@ def _comparison(sweep: ado.records.Sweep, before: str, after: str) -> ado.record
 
 def _published_times(routine: str) -> dict[str, Times]:
     """The published times by document and device."""
-    figures = [
-        figure
-        for figure in _FIGURES.get(routine, ())
-        if figure.quantity in (_SECONDS, _SPEEDUP) and figure.variant
-    ]
     found: dict[str, Times] = {}
     known = {variant.name for variant in ado.routines[routine]}
-    for figure in figures:
-        if figure.variant in known and isinstance(figure.value, float | int):
-            times = found.setdefault(f"{figure.document}: {figure.device}", {})
-            times.setdefault(figure.variant, _time(figure))
-            if figure.quantity == _SPEEDUP:
-                first = next(v.name for v in ado.routines[routine] if v.device == "cuda")
-                times.setdefault(first, 1.0)
+    for p in _FIGURES.get(routine, ()):
+        if p.variant not in known or not isinstance(p.value, float | int):
+            continue
+        times = found.setdefault(f"{p.document}: {p.device}", {})
+        if p.quantity == "seconds":
+            times.setdefault(p.variant, p.value)
+        elif p.quantity == "speedup":  # over the first variant
+            first = next(v.name for v in ado.routines[routine] if v.device == "cuda")
+            times |= {first: 1.0, p.variant: times.get(p.variant, 1 / p.value)}
     return {title: times for title, times in found.items() if len(times) > 1}
-
-
-def _time(figure: Published) -> float:
-    value = float(figure.value)
-    return value if figure.quantity == _SECONDS else 1 / value
-
-
-def _gain(times: Times, before: str, after: str) -> float | None:
-    return times[before] / times[after] if before in times and after in times else None

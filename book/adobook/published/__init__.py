@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, fields
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from adokernels.records.metrics import BY_KEY
@@ -83,38 +85,17 @@ class Published:
         return self.title or (known.title if known else self.quantity.replace("_", " "))
 
 
-@dataclass(frozen=True)
-class Publications:
-    """The figures of a TOML file, and its other keys, as constants.
+def read(name: str) -> SimpleNamespace:
+    """Read a file of published figures: its groups and its other keys, as constants.
 
-    The name of a group in capital letters, for example ``TIMES``, has the figures of the group.
+    ``TIMES`` has the figures of the group "times", for example, and ``FIGURES`` all figures.
     """
-
-    data: dict[str, Any]
-    groups: dict[str, tuple[Published, ...]]
-
-    @property
-    def FIGURES(self) -> tuple[Published, ...]:
-        """All figures."""
-        return tuple(figure for group in self.groups.values() for figure in group)
-
-    def __getattr__(self, name: str) -> Any:
-        groups, data = self.__dict__["groups"], self.__dict__["data"]
-        for found in (groups, data):
-            if name.lower() in found and name.isupper():
-                return found[name.lower()]
-        raise AttributeError(f"there is no {name}, only {', '.join([*groups, *data]).upper()}")
-
-
-def read(name: str) -> Publications:
-    """Read a file of published figures."""
     data = read_toml(Path(__file__).with_name(f"{name}.toml"))
     groups = data.pop("groups")
     common = {key: value for key, value in data.items() if isinstance(value, str)}
-    return Publications(
-        data,
-        {g["name"]: tuple(_figure({**common, **g, **f}) for f in g["figures"]) for g in groups},
-    )
+    found = {g["name"]: tuple(_figure({**common, **g, **f}) for f in g["figures"]) for g in groups}
+    constants = {**data, **found, "figures": tuple(chain(*found.values()))}
+    return SimpleNamespace(**{name.upper(): value for name, value in constants.items()})
 
 
 def read_toml(path: Path) -> dict[str, Any]:
