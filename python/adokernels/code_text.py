@@ -5,11 +5,10 @@ rich and Pygments are imported when code is shown: a first call must not wait fo
 
 from __future__ import annotations
 
-import html
 import sys
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from adokernels.process import is_terminal
 from adokernels.text import escaped, printable
@@ -17,7 +16,7 @@ from adokernels.text import escaped, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pygments.token import _TokenType
+    from pygments.formatter import Formatter
     from rich.console import Group
     from rich.text import Text
 
@@ -38,42 +37,40 @@ _HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
 
 
 @cache
-def _colours() -> dict[_TokenType, str]:
+def _formatter() -> Formatter[str]:
     """Colours of medium luminance: a contrast of at least 4 on white and on dark grey."""
+    from pygments.formatters import HtmlFormatter
+    from pygments.style import Style
     from pygments.token import Comment, Keyword, Name, Number, String
 
-    return {
-        Comment: "#75777b;font-style:italic",
-        Comment.Preproc: "#a0682c",
-        Keyword: "#3b78d8",
-        Keyword.Type: "#168479",
-        Name.Builtin: "#168479",
-        Name.Function: "#9a63c4",
-        Number: "#b7592d",
-        String: "#3c8543",
-    }
+    class Colours(Style):  # type: ignore[misc]
+        styles: ClassVar = {
+            Comment: "italic #75777b",
+            Comment.Preproc: "noitalic #a0682c",
+            Keyword: "#3b78d8",
+            Keyword.Type: "#168479",
+            Name.Builtin: "#168479",
+            Name.Function: "#9a63c4",
+            Number: "#b7592d",
+            String: "#3c8543",
+        }
+
+    return HtmlFormatter(style=Colours, noclasses=True, nowrap=True)
 
 
 def html_lines(code: str) -> list[str]:
     """Highlight code as HTML, one string per line."""
+    from pygments import highlight
     from pygments.lexers import CudaLexer
 
-    colours, lines = _colours(), [""]
-    for token, text in CudaLexer(stripnl=False, ensurenl=False).get_tokens(_clean(code)):
-        kind = token
-        while kind is not None and kind not in colours:
-            kind = kind.parent
-        first, *others = html.escape(text).split("\n")
-        style = f'<span style="color:{colours[kind]}">' if kind is not None else ""
-        lines[-1] += f"{style}{first}</span>" if style and first else first
-        lines += [f"{style}{part}</span>" if style and part else part for part in others]
-    return lines
+    page: str = highlight(f"{_clean(code)}\n", CudaLexer(stripnl=False), _formatter())
+    return page.split("\n")[:-1]
 
 
 def _clean(code: str) -> str:
     """Replace control characters, which a terminal would interpret; keep line breaks."""
-    parts = (printable(part, _LONGEST_LINE) for part in code.replace("\t", "    ").split("\n"))
-    return "\n".join(parts)
+    lines = code.replace("\t", "    ").split("\n")
+    return "\n".join(printable(line, _LONGEST_LINE) for line in lines)
 
 
 def text_lines(code: str) -> list[Text]:
@@ -81,8 +78,7 @@ def text_lines(code: str) -> list[Text]:
     from rich.syntax import Syntax
 
     text = Syntax("", "cuda", theme="ansi_dark", background_color="default").highlight(_clean(code))
-    lines = text.split("\n", allow_blank=True)
-    return list(lines)[: len(code.split("\n"))]
+    return list(text.split("\n", allow_blank=True))[: code.count("\n") + 1]
 
 
 class ShownAsCode:
@@ -111,13 +107,11 @@ class ShownAsCode:
 
         console = Console()
         with console.capture() as capture:
-            for line in self._lines():
-                console.print(line, soft_wrap=True)
+            console.print(self, soft_wrap=True)
         return capture.get().rstrip("\n")
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """A mark of a line: its text, its heat from 0 to 1, and its tooltip."""
 
     text: str
@@ -128,15 +122,6 @@ class Mark:
     def style(self) -> str:
         """The style in a terminal."""
         return "bold red" if self.heat > 0.5 else "yellow" if self.heat > 0.1 else "dim"
-
-
-def _html_cell(mark: Mark | None, width: int) -> str:
-    """A mark as HTML, with its colour and tooltip; spaces without a mark."""
-    if mark is None:
-        return f'<span style="background:none">{"":>{width}}</span>'
-    colour, hint = _HEAT.format(0.75 * mark.heat), escaped(mark.hint)
-    text = escaped(f"{mark.text:>{width}}")
-    return f'<span style="background:{colour}" title="{hint}">{text}</span>'
 
 
 @dataclass(frozen=True)
@@ -152,32 +137,31 @@ class Listing:
     marks: Mapping[int, Sequence[Mark]]
     headers: Sequence[str] = ("",)
 
-    @property
+    @cached_property
     def _widths(self) -> list[int]:
         """Characters of each column."""
-        columns = zip(*self.marks.values(), strict=True)
-        longest = [max(len(mark.text) for mark in column) for column in columns]
-        longest = longest or [0] * len(self.headers)
-        return [
-            max(_LEAST_WIDTH, len(header), most)
-            for header, most in zip(self.headers, longest, strict=True)
-        ]
+        texts = ([mark.text for mark in marks] for marks in self.marks.values())
+        columns = zip(self.headers, *texts, strict=True)
+        return [max(_LEAST_WIDTH, *map(len, column)) for column in columns]
+
+    def _cells(self, number: int) -> list[tuple[str, Mark]]:
+        """The text and the mark of each column of a line."""
+        marks = self.marks.get(number) or [Mark("", 0, "")] * len(self.headers)
+        return [(f"{m.text:>{n}}", m) for m, n in zip(marks, self._widths, strict=True)]
+
+    def _header(self) -> str:
+        return _GAP.join(map(str.rjust, self.headers, self._widths))
 
     def _lines(self) -> Iterator[Text]:
         from rich.text import Text
 
-        widths = self._widths
         yield Text()
         yield Text(printable(self.title, _LONGEST_TITLE), style="bold")
         if any(self.headers):
-            yield Text(_GAP.join(map(str.rjust, self.headers, widths)), style="dim")
+            yield Text(self._header(), style="dim")
         for number, code in enumerate(text_lines(self.code), self.first):
-            marks = self.marks.get(number, [Mark("", 0, "")] * len(widths))
-            cells = [
-                (f"{mark.text:>{n}}", mark.style) for mark, n in zip(marks, widths, strict=True)
-            ]
-            parts = [part for cell in cells for part in (cell, (_GAP, ""))][:-1]
-            yield Text.assemble(*parts, (f" {number:4} ", "dim"), code)
+            cells = Text(_GAP).join(Text(text, m.style) for text, m in self._cells(number))
+            yield cells.append(f" {number:4} ", style="dim").append_text(code)
 
     def __rich__(self) -> Group:
         from rich.console import Group
@@ -190,18 +174,17 @@ class Listing:
 
     def to_html(self) -> str:
         """The listing as HTML, with the colours of the page."""
-        rows, widths = [], self._widths
-        if any(self.headers):
-            header = escaped(_GAP.join(map(str.rjust, self.headers, widths)))
-            rows.append(f'<span style="opacity:0.65">{header}</span>')
+        rows = [f'<span style="opacity:0.65">{escaped(self._header())}</span>']
         for number, code in enumerate(html_lines(self.code), self.first):
-            marks = self.marks.get(number, [None] * len(widths))
-            cells = [_html_cell(mark, n) for mark, n in zip(marks, widths, strict=True)]
-            rows.append(
-                f"{_GAP.join(cells)}"
-                f'<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
+            cells = _GAP.join(
+                f'<span style="background:{_HEAT.format(0.75 * mark.heat)}" '
+                f'title="{escaped(mark.hint)}">{escaped(text)}</span>'
+                for text, mark in self._cells(number)
             )
-        title, body = escaped(self.title), "\n".join(rows)
+            rows.append(
+                f'{cells}<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
+            )
+        title, body = escaped(self.title), "\n".join(rows if any(self.headers) else rows[1:])
         return (
             f'<div class="adokernels" style="overflow-x:auto"><strong>{title}</strong>'
             f'<pre style="{PRE}">{body}</pre></div>'
