@@ -333,6 +333,7 @@ def test_converged_samplers_stay_active_until_all_have_converged(noise):
     noisy = Sampler(take=lambda repeats: (times[len(noisy.seconds)], 0.0, True, -1.0), device="cpu")
     how = {"warm": False, "precision": 0.05, "budget": 1e9, "display": SILENT}
     sample_interleaved([steady, noisy], **how)
+    assert (steady.error, noisy.error) == (None, None)
     assert steady.stopped == noisy.stopped == "converged"
     assert len(steady.seconds) == len(noisy.seconds) > 30
 
