@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from charting import H200, Lab
+from conftest import run_python
 
 import adokernels as ado
 from adokernels.cli.program import main
@@ -55,6 +56,22 @@ BROKEN = {
     "processes": (
         "import os, time\ndef mine(a):\n    for _ in range(8): os.fork()\n    time.sleep(60)",
         "it started more than 64 processes",
+    ),
+    "processes_of_one_call": (
+        """import os, time
+def mine(a):
+    for _ in range(300):
+        if not os.fork(): time.sleep(60)
+    return a.T.copy()""",
+        "it started more than 64 processes",
+    ),
+    "threads": (
+        """import threading, time
+def mine(a):
+    threading.stack_size(1 << 16)
+    for _ in range(1100): threading.Thread(target=time.sleep, args=[60], daemon=True).start()
+    return a.T.copy()""",
+        "it started more than 1024 threads",
     ),
     "closed_connection": (
         "import os\ndef mine(a):\n    os.closerange(0, 256)\n    return a.T.copy()",
@@ -118,6 +135,34 @@ def test_what_a_function_does_to_its_process_does_not_matter(name, tmp_path, cap
     status, record = check_file(tmp_path, FINE[name] + RIGHT, "--no-timing")
     assert (status, record["correct"], record["reason"]) == (0, True, "")
     assert capsys.readouterr().out.startswith("transpose[mine] is correct.")
+
+
+@pytest.mark.parametrize("closed", [(0,), (0, 1), (0, 1, 2)])
+def test_the_caller_has_closed_its_standard_streams(closed, tmp_path):
+    """The child's own streams then have the numbers of the caller's messages."""
+    run_python(
+        """
+import os, sys
+for number in map(int, sys.argv[2]): os.close(number)
+import numpy as np, adokernels as ado
+found = ado.check(lambda a: a.T.copy(), ado.transpose, np.ones((3, 4)), timed=False)
+open(sys.argv[1], "w").write(found.reason or "correct")
+""",
+        *(str(tmp_path / "verdict"), "".join(map(str, closed))),
+    )
+    assert (tmp_path / "verdict").read_text() == "correct"
+
+
+def test_a_pipe_is_no_file_of_a_candidate(tmp_path, capsys):
+    os.mkfifo(tmp_path / "mine.py")
+    assert main(["check", str(tmp_path / "mine.py"), "--routine", "transpose"]) == 2
+    assert "must be a regular file" in capsys.readouterr().err
+
+
+def test_a_system_without_proc_is_no_verdict(monkeypatch):
+    monkeypatch.setattr(sandbox.os.path, "isdir", lambda _: False)
+    with pytest.raises(ado.Unavailable, match="isolation needs /proc"):
+        sandbox.Sandbox(1.0, 1e9, on_device="")
 
 
 def test_a_record_has_times_and_the_verdict(tmp_path, monkeypatch):
@@ -374,7 +419,7 @@ def test_a_process_may_run_twice_between_calls(rng):
             process._halt()
             if not last:
                 call.run()
-        with pytest.raises(sandbox.Broken, match="its processes ran for"):
+        with pytest.raises(sandbox.Broken, match="its processes ran 3 times"):
             call.run()
 
 

@@ -185,6 +185,8 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     name = f"{function} of {options.file.name}" if function in routine else function
     if options.file.suffix not in (".cu", ".cuh", ".py"):
         raise ValueError(f"the file must be CUDA C++ (.cu) or Python (.py), got {options.file}")
+    if options.file.exists() and not options.file.is_file():  # opening a pipe waits for a writer
+        raise ValueError(f"the file must be a regular file, got {options.file}")
     if options.file.suffix == ".py":
         options.file.read_bytes()  # raises OSError now, not in the process of the function
         variant = ado.variant(FileFunction(options.file.absolute(), function), name=name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import json
 import math
 import os
@@ -42,13 +43,13 @@ _LONGEST = 1 << 17  # bytes of a message of the child
 _WATCHED_SECONDS = 0.02
 _STOP_SECONDS = 5.0
 _START_SECONDS = 60.0
-_MOST_PROCESSES = 64
+_MOST_PROCESSES, _MOST_THREADS = 64, 1024
 #: A thread may run for this time after the system has reported it as stopped.
 _STOPPED_NANOSECONDS = 30_000
-#: Number of longer runs that are tolerated. On a busy machine, one of 5,000 checks would otherwise
-#: refuse a function that has not run. The median of five or more samples of which two are too
-#: short is still one of the others, or between two of them.
-_MOST_RUNS = 2
+#: Longer runs that are tolerated: this number, or this part of the calls. The system can account
+#: for a run late, on a busy machine for one of some hundred calls. The median of five or more
+#: samples of which two are too short is still one of the others, or between two of them.
+_MOST_RUNS, _RUNS_OF_CALLS = 2, 0.05
 #: If other threads ran for longer than this time, the first one can have waited for them.
 _OTHERS_NANOSECONDS = 40_000
 _CPUCLOCK_SCHED = 2  # of clock_getcpuclockid()
@@ -58,7 +59,9 @@ _STOPPED = set("TtZX")  # states of /proc/PID/task/TID/stat
 
 
 def _missing() -> str:
-    """A system call that isolation needs and this system lacks, for example in QEMU; else empty."""
+    """What isolation needs and this system lacks, for example in QEMU; else empty."""
+    if not os.path.isdir("/proc/self/task"):
+        return "/proc"
     copied = _copier("process_vm_readv")(0, None, 0, None, 0, 0)
     if copied and ctypes.get_errno() == errno.ENOSYS:
         return "process_vm_readv()"
@@ -66,6 +69,16 @@ def _missing() -> str:
     if ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0):
         return "prctl(PR_SET_CHILD_SUBREAPER)"
     return ""
+
+
+def _inheritable(descriptor: int) -> int:
+    """Move a descriptor above 2: the standard streams of the child have the numbers 0 to 2.
+
+    It can have such a number if this process has closed its own standard streams.
+    """
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return moved
 
 
 class Broken(ValueError):
@@ -84,10 +97,11 @@ class Sandbox:
             words = f"isolation needs {missing}, which this system lacks"
             raise Unavailable(f"{words}; remedy: isolated=False")
         self.seconds, self._memory, self._broken = seconds, memory, ""
-        self._runs = 0  # of stopped processes
+        self._calls = self._runs = 0  # of the child, and of stopped processes
         self._known: list[int] = []  # the child, and the processes that it has started
-        self._file = os.fdopen(os.memfd_create("messages"), "wb")
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._file = os.fdopen(_inheritable(os.memfd_create("messages")), "wb")
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, other = (socket.socket(fileno=_inheritable(s.detach())) for s in pair)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
@@ -119,8 +133,10 @@ class Sandbox:
         self._send(**message)
         spent, before = self._processor_times(), self._waits()
         longest = max((spent[pid] - self._spent.get(pid, 0) for pid in spent), default=0)
+        self._calls += 1
         self._runs += longest > _STOPPED_NANOSECONDS
-        what = f"ran for {quantity(1e-9 * longest, 's')}" if self._runs > _MOST_RUNS else ""
+        too_often = self._runs > max(_MOST_RUNS, _RUNS_OF_CALLS * self._calls)
+        what = f"ran {self._runs} times" if too_often else ""
         if not all(_states(pid) <= _STOPPED for pid in self._known):
             what = "were resumed"
         if not set(self._descendants()) <= set(self._known):
@@ -207,8 +223,7 @@ class Sandbox:
         if self._warden.poll() is not None:
             raise Broken(self._end())
         pids = list(self._descendants())
-        if len(pids) > _MOST_PROCESSES:
-            raise Broken(f"it started more than {_MOST_PROCESSES} processes")
+        self._require_few(pids)
         resident = sum(map(_resident_bytes, pids))
         if resident > self._memory:
             used, most = quantity(resident, "B"), quantity(self._memory, "B")
@@ -223,12 +238,22 @@ class Sandbox:
         found = [self._warden.pid]
         for pid in found:
             with suppress(OSError):
-                for task in os.listdir(f"/proc/{pid}/task"):
+                for task in _tasks(pid):
                     children = map(int, _words(f"/proc/{pid}/task/{task}/children"))
                     found += [child for child in children if child not in found]
             if len(found) > 4 * _MOST_PROCESSES:
                 break
         yield from found[1:]
+
+    def _require_few(self, pids: list[int]) -> None:
+        """End the child if it has too many processes or threads."""
+        what = f"{_MOST_PROCESSES} processes" if len(pids) > _MOST_PROCESSES else ""
+        if not what and sum(len(_tasks(pid)) for pid in pids) > _MOST_THREADS:
+            what = f"{_MOST_THREADS} threads"
+        if what:
+            self._broken = f"it started more than {what}"
+            self.close()
+            raise Broken(self._broken)
 
     def _kill(self, pids: list[int], number: int) -> None:
         for pid in pids:
@@ -238,16 +263,20 @@ class Sandbox:
     def _halt(self) -> int:
         """Stop all processes, and return the clock in nanoseconds at which they had the signal.
 
-        When it returns, the system has stopped all of their threads.
+        When it returns, the system has stopped all of their threads. If a thread has run on for
+        longer than the system needs, for example within a long system call, the clock is read then.
         """
         end = time.monotonic() + _STOP_SECONDS
         self._kill(self._known, signal.SIGSTOP)
-        clock = time.perf_counter_ns()
+        clock, before = time.perf_counter_ns(), self._processor_times()
         while True:
             known, self._known = self._known, list(self._descendants())
+            self._require_few(self._known)
             running = [pid for pid in self._known if not _states(pid) <= _STOPPED]
             if not running and known == self._known:
-                return clock
+                after = self._processor_times()
+                ran = max((after[pid] - before.get(pid, 0) for pid in after), default=0)
+                return time.perf_counter_ns() if ran > _STOPPED_NANOSECONDS else clock
             if time.monotonic() > end:
                 raise Broken("its processes cannot be stopped")
             self._kill(running, signal.SIGSTOP)
@@ -361,14 +390,20 @@ def _mappings(pid: int) -> Iterator[tuple[tuple[int, int], bool, str]]:
             yield (low, high), mode.endswith("p"), "".join(name) if number != "0" else ""
 
 
+def _tasks(pid: int) -> list[str]:
+    """The threads of a process; empty if it has ended."""
+    with suppress(OSError):
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
 def _states(pid: int) -> set[str]:
     """The states of the threads of a process, one letter each."""
     found = set()
-    with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError, IndexError):
-                text = Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace")
-                found.add(text.rpartition(")")[2].split()[0])
+    for task in _tasks(pid):
+        with suppress(OSError, IndexError):
+            text = Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace")
+            found.add(text.rpartition(")")[2].split()[0])
     return found
 
 
