@@ -155,7 +155,8 @@ open(sys.argv[1], "w").write(found.reason or "correct")
 
 def test_a_pipe_is_no_file_of_a_candidate(tmp_path, capsys):
     os.mkfifo(tmp_path / "mine.py")
-    assert main(["check", str(tmp_path / "mine.py"), "--routine", "transpose"]) == 2
+    command = ["check", str(tmp_path / "mine.py"), "--routine", "transpose", "--kernel", "mine"]
+    assert main(command) == 2
     assert "must be a regular file" in capsys.readouterr().err
 
 
