@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import lzma
 import math
 import os
 import re
@@ -375,3 +376,31 @@ def test_a_scan_as_csv(tmp_path):
     assert rows[-1]["variant"] == scan.sweeps[1].measurements[-1].variant
     values = {type(v) for record in scan.records() for v in record.values()}
     assert values <= {str, int, float, bool, type(None)}, "data frames need plain values"
+
+
+def test_files_that_end_in_xz_are_compressed(tmp_path):
+    """The same record always gives the same bytes."""
+    plain, packed = tmp_path / "x.json", tmp_path / "x.json.xz"
+    SWEEP.save(plain)
+    SWEEP.save(packed)
+    first = packed.read_bytes()
+    assert lzma.decompress(first) == plain.read_bytes()
+    SWEEP.save(packed)
+    assert packed.read_bytes() == first
+    assert ado.load(packed) == SWEEP
+
+
+@pytest.mark.parametrize("damage", [lambda good: good[:-100], lambda good: b"{}", lambda good: b""])
+def test_damaged_compressed_files_are_refused(damage, tmp_path):
+    path = tmp_path / "x.json.xz"
+    SWEEP.save(path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"x\.json\.xz is not"):
+        ado.load(path)
+
+
+def test_compressed_files_beyond_the_largest_size_are_not_parsed(tmp_path):
+    path = tmp_path / "x.json.xz"
+    path.write_bytes(lzma.compress(bytes((1 << 27) + 1), preset=0))
+    with pytest.raises(ValueError, match=r"x\.json\.xz must have at most 134217728 bytes"):
+        ado.load(path)

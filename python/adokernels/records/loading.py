@@ -21,6 +21,7 @@ from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 from adokernels.records.tuning import Tuning
+from adokernels.storage import read_file
 from adokernels.text import require
 
 Record = (
@@ -41,12 +42,12 @@ Record = (
 Reported = Sweep | Scan | SweepComparison
 #: The class of each kind of stored record.
 KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
-#: Maximum number of bytes of a file: parsing a larger one could need gigabytes.
-_LARGEST_FILE = 1 << 27
 
 
 def load(path: str | Path) -> Record:
     """Read a file that the method ``save`` of a record wrote, such as a sweep or a profile.
+
+    A file whose name ends in ``.xz`` is decompressed.
 
     Raises
     ------
@@ -58,11 +59,7 @@ def load(path: str | Path) -> Record:
         ``"x.json: measurements[3].samples[0] must be a positive finite number, got 'a'"``.
     """
     require((str, os.PathLike), "a path", path=path)
-    with Path(path).open("rb") as file:
-        content = file.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise ValueError(f"{path} must have at most {_LARGEST_FILE} bytes, and is larger")
-    return record_of(content, path)
+    return record_of(read_file(path), path)
 
 
 def record_of(content: bytes, path: str | Path) -> Record:

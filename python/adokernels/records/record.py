@@ -111,6 +111,8 @@ class StoredRecord(Fields):
     def save(self, path: str | Path) -> None:
         """Write the record to a JSON file; read it with :func:`adokernels.load`.
 
+        The file is compressed if its name ends in ``.xz``.
+
         Raises
         ------
         ValueError
