@@ -151,21 +151,16 @@ def _told(gains: Mapping[str, float], after: Measurement, before: Measurement) -
     total = math.log(after.compare(before).ratio)
     logs = {name: math.log(gain) for name, gain in gains.items()}
     up, down = max(logs, key=lambda n: logs[n]), min(logs, key=lambda n: logs[n])
-    if abs(total) < _CHANGED and max(map(abs, logs.values())) < _CHANGED:
+    largest = max(logs, key=lambda n: abs(logs[n]))
+    if max(abs(total), abs(logs[largest])) < _CHANGED:
         return "No factor changes."
-    main = up if total > 0 else down
+    main, verb = (up, "faster") if total > 0 else (down, "slower")
     share = logs[main] / total if total else math.inf
     if _EXPLAINS[0] <= share <= _EXPLAINS[1]:
-        verb = "faster" if total > 0 else "slower"
-        return (
-            f"The largest factor that makes {after.variant} {verb}: **{main}**, "
-            f"{ratio(gains[main])}."
-        )
+        found = f"**{main}**, {ratio(gains[main])}"
+        return f"The largest factor that makes {after.variant} {verb}: {found}."
     if min(abs(logs[up]), abs(logs[down])) < _CHANGED:
-        largest = max(logs, key=lambda n: abs(logs[n]))
         words = f"no other factor opposes it by more than {percent(_CHANGED)}"
         return f"The largest factor is **{largest}**, {ratio(gains[largest])}; {words}."
-    return (
-        f"Two factors oppose each other: **{up}**, {ratio(gains[up])}, and **{down}**, "
-        f"{ratio(gains[down])}."
-    )
+    both = ", and ".join(f"**{name}**, {ratio(gains[name])}" for name in (up, down))
+    return f"Two factors oppose each other: {both}."

@@ -33,6 +33,7 @@ _LATENCIES = (250e-9, 500e-9, 1e-6, 2e-6)
 _WIDE = 100
 
 
+@dataclass(frozen=True)
 class InFlight(ABC):
     """A measurement whose threads have a known number of bytes in flight when they wait."""
 
@@ -42,6 +43,11 @@ class InFlight(ABC):
     @abstractmethod
     def bytes_per_wait(self) -> float:
         """Bytes that a thread has in flight when it waits."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element of `big`."""
+        return np.dtype(self.measurement.problem.operands[0].dtype).itemsize
 
     @property
     def bytes_in_flight(self) -> float:
@@ -58,13 +64,12 @@ class InFlight(ABC):
 class FixedLoads(InFlight):
     """A kernel that issues a number of loads per thread before it waits for the first."""
 
-    measurement: Measurement
     loads: int
 
     @property
     def bytes_per_wait(self) -> float:
         """Bytes of `big` that a thread loads before it waits."""
-        return self.loads * np.dtype(self.measurement.problem.operands[0].dtype).itemsize
+        return self.loads * self.itemsize
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,6 @@ class InnerLoop(InFlight):
     these loads in flight: the bytes per wait.
     """
 
-    measurement: Measurement
     kernel: KernelSass
 
     @property
@@ -89,8 +93,7 @@ class InnerLoop(InFlight):
     @property
     def points(self) -> int:
         """Points per thread: all loaded bytes are of `big`, except one element per term."""
-        itemsize = np.dtype(self.measurement.problem.operands[0].dtype).itemsize
-        return self.loop.loaded_bytes // (UNROLLED_TERMS * itemsize) - 1
+        return self.loop.loaded_bytes // (UNROLLED_TERMS * self.itemsize) - 1
 
     @property
     def waits_per_point(self) -> float:
@@ -144,19 +147,18 @@ def inner_loop_table(
             columns[f"{title}, {source}"] = [theirs.get(name, "") for name in loops]
         columns[f"{title}, here" if source else title] = list(map(ours, loops.values()))
 
+    def loads(found: InnerLoop) -> str:
+        return ", ".join(f"{count} x {bits} bit" for bits, count in found.loop.loads.items())
+
     add("registers", lambda found: str(found.kernel.registers), "registers")
     add("left unused", lambda found: str(found.kernel.registers_unused), "unused_registers")
-    add("loads per iteration", _loads)
+    add("loads per iteration", loads)
     add("points per thread", lambda found: str(found.points))
     add("waits per iteration", lambda found: str(found.loop.load_waits), "exposed_latencies")
     add("waits per point", lambda found: number(found.waits_per_point))
     add("in flight per thread", lambda found: quantity(found.bytes_per_wait, "B"))
     add("speed-up", lambda found: ratio(found.measurement.compare(first)[1]), "speedup")
     return table(list(columns), zip(*columns.values(), strict=True))
-
-
-def _loads(found: InnerLoop) -> str:
-    return ", ".join(f"{count} x {bits} bit" for bits, count in found.loop.loads.items())
 
 
 def in_flight_chart(
@@ -198,17 +200,10 @@ def in_flight_chart(
         first, last = axis.get_view_interval()
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if last / first < _WIDE else (1,)))
         axis.set_minor_formatter(NullFormatter())
-    canvas.legend_below(
-        [
-            *legend,
-            entry("one latency", color=FADED, ls=":"),
-            entry(f"the read alone, {quantity(roof, 'B/s')}", color=MEMORY, ls="--"),
-        ]
-    )
-    spread = [found.latency for found in every]
-    canvas.title(
-        f"Bytes in flight over bandwidth: {quantity(min(spread), 's')} to "
-        f"{quantity(max(spread), 's')} for all variants",
-        title,
-    )
+    legend.append(entry("one latency", color=FADED, ls=":"))
+    legend.append(entry(f"the read alone, {quantity(roof, 'B/s')}", color=MEMORY, ls="--"))
+    canvas.legend_below(legend)
+    latencies = [found.latency for found in every]
+    ends = " to ".join(quantity(end, "s") for end in (min(latencies), max(latencies)))
+    canvas.title(f"Bytes in flight over bandwidth: {ends} for all variants", title)
     return ax

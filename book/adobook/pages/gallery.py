@@ -42,10 +42,8 @@ def text() -> str:
     parts = []
     for name, chart in _CHARTS.items():
         parts += [f"## {chart['title']}", f"```python\n{chart['call']}\n```", chart["shows"]]
-        parts += [
-            f"**In five seconds.** {chart['read']}",
-            f"![{chart['title']}](gallery/{name}.png)",
-        ]
+        parts.append(f"**In five seconds.** {chart['read']}")
+        parts.append(f"![{chart['title']}](gallery/{name}.png)")
     return fill_template("gallery.md", charts="\n\n".join(parts))
 
 

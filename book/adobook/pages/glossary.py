@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from adobook.pages.stored import fill_template
@@ -9,7 +10,7 @@ from adobook.published import UNITS
 from adobook.text import write_table
 from adokernels.diagnosis.evidence import REACHED
 from adokernels.records.definitions import BALANCED, COLUMNS, FULL, LIMITING, TERMS
-from adokernels.records.metrics import QUANTITIES, Quantity
+from adokernels.records.metrics import QUANTITIES
 from adokernels.text import percent
 
 _HEADER = ("term", "unit", "definition", "{}", "NVIDIA's threshold")
@@ -33,13 +34,12 @@ def text() -> str:
 def _sections() -> Iterator[str]:
     """A table per section of the profile, in its order."""
     header = ("term", "`profile[...]`", *(name.format("metrics") for name in _HEADER[1:]))
-    for section in dict.fromkeys(q.section for q in QUANTITIES):
-        rows = [_row(q) for q in QUANTITIES if q.section == section]
+    rows = defaultdict(list)
+    for q in QUANTITIES:
+        metrics = "<br>".join(f"`{metric}`" for metric in q.metrics)
+        unit = q.unit or UNITS.get(q.section, "")
+        row = (q.title, f"`{q.key}`", unit, q.definition, metrics, q.threshold)
+        rows[q.section].append(row)
+    for section, found in rows.items():
         yield f"### {section[0].upper()}{section[1:]}"
-        yield write_table(header, rows)
-
-
-def _row(q: Quantity) -> tuple[str, ...]:
-    metrics = "<br>".join(f"`{metric}`" for metric in q.metrics)
-    unit = q.unit or UNITS.get(q.section, "")
-    return q.title, f"`{q.key}`", unit, q.definition, metrics, q.threshold
+        yield write_table(header, found)

@@ -49,11 +49,9 @@ def _step(label: str, intensity: str = "", rate: str = "", document: str = POST)
     return PublishedPoint(label=label, flops_per_second=flops, intensities=levels)
 
 
-def _points(points: list[PublishedPoint]) -> PublishedPoints:
-    return PublishedPoints(machine=V100_MACHINE, points=tuple(points))
-
-
 #: The points of the post and of the paper.
-STEPS = _points([_step(**step) for step in _READ.STEPS])
+STEPS = PublishedPoints(machine=V100_MACHINE, points=tuple(_step(**step) for step in _READ.STEPS))
 #: The simpler kernel with 1 and with 6 frequencies.
-SIMPLER = _points([PublishedPoint(**point) for point in _READ.SIMPLER])
+SIMPLER = PublishedPoints(
+    machine=V100_MACHINE, points=tuple(PublishedPoint(**point) for point in _READ.SIMPLER)
+)
