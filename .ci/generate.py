@@ -33,6 +33,7 @@ from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC, RECORDS
 from adokernels.records import contention, statistics
 from adokernels.records.record import SCHEMA
+from adokernels.storage import read_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
@@ -184,11 +185,11 @@ def draw_charts() -> None:
     """
     on_cpu = {f"cpu/{name}": sweep for name, sweep in stored.cpu_sweeps().items()}
     for name, sweep in (stored.sweeps() | on_cpu).items():
-        path = stored.DATA / f"{name}.json"
-        _draw(path.with_suffix(".png"), [path], lambda sweep=sweep: picture(sweep).figure)
+        path = stored.DATA / f"{name}.json.xz"
+        _draw(stored.DATA / f"{name}.png", [path], lambda sweep=sweep: picture(sweep).figure)
     if scans := stored.scans():
         folder = stored.DATA / "break_even"
-        paths = [folder / f"{name}.json" for name in scans]
+        paths = [folder / f"{name}.json.xz" for name in scans]
         paths.append(Path(inspect.getfile(break_even)))
         _draw(folder / "break_even.png", paths, lambda: break_even.draw(scans))
     drawing = (gallery, charts, loads_in_flight)
@@ -204,7 +205,7 @@ def _draw(
 ) -> None:
     code = sorted(Path(inspect.getfile(picture)).parent.glob("*.py"))
     code += [Path(inspect.getfile(module)) for module in (statistics, contention)]
-    texts = (part.read_bytes() for part in (*parts, *code))
+    texts = (read_file(part) for part in (*parts, *code))
     source = hashlib.sha256(b"\0".join(texts)).hexdigest()
     if chart.exists():
         with Image.open(chart) as drawn:

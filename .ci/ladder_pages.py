@@ -142,7 +142,7 @@ def _record(name: str, sweep: ado.records.Sweep) -> Iterable[str]:
     """The chart, the tables and the diagnosis of a stored sweep."""
     yield f"![{sweep.title}]({name}.svg)"
     yield write_rich_table(sweep_table(sweep))
-    yield f"{origin(contexts_of([sweep]))} Record: `notebooks/data/{name}.json`."
+    yield f"{origin(contexts_of([sweep]))} Record: `notebooks/data/{name}.json.xz`."
     if any(m.profile for m in sweep.variants):
         yield from map(write_rich_table, diagnosis_tables(ado.diagnose(sweep)))
         yield write_rich_table(counter_table(sweep))

@@ -4,7 +4,7 @@
     python benchmarks/break_even.py FOLDER --limit 30 transpose gpp
 
 The script scans each routine with copies, from small to large problems, and writes
-FOLDER/ROUTINE.json. After its time limit, a routine ends with the sizes measured until then.
+FOLDER/ROUTINE.json.xz. After its time limit, a routine ends with the sizes measured until then.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
         except KeyboardInterrupt:
             print(f"{name}: no problem in {given.limit} s", flush=True)
             continue
-        found.save(given.folder / f"{name}.json")
+        found.save(given.folder / f"{name}.json.xz")
         print(f"{name}, {len(found)} sizes: {found.finding}", flush=True)
 
 

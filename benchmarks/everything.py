@@ -105,13 +105,13 @@ def stages() -> Iterator[Stage]:
         for problem, given in TASKS[routine].benchmark_problems.items():
             ladder = f"{routine}-{problem}"
             command = f"{bench} --device cuda --counters default {given}"
-            command += f" --json {data}/{ladder}.json"
+            command += f" --json {data}/{ladder}.json.xz"
             yield Stage(f"ladder {ladder}", pages + " 06" * (ladder in IN_06), command)
             if ladder in COMPARED:
                 command = f"benchmarks/peers.py --device cuda --problems {ladder} --seconds 8"
                 shown = f"{pages[:2]}/libraries libraries.md/{ladder}"
                 yield Stage(f"peers {ladder}", shown, f"{command} --json {data} {routine}")
-        command = f"{bench} --device cpu --seconds 3 --json {data}/cpu/{routine}.json"
+        command = f"{bench} --device cpu --seconds 3 --json {data}/cpu/{routine}.json.xz"
         yield Stage(f"cpu {routine}", "cpu.md", command)
         command = f"benchmarks/break_even.py {data}/break_even {routine}"
         yield Stage(f"break even {routine}", "break_even.md", command)
@@ -249,7 +249,7 @@ def run(chosen: list[Stage], known: list[Stage], folder: Path, end: float) -> in
         try:
             done["files"] = measure(stage, folder, folder / "work" / (now["cuda"] or "cpu"), left)
             done["seconds"] = round(time.monotonic() - start, 1)
-            for name in (name for name in done["files"] if name.endswith(".json")):
+            for name in (name for name in done["files"] if name.endswith((".json", ".json.xz"))):
                 require_undisturbed(folder / name)
         except Exception as error:  # a bad record must not end the call
             print(f"{stage.name}: FAILED: {error!r}", flush=True)

@@ -59,7 +59,7 @@ def measure(name: str, problem: str, operands: list[Any], options: argparse.Name
         print(f"left out {function} of {name}: {reason}")
     if options.json:
         options.json.mkdir(parents=True, exist_ok=True)
-        sweep.save(options.json / f"{problem}-peers.json")
+        sweep.save(options.json / f"{problem}-peers.json.xz")
 
 
 def main() -> None:

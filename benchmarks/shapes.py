@@ -47,6 +47,7 @@ from adokernels.measuring.progress import displayed
 from adokernels.measuring.sampling import Sampler, Settings
 from adokernels.model.checker import Checker
 from adokernels.model.routine import batch_option
+from adokernels.storage import replace_file
 
 OURS, COPY = "adokernels", "copy"
 SECONDS = {"cpu": 0.3, "cuda": 0.25}  # sampling time per shape
@@ -273,8 +274,8 @@ def store(routine: str, records: list[Record], options: argparse.Namespace) -> N
     }
     options.json.mkdir(parents=True, exist_ok=True)
     device = f"cpu-{_core.isa()}" if options.device == "cpu" else "cuda"
-    path = options.json / f"shapes-{device}-{routine}-{options.seed}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path = options.json / f"shapes-{device}-{routine}-{options.seed}.json.xz"
+    replace_file(path, f"{json.dumps(document, indent=1)}\n".encode())
 
 
 def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> list[Case]:

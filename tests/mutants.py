@@ -8,6 +8,7 @@ from pathlib import Path
 
 import adokernels as ado
 from adokernels.records.loading import record_of
+from adokernels.storage import read_file
 
 ROOT = Path(__file__).parent.parent
 #: A name that charts, tables, HTML and terminals could each misread.
@@ -40,7 +41,7 @@ WRONG = {
 
 
 def read(path):
-    return json.loads((ROOT / path).read_text(encoding="utf-8"))
+    return json.loads(read_file(ROOT / path))
 
 
 def measurements_of(sweep, *, keep):
@@ -52,7 +53,7 @@ def measurements_of(sweep, *, keep):
 
 def sweep_document():
     """A sweep with counters, a pipeline, its stages and a peer."""
-    sweep = read("notebooks/data/transpose-float32-8192.json")
+    sweep = read("notebooks/data/transpose-float32-8192.json.xz")
     sweep["measurements"] = list(measurements_of(sweep, keep=4))
     last = sweep["measurements"][-1]
     sweep["peers"] = [last | {"variant": "peer", "kernels": [], "profile": None}]
@@ -159,7 +160,7 @@ def documents():
         },
         "tuning": tuning_document(),
         "comparison": comparison_document(sweep),
-        "sass": read("notebooks/data/course/transpose-int64-8192-naive-sass.json"),
+        "sass": read("notebooks/data/course/transpose-int64-8192-naive-sass.json.xz"),
     }
 
 

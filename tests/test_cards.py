@@ -20,7 +20,7 @@ IDS = [f"{card.key}-{example}" for card, example in PAIRS]
 
 @cache
 def stored(name):
-    return ado.load(DATA / f"{name}.json")
+    return ado.load(DATA / f"{name}.json.xz")
 
 
 def evidence_of(card, example):

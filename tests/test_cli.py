@@ -58,7 +58,7 @@ def test_bench_stores_what_it_prints(capsys, tmp_path):
 
 
 def test_diagnosis_of_a_stored_sweep(capsys):
-    store = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json"
+    store = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json.xz"
     status, out, _ = run(capsys, "diagnose", str(store))
     assert status == 0
     assert "Proposed, and what the next variant did" in out

@@ -64,7 +64,7 @@ def test_rows_equal_hardware_counters(routine):
 
 def test_gpp_rows_equal_hardware_counters():
     """The stored sweep of an H100; its data determine the remaining difference."""
-    sweep = ado.load(Path(__file__).parent.parent / "notebooks" / "data" / "gpp-counted.json")
+    sweep = ado.load(Path(__file__).parent.parent / "notebooks" / "data" / "gpp-counted.json.xz")
     assert {m.variant for m in sweep} == {v.name for v in ado.gpp if v.device == "cuda"}
     bands, rows, columns, frequencies = 400, 256, 4096, 2
     for m in sweep:

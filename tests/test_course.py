@@ -19,7 +19,7 @@ DATA = Path(__file__).parent.parent / "notebooks" / "data"
 
 @pytest.fixture(scope="module")
 def ladder():
-    return ado.load(DATA / "transpose-int64-8192.json")
+    return ado.load(DATA / "transpose-int64-8192.json.xz")
 
 
 def published(**given):
@@ -166,7 +166,7 @@ def test_figures_name_the_stall_reason_with_the_most_cycles(ladder):
 
 
 def test_an_issued_instruction_is_not_a_stall():
-    m = ado.load(DATA / "sobel-2560x1600.json")["sliding_window"]
+    m = ado.load(DATA / "sobel-2560x1600.json.xz")["sliding_window"]
     stalls = {k: v for k, v in m.profile.quantities.items() if k.startswith("stall_")}
     assert max(stalls, key=stalls.get) == "stall_selected"
     (shown,) = rows_of(course.figures(m))[1]["dominant stall reason"]
@@ -192,9 +192,9 @@ def test_figures_omit_rows_without_data(ladder):
     assert "wavefronts that are bank conflicts" in rows_of(course.figures(ladder["tiled"]))[1]
     spills = "local memory (spills)"
     assert spills not in rows
-    spilling = ado.load(DATA / "max_plus-float64.json")["vector_load_small"]
+    spilling = ado.load(DATA / "max_plus-float64.json.xz")["vector_load_small"]
     assert rows_of(course.figures(spilling))[1][spills] == ["4.10 kB"]
-    peers = ado.load(DATA / "max_plus-float64-peers.json")  # without counters
+    peers = ado.load(DATA / "max_plus-float64-peers.json.xz")  # without counters
     assert set(rows_of(course.figures(peers["vectorised"]))[1]) == {
         "time",
         "theoretical occupancy",
@@ -226,7 +226,7 @@ def test_figures_can_show_only_what_has_changed(ladder):
 
 
 def test_figures_of_the_longest_kernel(ladder):
-    m = ado.load(DATA / "gpp-si214.json")["tiled"]
+    m = ado.load(DATA / "gpp-si214.json.xz")["tiled"]
     _, all_kernels = rows_of(course.figures(m))
     _, longest = rows_of(course.figures(m, longest=True))
     hits = "L2 hit rate"
@@ -254,7 +254,7 @@ def test_steps_are_compared_with_the_variant_before(ladder):
 
 
 def test_a_live_sweep_beside_a_stored_one():
-    stored = ado.load(DATA / "cpu" / "sobel.json")
+    stored = ado.load(DATA / "cpu" / "sobel.json.xz")
     context = {"context": {**stored.fastest.context, "threads": 2}}
     few = dataclasses.replace(
         stored, measurements=tuple(dataclasses.replace(m, **context) for m in stored.measurements)
@@ -313,11 +313,11 @@ def test_steps_that_were_not_measured_show_the_reason(ladder):
 
 
 def test_steps_name_unmeasured_steps_between():
-    gpp = ado.load(DATA / "gpp-si214.json")
+    gpp = ado.load(DATA / "gpp-si214.json.xz")
     measured = tuple(m for m in gpp.measurements if m.variant != "single_launch")
     text = str(course.step(dataclasses.replace(gpp, measurements=measured), "tiled"))
     assert "Steps between them that were not measured: single_launch." in text
-    text = str(course.step(ado.load(DATA / "transpose-float32-odd.json"), "unaligned_rows"))
+    text = str(course.step(ado.load(DATA / "transpose-float32-odd.json.xz"), "unaligned_rows"))
     reason = "(rows are not aligned to 16 bytes)"
     assert f"that were not measured: wide {reason}, tma {reason}." in text
 
@@ -330,7 +330,7 @@ def test_steps_show_the_bytes_of_each_level(ladder):
 
 
 def test_libraries_are_sorted_by_time():
-    sweep = ado.load(DATA / "max_plus-float64-peers.json")
+    sweep = ado.load(DATA / "max_plus-float64-peers.json.xz")
     _, rows = rows_of(course.libraries(sweep))
     ours = f"`ado.max_plus` ({sweep.fastest.variant})"
     assert rows[ours][1] == f"{TIMES}1.00"

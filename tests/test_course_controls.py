@@ -61,14 +61,14 @@ def test_controls_are_correct(name):
 
 
 def test_the_stored_controls_are_those_of_the_notebook():
-    sweep = ado.load(DATA / "average_matvec-plain.json")
+    sweep = ado.load(DATA / "average_matvec-plain.json.xz")
     assert [p.variant for p in sweep.peers] == [f"plain_{name}" for name in NAMES]
     assert {m.variant for m in sweep.variants} == set(NAMES[1:])
     for m in (*sweep.variants, *sweep.peers):
         assert m.session == sweep.variants[0].session
         assert m.error is not None
     for name in NAMES[1:]:
-        (kernel,) = ado.load(DATA / f"average_matvec-plain_{name}.json").kernels
+        (kernel,) = ado.load(DATA / f"average_matvec-plain_{name}.json.xz").kernels
         assert kernel.kernel.name == f"{name}<float>"
         assert kernel.kernel.block == ado.average_matvec[name].blocks[0]
 
@@ -76,7 +76,7 @@ def test_the_stored_controls_are_those_of_the_notebook():
 @pytest.mark.parametrize("name", ["block_per_set", "warp_average"])
 def test_the_stored_hot_spots_are_lines_of_the_controls(name):
     lines = control(name).text.splitlines()
-    hot = ado.load(DATA / f"average_matvec-plain_{name}-hotspots.json")
+    hot = ado.load(DATA / f"average_matvec-plain_{name}-hotspots.json.xz")
     own = [line for line in hot.lines if line.path.endswith(f"{name}.cu")]  # without CUDA headers
     assert own
     for line in own:

@@ -15,12 +15,12 @@ DATA = Path(__file__).parent.parent / "notebooks" / "data"
 
 @pytest.fixture(scope="module")
 def blur():
-    return ado.load(DATA / "gaussian_blur-2560x1600.json")
+    return ado.load(DATA / "gaussian_blur-2560x1600.json.xz")
 
 
 @pytest.fixture(scope="module")
 def stages():
-    edges = ado.load(DATA / "edge_detect-2560x1600.json")
+    edges = ado.load(DATA / "edge_detect-2560x1600.json.xz")
     return edges, edges.stages_of(edges["pipeline_naive"])
 
 

@@ -18,7 +18,7 @@ DATA = Path(__file__).parent.parent / "notebooks" / "data"
 
 
 def sweep(name):
-    return ado.load(DATA / f"{name}.json")
+    return ado.load(DATA / f"{name}.json.xz")
 
 
 @pytest.fixture(scope="module")

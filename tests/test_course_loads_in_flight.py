@@ -20,7 +20,7 @@ TYPES = ("float64", "float32")
 
 @pytest.fixture(scope="module")
 def ladders():
-    return {dtype: ado.load(DATA / f"max_plus-{dtype}.json") for dtype in TYPES}
+    return {dtype: ado.load(DATA / f"max_plus-{dtype}.json.xz") for dtype in TYPES}
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,8 @@ def test_the_table_has_published_figures_next_to_ours(loops):
 
 
 def test_only_machine_code_is_accepted(ladders, tmp_path):
-    ladders["float64"].save(tmp_path / "x-one_block-sass.json")
-    with pytest.raises(TypeError, match=r"x-one_block-sass\.json must contain machine code"):
+    ladders["float64"].save(tmp_path / "x-one_block-sass.json.xz")
+    with pytest.raises(TypeError, match=r"x-one_block-sass\.json\.xz must contain machine code"):
         course.inner_loops(ladders["float64"], tmp_path / "x", ["one_block"])
 
 
@@ -101,7 +101,7 @@ def test_the_chart_has_a_point_per_variant_at_its_bandwidth(loops, ladders):
 
 
 def test_fixed_loads_give_the_latency_under_load():
-    record = ado.load(DATA / "course" / "max_plus-in_flight.json")
+    record = ado.load(DATA / "course" / "max_plus-in_flight.json.xz")
     multiprocessors = record["1 x 256"].context["cuda"]["multiprocessors"]
     fixed = {
         (loads, threads): course.FixedLoads(record[f"{loads} x {threads}"], loads)

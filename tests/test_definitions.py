@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from adokernels.charts.speed_of_light import speed_of_light
 from charting import make_offloads
 from matplotlib import pyplot as plt
 from mutants import documents
@@ -13,7 +14,6 @@ from mutants import documents
 import adokernels as ado
 from adobook.pages import glossary
 from adokernels.charts.memory import memory_chart
-from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.diagnosis.targets import TARGETS
 from adokernels.records import definitions
 from adokernels.records.limiter import Kind, Step
@@ -35,7 +35,7 @@ from adokernels.tables.measurements import counter_table, resources_table
 from adokernels.text import NO_LIMIT, share_of_limit
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
-RECORDS = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.json"))
+RECORDS = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.json*"))
 LEVELS = ("compute", "L1", "L2", "DRAM")
 
 
@@ -100,8 +100,8 @@ def test_table_chart_diagnosis_and_report_name_one_limiter(name):
 #: not collected, the fabric between the partitions of L2 (lts__ltcfabric2lts_cycles_active). It was
 #: not measured whether this is the cause.
 APART = 2e-3
-FARTHER = {f"unseen/{name}.json": 6e-3 for name in ("set1/stencil", "set2/spmv", "set3/column_sum")}
-FARTHER |= {"unseen/set3/black_scholes.json": 0.018, "unseen/set3/gauss_jordan.json": 0.081}
+FARTHER = {f"unseen/{name}.json.xz": 6e-3 for name in ("set1/stencil", "set2/spmv", "set3/column_sum")}
+FARTHER |= {"unseen/set3/black_scholes.json.xz": 0.018, "unseen/set3/gauss_jordan.json.xz": 0.081}
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -180,7 +180,7 @@ def test_an_ideal_is_exact():
                 assert requests <= ideal <= LARGEST_REQUEST * requests
                 checked += 1
     assert checked > 500
-    narrow = stored("transpose-int64-8192.json")["narrow_blocks"].profile.longest
+    narrow = stored("transpose-int64-8192.json.xz")["narrow_blocks"].profile.longest
     assert narrow.ideal_sectors_per_request("store") == 8
     assert narrow["store_sectors_per_request"] == pytest.approx(7.99, abs=0.01)
 
@@ -209,7 +209,7 @@ OTHER = ("measurement", "check", "profile", "comparison", "scan")
 
 def shown_columns():
     """The column titles of the tables of all kinds of records."""
-    sweep = stored("gpp-counted.json")
+    sweep = stored("gpp-counted.json.xz")
     others = documents().items()
     records = [record_of(json.dumps(d).encode(), name) for name, d in others if name not in OTHER]
     records += [sweep, sweep.machine, ado.diagnose(sweep), make_offloads(), ado.transpose]
@@ -222,14 +222,14 @@ def shown_columns():
 def test_every_column_of_every_table_is_in_the_glossary():
     levels = {f"FLOP per {level} byte": "FLOP per level byte" for level in LEVEL_BYTES}
     levels["FLOP per requested byte"] = "AI"
-    gpp = stored("gpp-counted.json")
+    gpp = stored("gpp-counted.json.xz")
     found = {*shown_columns(), *(levels.get(n, n) for n in page._details(gpp, gpp[-1]))}
     known = {term.name for term in definitions.TERMS} | definitions.COLUMNS.keys()
     assert found - {""} <= known, sorted(found - known)
 
 
 def test_the_report_and_the_step_table_have_one_rule_for_shares_of_the_peak():
-    sweep = stored("gpp-counted.json")
+    sweep = stored("gpp-counted.json.xz")
     m = sweep.fastest
     known = page._result(sweep, m)["of FMA peak"]
     assert known == share_of_limit(sweep.share_of_peak(m)) != "no limit"

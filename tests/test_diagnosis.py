@@ -33,7 +33,7 @@ FILES = {
 @cache
 def stored():
     """All sweeps with counters, by file."""
-    found = {path.stem: ado.load(path) for path in sorted(DATA.glob("*.json"))}
+    found = {p.name.partition(".")[0]: ado.load(p) for p in sorted(DATA.glob("*.json.xz"))}
     return {
         name: record
         for name, record in found.items()

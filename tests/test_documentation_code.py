@@ -8,7 +8,6 @@ import io
 import itertools
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -125,7 +124,7 @@ def run_block(code, names):
                     exec(text, names)
             result = text.partition(" = ")[0]
             if result in RESULTS:
-                names[result] = ado.load(DATA / f"{RESULTS[result]}.json")
+                names[result] = ado.load(DATA / f"{RESULTS[result]}.json.xz")
             continue
         tree = ast.fix_missing_locations(_Smaller().visit(ast.Module([statement], [])))
         exec(compile(tree, text, "exec"), names)
@@ -164,7 +163,7 @@ def stored(function, argument, record):
 
     def call(*args, **options):
         if signature.bind(*args, **options).arguments.get(argument):
-            return ado.load(DATA / f"{record}.json")
+            return ado.load(DATA / f"{record}.json.xz")
         return function(*args, **options)
 
     return call
@@ -178,7 +177,7 @@ def reader(tmp_path, monkeypatch):
     PIL.Image.fromarray(pixels[..., :3]).save("photo.jpg")
     np.save("scan.npy", pixels)
     for name in ("before.json", "after.json"):
-        shutil.copyfile(DATA / "transpose-float32-8192.json", name)
+        ado.load(DATA / "transpose-float32-8192.json.xz").save(name)
     check = sampling.Settings.__post_init__
 
     def shortened(settings):

@@ -183,7 +183,7 @@ def test_everything_that_shows_an_item_exists(capsys):
     ],
 )
 def test_our_figures_are_those_of_the_stored_record(record, names, shown):
-    found = documents.of(ado.load(stored.DATA / f"{record}.json"))
+    found = documents.of(ado.load(stored.DATA / f"{record}.json.xz"))
     assert functools.reduce(getitem, names, found) == shown
 
 

@@ -382,7 +382,7 @@ def test_errors_name_line_thread_and_operand(checks):
 def stored_profiles(most_instructions):
     """Profiles of an H200 of kernels that the emulator executes in a second."""
     for name in ("grayscale", "sobel", "gaussian_blur", "edge_detect"):
-        sweep = load(DATA / f"{name}-2560x1600.json")
+        sweep = load(DATA / f"{name}-2560x1600.json.xz")
         for m in sweep.measurements:
             if m.profile and m.profile["instructions"] <= most_instructions:
                 yield pytest.param(m, id=f"{name}-{m.variant}")

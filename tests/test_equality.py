@@ -204,7 +204,9 @@ def records(tmp_path_factory):
         *(sweep[-1].problem, sweep[-1].kernels[0], sweep.machine.ceilings[0]),
         *(
             stored["counts"][0],
-            next(m.experiments for m in ado.load(DATA / "cpu" / "transpose.json") if m.experiments),
+            next(
+                m.experiments for m in ado.load(DATA / "cpu" / "transpose.json.xz") if m.experiments
+            ),
         ),
         *(compared, compared[0], compared[0].comparison, compared[0].comparison.verdict),
         *(ado.records.Setting((32, 8), {"TILE": 32}), stored["profile"].kernels[0]),

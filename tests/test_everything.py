@@ -103,7 +103,7 @@ def test_records_of_shared_pages_are_dropped_together(folder):
 
 
 def test_disturbed_records_are_refused(tmp_path):
-    sweep = ado.load(ROOT / "notebooks/data/transpose-float32-8192.json")
+    sweep = ado.load(ROOT / "notebooks/data/transpose-float32-8192.json.xz")
     sweep.save(tmp_path / "sweep.json")
     everything.require_undisturbed(tmp_path / "sweep.json")
     busy = {"contention": {"gpu_utilization": 60}}

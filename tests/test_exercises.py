@@ -181,7 +181,7 @@ def test_lines_of_exercises_are_counted(without_gpu):
 
 @each_exercise
 def test_measured_starters_are_wrong_or_slow_as_stated(name):
-    sweep = ado.load(DATA / f"exercise-{name}.json")
+    sweep = ado.load(DATA / f"exercise-{name}.json.xz")
     solution, goal = sweep["solution"], sweep[exercise(name).faster_than]
     assert solution.compare(goal).verdict is ado.records.Verdict.FASTER
     if exercise(name).starter_is == "wrong":

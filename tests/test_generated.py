@@ -13,6 +13,7 @@ from scripts import load_script
 import adokernels as ado
 from adobook import pages
 from adobook.pages import break_even, results, stored
+from adokernels.storage import read_file, replace_file
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,7 +54,7 @@ def test_break_even_sizes_have_a_page_and_a_chart(generate, tmp_path, monkeypatc
     folder.mkdir()
     rates = {"transpose": (2e-6, 3.2e9), "sobel": (3e-6, 40e9), "gather": (1e-3, 1e9)}
     for name, cpu in rates.items():
-        dataclasses.replace(make_offloads(cpu=cpu), routine=name).save(folder / f"{name}.json")
+        dataclasses.replace(make_offloads(cpu=cpu), routine=name).save(folder / f"{name}.json.xz")
     scans = stored.scans()
     assert set(scans) == set(rates)
     found = results.pages({}, scans, {})
@@ -93,7 +94,7 @@ def test_the_origin_is_stated():
 
 
 def test_a_chart_is_drawn_again_only_if_its_source_changed(generate, tmp_path, monkeypatch, capsys):
-    record = ROOT / "notebooks" / "data" / "sobel-2560x1600.json"
+    record = ROOT / "notebooks" / "data" / "sobel-2560x1600.json.xz"
     copy = tmp_path / record.name
     copy.write_bytes(record.read_bytes())
     monkeypatch.setattr(stored, "DATA", tmp_path)
@@ -104,7 +105,7 @@ def test_a_chart_is_drawn_again_only_if_its_source_changed(generate, tmp_path, m
 
     assert drawn()
     assert not drawn()
-    copy.write_bytes(record.read_bytes() + b"\n")
+    replace_file(copy, read_file(record) + b"\n")
     assert drawn()
 
 

@@ -270,7 +270,7 @@ def test_heat_maps_that_do_not_belong_together_are_errors():
     ("name", "block"), [("naive", (32, 32)), ("tiled", None), ("padded", None)]
 )
 def test_the_emulator_counts_what_a_gpu_has_counted(name, block):
-    counted = ado.load(DATA / f"transpose-heatmap-{name}.json")
+    counted = ado.load(DATA / f"transpose-heatmap-{name}.json.xz")
     a = np.zeros((128, 128), np.int64)
     emulated = ado.heatmap(ado.transpose[name], a, block=block, device="emulator")
     pair = emulated.beside(counted)

@@ -291,7 +291,7 @@ def test_registers_agree_with_the_limits_of_stored_kernels():
         warps = -(-int(np.prod(kernel.block)) // 32)
         return 65536 // 4 // allocated * 4 // warps
 
-    ladder = ado.load(NOTEBOOKS / "data" / "max_plus-float64.json")
+    ladder = ado.load(NOTEBOOKS / "data" / "max_plus-float64.json.xz")
     kernels = [k.kernel for m in ladder if m.profile for k in m.profile.kernels]
     assert len(kernels) > 10
     for kernel in kernels:

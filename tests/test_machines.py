@@ -14,7 +14,7 @@ from adokernels.tables.machines import machine_tables, refusal
 from adokernels.tables.rendering import to_text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
-SWEEP = ado.load(DATA / "transpose-float32-8192.json")
+SWEEP = ado.load(DATA / "transpose-float32-8192.json.xz")
 #: Not a product: the records of this model are made from those of another one.
 FAKE = "FAKE GPU OF A TEST"
 
@@ -42,7 +42,7 @@ def test_machines_are_shown_side_by_side():
 
 def test_pages_of_results_show_two_models():
     names = ("transpose-float32-8192", "gaussian_blur-2560x1600")
-    first = {name: ado.load(DATA / f"{name}.json") for name in names}
+    first = {name: ado.load(DATA / f"{name}.json.xz") for name in names}
     # On the other model, all variants take the time of the last one, so that no step helps.
     other = {f"gpus/fake/{name}": _all_equal(changed(s)) for name, s in first.items()}
     assert FAKE not in "".join(results.pages(first, {}, {}).values())
@@ -67,7 +67,7 @@ def test_pages_of_results_show_two_models():
 
 
 def test_a_step_without_a_verdict_is_unclear_whatever_was_published():
-    sweep = ado.load(DATA / "gaussian_blur-2560x1600.json")
+    sweep = ado.load(DATA / "gaussian_blur-2560x1600.json.xz")
     few = tuple(
         dataclasses.replace(m, samples=m.samples[:4], clocks=(), waits=())
         for m in sweep.measurements
@@ -103,7 +103,7 @@ def test_disturbed_records_are_refused():
 
 
 def test_report_of_folders(tmp_path, capsys):
-    shutil.copy(DATA / "transpose-float32-8192.json", tmp_path / "transpose.json")
+    shutil.copy(DATA / "transpose-float32-8192.json.xz", tmp_path / "transpose.json.xz")
     (tmp_path / "other").mkdir()
     changed(SWEEP).save(tmp_path / "other" / "transpose.json")
     busy = {"contention": {"gpu_utilization": 60}}
@@ -145,7 +145,7 @@ def test_every_ladder_has_a_problem(device):
     names = [name for name, _ in found]
     assert len(names) == len(set(names))
     if device == "cuda":
-        assert {f"{name}.json" for name in names} <= {p.name for p in DATA.glob("*.json")}
+        assert {f"{name}.json.xz" for name in names} <= {p.name for p in DATA.glob("*.json.xz")}
 
 
 def test_all_needs_a_folder_and_no_routine(capsys):

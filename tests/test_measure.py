@@ -476,7 +476,7 @@ def test_precision_is_that_of_the_dtypes(operands, precision):
     assert Inputs.of(operands).precision == precision
 
 
-@pytest.mark.parametrize("path", sorted(DATA.glob("*.json")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.json.xz")), ids=lambda p: p.name)
 def test_published_files_load(path):
     loaded = ado.load(path)
     assert all(m.problem.operands for m in loaded)

@@ -43,7 +43,7 @@ def test_matplotlib_and_pillow_are_not_loaded_without_a_chart_or_picture():
 
 
 def test_reading_a_record_loads_no_library():
-    path = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json"
+    path = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json.xz"
     packages = packages_loaded_by(f"from adokernels import load; load({str(path)!r})")
     assert packages <= {"adokernels", "numpy"}
 

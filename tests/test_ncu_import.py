@@ -18,7 +18,7 @@ from adokernels.charts.canvas import plt
 from adokernels.records.limiter import Kind
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
-STORED = ado.load(DATA / "transpose-float32-8192.json")
+STORED = ado.load(DATA / "transpose-float32-8192.json.xz")
 NAMES = ("naive", "tiled", "padded")
 HEADER = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"]
 HEADER += ["Block Size", "Grid Size", "Device", "CC"]
@@ -139,7 +139,7 @@ def test_the_records_work_in_diagnoses_charts_comparisons_and_files(report, tmp_
 
 def test_a_report_with_counted_flops_has_a_roofline():
     sweep = ado.import_ncu(DATA / "course" / "average_matvec-plain-ncu.csv")
-    machine = ado.load(DATA / "course" / "max_plus-per_multiprocessor.json").machine
+    machine = ado.load(DATA / "course" / "max_plus-per_multiprocessor.json.xz").machine
     assert [m.flops for m in sweep] == [0, 0]  # a report does not contain useful FLOPs
     ax = ado.roofline(sweep, machine=machine, levels=["DRAM"])
     words = [text.get_text() for text in ax.texts]

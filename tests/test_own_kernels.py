@@ -43,7 +43,7 @@ def test_planted_bugs_change_the_source():
 
 @pytest.mark.parametrize("record", ["softmax-long", "softmax-short"])
 def test_the_stored_ladders_are_those_of_the_notebook(record):
-    sweep = ado.load(DATA / f"{record}.json")
+    sweep = ado.load(DATA / f"{record}.json.xz")
     for m in sweep.variants:
         assert m.changes == kernels()[m.variant].changes
         assert m.block == kernels()[m.variant].blocks[0]
@@ -53,4 +53,4 @@ def test_the_stored_ladders_are_those_of_the_notebook(record):
 
 @pytest.mark.parametrize("variant", definitions()["planted"], ids=lambda v: v.name)
 def test_the_stored_checks_name_the_planted_bugs(variant):
-    assert not ado.load(DATA / f"softmax-{variant.name}.json")
+    assert not ado.load(DATA / f"softmax-{variant.name}.json.xz")

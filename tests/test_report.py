@@ -126,7 +126,7 @@ def test_the_numbers_of_a_variant_are_complete(tmp_path):
 
 
 def test_known_limiters_are_shown(tmp_path):
-    sweep = load(DATA / "transpose-float32-8192.json")
+    sweep = load(DATA / "transpose-float32-8192.json.xz")
     page = page_of(tmp_path, sweep)
     details = rows(sections(page)["sweep-1"], "scroll variants details")
     limits = {m.variant: m.limiter.name for m in sweep.variants}

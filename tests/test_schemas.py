@@ -11,6 +11,7 @@ from mutants import documents, mutants
 import adokernels as ado
 from adokernels.records.loading import KINDS
 from adokernels.records.record import SCHEMA
+from adokernels.storage import read_file
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = {name: document for name, document in documents().items() if document["kind"] in KINDS}
@@ -35,8 +36,10 @@ def validator():
 
 def stored_records():
     folders = ("notebooks", "benchmarks", "docs", "tests")
-    for path in (path for name in folders for path in sorted((ROOT / name).rglob("*.json"))):
-        document = json.loads(path.read_text(encoding="utf-8"))
+    for path in (path for name in folders for path in sorted((ROOT / name).rglob("*.json*"))):
+        if path.suffix == ".jsonl":
+            continue
+        document = json.loads(read_file(path))
         if isinstance(document, dict) and document.get("kind") in KINDS:
             yield document
 

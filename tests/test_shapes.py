@@ -11,6 +11,7 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 from adokernels.model.tasks import TASKS
+from adokernels.storage import read_file
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(FOLDER))
@@ -177,7 +178,7 @@ def test_wrong_results_make_the_exit_code_1(monkeypatch, tmp_path, capsys):
     right = shape_references.reference
     monkeypatch.setattr(shape_references, "reference", lambda *given: (right(*given)[0] + 1, None))
     assert run(monkeypatch, tmp_path, "max_plus", "--shapes", "3x5", "--dtypes", "f8") == 1
-    stored = json.loads((tmp_path / f"shapes-cpu-{_core.isa()}-max_plus-0.json").read_text())
+    stored = json.loads(read_file(tmp_path / f"shapes-cpu-{_core.isa()}-max_plus-0.json.xz"))
     assert stored["shapes"] == []
     assert "WRONG: max_plus (3, 5) f8: the error is 1" in capsys.readouterr().out
 

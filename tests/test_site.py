@@ -75,7 +75,7 @@ def test_the_page_of_a_ladder(tmp_path, monkeypatch):
     assert ado.grayscale["naive"].diff("two_pixels").text in page
     assert ado.grayscale["naive"].source.text in page
     assert (tmp_path / "grayscale-16384.svg").is_file()
-    newest = ado.load(ROOT / "notebooks" / "data" / "grayscale-16384.json")
+    newest = ado.load(ROOT / "notebooks" / "data" / "grayscale-16384.json.xz")
     context = next(iter(newest)).context
     date = datetime.datetime.fromisoformat(context["time"])
     day = f"{date.day} {date:%B %Y}"

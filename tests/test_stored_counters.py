@@ -18,7 +18,7 @@ LADDERS = [f"{routine}-{name}" for routine, t in TASKS.items() for name in t.ben
 
 @cache
 def ladder(name):
-    return ado.load(DATA / f"{name}.json")
+    return ado.load(DATA / f"{name}.json.xz")
 
 
 def profile(name, variant):

@@ -1,11 +1,11 @@
 """Records the data of notebooks/06_access_patterns.ipynb on a GPU with readable counters.
 
-* strided_copy-strides.json, strided_copy-offsets.json: the naive kernel for several strides and
+* strided_copy-strides, strided_copy-offsets: the naive kernel for several strides and
   offsets, with the counters of sectors and DRAM.
-* gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
+* gather-patterns: the naive kernel with the index of each access pattern, for elements of 4, 8
   and 16 bytes. The context of a measurement names its pattern.
-* strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
-  component-structures.json, component-arrays.json, branch.json, instruction_parallelism.json: the
+* strided_copy-3, strided_copy-32, gather-random, gather-neighbours,
+  component-structures, component-arrays, branch, instruction_parallelism: the
   ladders with all counters.
 
     python benchmarks/course/access_patterns.py FOLDER [--only NAME ...]

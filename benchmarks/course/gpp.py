@@ -3,7 +3,7 @@
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
 post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
 copies of an array with the three ways of loading. It measures the last step with no energy near a
-pole (gpp-si214-far.json in the parent folder, with the ladders). It needs the extra ``kernels`` and
+pole (gpp-si214-far in the parent folder, with the ladders). It needs the extra ``kernels`` and
 a GPU whose counters can be read.
 
     python benchmarks/course/gpp.py FOLDER
@@ -23,7 +23,7 @@ import adokernels as ado
 from adokernels import _core
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "gpp" / "staging.cu"
-#: The problem of notebooks/data/gpp-counted.json, the problem of the post, and a part of it.
+#: The problem of notebooks/data/gpp-counted, the problem of the post, and a part of it.
 SMALL, SI214, PART = (400, 256, 4096, 2), "si214", (800, 128, 11075, 2)
 #: Variants: before the reciprocals, with reciprocals, and with squared moduli; and later ones.
 SAMPLED = {

@@ -2,11 +2,11 @@
 
 The image has the size of the GTC 2015 talk.
 
-* image_filters-application.json: the host time of each step of the application: copy the photograph
+* image_filters-application: the host time of each step of the application: copy the photograph
   to the device, run the naive variant of each filter, copy the edges back. The steps are the peers
   of a CPU variant of the whole pipeline.
-* image_filters-samples-pipeline.json: samples of the warps of all three kernels.
-* image_filters-samples-VARIANT.json, gaussian_blur-heatmap-VARIANT.json: samples of the warps of
+* image_filters-samples-pipeline: samples of the warps of all three kernels.
+* image_filters-samples-VARIANT, gaussian_blur-heatmap-VARIANT: samples of the warps of
   variants of the Gaussian, and counts by source line.
 
     python benchmarks/course/image_filters.py FOLDER

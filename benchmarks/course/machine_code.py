@@ -29,7 +29,7 @@ LADDERS |= {"transpose-int64-8192": ("naive", "tiled")}
 
 def made(ladder: str, variant: str) -> ado.records.Sass:
     """The machine code of a variant in a stored ladder."""
-    sweep = ado.load(Path(sys.argv[1]).parent / f"{ladder}.json")
+    sweep = ado.load(Path(sys.argv[1]).parent / f"{ladder}.json.xz")
     measured = [k.kernel for k in sweep[variant].profile.kernels]
     arch = f"sm_{sweep.machine.context['cuda']['compute']}"
     sass = ado.routines[sweep.routine][variant].sass(kernels=measured, arch=arch)

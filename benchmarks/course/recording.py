@@ -32,7 +32,7 @@ def run(records: Iterable[tuple[str, Callable[[], Any]]], description: str) -> N
         try:
             record = make()
             require(getattr(record, "lines", True), "no line was sampled")
-            record.save(options.folder / f"{name}.json")
+            record.save(options.folder / f"{name}.json.xz")
             print(f"== {name} ({time.perf_counter() - start:.1f} s)\n{record!r}\n", flush=True)
         except Exception as error:  # the other records must be written
             print(f"FAILED: {name}: {type(error).__name__}: {error}", file=sys.stderr)

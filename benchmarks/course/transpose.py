@@ -1,8 +1,8 @@
 """Records the data of notebooks/01_transpose.ipynb beyond the stored ladders, on a GPU.
 
-* transpose-naive-blocks.json: the naive kernel with several block shapes, timed in the same rounds,
+* transpose-naive-blocks: the naive kernel with several block shapes, timed in the same rounds,
   each with the counters of the ladders and the counters of branches.
-* transpose-hotspots-VARIANT.json, transpose-heatmap-VARIANT.json: samples and stall reasons by
+* transpose-hotspots-VARIANT, transpose-heatmap-VARIANT: samples and stall reasons by
   source line of three variants, and counts; naive with the block shape of the slides.
 
     python benchmarks/course/transpose.py FOLDER

@@ -114,9 +114,9 @@ def inner_loops(sweep: Sweep, stored: Path, names: Iterable[str]) -> dict[str, I
     """
     found = {}
     for name in names:
-        sass = load(stored.with_name(f"{stored.name}-{name}-sass.json"))
+        sass = load(stored.with_name(f"{stored.name}-{name}-sass.json.xz"))
         if not isinstance(sass, Sass):
-            raise TypeError(f"{stored.name}-{name}-sass.json must contain machine code")
+            raise TypeError(f"{stored.name}-{name}-sass.json.xz must contain machine code")
         found[name] = InnerLoop(sweep[name], sass[0])
     return found
 

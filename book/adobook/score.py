@@ -217,7 +217,7 @@ def _times(value: float | None) -> str:
 
 def main() -> None:
     """Print the score of the stored sweeps of a folder."""
-    records = map(ado.load, sorted(Path(sys.argv[1]).glob("*.json")))
+    records = map(ado.load, sorted(Path(sys.argv[1]).glob("*.json.xz")))
     print(score(record for record in records if isinstance(record, ado.records.Sweep)))
 
 

@@ -27,7 +27,7 @@ def text(scans: Scans) -> str:
         even, alone, largest = *_sizes(scan), scan.offloads[-1]
         gain = largest.gpu.speedup_over(largest.cpu)
         ends = " to ".join(binary_size(scan.kernels[i].bytes) for i in (0, -1))
-        link = f"[{name}](../../notebooks/data/break_even/{name}.json)"
+        link = f"[{name}](../../notebooks/data/break_even/{name}.json.xz)"
         rows.append((link, _cell(even), _cell(alone), ratio(gain), ends))
     header = ("routine", "with copies", "kernel alone", "at the largest size", "sizes measured")
     table = write_table(header, rows, ["---", "---", "---", "---:", "---"])

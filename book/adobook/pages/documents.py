@@ -51,7 +51,7 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
         "documents.md",
         origin=origin(contexts_of([*sweeps.values(), *course_records()])),
         diagnosis=Figures(lambda letter: ado.diagnose(ladders[letter])),
-        stored=Figures(lambda name: of(ado.load(DATA / f"{name}.json"))),
+        stored=Figures(lambda name: of(ado.load(DATA / f"{name}.json.xz"))),
         ranks=Figures(lambda variant: _ranks(sweeps, variant)),
         ceiling=Figures(lambda name: quantity(machine[name].measured, "B/s")),
         balance=number(machine["FP64 fma"].measured / machine["DRAM copy"].measured),

@@ -33,7 +33,7 @@ _CHARTS = read_toml(Path(__file__).with_suffix(".toml"))
 def records() -> list[Path]:
     """The files of the records that the pictures show."""
     calls = "\n".join(chart["call"] for chart in _CHARTS.values())
-    loops = sorted((DATA / "course").glob("max_plus-float64-*-sass.json"))
+    loops = sorted((DATA / "course").glob("max_plus-float64-*-sass.json.xz"))
     return [DATA / n for n in sorted(set(re.findall(r'ado\.load\("(.*?)"\)', calls)))] + loops
 
 
@@ -70,7 +70,7 @@ def draw(name: str) -> Figure:
 
 def emulated(variant: str) -> Heatmap:
     """The stored counts of a variant of transpose on the emulator."""
-    found = ado.load(DATA / "emulated" / f"transpose-{variant}.json")
+    found = ado.load(DATA / "emulated" / f"transpose-{variant}.json.xz")
     assert isinstance(found, Heatmap)
     return found
 

@@ -121,8 +121,8 @@ def _record(
     data = f"../../notebooks/data/{name}"
     yield f"![{title}]({data}.png)"
     yield from map(write_rich_table, tables)
-    file = f"{Path(name).name}.json"
-    yield f"{origin(contexts_of([sweep]))} The samples are in [{file}]({data}.json)."
+    file = f"{Path(name).name}.json.xz"
+    yield f"{origin(contexts_of([sweep]))} The samples are in [{file}]({data}.json.xz)."
 
 
 def best_results(sweeps: Mapping[str, ado.records.Sweep]) -> str:

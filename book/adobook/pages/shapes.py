@@ -12,6 +12,7 @@ from typing import Any
 import adokernels as ado
 from adobook.pages.stored import fill_template, origin
 from adobook.text import write_table
+from adokernels.storage import read_file
 from adokernels.text import percent
 
 #: Minimum ratio at which two times count as equal.
@@ -29,8 +30,8 @@ _Document = Mapping[str, Any]
 def text(folder: Path) -> str:
     """Return the page as Markdown."""
     order = list(ado.routines)
-    files = sorted(folder.glob("shapes-*.json"))
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    files = sorted(folder.glob("shapes-*.json.xz"))
+    found = [json.loads(read_file(path)) for path in files]
     found.sort(key=lambda d: (not _on_gpu(d), _machine(d), order.index(d["routine"])))
     parts = []
     for machine, group in groupby(found, _machine):

@@ -61,7 +61,8 @@ def course_records() -> list[Record]:
 
 
 def _records(folder: str, kind: type[_Kind]) -> dict[str, _Kind]:
-    found = {path.stem: ado.load(path) for path in sorted((DATA / folder).glob("*.json"))}
+    paths = sorted((DATA / folder).glob("*.json.xz"))
+    found = {path.name.partition(".")[0]: ado.load(path) for path in paths}
     return {name: record for name, record in found.items() if isinstance(record, kind)}
 
 

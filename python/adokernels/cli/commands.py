@@ -288,7 +288,7 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
 def _of_folder(folder: Path, console: Console) -> list[Reported]:
     """The records of a folder, without sweeps that do not describe their machine."""
     found: list[Reported] = []
-    for path in sorted(folder.rglob("*.json")):
+    for path in sorted([*folder.rglob("*.json"), *folder.rglob("*.json.xz")]):
         try:
             record = ado.load(path)
         except ValueError as error:  # not a record
