@@ -322,7 +322,7 @@ TERMS = (
         "limiter",
         "",
         "the unit with the largest share of its peak in the longest kernel, latency, or too little"
-        " work; without counters, what experiments show, or a measured ceiling whose share follows"
+        " work; on a CPU, what experiments show; otherwise, a measured ceiling whose share follows"
         " from time and formulas",
         "compute, L1, L2 and DRAM",
         "see compute",
@@ -398,13 +398,6 @@ TERMS = (
         "hardware counters",
     ),
     Term(
-        "predicted gain",
-        "",
-        "the ratio of times that a step is expected to have, and the interval that contains 80 % of"
-        " the stored steps; half of the removable time, on a logarithmic scale",
-        "share of the time that the step could remove, from counters",
-    ),
-    Term(
         "gains at most",
         "",
         "the largest ratio of times that a proposed step allows",
@@ -467,13 +460,10 @@ COLUMNS: Mapping[str, str] = {
     "share": "measured divided by theoretical value; for samples, the share of a line or kernel",
     "basis": "how the theoretical value is computed",
     "evidence": "the values that prove the limiter",
-    "certain": "fraction of the resampled sets of times that lead to the limiter",
     "next step": "the proposed change, and the cards that support it",
     "step": "two successive variants",
     "proposed": "category of the proposed step",
     "changed": "categories of the changes of the next variant",
-    "predicted gain, at most": "as predicted gain and gains at most, for the changes that the next"
-    " variant states",
     "realised gain, 99.9 % interval": "ratio of times of the two variants: the median of the"
     " rounds, and its interval",
     "bound": "whether the realised gain is within gains at most: held, violated, or not tested",

@@ -94,6 +94,15 @@ THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 
 
+#: The throughput of each level in Nsight Compute, the busiest of its units.
+_THROUGHPUTS = {
+    "compute": ("sm__throughput" + _OF_PEAK,),
+    "L1": ("l1tex__throughput" + _OF_PEAK, "l1tex__throughput" + _ACTIVE),
+    "L2": ("lts__throughput" + _OF_PEAK,),
+    "DRAM": ("dram__throughput" + _OF_PEAK, "gpu__dram_throughput" + _OF_PEAK),
+}
+
+
 def of_peak(metric: str) -> str:
     """Metric of the utilisation of a unit over the kernel's time, in percent."""
     if metric == "dram__bytes":
@@ -114,14 +123,18 @@ def units_of(values: Values, levels: Mapping[str, Mapping[str, str]] = LEVELS) -
     """The collected units of compute and of the memory levels, the busiest first.
 
     This is the only definition of the share of a level: the share of its busiest unit. The largest
-    shares of compute and of memory are the two figures of Nsight Compute's speed of light.
+    shares of compute and of memory are the two figures of Nsight Compute's speed of light. A report
+    may have only the throughput of a level, which is the same share without the name of the unit.
     """
-    known = (
-        Unit(name, level, values.get(of_peak(metric), math.nan) / 100)
-        for level, parts in levels.items()
-        for name, metric in parts.items()
-    )
-    return tuple(sorted((u for u in known if math.isfinite(u.share)), key=lambda u: -u.share))
+    found = []
+    for level, parts in levels.items():
+        shares = {name: values.get(of_peak(metric)) for name, metric in parts.items()}
+        if set(shares.values()) == {None}:
+            wholes = (values.get(name) for name in _THROUGHPUTS[level])
+            shares = {level: next((whole for whole in wholes if whole is not None), None)}
+        known = {name: share for name, share in shares.items() if share is not None}
+        found += [Unit(n, level, s / 100) for n, s in known.items() if math.isfinite(s)]
+    return tuple(sorted(found, key=lambda unit: -unit.share))
 
 
 def mix_limit(fma_share: float) -> float:
