@@ -194,6 +194,19 @@ for run in (call.run, lambda: call.sample(False, 1)):
     assert python(code).split() == ["interrupted"] * 2
 
 
+def test_other_threads_run_during_a_call():
+    """Here a thread presses Ctrl-C. It could not if the call held the lock of the interpreter."""
+    code = """
+operands = large_operands(name)
+try:
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGALRM)).start()
+    routine(*operands, variant="naive_loops")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert python(code, "max_plus") == "interrupted"
+
+
 def test_other_threads_are_not_interrupted():
     code = """
 [image] = large_operands(name, rows=2000)
