@@ -118,9 +118,10 @@ def wrapped(values, dtype):
 
 def clamped(x, dtype):
     info = np.iinfo(dtype)
+    of_nan = 1 << (info.bits - 1) if x.itemsize == 8 else 0
     with np.errstate(all="ignore"):
         whole = np.trunc(x.astype(np.float64))
-    return [0 if np.isnan(v) else int(min(max(v, info.min), info.max)) for v in whole]
+    return [of_nan if np.isnan(v) else int(min(max(v, info.min), info.max)) for v in whole]
 
 
 def shift_left(x, n):
