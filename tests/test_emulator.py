@@ -585,6 +585,70 @@ def test_calls_local_memory_printf_and_assert(kernels, rng):
     assert "n > 0" in error["text"]
 
 
+PRINTED = """extern "C" __global__ void k(int* o, const char* text, int* bad) {
+  o[0] = printf("%d %5.1f %-4s| %c %x %llu %%\\n", -3, 2.25, "ab", 'z', 255u, 1ull << 63);
+  o[1] = printf("%*d|%.*f|%+i|%#o\\n", 4, 7, 1, 0.25, 5, 8);
+  o[2] = printf("%600d|\\n", 1);
+  o[3] = printf("none\\n") + 10 * printf("%c%c\\n", 0xc3, 0x28) + 100 * printf(nullptr);
+}"""
+
+
+def test_printf():
+    """Formats are parsed, fields are not cut, and bytes that are no UTF-8 are escaped."""
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    code = compiler.compile_cuda(PRINTED, "k", arch="compute_90", options=["-w"]).code.decode()
+    out, text = device_array(4, "i4"), device_array(8, "i1")
+    result = launch(_core.EmulatedModule(code), "k", (1,), (1,), out, text, out)
+    assert result["error"] is None, result["error"]["text"]
+    lines = result["output"].split("\n")
+    assert lines[0] == "-3   2.2 ab  | z ff 9223372036854775808 %"
+    assert lines[1] == "   7|0.2|+5|010"
+    assert lines[2] == "1|".rjust(601)
+    assert lines[3:] == ["none", "\\xc3(", ""]
+    assert out.tolist() == [6, 6, 1, 0 + 10 * 2 - 100]
+
+
+MALFORMED = [
+    *("abc", "%r1", "4294967295 %r1, %r1", ".", "add.s32", "mov.u32", "ld.global.u32", "cvt", "bra"),
+    *("call", "setp.eq", "shfl", "vote.sync", "redux", "mma", "wmma", "wmma.load", "cp", "mbarrier"),
+    *("cp.async.bulk", "slct", "lop3", "bfi.b32", "cvta", "atom", "red", "match", "elect.sync", "bar"),
+    "ld.global.v4.u32 {%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1}, [%a0]",
+    "ld.global.u32 {}, [%a0]",
+    "mov.b64 {}, %a0",
+    "mov.pred %p0, %tid.x",
+    "mov.u16 %x0, %clock",
+    "mma.sync.aligned.m1n8k16.row.col.f32.f16.f16.f32 {%r1,%r1},{%r1},{%r1},{%r1,%r1}",
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1},{%r1},{%r1},{%r1}",
+    "cp.async.ca.shared.global [%r1], [%a0], 3",
+    "add.s32 %a0, %r1, %r1",
+    "cvt.u32.u16 %x0, %x0",
+    "{.reg .b32 q<4000000000>;}",
+    "{.local .b8 q[4294967295]; mov.b32 %r1, q;}",
+    "{.shared .b8 q[-1];}",
+    "{.shared .align 3 .b8 q[4];}",
+    "[[[[[[[[[[[[[[[[[[[[",
+]
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_malformed_texts_raise(text):
+    """Also texts that lack operands or have too many, which must not end the process."""
+    module_text = ptx_of(f"{{ .reg .b32 %r<2>; {text}; }}", "u16", ["u16"])
+    out = device_array(64, "u2")
+    with pytest.raises(RuntimeError):
+        run(_core.EmulatedModule(module_text), "k", (1,), (32,), out, out)
+
+
+def test_static_shared_memory_beyond_48_kib():
+    text = "{ .shared .b8 big[49153]; .reg .b32 %r; mov.u32 %r, big; }"
+    module = _core.EmulatedModule(ptx_of(text, "u16", ["u16"]))
+    out = device_array(64, "u2")
+    message = r"Entry function 'k' uses too much shared data \(0xc001 bytes, 0xc000 max\)"
+    with pytest.raises(RuntimeError, match=message):
+        run(module, "k", (1,), (32,), out, out)
+
+
 def test_warp_operations(kernels, rng):
     a, out = device_array(32, "i4", rng.integers(0, 1000, 32)), device_array((7, 32), "i4")
     run(kernels, "warp_operations", (1,), (32,), a, out, outputs=[out])

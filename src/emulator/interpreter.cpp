@@ -157,6 +157,24 @@ void end_idle_lanes(const Program& p, Warp& warp) {
   }
 }
 
+bool let_waiting_lanes_run(Warp& warp) {
+  u32 busy = warp.mask;
+  for (std::size_t i = warp.stack.size(); i-- > 0;) {
+    StackEntry& entry = warp.stack[i];
+    const u32 waiting = entry.mask & warp.alive & ~busy & ~warp.parked;
+    busy |= entry.mask;
+    if (waiting == 0 || entry.next < 0) continue;
+    const StackEntry polling{warp.reconverges, warp.block, warp.mask};
+    warp.reconverges = entry.reconverges, warp.block = entry.next, warp.mask = waiting;
+    entry.mask &= ~waiting;
+    if ((entry.mask & warp.alive) == 0)
+      warp.stack.erase(warp.stack.begin() + static_cast<std::ptrdiff_t>(i));
+    warp.stack.push_back(polling);
+    return true;
+  }
+  return false;
+}
+
 bool run_warp(Worker& worker, Warp& warp) {
   const Program& p = worker.program;
   const Inst* const code = p.code.data();

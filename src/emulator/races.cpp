@@ -58,13 +58,18 @@ void barrier_passed(BlockState& block) {
   block.shadow.since = block.shadow.time << kWhoBits;
 }
 
-void warp_synchronised(Warp& warp, u32 members) {
+void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
   advance(*warp.home);
   const u32 time = warp.home->shadow.time;
-  if ((warp.alive & ~members) == 0) warp.sync_time = time;
-  for (const int lane : Lanes{members}) {
+  u32 common = mask;
+  for (const int lane : Lanes{mask}) common &= members[lane];
+  if ((warp.alive & ~common) == 0) {
+    warp.sync_time = time;
+    return;
+  }
+  for (const int lane : Lanes{mask}) {
     warp.part_time[lane] = time;
-    warp.part_members[lane] = members;
+    warp.part_members[lane] = members[lane];
   }
 }
 

@@ -16,7 +16,8 @@ namespace ado::emulator {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kUnwritten = 0xa5;  // bytes of memory that nothing has written
+constexpr int kPatience = 1000, kMostReleases = 100000;  // turns in which warps only poll
+constexpr int kUnwritten = 0xa5;                         // bytes of memory that nothing has written
 constexpr auto kDeadlockAfter = std::chrono::seconds(2);  // without any change in memory
 
 void broadcast(u8* to, u64 bits, int bytes) {
@@ -189,7 +190,20 @@ Outcome run_cluster(Worker& worker, Cluster& cluster) {
       report_deadlock(worker, cluster);
       return Outcome::kFailed;
     }
-    if (!yields || worker.changes != before) continue;
+    if (!yields || worker.changes != before) {
+      cluster.fruitless = 0;
+      continue;
+    }
+    // Lanes of a warp that wait for its polling lanes may have to go on before these can.
+    const bool alone = worker.launch.cluster_count == 1;
+    if (++cluster.fruitless > (alone ? 0 : kPatience)) {
+      bool released = false;
+      for (const auto& block : cluster.blocks)
+        for (Warp& warp : block->warps)
+          if (warp.state == WarpState::kReady && warp.polled == 0 && let_waiting_lanes_run(warp))
+            released = true;
+      if (released && cluster.fruitless < kMostReleases) continue;
+    }
     if (!only_cluster_can_help(cluster)) return Outcome::kStalled;
     report_deadlock(worker, cluster);
     return Outcome::kFailed;
@@ -364,7 +378,7 @@ void run_worker(LaunchState& launch) {
         idle.pop_back();
       }
       cluster->index = index;
-      cluster->arrived = 0;
+      cluster->arrived = cluster->fruitless = 0;
       for (const auto& block : cluster->blocks) start_block(launch, *block);
       run(std::move(cluster));
       // A waiting cluster runs between two new ones.

@@ -142,8 +142,9 @@ struct Barrier {
 struct Cluster {
   std::vector<std::unique_ptr<BlockState>> blocks;
   s64 index = 0;
-  int arrived = 0;  // warps at the cluster's barrier
-  u64 phase = 0;    // completed barriers
+  int arrived = 0;    // warps at the cluster's barrier
+  int fruitless = 0;  // turns in which its warps only polled
+  u64 phase = 0;      // completed barriers
 };
 
 // The last accesses of each byte of shared memory. An entry is time << 11 | thread.
@@ -273,12 +274,14 @@ bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& product,
 // interpreter.cpp: lanes that have nothing left to do but end, on paths that are not being
 // executed, end now, because nothing waits for threads that have ended.
 void end_idle_lanes(const Program& program, Warp& warp);
+// Lets lanes go on that wait for the path that polls memory. Returns false if there are none.
+bool let_waiting_lanes_run(Warp& warp);
 
 // races.cpp
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
                    const s64* offsets, Pattern pattern, s64 base, u32 mask, int bytes, bool write);
 void barrier_passed(BlockState& block);
-void warp_synchronised(Warp& warp, u32 members);
+void warp_synchronised(Warp& warp, const u32* members, u32 mask);
 void fence_passed(Warp& warp);
 
 // A warp that has polled memory this often yields to the others.

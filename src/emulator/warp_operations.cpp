@@ -291,7 +291,7 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
       return reduce(worker, warp, inst, line, mask);
     case Op::kWarpBarrier:
       if (!check_members(worker, warp, line, words(warp, inst.a), mask, "__syncwarp")) return false;
-      warp_synchronised(warp, mask);
+      warp_synchronised(warp, words(warp, inst.a), mask);
       return true;
     case Op::kElect: {
       const Extra& e = worker.program.extras[inst.aux];

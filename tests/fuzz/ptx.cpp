@@ -4,6 +4,7 @@
 //
 // Compile it, src/emulator/*.cpp, src/emulator/lanes/*.cpp with -DADO_ISA=baseline, and
 // src/core/*.cpp with the address and undefined-behaviour sanitizers.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
