@@ -10,9 +10,9 @@ from math import copysign, inf, isfinite, isnan, isqrt, nan
 
 import numpy as np
 import pytest
+from test_emulator import device_array, ptx_of, run
 
 from adokernels import _core
-from test_emulator import device_array, ptx_of, run
 
 # --- Values: integers, and floats of all formats as Python's floats -----------------------------
 
@@ -41,7 +41,7 @@ def is_float(t):
 
 def encoded(t, number):
     """The bits of a number, which the format can represent."""
-    p, least, beyond = FORMATS[t]
+    p, least, _beyond = FORMATS[t]
     sign = (copysign(1, number) < 0) << (bits_of(t) - 1)
     top = ((1 << (bits_of(t) - p)) - 1) << (p - 1)  # infinity
     if isnan(number):
@@ -81,7 +81,9 @@ def rounded(t, value, mode=NEAREST, zero=1, saturated=False):
     step = Fraction(2) ** max(exponent - p + 1, least)
     whole, rest = divmod(size, step)
     away = {UP: value > 0, DOWN: value < 0, ZERO: False}.get(mode)
-    whole += away if away is not None and rest else rest * 2 > step or (rest * 2 == step and whole % 2)
+    whole += (
+        away if away is not None and rest else rest * 2 > step or (rest * 2 == step and whole % 2)
+    )
     most = Fraction(2) ** beyond - Fraction(2) ** (beyond - p)
     if t == "e4m3":
         most = Fraction(448)
@@ -118,7 +120,15 @@ def edges(t, few=False):
         tiny, small = 2.0**least, 2.0 ** (least + p - 1)
         most = float(Fraction(2) ** beyond - Fraction(2) ** (beyond - p))
         chosen = [0.0, -0.0, 1.0, -1.0, inf, -inf, nan, tiny, -tiny, most, -most, small]
-        chosen += [1 + 2.0 ** (1 - p), -small, small - tiny, 3.0, -0.5, 1 - 2.0**-p, 1.5 * 2.0 ** (p - 1)]
+        chosen += [
+            1 + 2.0 ** (1 - p),
+            -small,
+            small - tiny,
+            3.0,
+            -0.5,
+            1 - 2.0**-p,
+            1.5 * 2.0 ** (p - 1),
+        ]
         chosen += [-5 * tiny, most / 2, 2.0 ** (beyond // 2), 2.0 ** (least // 2), 7 / 4]
         return chosen[:: 2 if few else 1] + ([-0.0, nan] if few else [])
     low, high = limits(t)
@@ -172,7 +182,9 @@ def arithmetic(op, mode, *x):
         return special(lambda a, b, c: a * b + c, *x), 1
     if not finite:
         return x[2], 1
-    return Fraction(x[0]) * Fraction(x[1]) + Fraction(x[2]), sign if (sign < 0) == negative[2] else opposite
+    return Fraction(x[0]) * Fraction(x[1]) + Fraction(x[2]), sign if (sign < 0) == negative[
+        2
+    ] else opposite
 
 
 def flushed(t, x):
@@ -198,7 +210,10 @@ def choose(kind, spreads):
     def compute(a, b):
         if isnan(a) or isnan(b):
             return nan if spreads else b if isnan(a) else a
-        key = lambda v: (v, copysign(1, v))  # -0 is less than 0
+
+        def key(v):
+            return (v, copysign(1, v))  # -0 is less than 0
+
         return min(a, b, key=key) if kind == "min" else max(a, b, key=key)
 
     return compute
@@ -216,7 +231,10 @@ COMPARISONS = {
 
 def field(t, a, position, length):
     position, length, bits = position & 255, length & 255, bits_of(t)
-    at = lambda i: (a >> i) & 1
+
+    def at(i):
+        return (a >> i) & 1
+
     sign = at(min(position + length - 1, bits - 1)) if t[0] == "s" and length else 0
     picked = (at(position + i) if i < length and position + i < bits else sign for i in range(bits))
     return sum(bit << i for i, bit in enumerate(picked))
@@ -294,14 +312,19 @@ def dot(a_type, b_type, a_bits, first=0):
 def simd(t, function):
     def compute(a, b):
         x, y = parts(t, a, 16), parts(t, b, 16)
-        return sum((function(p, q) & 0xFFFF) << 16 * i for i, (p, q) in enumerate(zip(x, y, strict=True)))
+        return sum(
+            (function(p, q) & 0xFFFF) << 16 * i for i, (p, q) in enumerate(zip(x, y, strict=True))
+        )
 
     return compute
 
 
 def distances(a_type, b_type, added):
     def compute(a, b, c):
-        each = [abs(x - y) & 0xFFFFFFFF for x, y in zip(parts(a_type, a, 8), parts(b_type, b, 8), strict=True)]
+        each = [
+            abs(x - y) & 0xFFFFFFFF
+            for x, y in zip(parts(a_type, a, 8), parts(b_type, b, 8), strict=True)
+        ]
         return sum(each) + c if added else sum(d << 8 * i for i, d in enumerate(each))
 
     return compute
@@ -341,7 +364,9 @@ def integral(mode):
         if not isfinite(x):
             return x
         value = Fraction(x)
-        whole = {"rni": round, "rzi": int, "rmi": lambda v: v // 1, "rpi": lambda v: -(-v // 1)}[mode]
+        whole = {"rni": round, "rzi": int, "rmi": lambda v: v // 1, "rpi": lambda v: -(-v // 1)}[
+            mode
+        ]
         return copysign(float(whole(value)), x)
 
     return compute
@@ -437,8 +462,8 @@ def table():
         add(f"slct.{t}.f32", u, f"{u} {u} f32", lambda a, b, c: a if c >= 0 else b)
         if t != "b16":
             add(f"popc.{t}", "u32", u, lambda a: a.bit_count())
-            add(f"clz.{t}", "u32", u, lambda a, n=bits_of(u): n - a.bit_length())
-            add(f"brev.{t}", u, u, lambda a, n=bits_of(u): int(f"{a:0{n}b}"[::-1], 2))
+            add(f"clz.{t}", "u32", u, lambda a, u=u: bits_of(u) - a.bit_length())
+            add(f"brev.{t}", u, u, lambda a, u=u: int(f"{a:0{bits_of(u)}b}"[::-1], 2))
             add(f"bfi.{t}", u, f"{u} {u} u32 u32", lambda a, b, c, d, u=u: insert(u, a, b, c, d))
     for t in ("u32", "s32", "u64", "s64"):
         add(f"bfind.{t}", "u32", t, lambda a, t=t: highest(t, a))
@@ -452,7 +477,10 @@ def table():
     for name, sign in {"add": 1, "sub": -1}.items():
         add(f"{name}.sat.s32", "s32", "s32 s32", lambda a, b, s=sign: clamp("s32", a + s * b))
     for t in ("u32", "s32"):
-        low = lambda a, t=t: wrap(t[0] + "32", a << 8) >> 8
+
+        def low(a, t=t):
+            return wrap(t[0] + "32", a << 8) >> 8
+
         add(f"mul24.lo.{t}", t, f"{t} {t}", lambda a, b, low=low: low(a) * low(b))
         add(f"mad24.lo.{t}", t, f"{t} {t} {t}", lambda a, b, c, low=low: low(a) * low(b) + c)
     for mode in ("clamp", "wrap"):
@@ -464,7 +492,12 @@ def table():
             "u32 u32 u32",
             lambda a, b, n, count=count: (b << 32 | a) << count(n) >> 32,
         )
-        add(f"shf.r.{mode}.b32", "u32", "u32 u32 u32", lambda a, b, n, count=count: (b << 32 | a) >> count(n))
+        add(
+            f"shf.r.{mode}.b32",
+            "u32",
+            "u32 u32 u32",
+            lambda a, b, n, count=count: (b << 32 | a) >> count(n),
+        )
     add("fns.b32", "u32", "u32 u32 s32", nth)
     add("prmt.b32", "u32", "u32 u32 u32", permute)
     for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
@@ -484,7 +517,8 @@ def table():
             "u32",
             ["u32", "u32", "u32"],
             lambda a, b, c, n=lut: sum(
-                (n >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | c >> i & 1) & 1) << i for i in range(32)
+                (n >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | c >> i & 1) & 1) << i
+                for i in range(32)
             ),
         )
     for t in ("u32", "u64"):
@@ -493,7 +527,9 @@ def table():
         cases[carry] = t, [t, t, t], lambda a, b, c, n=n: c + (a + b >> n)
         borrow = f"{{ .reg .b{n} %l; sub.cc.{t} %l, %x0, %x1; subc.{t} %d, %x2, 0; }}"
         cases[borrow] = t, [t, t, t], lambda a, b, c: c - (a < b)
-        product = f"{{ .reg .b{n} %l; mad.lo.cc.{t} %l, %x0, %x1, %x2; madc.hi.{t} %d, %x0, %x1, 0; }}"
+        product = (
+            f"{{ .reg .b{n} %l; mad.lo.cc.{t} %l, %x0, %x1, %x2; madc.hi.{t} %d, %x0, %x1, 0; }}"
+        )
         cases[product] = t, [t, t, t], lambda a, b, c, n=n: a * b + c >> n
 
     for t in ("f32", "f64"):
@@ -522,10 +558,17 @@ def table():
             if t != "f64":
                 add(f"{kind}.NaN.{t}", t, f"{t} {t}", choose(kind, spreads=True))
         for name, function in COMPARISONS.items():
-            ordered = lambda a, b, f=function: not isnan(a + b) and f(a, b) if a + b == a + b else (
-                not isnan(a) and not isnan(b) and f(a, b)
-            )
-            unordered = lambda a, b, f=function: isnan(a) or isnan(b) or f(a, b)
+
+            def ordered(a, b, f=function):
+                return (
+                    not isnan(a + b) and f(a, b)
+                    if a + b == a + b
+                    else (not isnan(a) and not isnan(b) and f(a, b))
+                )
+
+            def unordered(a, b, f=function):
+                return isnan(a) or isnan(b) or f(a, b)
+
             predicate(f"setp.{name}.{t}", f"{t} {t}", ordered)
             predicate(f"setp.{name}u.{t}", f"{t} {t}", unordered)
         predicate(f"setp.num.{t}", f"{t} {t}", lambda a, b: not isnan(a) and not isnan(b))
@@ -543,7 +586,12 @@ def table():
             for suffix, options in variants.items():
                 function = float_operation(t, op, **options)
                 add(f"{op}.rn{suffix}.{t}", t, " ".join([t] * count), function)
-                add(f"{op}.rn{suffix}.{t}x2", "u32", " ".join([f"{t}x2"] * count), lane_pairs(t, function))
+                add(
+                    f"{op}.rn{suffix}.{t}x2",
+                    "u32",
+                    " ".join([f"{t}x2"] * count),
+                    lane_pairs(t, function),
+                )
         for kind, spreads in itertools.product(("min", "max"), (False, True)):
             name = f"{kind}{'.NaN' if spreads else ''}.{t}x2"
             add(name, "u32", f"{t}x2 {t}x2", lane_pairs(t, choose(kind, spreads)))
@@ -555,27 +603,43 @@ def table():
         )
 
     integers = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
-    register = lambda t: t[0] + "16" if t in ("u8", "s8") else t
+
+    def register(t):
+        return t[0] + "16" if t in ("u8", "s8") else t
+
     for a, b in itertools.product(integers, repeat=2):
-        value = lambda x, a=a: wrap(a, x)
+
+        def value(x, a=a):
+            return wrap(a, x)
+
         add(f"cvt.{b}.{a}", register(b), register(a), lambda x, v=value, b=b: wrap(b, v(x)))
         add(f"cvt.sat.{b}.{a}", register(b), register(a), lambda x, v=value, b=b: clamp(b, v(x)))
-    for a, t, mode in itertools.product(integers, ("f16", "bf16", "f32", "f64"), (NEAREST, DOWN, UP, ZERO)):
+    for a, t, mode in itertools.product(
+        integers, ("f16", "bf16", "f32", "f64"), (NEAREST, DOWN, UP, ZERO)
+    ):
         add(
             f"cvt.{mode}.{t}.{a}",
             t,
             register(a),
             lambda x, a=a, t=t, mode=mode: rounded(t, Fraction(wrap(a, x)), mode),
         )
-    for a, t, mode in itertools.product(("f16", "bf16", "f32", "f64"), integers, ("rni", "rzi", "rmi", "rpi")):
+    for a, t, mode in itertools.product(
+        ("f16", "bf16", "f32", "f64"), integers, ("rni", "rzi", "rmi", "rpi")
+    ):
         add(f"cvt.{mode}.{t}.{a}", register(t), a, to_integer(t, a, mode))
         add(f"cvt.{mode}.{a}.{a}", a, a, integral(mode))
     narrowing = [("f64", "f32"), ("f64", "f16"), ("f64", "bf16"), ("f32", "f16"), ("f32", "bf16")]
     for (a, t), mode in itertools.product(narrowing, (NEAREST, DOWN, UP, ZERO)):
-        narrow = lambda x, t=t, m=mode: rounded(t, Fraction(x), m, copysign(1, x)) if isfinite(x) else x
+
+        def narrow(x, t=t, m=mode):
+            return rounded(t, Fraction(x), m, copysign(1, x)) if isfinite(x) else x
+
         add(f"cvt.{mode}.{t}.{a}", t, a, narrow)
         if a == "f32" and mode in (NEAREST, ZERO):
-            relu = lambda x, narrow=narrow: 0.0 if x <= 0 else narrow(x)
+
+            def relu(x, narrow=narrow):
+                return 0.0 if x <= 0 else narrow(x)
+
             add(f"cvt.{mode}.relu.{t}.f32", t, a, relu)
             for suffix, each in {"": narrow, ".relu": relu}.items():
                 add(
@@ -594,11 +658,17 @@ def table():
         suffix = ".relu" if relu else ""
         add(f"cvt.rn.satfinite{suffix}.{t}x2.f32", "u16", "f32 f32", eighths(t, relu, pairs=False))
         add(f"cvt.rn.satfinite{suffix}.{t}x2.f16x2", "u16", "f16x2", eighths(t, relu, pairs=True))
-        wide = lambda x, t=t, relu=relu: sum(
-            encoded("f16", 0.0 if relu and decoded(t, x >> s & 255) <= 0 else decoded(t, x >> s & 255))
-            << 2 * s
-            for s in (0, 8)
-        )
+
+        def wide(x, t=t, relu=relu):
+            return sum(
+                encoded(
+                    "f16",
+                    0.0 if relu and decoded(t, x >> s & 255) <= 0 else decoded(t, x >> s & 255),
+                )
+                << 2 * s
+                for s in (0, 8)
+            )
+
         add(f"cvt.rn{suffix}.f16x2.{t}x2", "u32", f"{t}x2", wide)
     for t in ("u16", "s16"):
         add(
@@ -612,7 +682,9 @@ def table():
             f"cvt.pack.sat.{t}.s32.b32",
             "u32",
             "s32 s32 u32",
-            lambda a, b, c, t=t: (c << 16 | (clamp(t, a) & 255) << 8 | clamp(t, b) & 255) & 0xFFFFFFFF,
+            lambda a, b, c, t=t: (
+                (c << 16 | (clamp(t, a) & 255) << 8 | clamp(t, b) & 255) & 0xFFFFFFFF
+            ),
         )
     return cases
 
@@ -620,7 +692,14 @@ def table():
 CASES = table()
 
 #: Operand types as bits of registers, because not all types can be loaded.
-REGISTERS = {"f16": "u16", "bf16": "u16", "f16x2": "u32", "bf16x2": "u32", "e4m3x2": "u16", "e5m2x2": "u16"}
+REGISTERS = {
+    "f16": "u16",
+    "bf16": "u16",
+    "f16x2": "u32",
+    "bf16x2": "u32",
+    "e4m3x2": "u16",
+    "e5m2x2": "u16",
+}
 
 
 def as_bits(t, values):

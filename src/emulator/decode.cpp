@@ -231,7 +231,7 @@ u32 Decoder::special(std::string_view name, int bytes) {
     const u32 wide = bytes == 8 ? d : temporary(8);
     const auto mode = static_cast<u8>(time ? ClockMode::kNanoseconds : ClockMode::kCycles);
     emit(Op::kClock, {.d = wide, .bytes = 8, .mode = mode});
-    if (bytes == 4) emit_alu(name.ends_with("hi") ? "high.b64" : "low.b64", d, wide);
+    if (bytes != 8) emit_alu(name.ends_with("hi") ? "high.b64" : "low.b64", d, wide);
     return d;
   }
   int axis = 0;

@@ -78,11 +78,16 @@ void Decoder::load_or_store(const Words& w, bool store) {
   access.element_bytes = static_cast<u8>(size_of_type(type));
   const std::span<const Operand> list = parts_of(data);
   const std::size_t count = contains(w, "v2") ? 2 : contains(w, "v4") ? 4 : 1;
-  if (list.size() != count || access.element_bytes * count > 16) unknown();
+  if (access.element_bytes == 0 || list.size() != count || access.element_bytes * count > 16)
+    unknown();
   access.count = static_cast<u8>(count);
   if (access.space == Space::kParam) {
     const Operand& base = place.parts.at(0);
     if (base.kind == Kind::kVariable && !local_offset(base) && !store) {
+      const Variable& v = variable(base);
+      const u64 size = static_cast<u64>(v.bytes), bytes = access.element_bytes * count;
+      if (v.offset < 0 || place.value > size || bytes > size - place.value)
+        fail("outside the parameter");
       for (std::size_t i = 0; i < list.size(); ++i) {
         if (list[i].kind == Kind::kSink) continue;
         const int bytes = bytes_of(list[i]);
