@@ -953,6 +953,49 @@ def test_an_own_kernel_that_writes_behind_its_result(rng):
     assert (caught.value.file, caught.value.line) == ("kernel.cu", 6)
 
 
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_the_name_of_a_kernel_is_not_a_type():
+    """`t` is a mangled type, and not the mangled name of a kernel."""
+    source = (
+        'extern "C" __global__ void t(const int* a, int* o, int n) { o[n + threadIdx.x] = a[0]; }'
+    )
+    mine = ado.cuda_variant("mine", source=source, kernel="t", block=32)
+    ladder = ado.ladder("copy", reference=lambda a: a.copy())
+    ladder.cuda_variant("t", source=source, kernel="t", block=32)
+    with pytest.raises(ado.KernelError) as caught:
+        ladder(np.ones(8, np.int32), variant="t", device="emulator")
+    assert caught.value.kernel == "t"
+    assert (
+        "unsigned short" not in ado.check(mine, ladder, np.ones(8, "i4"), device="emulator").reason
+    )
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_shared_memory_is_not_zero():
+    """Neither check nor sweep accepts a counter that nothing has cleared; the settings apply."""
+    source = """__global__ void count(const int* a, int* o, int n) {
+  __shared__ int c;
+  for (int i = threadIdx.x; i < n; i += 128) atomicAdd(&c, a[i]);
+  __syncthreads();
+  if (threadIdx.x == 0) o[0] = c;
+}"""
+    ladder = ado.ladder("sum", reference=lambda a: a.sum(keepdims=True).astype(np.int32))
+    ladder.cuda_variant("count", source=source, block=128, grid=(1,))
+    a = np.arange(100, dtype="i4")
+    before = ado.settings.emulator_checks
+    for checks, reason in [
+        (before, "wrong result"),
+        ((*before, "shared_initcheck"), "uninitialised"),
+    ]:
+        ado.settings.emulator_checks = checks
+        try:
+            assert reason in ado.check(ladder["count"], ladder, a, device="emulator").reason
+            skipped = ado.sweep(ladder, a, device="emulator", progress=False).skipped
+            assert reason in str(skipped["count"])
+        finally:
+            ado.settings.emulator_checks = before
+
+
 def test_ptx_of_an_own_kernel():
     if reason := compiler.why_no_compiler():
         pytest.skip(reason)
