@@ -118,9 +118,10 @@ def wrapped(values, dtype):
 
 def clamped(x, dtype):
     info = np.iinfo(dtype)
+    of_nan = 1 << (info.bits - 1) if x.itemsize == 8 else 0
     with np.errstate(all="ignore"):
         whole = np.trunc(x.astype(np.float64))
-    return [0 if np.isnan(v) else int(min(max(v, info.min), info.max)) for v in whole]
+    return [of_nan if np.isnan(v) else int(min(max(v, info.min), info.max)) for v in whole]
 
 
 def shift_left(x, n):
@@ -584,6 +585,102 @@ def test_calls_local_memory_printf_and_assert(kernels, rng):
     assert "n > 0" in error["text"]
 
 
+PRINTED = """extern "C" __global__ void k(int* o, const char* text, int* bad) {
+  o[0] = printf("%d %5.1f %-4s| %c %x %llu %%\\n", -3, 2.25, "ab", 'z', 255u, 1ull << 63);
+  o[1] = printf("%*d|%.*f|%+i|%#o\\n", 4, 7, 1, 0.25, 5, 8);
+  o[2] = printf("%600d|\\n", 1);
+  o[3] = printf("none\\n") + 10 * printf("%c%c\\n", 0xc3, 0x28) + 100 * printf(nullptr);
+}"""
+
+
+def test_printf():
+    """Formats are parsed, fields are not cut, and bytes that are no UTF-8 are escaped."""
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    code = compiler.compile_cuda(PRINTED, "k", arch="compute_90", options=["-w"]).code.decode()
+    out, text = device_array(4, "i4"), device_array(8, "i1")
+    result = launch(_core.EmulatedModule(code), "k", (1,), (1,), out, text, out)
+    assert result["error"] is None, result["error"]["text"]
+    lines = result["output"].split("\n")
+    assert lines[0] == "-3   2.2 ab  | z ff 9223372036854775808 %"
+    assert lines[1] == "   7|0.2|+5|010"
+    assert lines[2] == "1|".rjust(601)
+    assert lines[3:] == ["none", "\\xc3(", ""]
+    assert out.tolist() == [6, 6, 1, 0 + 10 * 2 - 100]
+
+
+MALFORMED = [
+    *(
+        "abc",
+        "%r1",
+        "4294967295 %r1, %r1",
+        ".",
+        "add.s32",
+        "mov.u32",
+        "ld.global.u32",
+        "cvt",
+        "bra",
+    ),
+    *(
+        "call",
+        "setp.eq",
+        "shfl",
+        "vote.sync",
+        "redux",
+        "mma",
+        "wmma",
+        "wmma.load",
+        "cp",
+        "mbarrier",
+    ),
+    *(
+        "cp.async.bulk",
+        "slct",
+        "lop3",
+        "bfi.b32",
+        "cvta",
+        "atom",
+        "red",
+        "match",
+        "elect.sync",
+        "bar",
+    ),
+    "ld.global.v4.u32 {%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1}, [%a0]",
+    "ld.global.u32 {}, [%a0]",
+    "mov.b64 {}, %a0",
+    "mov.pred %p0, %tid.x",
+    "mov.u16 %x0, %clock",
+    "mma.sync.aligned.m1n8k16.row.col.f32.f16.f16.f32 {%r1,%r1},{%r1},{%r1},{%r1,%r1}",
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1},{%r1},{%r1},{%r1}",
+    "cp.async.ca.shared.global [%r1], [%a0], 3",
+    "add.s32 %a0, %r1, %r1",
+    "cvt.u32.u16 %x0, %x0",
+    "{.reg .b32 q<4000000000>;}",
+    "{.local .b8 q[4294967295]; mov.b32 %r1, q;}",
+    "{.shared .b8 q[-1];}",
+    "{.shared .align 3 .b8 q[4];}",
+    "[[[[[[[[[[[[[[[[[[[[",
+]
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_malformed_texts_raise(text):
+    """Also texts that lack operands or have too many, which must not end the process."""
+    module_text = ptx_of(f"{{ .reg .b32 %r<2>; {text}; }}", "u16", ["u16"])
+    out = device_array(64, "u2")
+    with pytest.raises(RuntimeError):
+        run(_core.EmulatedModule(module_text), "k", (1,), (32,), out, out)
+
+
+def test_static_shared_memory_beyond_48_kib():
+    text = "{ .shared .b8 big[49153]; .reg .b32 %r; mov.u32 %r, big; }"
+    module = _core.EmulatedModule(ptx_of(text, "u16", ["u16"]))
+    out = device_array(64, "u2")
+    message = r"Entry function 'k' uses too much shared data \(0xc001 bytes, 0xc000 max\)"
+    with pytest.raises(RuntimeError, match=message):
+        run(module, "k", (1,), (32,), out, out)
+
+
 def test_warp_operations(kernels, rng):
     a, out = device_array(32, "i4", rng.integers(0, 1000, 32)), device_array((7, 32), "i4")
     run(kernels, "warp_operations", (1,), (32,), a, out, outputs=[out])
@@ -854,6 +951,49 @@ def test_an_own_kernel_that_writes_behind_its_result(rng):
     with pytest.raises(ado.KernelError, match="'x', which has 4000 bytes") as caught:
         saxpy_ladder(beyond=1)(np.float32(2), x, y, variant="strided", device="emulator")
     assert (caught.value.file, caught.value.line) == ("kernel.cu", 6)
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_the_name_of_a_kernel_is_not_a_type():
+    """`t` is a mangled type, and not the mangled name of a kernel."""
+    source = (
+        'extern "C" __global__ void t(const int* a, int* o, int n) { o[n + threadIdx.x] = a[0]; }'
+    )
+    mine = ado.cuda_variant("mine", source=source, kernel="t", block=32)
+    ladder = ado.ladder("copy", reference=lambda a: a.copy())
+    ladder.cuda_variant("t", source=source, kernel="t", block=32)
+    with pytest.raises(ado.KernelError) as caught:
+        ladder(np.ones(8, np.int32), variant="t", device="emulator")
+    assert caught.value.kernel == "t"
+    assert (
+        "unsigned short" not in ado.check(mine, ladder, np.ones(8, "i4"), device="emulator").reason
+    )
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_shared_memory_is_not_zero():
+    """Neither check nor sweep accepts a counter that nothing has cleared; the settings apply."""
+    source = """__global__ void count(const int* a, int* o, int n) {
+  __shared__ int c;
+  for (int i = threadIdx.x; i < n; i += 128) atomicAdd(&c, a[i]);
+  __syncthreads();
+  if (threadIdx.x == 0) o[0] = c;
+}"""
+    ladder = ado.ladder("sum", reference=lambda a: a.sum(keepdims=True).astype(np.int32))
+    ladder.cuda_variant("count", source=source, block=128, grid=(1,))
+    a = np.arange(100, dtype="i4")
+    before = ado.settings.emulator_checks
+    for checks, reason in [
+        (before, "wrong result"),
+        ((*before, "shared_initcheck"), "uninitialised"),
+    ]:
+        ado.settings.emulator_checks = checks
+        try:
+            assert reason in ado.check(ladder["count"], ladder, a, device="emulator").reason
+            skipped = ado.sweep(ladder, a, device="emulator", progress=False).skipped
+            assert reason in str(skipped["count"])
+        finally:
+            ado.settings.emulator_checks = before
 
 
 def test_ptx_of_an_own_kernel():

@@ -27,7 +27,8 @@ std::string short_name(const char* mangled) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> readable(
       abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
-  std::string name = status == 0 ? readable.get() : mangled;
+  const bool is_mangled = status == 0 && std::strncmp(mangled, "_Z", 2) == 0;  // not a kernel t
+  std::string name = is_mangled ? readable.get() : mangled;
   for (const char* space : {"ado::cuda::", "(anonymous namespace)::", "ado::"})
     for (std::size_t at; (at = name.find(space)) != std::string::npos;)
       name.erase(at, std::strlen(space));

@@ -124,6 +124,20 @@ std::string size_text(const Access& a, bool write) {
                               : "load of ") +
          std::to_string(a.bytes()) + " bytes";
 }
+// An access outside shared memory, or outside the variable that it refers to.
+bool report_shared(Worker& worker, const Warp& warp, const Access& a, int lane, s64 byte,
+                   bool write) {
+  const bool known = a.variable != 0;
+  const SharedVariable all{"", 0, static_cast<s64>(warp.home->shared_size)};
+  const SharedVariable& v = known ? worker.program.variables[a.variable - 1] : all;
+  const s64 size = std::min(v.last, all.last) - v.first;
+  const std::string name = known ? readable_variable(v.name) : "shared";
+  return report(worker, warp, a.line, lane, "out of bounds",
+                size_text(a, write) + " at byte " + std::to_string(byte - v.first) + " of " +
+                    (known ? "'" + name + "' in shared memory" : "shared memory") + ", which has " +
+                    std::to_string(size) + " bytes",
+                name, byte - v.first);
+}
 std::string hex(u64 value) {
   char text[20];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
@@ -158,10 +172,10 @@ bool check_aligned(Worker& worker, const Warp& warp, const Access& a, const Site
 // The range that contains the addresses [base + low, base + high + bytes), or nullptr.
 Allocation* range_of(Worker& worker, SiteCache& site, u64 low, u64 end) {
   Allocation* range = site.allocation;
-  if (range != nullptr && low >= range->begin && end <= range->end) return range;
+  const auto holds = [&] { return range != nullptr && end >= low && range->holds(low, end - low); };
+  if (holds()) return range;
   range = worker.launch.memory.find(low);
-  if (range == nullptr || low < range->begin || end > range->end) return nullptr;
-  return site.allocation = range;
+  return holds() ? site.allocation = range : nullptr;
 }
 
 bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a,
@@ -175,7 +189,7 @@ bool global_by_lane(Worker& worker, Warp& warp, const Inst& inst, const Access& 
   for (const int lane : Lanes{mask}) {
     const u64 address = addresses[lane] + static_cast<u64>(a.offset);
     const Allocation* range = worker.launch.memory.find(address);
-    if (range == nullptr || address + a.bytes() > range->end)
+    if (range == nullptr || !range->holds(address, static_cast<u64>(a.bytes())))
       return report_bounds(worker, warp, a, lane, address, a.store);
     if (!global_access(worker, warp, inst, a, addresses, 1u << lane)) return false;
   }
@@ -337,8 +351,8 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
   }
   BlockState* block = shared_block(warp, address);
   const auto outside = [&](s64 offset) {
-    return block == nullptr || base + offset < 0 ||
-           base + offset + bytes > static_cast<s64>(block->shared_size);
+    return block == nullptr || base + offset < a.first ||
+           base + offset + bytes > std::min(a.last, static_cast<s64>(block->shared_size));
   };
   if (outside(site.low) || outside(site.high)) {
     if (site.low != site.high && (mask & (mask - 1)) != 0 &&
@@ -351,12 +365,7 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
     int lane = first_of(mask);
     for (const int i : Lanes{mask & ~(1u << lane)})
       if (!outside(site.offsets[lane])) lane = i;
-    const s64 byte = base + site.offsets[lane];
-    return report(worker, warp, a.line, lane, "out of bounds",
-                  size_text(a, a.store) + " at byte " + std::to_string(byte) +
-                      " of shared memory, which has " + std::to_string(warp.home->shared_size) +
-                      " bytes",
-                  "shared", byte);
+    return report_shared(worker, warp, a, lane, base + site.offsets[lane], a.store);
   }
   if (!check_aligned(worker, warp, a, site, mask, static_cast<u64>(base), "shared", 0))
     return false;
@@ -390,8 +399,9 @@ bool local_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a,
   site.mask = 0;
   site.pattern = Pattern::kScattered;
   for (const int lane : Lanes{mask}) {
-    const auto address = static_cast<s64>(narrow != nullptr ? narrow[lane] : wide[lane]) + a.offset;
-    if (address < 0 || address + a.bytes() > size)
+    const u64 lanes_address = narrow != nullptr ? narrow[lane] : wide[lane];
+    const auto address = static_cast<s64>(lanes_address + static_cast<u64>(a.offset));
+    if (address < 0 || address > size - a.bytes())
       return report(worker, warp, a.line, lane, "out of bounds",
                     size_text(a, a.store) + " at byte " + std::to_string(address) +
                         " of local memory, which has " + std::to_string(size) + " bytes",
@@ -481,7 +491,7 @@ u64 address_of_lane(const Warp& warp, const Access& a, int lane) {
 bool report_bounds(Worker& worker, const Warp& warp, const Access& a, int lane, u64 address,
                    bool write) {
   const Allocation* near = worker.launch.memory.find(address);
-  if (near == nullptr || address - near->end > (u64{1} << 32))
+  if (near == nullptr || (address > near->end && address - near->end > (u64{1} << 32)))
     return report(worker, warp, a.line, lane, "out of bounds",
                   size_text(a, write) + " at " + hex(address) + ", which is in no array");
   const auto byte = static_cast<s64>(address - near->begin);
@@ -537,12 +547,12 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
       return report(worker, warp, a.line, lane, "misaligned",
                     size_text(a, true) + " at " + hex(address));
     u8* memory = resolve(worker, warp, address, whole, lane);
-    if (memory == nullptr) {
-      if (address >> 48 == 0) return report_bounds(worker, warp, a, lane, address, true);
-      return report(worker, warp, a.line, lane, "out of bounds",
-                    size_text(a, true) + " outside shared or local memory", "shared",
-                    static_cast<s64>(address & 0xffffffff));
-    }
+    const auto in_shared = static_cast<s64>(address & ((1u << kRankShift) - 1));
+    if (memory == nullptr || (address >> 48 == kSharedWindow >> 48 &&
+                              (in_shared < a.first || in_shared + whole > a.last)))
+      return address >> 48 == kSharedWindow >> 48
+                 ? report_shared(worker, warp, a, lane, in_shared, true)
+                 : report_bounds(worker, warp, a, lane, address, true);
     SiteCache one;  // this lane at offset 0
     one.offsets[lane] = 0;
     const bool reads = a.operation != AtomicOp::kExchange;
@@ -607,7 +617,7 @@ u8* resolve(Worker& worker, Warp& warp, u64 address, int bytes, int lane) {
            (u64{static_cast<unsigned>(warp.index)} * kLanes + lane) * size + at;
   }
   const Allocation* range = worker.launch.memory.find(address);
-  if (range == nullptr || address + bytes > range->end) return nullptr;
+  if (range == nullptr || !range->holds(address, static_cast<u64>(bytes))) return nullptr;
   return reinterpret_cast<u8*>(address);
 }
 
@@ -635,12 +645,9 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
     copy.from[lane] = sources[lane] + static_cast<u64>(a.source_offset);
     const u64 to = address_of_lane(warp, a, lane) & 0xffffffffu;
     copy.to[lane] = static_cast<u32>(to);
-    if (to + bytes > warp.home->shared_size)
-      return report(worker, warp, a.line, lane, "out of bounds",
-                    "cp.async of " + std::to_string(bytes) + " bytes to byte " +
-                        std::to_string(to) + " of shared memory, which has " +
-                        std::to_string(warp.home->shared_size) + " bytes",
-                    "shared", static_cast<s64>(to));
+    if (static_cast<s64>(to) < a.first ||
+        static_cast<s64>(to) + bytes > std::min(a.last, static_cast<s64>(warp.home->shared_size)))
+      return report_shared(worker, warp, a, lane, static_cast<s64>(to), true);
     if (((to | copy.from[lane]) & (bytes - 1)) != 0)
       return report(
           worker, warp, a.line, lane, "misaligned",

@@ -3,7 +3,9 @@
 // Element-wise instructions are looked up in the tables of lanes/ by their name, without modifiers
 // that do not affect the emulator. Instructions with several results, several roundings or more
 // than three operands become several entries.
+#include <cstdio>
 #include <cstring>
+#include <stdexcept>
 
 #include "emulator/decoder.hpp"
 
@@ -42,6 +44,9 @@ const std::map<std::string_view, ThreadValue> kThreadNames = {
     {"%lanemask_gt", ThreadValue::kMaskGreater},
     {"%lanemask_ge", ThreadValue::kMaskGreaterEqual}};
 constexpr int kThreadValues = 10;
+constexpr u32 kMostStaticShared = 48 << 10;
+constexpr s64 kMostLocal = 512 << 10;               // per thread
+constexpr std::size_t kMostInstructions = 1 << 20;  // with inlined calls
 const Variable kReserved{.name = "%reserved_smem_offset_1",
                          .space = Space::kShared,
                          .align = 16,
@@ -65,16 +70,18 @@ Program Decoder::run(Function& entry) {
     p_.param_bytes = static_cast<u32>(last.offset + last.bytes);
   }
   const auto product = [](const std::vector<int>& v) {
-    int n = 1;
-    for (int x : v) n *= x;
-    return n;
+    s64 n = 1;
+    for (const int x : v) n = std::clamp<s64>(n * x, 0, 1 << 20);
+    return static_cast<int>(n);
   };
   if (!entry.max_threads.empty()) p_.max_threads = product(entry.max_threads);
   if (!entry.required_threads.empty()) p_.required_threads = product(entry.required_threads);
-  for (std::size_t i = 0; i < entry.cluster.size(); ++i) p_.cluster[i] = entry.cluster[i];
+  std::copy_n(entry.cluster.begin(), std::min<std::size_t>(entry.cluster.size(), 3),
+              p_.cluster.begin());
   Frame frame{.function = &entry, .entry = true};
   function(frame);
   finish_shared();
+  p_.local_bytes = (p_.local_bytes + 15) / 16 * 16;  // each lane's part is aligned
   finish_program(p_, registers_, labels_, costs_);
   return std::move(p_);
 }
@@ -84,14 +91,14 @@ u32 Decoder::temporary(int bytes) {
   return static_cast<u32>(registers_.size() - 1);
 }
 
-u32 Decoder::constant(Source source, int bytes, u64 bits, int read_bytes, bool sign) {
+u32 Decoder::constant(Source source, int bytes, u64 bits, int read_bytes, bool sign, u32 variable) {
   if (bytes < 8 && source == Source::kBits) bits &= (u64{1} << (8 * bytes)) - 1;
   if (bytes == 1 && source == Source::kBits) bits = bits != 0;
-  const auto key = std::tuple{source, bytes, bits, read_bytes, sign};
+  const auto key = std::tuple{source, bytes, bits, read_bytes, sign, variable};
   const auto [at, added] = constants_.emplace(key, static_cast<u32>(p_.constants.size()));
   if (added)
     p_.constants.push_back(
-        {source, static_cast<u8>(bytes), static_cast<u8>(read_bytes), sign, bits});
+        {source, static_cast<u8>(bytes), static_cast<u8>(read_bytes), sign, bits, variable});
   return at->second | kConstantBit;
 }
 
@@ -110,6 +117,12 @@ void Decoder::emit_alu(std::string_view name, u32 d, u32 a, u32 b, u32 c) {
 }
 
 void Decoder::emit_alu(const AluEntry& entry, u32 d, u32 a, u32 b, u32 c) {
+  // The functions read and write whole registers.
+  const u32 registers[] = {d, a, b, c};
+  for (int i = 0; i < 4; ++i)
+    if (entry.bytes[i] != 0 &&
+        (registers[i] == kNone || lane_bytes(registers[i]) != entry.bytes[i]))
+      fail("an operand has another size");
   const bool moves = std::strncmp(entry.name, "mov.", 4) == 0;
   emit(Op::kAlu, {.alu = entry.function,
                   .d = d,
@@ -218,7 +231,7 @@ u32 Decoder::special(std::string_view name, int bytes) {
     const u32 wide = bytes == 8 ? d : temporary(8);
     const auto mode = static_cast<u8>(time ? ClockMode::kNanoseconds : ClockMode::kCycles);
     emit(Op::kClock, {.d = wide, .bytes = 8, .mode = mode});
-    if (bytes == 4) emit_alu(name.ends_with("hi") ? "high.b64" : "low.b64", d, wide);
+    if (bytes != 8) emit_alu(name.ends_with("hi") ? "high.b64" : "low.b64", d, wide);
     return d;
   }
   int axis = 0;
@@ -231,7 +244,8 @@ u32 Decoder::special(std::string_view name, int bytes) {
     r = static_cast<u32>(axis);
   else if (const auto thread = kThreadNames.find(name); thread != kThreadNames.end())
     r = static_cast<u32>(thread->second);
-  else if (const auto block = kBlockNames.find(name); block != kBlockNames.end())
+  else if (const auto block = kBlockNames.find(name);
+           block != kBlockNames.end() && block->second + axis < kBlockValues)
     r = constant(Source::kBlock, 4, block->second + axis);
   else if (name == "%gridid")
     r = immediate(0, 4);
@@ -260,6 +274,12 @@ std::optional<s64> Decoder::local_offset(const Operand& o) const {
   return std::nullopt;
 }
 
+s64 Decoder::known_local_offset(const Operand& o) const {
+  if (o.kind == Kind::kVariable)
+    if (const auto offset = local_offset(o)) return *offset;
+  fail("parameters of calls must be variables of the function");
+}
+
 u32 Decoder::address_of(const Operand& o, int bytes) {
   if (const auto local = local_offset(o))
     return immediate(static_cast<u64>(*local) + o.value, bytes);
@@ -267,9 +287,10 @@ u32 Decoder::address_of(const Operand& o, int bytes) {
   if (v.space == Space::kShared) {
     if (v.bytes == 0 && v.external) {
       dynamic_align_ = std::max(dynamic_align_, v.align);
-      return constant(Source::kDynamicShared, bytes, o.value);
+      return constant(Source::kDynamicShared, bytes, o.value, 0, false, shared_variable(v));
     }
-    return immediate(static_cast<u64>(shared_offset(v)) + o.value, bytes);
+    return constant(Source::kBits, bytes, static_cast<u64>(shared_offset(v)) + o.value, 0, false,
+                    shared_variable(v));
   }
   if (v.space == Space::kParam)
     return constant(Source::kParamAddress, 8, static_cast<u64>(v.offset) + o.value);
@@ -280,14 +301,41 @@ s64 Decoder::shared_offset(const Variable& v) {
   const auto [at, added] = shared_.emplace(v.name, 0);
   if (added) {
     at->second = (p_.static_shared + v.align - 1) / v.align * v.align;
+    if (v.bytes > kMostLocal - at->second)
+      throw PtxError(p_.name + " needs too much shared memory");
     p_.static_shared = static_cast<u32>(at->second + v.bytes);
   }
   return at->second;
 }
 
+u32 Decoder::shared_variable(const Variable& v) {
+  auto at = p_.variables.begin();
+  while (at != p_.variables.end() && at->name != v.name) ++at;
+  const auto index = at - p_.variables.begin();
+  if (at == p_.variables.end()) {
+    p_.variables.push_back({v.name});
+    if (v.bytes != 0 || !v.external)
+      p_.variables.back().first = shared_offset(v),
+      p_.variables.back().last = shared_offset(v) + v.bytes;
+  }
+  return static_cast<u32>(index) + 1;
+}
+
 void Decoder::finish_shared() {
+  p_.shared_end = p_.static_shared;
+  if (p_.static_shared > kMostStaticShared) {
+    char bytes[64];
+    std::snprintf(bytes, sizeof bytes, "0x%x bytes, 0x%x max", p_.static_shared, kMostStaticShared);
+    throw PtxError("ptxas error   : Entry function '" + p_.name + "' uses too much shared data (" +
+                   bytes + ")");
+  }
   const auto align = static_cast<u32>(dynamic_align_);
   p_.static_shared = (p_.static_shared + align - 1) / align * align;
+  for (SharedVariable& v : p_.variables)
+    if (v.last == SharedVariable().last) v.first = p_.static_shared;
+  const bool fences = std::any_of(p_.code.begin(), p_.code.end(),
+                                  [](const Inst& inst) { return inst.op == Op::kFence; });
+  for (Access& a : p_.accesses) a.synchronises |= a.atomic || (a.strong && fences);
   for (Constant& c : p_.constants) {
     if (c.source != Source::kDynamicShared) continue;
     c.source = Source::kBits;
@@ -298,6 +346,7 @@ void Decoder::finish_shared() {
 s64 Decoder::allocate_local(const Variable& v) {
   const s64 align = std::max(v.align, 4);
   const s64 at = (p_.local_bytes + align - 1) / align * align;
+  if (v.bytes > kMostLocal - at) throw PtxError(p_.name + " needs too much local memory");
   p_.local_bytes = static_cast<u32>(at + v.bytes);
   return at;
 }
@@ -341,7 +390,13 @@ void Decoder::statement(const Statement& s) {
   const int line = line_;
   if (const int compute = compute_of(s.opcode); compute > p_.newest.compute)
     p_.newest = {compute, std::string(s.text) + " (" + place() + ")"};
-  instruction(s.opcode);
+  if (guard_ != kNone && registers_[guard_] != 1) fail("a guard must be a predicate");
+  if (p_.code.size() > kMostInstructions) fail("the kernel is too long");
+  try {
+    instruction(s.opcode);
+  } catch (const std::out_of_range&) {
+    unknown();
+  }
   if (p_.code.size() == before) emit(Op::kNop);
   Cost cost = cost_of(s.opcode, static_cast<int>(before), line);
   if (repeats(s, before)) cost.operations = {};
@@ -376,25 +431,24 @@ bool Decoder::repeats(const Statement& s, std::size_t before) {
 void Decoder::call(const Statement& s) {
   // call (results), name, (parameters); both lists are optional
   std::size_t i = 0;
-  const std::vector<Operand> none;
-  const std::vector<Operand>* results = &none;
-  const std::vector<Operand>* params = &none;
+  const Checked<Operand> none;
+  const Checked<Operand>* results = &none;
+  const Checked<Operand>* params = &none;
   if (s.operands[i].kind == Kind::kVector) results = &s.operands[i++].parts;
   const Operand& callee = s.operands[i++];
   if (i < s.operands.size() && s.operands[i].kind == Kind::kVector) params = &s.operands[i].parts;
   if (callee.name == "vprintf" || callee.name == "__assertfail") {
-    std::vector<u32> values;
+    Checked<u32> values;  // pointers, and the line of an assertion
     for (const Operand& o : *params) {
-      const Variable& v = variable(o);
-      values.push_back(temporary(static_cast<int>(v.bytes)));
-      move_local(*local_offset(o), values.back(), false);
+      values.push_back(temporary(values.size() == 2 ? 4 : 8));
+      move_local(known_local_offset(o), values.back(), false);
     }
     if (callee.name == "__assertfail")
       return emit(Op::kAssertFail,
                   {.aux = extra({kNone, values.at(0), values.at(1), values.at(2), values.at(3)})});
     const u32 count = temporary(4);
     emit(Op::kPrint, {.aux = extra({count, values.at(0), values.at(1)})});
-    if (!results->empty()) move_local(*local_offset(results->at(0)), count, true);
+    if (!results->empty()) move_local(known_local_offset(results->at(0)), count, true);
     return;
   }
   if (frame_->depth > 30) fail("recursive calls are not supported");
@@ -415,23 +469,23 @@ void Decoder::call(const Statement& s) {
   labels_[end] = static_cast<int>(p_.code.size());
 }
 
-void Decoder::inlined(Function& target, const std::vector<Operand>& params,
-                      const std::vector<Operand>& results) {
+void Decoder::inlined(Function& target, const Checked<Operand>& params,
+                      const Checked<Operand>& results) {
   if (params.size() != target.params.size() || results.size() != target.results.size())
     fail("wrong number of arguments");
   Frame frame{.function = &target, .entry = false, .depth = frame_->depth + 1};
   for (std::size_t k = 0; k < params.size(); ++k)
-    frame.params[target.params[k].name] = *local_offset(params[k]);
+    frame.params[target.params[k].name] = known_local_offset(params[k]);
   for (std::size_t k = 0; k < results.size(); ++k)
-    frame.params[target.results[k].name] = *local_offset(results[k]);
+    frame.params[target.results[k].name] = known_local_offset(results[k]);
   const Statement* const outer = s_;
   function(frame);
   s_ = outer;
 }
 
-void Decoder::call_through(u32 pointer, const std::vector<Operand>& params,
-                           const std::vector<Operand>& results, int end) {
-  const auto same = [&](const std::vector<Operand>& given, const std::vector<Variable>& wanted) {
+void Decoder::call_through(u32 pointer, const Checked<Operand>& params,
+                           const Checked<Operand>& results, int end) {
+  const auto same = [&](const Checked<Operand>& given, const std::vector<Variable>& wanted) {
     return std::equal(
         given.begin(), given.end(), wanted.begin(), wanted.end(),
         [&](const Operand& o, const Variable& v) { return variable(o).bytes == v.bytes; });
@@ -504,6 +558,10 @@ void Decoder::instruction(const Words& w) {
     return;
   if (op == "createpolicy") return emit_alu("mov.b64", result(o.at(0), 8), immediate(0, 8));
   if (op == "setp") return compare(w);
+  if (op == "testp") {
+    const u32 a = value(o.at(1), size_of_type(w.back()));
+    return emit_alu(joined(w), result(o.at(0), 1), a, a);
+  }
   if (op == "set") return compare_to_value(w);
   if (op == "lop3") return logic3();
   if (op == "bfi") return bit_insert(w);

@@ -1,15 +1,18 @@
 // Decodes products of matrices in fragments (mma, wmma), and moves of fragments.
 #include <algorithm>
-#include <cstdio>
 
 #include "emulator/decoder.hpp"
 
 namespace ado::emulator {
 
 Decoder::Shape Decoder::shape_of(const Words& w) const {
+  static const std::map<std::string_view, Shape> kShapes = {
+      {"m16n16k16", {16, 16, 16}}, {"m8n32k16", {8, 32, 16}}, {"m32n8k16", {32, 8, 16}},
+      {"m16n16k8", {16, 16, 8}},   {"m8n8k4", {8, 8, 4}},     {"m16n8k4", {16, 8, 4}},
+      {"m16n8k8", {16, 8, 8}},     {"m16n8k16", {16, 8, 16}}, {"m16n8k32", {16, 8, 32}},
+      {"m8n8k16", {8, 8, 16}}};
   for (const std::string_view word : w)
-    if (Shape s; std::sscanf(std::string(word).c_str(), "m%dn%dk%d", &s.m, &s.n, &s.k) == 3)
-      return s;
+    if (const auto at = kShapes.find(word); at != kShapes.end()) return at->second;
   unknown();
 }
 
@@ -55,19 +58,21 @@ void Decoder::multiply_matrices(const Words& w) {
   product.saturates = contains(w, "satfinite");
   Extra e = empty_extra();
   int next = 0;
-  const auto add = [&](const Operand& list, Number type, bool is_result) {
+  const auto add = [&](const Operand& list, Number type, int elements, bool is_result = false) {
     const std::span<const Operand> parts = parts_of(list);
     const int bytes = std::max(bytes_of(type), 4);
+    const int held = static_cast<int>(parts.size()) * (bytes / bytes_of(type)) * kLanes;
+    if (opaque ? held < elements : held != elements) fail("a fragment has another size");
     MatrixProduct::Fragment f{type, next, static_cast<int>(parts.size())};
     for (const Operand& part : parts)
       e.registers.at(next++) = is_result ? result(part, bytes) : value(part, bytes);
     return f;
   };
-  product.d = add(o[0], types[0], true);
+  product.d = add(o[0], types[0], shape.m * shape.n, true);
   e.results = next;
-  product.a = add(o[1], types[1], false);
-  product.b = add(o[2], types[2], false);
-  product.c = add(o[3], types[3], false);
+  product.a = add(o[1], types[1], shape.m * shape.k);
+  product.b = add(o[2], types[2], shape.k * shape.n);
+  product.c = add(o[3], types[3], shape.m * shape.n);
   product.extra = add_extra(e);
   p_.matrices.push_back(product);
   emit(Op::kMatrix, {.aux = static_cast<u32>(p_.matrices.size() - 1)});

@@ -71,15 +71,23 @@ void Decoder::load_or_store(const Words& w, bool store) {
   access.store = store;
   access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") ||
                   contains(w, "release") || contains(w, "mmio");
+  access.synchronises = access.strong && !contains(w, "volatile");
   const Operand& place = s.operands[store ? 0 : 1];
   const Operand& data = s.operands[store ? 1 : 0];
   const std::string_view type = w.back();
   access.element_bytes = static_cast<u8>(size_of_type(type));
   const std::span<const Operand> list = parts_of(data);
-  access.count = static_cast<u8>(list.size());
+  const std::size_t count = contains(w, "v2") ? 2 : contains(w, "v4") ? 4 : 1;
+  if (access.element_bytes == 0 || list.size() != count || access.element_bytes * count > 16)
+    unknown();
+  access.count = static_cast<u8>(count);
   if (access.space == Space::kParam) {
     const Operand& base = place.parts.at(0);
     if (base.kind == Kind::kVariable && !local_offset(base) && !store) {
+      const Variable& v = variable(base);
+      const u64 size = static_cast<u64>(v.bytes), bytes = access.element_bytes * count;
+      if (v.offset < 0 || place.value > size || bytes > size - place.value)
+        fail("outside the parameter");
       for (std::size_t i = 0; i < list.size(); ++i) {
         if (list[i].kind == Kind::kSink) continue;
         const int bytes = bytes_of(list[i]);
@@ -144,7 +152,7 @@ void Decoder::atomic(const Words& w, bool reduction) {
   set_address(access, s.operands.at(i));
   if (vector) {
     const auto& parts = s.operands[i + 1].parts;
-    if (parts.size() > Access::kOldValues) unknown();
+    if (parts.empty() || parts.size() > Access::kOldValues || parts.size() * bytes > 16) unknown();
     access.count = static_cast<u8>(parts.size());
     access.data.fill(kNone);
     for (std::size_t k = 0; k < parts.size(); ++k) {
@@ -156,7 +164,10 @@ void Decoder::atomic(const Words& w, bool reduction) {
     access.operand = value(s.operands.at(i + 1), bytes);
     if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
   }
+  const bool both = contains(w, "acq_rel");
+  if (both || contains(w, "release")) emit(Op::kFence);
   emit(Op::kAtomic, {.aux = add_access(access)});
+  if (both || contains(w, "acquire")) emit(Op::kFence);
 }
 
 void Decoder::copy_async(const Words& w) {
@@ -172,7 +183,9 @@ void Decoder::copy_async(const Words& w) {
   if (space_of(w) != Space::kShared) unknown();
   // [to], [from], bytes {, source bytes | predicate} {, cache policy}
   Access access{.space = Space::kShared, .store = true};
-  access.element_bytes = static_cast<u8>(s.operands.at(2).value);
+  const u64 size = s.operands.at(2).value;
+  if (size != 4 && size != 8 && size != 16) fail("cp.async copies 4, 8 or 16 bytes");
+  access.element_bytes = static_cast<u8>(size);
   set_address(access, s.operands.at(0));
   Access source{.space = Space::kGlobal};
   set_address(source, s.operands.at(1));
@@ -292,7 +305,7 @@ void Decoder::copy_bulk(const Words& w) {
   }
   if (contains(w, "cp_mask")) {
     const u32 bytes = temporary(4);
-    emit_alu("cvt.u32.u16", bytes, value(o.back(), 2));
+    emit_alu("cvt.u32.u16", bytes, value(o.at(o.size() - 1), 2));
     set(kBulkMask, bytes);
   }
   Access access{.space = Space::kShared, .store = !grouped};

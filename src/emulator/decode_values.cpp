@@ -20,6 +20,7 @@ void Decoder::element_wise(const Words& w) {
       name.push_back(w[i]);
   }
   if (name[0] == "mad" && is_float) name[0] = "fma";
+  const bool flushes = ftz && type.starts_with("f16");
   if (ftz && type.find("16") == std::string_view::npos) name.push_back("ftz");
   std::string typed(type);
   static constexpr std::string_view kUntyped[] = {"and",  "or",  "xor",  "not", "cnot", "shl",
@@ -29,22 +30,25 @@ void Decoder::element_wise(const Words& w) {
   if (name[0] == "prmt" && w.size() > 2) typed = "b32." + std::string(w[2]), name = {"prmt"};
   name.push_back(typed);
   const AluEntry* entry = find(joined(name));
-  if (entry == nullptr && w.size() > 2 && w[0] == "bfind" && w[1] == "shiftamt") {
-    const u32 bit = temporary(4);
-    emit_alu("bfind." + std::string(type), bit, value(o.at(1), size_of_type(type)));
-    return emit_alu("sub.u32", result(o.at(0), 4), immediate(8 * size_of_type(type) - 1, 4), bit);
-  }
   if (entry == nullptr) unknown();
   u32 operands[3] = {kNone, kNone, kNone};
   for (int i = 0; i < 3; ++i)
     if (entry->bytes[i + 1] != 0) operands[i] = value(o.at(i + 1), entry->bytes[i + 1]);
+  // Flushing and saturation are instructions of their own.
+  const auto apply = [&](std::string_view op, u32 a) {
+    const u32 d = temporary(lane_bytes(a));
+    emit_alu(std::string(op) + std::string(type), d, a);
+    return d;
+  };
+  for (u32& operand : operands)
+    if (flushes && operand != kNone) operand = apply("flush.", operand);
   const Operand& d = o.at(0);
-  if (!sat)
-    return emit_alu(*entry, result(d, entry->bytes[0]), operands[0], operands[1], operands[2]);
-  if (type != "f32" && type != "f64") unknown();
-  const u32 wide = temporary(entry->bytes[0]);
-  emit_alu(*entry, wide, operands[0], operands[1], operands[2]);
-  emit_alu("sat." + std::string(type), result(d, entry->bytes[0]), wide);
+  u32 out = flushes || sat ? temporary(entry->bytes[0]) : result(d, entry->bytes[0]);
+  emit_alu(*entry, out, operands[0], operands[1], operands[2]);
+  if (flushes) out = apply("flush.", out);
+  if (sat) out = apply("sat.", out);
+  if (flushes || sat)
+    emit_alu("mov.b" + std::to_string(8 * entry->bytes[0]), result(d, entry->bytes[0]), out);
 }
 
 void Decoder::move(const Words& w, const Operand& d, const Operand& a) {
@@ -55,7 +59,7 @@ void Decoder::move(const Words& w, const Operand& d, const Operand& a) {
                     result(d, bytes), value(a, bytes));
   if (d.kind == Kind::kVector && a.kind == Kind::kVector) unknown();
   const auto& parts = d.kind == Kind::kVector ? d.parts : a.parts;
-  const int part = bytes / static_cast<int>(parts.size());
+  const int part = bytes / std::max(static_cast<int>(parts.size()), 1);
   if (part < 2 || bytes > 8 || (parts.size() != 2 && parts.size() != 4)) unknown();
   if (d.kind == Kind::kVector) {
     u32 whole = value(a, bytes);
@@ -91,22 +95,21 @@ void Decoder::convert(const Words& w) {
   const auto& o = s_->operands;
   const std::string to(w[w.size() - 2]), from(w.back());
   const auto stored = [](std::string_view type) { return std::max(size_of_type(type), 2); };
-  bool ftz = false, sat = false, relu = false;
-  std::string rounding;
+  if (w[1] == "pack") return pack_saturated(w);
+  bool ftz = false, sat = false;
+  std::string rounding;  // and other modifiers
   for (std::size_t i = 1; i + 2 < w.size(); ++i) {
     if (w[i] == "ftz")
       ftz = true;
     else if (w[i] == "sat")
       sat = true;
-    else if (w[i] == "relu")
-      relu = true;
     else
-      rounding = w[i];
+      rounding += (rounding.empty() ? "" : ".") + std::string(w[i]);
   }
   if (o.size() == 3) {  // two float32 to a pair
     const AluEntry* entry = find("cvt." + rounding + "." + to + "." + from);
-    if (entry == nullptr || sat || relu) unknown();
-    return emit_alu(*entry, result(o[0], 4), value(o[1], 4), value(o[2], 4), kNone);
+    if (entry == nullptr || sat) unknown();
+    return emit_alu(*entry, result(o[0], entry->bytes[0]), value(o[1], 4), value(o[2], 4), kNone);
   }
   u32 source;
   const int source_bytes = bytes_of(o[1]);
@@ -127,7 +130,6 @@ void Decoder::convert(const Words& w) {
   if (to == from && is_float_type(to) && (rounding == "rn")) rounding.clear();
   std::string name = "cvt";
   if (!rounding.empty()) name += "." + rounding;
-  if (relu) name += ".relu";
   if (sat && integer) name += ".sat";
   const AluEntry* entry = find(name + "." + to + "." + from);
   if (entry == nullptr) unknown();
@@ -141,7 +143,6 @@ void Decoder::convert(const Words& w) {
     d = next;
   }
   if (clamp) {
-    if (to != "f32" && to != "f64") unknown();
     emit_alu("sat." + to, result(o[0], bytes), d);
   } else if (extend) {
     const char* sign = is_signed_type(to) ? "s" : "u";
@@ -154,6 +155,8 @@ void Decoder::convert(const Words& w) {
 void Decoder::compare(const Words& w) {
   const auto& o = s_->operands;
   const bool pair = o.at(0).kind == Kind::kVector, combined = o.size() == 4;
+  if (w.back().ends_with("16x2") && pair && !combined)
+    return compare_halves(w, result(o[0].parts[0], 1), result(o[0].parts[1], 1));
   const u32 p = pair ? result(o[0].parts[0], 1) : result(o[0], 1);
   const u32 q = pair ? result(o[0].parts[1], 1) : kNone;
   const std::string boolean = combined ? std::string(w[2]) + ".pred" : "";
@@ -184,14 +187,57 @@ void Decoder::comparison(const Words& w, std::size_t at, u32 d, const Operand& a
   emit_alu(*entry, d, value(a, entry->bytes[1]), value(b, entry->bytes[2]), kNone);
 }
 
+void Decoder::compare_halves(const Words& w, u32 low, u32 high) {
+  const auto& o = s_->operands;
+  const AluEntry* entry = find("setp." + std::string(w[1]) + "." +
+                               std::string(w.back().substr(0, w.back().size() - 2)));
+  if (entry == nullptr || contains(w, "ftz")) unknown();
+  const u32 a = value(o.at(1), 4), b = value(o.at(2), 4);
+  for (const bool upper : {false, true}) {
+    const u32 x = temporary(2), y = temporary(2);
+    emit_alu(upper ? "high.b32" : "low.b32", x, a);
+    emit_alu(upper ? "high.b32" : "low.b32", y, b);
+    emit_alu(*entry, upper ? high : low, x, y, kNone);
+  }
+}
+
 void Decoder::compare_to_value(const Words& w) {
   const auto& o = s_->operands;
-  const std::string_view to = w[w.size() - 2];
-  if (o.size() != 3 || size_of_type(to) != 4) unknown();
-  const u32 p = temporary(1);
-  comparison(w, 1, p, o[1], o[2]);
-  emit_alu("selp.b32", result(o[0], 4), immediate(to == "f32" ? 0x3f800000u : 0xffffffffu, 4),
-           immediate(0, 4), p);
+  const std::string_view to = w[w.size() - 2], from = w.back();
+  const bool halves = from.ends_with("16x2");
+  const int bytes = size_of_type(to), part = halves ? 2 : bytes;
+  if (o.size() != 3 || bytes < 2 || bytes > 4 || (halves && bytes != 4)) unknown();
+  const u64 yes = to == "f32"              ? 0x3f800000u
+                  : to.starts_with("f16")  ? 0x3c00
+                  : to.starts_with("bf16") ? 0x3f80
+                                           : 0xffffffffu;
+  u32 p[] = {temporary(1), temporary(1)}, values[] = {temporary(part), temporary(part)};
+  if (halves)
+    compare_halves(w, p[0], p[1]);
+  else
+    comparison(w, 1, p[0], o[1], o[2]);
+  for (int i = 0; i <= halves; ++i)
+    emit_alu("selp.b" + std::to_string(8 * part), values[i], immediate(yes, part),
+             immediate(0, part), p[i]);
+  if (halves) return emit_alu("pack.b32", result(o[0], 4), values[0], values[1]);
+  emit_alu("mov.b" + std::to_string(8 * part), result(o[0], part), values[0]);
+}
+
+// cvt.pack.sat.to.s32 d, a, b and, to 8 bits, c, whose lower half becomes d's upper half
+void Decoder::pack_saturated(const Words& w) {
+  const auto& o = s_->operands;
+  const std::string to(w[3]);
+  const u64 bits = 8 * size_of_type(to), mask = bits == 16 ? 0xffff : 0xff;
+  if (w[4] != "s32" || (bits != 16 && bits != 8) || (bits == 8) != (o.size() == 4)) unknown();
+  u32 sum = bits == 8 ? combined("shl.b32", 4, value(o[3], 4), immediate(16, 4)) : immediate(0, 4);
+  for (const int i : {1, 2}) {
+    const u32 narrow = temporary(2), wide = temporary(4);
+    emit_alu("cvt.sat." + to + ".s32", narrow, value(o[i], 4));
+    emit_alu("cvt.u32.u16", wide, narrow);
+    const u32 part = combined("and.b32", 4, wide, immediate(mask, 4));
+    sum = combined("or.b32", 4, sum, combined("shl.b32", 4, part, immediate(i == 1 ? bits : 0, 4)));
+  }
+  emit_alu("mov.b32", result(o[0], 4), sum);
 }
 
 void Decoder::logic3() {

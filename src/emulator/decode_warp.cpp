@@ -18,10 +18,10 @@ void Decoder::barrier(const Words& w) {
                                                      : BarrierMode::kOr);
     inst.bytes = contains(w, "popc") ? 4 : 1;
     inst.d = result(o.at(i++), inst.bytes);
-    inst.c = value(o.back(), 1);
+    inst.c = value(o.at(o.size() - 1), 1);
   }
   inst.a = value(o.at(i++), 4);
-  if (i < o.size() - (inst.c != kNone ? 1 : 0)) inst.b = value(o[i], 4);
+  if (i + (inst.c != kNone ? 1 : 0) < o.size()) inst.b = value(o[i], 4);
   emit(Op::kBarrier, inst);
 }
 
@@ -58,6 +58,7 @@ void Decoder::match(const Words& w) {
   const auto& o = s_->operands;
   const int bytes = size_of_type(w.back());
   const bool pair = o.at(0).kind == Kind::kVector, all = contains(w, "all");
+  if (bytes != 4 && bytes != 8) unknown();
   const u32 d = result(pair ? o[0].parts[0] : o[0], 4);
   const u32 e =
       extra({pair ? result(o[0].parts[1], 1) : kNone, value(o.at(1), bytes), value(o.at(2), 4)});
@@ -80,7 +81,7 @@ void Decoder::map_rank(const Words& w) {
   const auto& o = s_->operands;
   const int bytes = size_of_type(w.back());
   const bool shared = space_of(w) == Space::kShared;
-  if (shared && bytes != 4) unknown();
+  if (bytes != (shared ? 4 : 8)) unknown();
   const u32 d = result(o.at(0), bytes), a = value(o.at(1), bytes), b = value(o.at(2), 4);
   emit(Op::kMapRank, {.d = d, .a = a, .b = b, .bytes = static_cast<u8>(bytes)});
 }

@@ -12,7 +12,7 @@
 namespace ado::emulator {
 
 using Kind = Operand::Kind;
-using Words = std::vector<std::string_view>;
+using Words = Checked<std::string_view>;
 
 // The element-wise instructions of an instruction set, by name.
 struct Tables {
@@ -73,7 +73,8 @@ class Decoder {
   // --- Emission ----------------------------------------------------------------------------------
 
   u32 temporary(int bytes);
-  u32 constant(Source source, int bytes, u64 bits, int read_bytes = 0, bool sign = false);
+  u32 constant(Source source, int bytes, u64 bits, int read_bytes = 0, bool sign = false,
+               u32 variable = 0);
   u32 immediate(u64 bits, int bytes) { return constant(Source::kBits, bytes, bits); }
   // Appends an instruction with these fields and the guard of the statement.
   void emit(Op op, Inst inst = {});
@@ -116,10 +117,12 @@ class Decoder {
 
   // The offset in local memory of a variable of this call, or nothing.
   std::optional<s64> local_offset(const Operand& o) const;
+  s64 known_local_offset(const Operand& o) const;
 
   // The address within its space; for global, constant and parameter variables a host address.
   u32 address_of(const Operand& o, int bytes);
   s64 shared_offset(const Variable& v);
+  u32 shared_variable(const Variable& v);  // 1 + index of Program::variables
 
   // Dynamic shared memory begins after the static one, whose size is known only at the end.
   void finish_shared();
@@ -133,12 +136,11 @@ class Decoder {
   // `before`. The compiler's front end leaves such repetitions in PTX, and ptxas removes them.
   bool repeats(const Statement& s, std::size_t before);
   void call(const Statement& s);
-  void inlined(Function& target, const std::vector<Operand>& params,
-               const std::vector<Operand>& results);
+  void inlined(Function& target, const Checked<Operand>& params, const Checked<Operand>& results);
 
   // A call through a pointer: every function with these parameters may be the target.
-  void call_through(u32 pointer, const std::vector<Operand>& params,
-                    const std::vector<Operand>& results, int end);
+  void call_through(u32 pointer, const Checked<Operand>& params, const Checked<Operand>& results,
+                    int end);
 
   // --- Memory ------------------------------------------------------------------------------------
 
@@ -205,10 +207,13 @@ class Decoder {
 
   // setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}
   void compare(const Words& w);
+  // The halves of f16x2 and bf16x2, compared one after another.
+  void compare_halves(const Words& w, u32 low, u32 high);
   void comparison(const Words& w, std::size_t at, u32 d, const Operand& a, const Operand& b,
                   std::string_view type = {});
   // set.CmpOp.dtype.stype
   void compare_to_value(const Words& w);
+  void pack_saturated(const Words& w);
   void logic3();
   void bit_insert(const Words& w);
   void select_by_sign(const Words& w);
@@ -221,7 +226,7 @@ class Decoder {
   const Tables& tables_;
   Program p_;
   std::vector<u8> registers_;  // bytes per lane
-  std::map<std::tuple<Source, int, u64, int, bool>, u32> constants_;
+  std::map<std::tuple<Source, int, u64, int, bool, u32>, u32> constants_;
   std::vector<int> labels_;
   std::vector<Cost> costs_;
   // Value numbers of the basic block's expressions and of registers.

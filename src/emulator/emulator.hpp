@@ -35,6 +35,10 @@ struct Allocation {
   bool writable = true;
   // One byte per byte of the range: 1 if it has been written. Empty: all bytes have been.
   std::vector<std::uint8_t> written;
+
+  bool holds(std::uint64_t address, std::uint64_t bytes) const {
+    return address >= begin && address <= end && bytes <= end - address;
+  }
 };
 
 class Memory {

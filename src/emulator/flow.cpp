@@ -57,6 +57,7 @@ class Flow {
     split();
     find_reconvergence();
     share_constants();
+    find_variables();
     assign_costs();
     compact();
     find_lives();
@@ -72,6 +73,7 @@ class Flow {
       if (p_.code[i].op == Op::kBranch)
         leads[labels_[p_.code[i].aux]] = targets[labels_[p_.code[i].aux]] = true;
       if (ends_block(p_.code[i])) leads[i + 1] = true;
+      if (p_.code[i].op == Op::kBarrier) leads[i] = leads[i + 1] = true;  // paths stop there
     }
     block_of_.assign(size + 1, -1);
     for (int i = 0; i < size; ++i) {
@@ -191,6 +193,41 @@ class Flow {
       for_operands(p_, inst, [&](u32& r, bool) {
         if (!(r & kConstantBit) && alias[r] != kNone) r = alias[r];
       });
+  }
+
+  // Finds the variable in shared memory of an access: the only one from which its address is
+  // computed. Addresses that are loaded, or that have different definitions, are not followed.
+  void find_variables() {
+    constexpr u32 kUnknown = ~0u, kSeveral = ~0u - 1;
+    constexpr int kSteps = 16;
+    if (p_.variables.empty()) return;
+    std::vector<u32> of(bytes_.size(), kUnknown), next;
+    const auto known = [&](u32 r) {
+      const u32 v = r == kNone         ? 0
+                    : r & kConstantBit ? p_.constants[r & ~kConstantBit].variable
+                                       : of[r];
+      return v == kUnknown ? 0 : v;
+    };
+    for (int step = 0; of != next; ++step) {
+      if (step == kSteps) return;
+      if (step > 0) of = std::move(next);
+      next.assign(bytes_.size(), kUnknown);
+      for (Inst& inst : p_.code) {
+        u32 found = 0;
+        if (inst.op == Op::kAlu)
+          for (const u32 r : {inst.a, inst.b, inst.c})
+            if (const u32 v = known(r); v != 0) found = found == 0 || found == v ? v : kSeveral;
+        for_operands(p_, inst, [&](u32& r, bool result) {
+          if (!result || (r & kConstantBit)) return;
+          next[r] = next[r] == kUnknown || next[r] == found ? found : kSeveral;
+        });
+      }
+    }
+    for (Access& a : p_.accesses) {
+      const u32 v = a.space == Space::kShared || a.space == Space::kGeneric ? known(a.address) : 0;
+      if (v == 0 || v == kSeveral) continue;
+      a.variable = v, a.first = p_.variables[v - 1].first, a.last = p_.variables[v - 1].last;
+    }
   }
 
   void assign_costs() {

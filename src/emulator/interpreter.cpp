@@ -43,21 +43,71 @@ bool end_warp(Worker& worker, Warp& warp) {
   return fine && check_bulk_done(worker, warp);
 }
 
-bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
-  ++worker.barriers;
-  if (worker.launch.options.synccheck && mask != warp.alive)
-    return report(
-        worker, warp, line, std::countr_zero(warp.alive & ~mask), "divergent barrier",
-        "barrier in divergent code: this thread does not take part with the others of its warp");
+// Executes lanes that have not arrived at the barrier first. Returns false if there are none. Lanes
+// that wait for the current path's end are not such lanes.
+bool run_others_first(Warp& warp, int line) {
+  u32 busy = warp.mask;
+  for (std::size_t i = warp.stack.size(); i-- > 0;) {
+    const StackEntry entry = warp.stack[i];
+    const u32 lanes = entry.mask & warp.alive;
+    if (lanes != 0 && (lanes & (busy | warp.parked)) == 0) {
+      warp.stack.erase(warp.stack.begin() + static_cast<std::ptrdiff_t>(i));
+      warp.stack.push_back({warp.reconverges, warp.block, warp.mask});
+      warp.parked |= warp.mask;
+      warp.parked_at = line;
+      warp.reconverges = entry.reconverges, warp.block = entry.next, warp.mask = lanes;
+      return true;
+    }
+    busy |= lanes;
+  }
+  return false;
+}
+
+enum class Arrival { kArrived, kParked, kFailed };
+
+Arrival arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   BlockState& block = *warp.home;
-  const int index = static_cast<int>(*reinterpret_cast<const u32*>(warp.at(inst.a)) & 15);
+  const u32 index = *reinterpret_cast<const u32*>(warp.at(inst.a));
+  if (index >= block.barriers.size()) {
+    report(worker, warp, line, std::countr_zero(mask), "invalid barrier",
+           "a block has barriers 0 to 15, got " + std::to_string(index));
+    return Arrival::kFailed;
+  }
+  if (mask != warp.alive) end_idle_lanes(worker.program, warp);
+  if (const u32 missing = warp.alive & ~mask; missing != 0 && worker.launch.options.synccheck) {
+    const std::vector<Line>& lines = worker.program.lines;
+    const bool plain = mask == warp.mask && inst.d == kNone && inst.b == kNone;
+    // The compiler may have copied the barrier, so that paths of the warp arrive at several copies.
+    const bool copied = plain && (missing & ~warp.parked) == 0 &&
+                        warp.barrier == static_cast<int>(index) &&
+                        lines[warp.parked_at] == lines[line];
+    if (plain && !copied && run_others_first(warp, line)) {
+      warp.barrier = static_cast<int>(index);
+      return Arrival::kParked;
+    }
+    if (!copied) {
+      report(worker, warp, line, std::countr_zero(missing), "divergent barrier",
+             "barrier in divergent code: this thread does not take part with the others of its "
+             "warp");
+      return Arrival::kFailed;
+    }
+    const Program& p = worker.program;
+    for (StackEntry& entry : warp.stack)  // the parked paths continue behind their barriers
+      if (entry.next >= 0 && (entry.mask & warp.alive & ~warp.parked) == 0 &&
+          p.code[p.blocks[entry.next].begin].op == Op::kBarrier)
+        ++entry.next;
+  }
+  warp.parked = 0;
+  ++worker.barriers;
   Barrier& barrier = block.barriers[index];
   const auto mode = static_cast<BarrierMode>(inst.mode);
   if (inst.b != kNone) {
     const u32 threads = *reinterpret_cast<const u32*>(warp.at(inst.b));
-    if (threads % kLanes != 0)
-      return report(worker, warp, line, std::countr_zero(mask), "invalid barrier",
-                    "the number of threads of a barrier must be a multiple of 32");
+    if (threads % kLanes != 0) {
+      report(worker, warp, line, std::countr_zero(mask), "invalid barrier",
+             "the number of threads of a barrier must be a multiple of 32");
+      return Arrival::kFailed;
+    }
     barrier.expected = static_cast<int>(threads / kLanes);
   } else {
     barrier.expected = 0;  // all warps that have not ended
@@ -70,9 +120,9 @@ bool arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int line, u
   }
   ++barrier.arrived;
   ++worker.changes;
-  warp.barrier = index;
+  warp.barrier = static_cast<int>(index);
   warp.state = mode == BarrierMode::kArrive ? WarpState::kReady : WarpState::kBarrier;
-  return true;
+  return Arrival::kArrived;
 }
 
 // Throws Interrupted if the call must end. Called at least once per loop of a kernel.
@@ -94,6 +144,36 @@ bool is_superseded(const LaunchState& launch, const Warp& warp) {
 }
 
 }  // namespace
+
+void end_idle_lanes(const Program& p, Warp& warp) {
+  u32 busy = warp.mask;
+  for (auto entry = warp.stack.rbegin(); entry != warp.stack.rend(); ++entry) {
+    const u32 waiting = entry->mask & ~busy;
+    busy |= entry->mask;
+    int block = entry->next;
+    while (block >= 0 && p.blocks[block].begin == p.blocks[block].end) ++block;
+    const Inst* first = block < 0 ? nullptr : &p.code[p.blocks[block].begin];
+    if (first != nullptr && first->op == Op::kExit && first->guard == kNone) warp.alive &= ~waiting;
+  }
+}
+
+bool let_waiting_lanes_run(Warp& warp) {
+  u32 busy = warp.mask;
+  for (std::size_t i = warp.stack.size(); i-- > 0;) {
+    StackEntry& entry = warp.stack[i];
+    const u32 waiting = entry.mask & warp.alive & ~busy & ~warp.parked;
+    busy |= entry.mask;
+    if (waiting == 0 || entry.next < 0) continue;
+    const StackEntry polling{warp.reconverges, warp.block, warp.mask};
+    warp.reconverges = entry.reconverges, warp.block = entry.next, warp.mask = waiting;
+    entry.mask &= ~waiting;
+    if ((entry.mask & warp.alive) == 0)
+      warp.stack.erase(warp.stack.begin() + static_cast<std::ptrdiff_t>(i));
+    warp.stack.push_back(polling);
+    return true;
+  }
+  return false;
+}
 
 bool run_warp(Worker& worker, Warp& warp) {
   const Program& p = worker.program;
@@ -211,8 +291,15 @@ bool run_warp(Worker& worker, Warp& warp) {
           if (!mbarrier(worker, warp, *inst, active)) return false;
           break;
         case Op::kBarrier:
-          if (!arrive_at_barrier(worker, warp, *inst, p.line_of_code[position], active))
-            return false;
+          switch (arrive_at_barrier(worker, warp, *inst, p.line_of_code[position], active)) {
+            case Arrival::kFailed:
+              return false;
+            case Arrival::kParked:
+              next = warp.block;
+              goto path_ends;
+            case Arrival::kArrived:
+              break;
+          }
           warp.pc = position + 1;
           if (warp.state == WarpState::kReady) break;
           warp.resumes = true;
@@ -247,11 +334,13 @@ bool run_warp(Worker& worker, Warp& warp) {
           break;
         case Op::kFence:
           std::atomic_thread_fence(std::memory_order_seq_cst);
+          fence_passed(warp);
           break;
         default:
           if (!warp_operation(worker, warp, *inst, p.line_of_code[position], active)) return false;
       }
     }
+  path_ends:
     ++warp.transitions;
     if (!enter(warp, next)) return end_warp(worker, warp);
     if (block.backward) {

@@ -1,7 +1,11 @@
 // Modules, memory, launches and error records: the interface of the emulator.
 #include "emulator/emulator.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/error.hpp"
@@ -201,6 +205,15 @@ std::string thread_text(const LaunchState& launch, int thread) {
   return triple(thread_of(launch, thread));
 }
 
+std::string readable_variable(std::string_view name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);
+  const std::string text(status == 0 && name.starts_with("_Z") ? readable.get() : name);
+  const std::size_t colon = text.rfind("::");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
 bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
             std::string message, std::string array, s64 byte) {
   LaunchState& launch = worker.launch;
@@ -218,6 +231,36 @@ bool report(Worker& worker, const Warp& warp, int line, int lane, std::string ki
   error.byte = byte;
   return false;
 }
+
+namespace {
+// Replaces bytes that are not UTF-8 by \\xNN.
+std::string valid_utf8(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto byte = [&](std::size_t k) { return k < text.size() ? text[k] & 0xff : 0; };
+    const int first = byte(i);
+    const std::size_t size = first < 0x80   ? 1
+                             : first < 0xc2 ? 0
+                             : first < 0xe0 ? 2
+                             : first < 0xf0 ? 3
+                             : first < 0xf5 ? 4
+                                            : 0;
+    bool valid = size != 0;
+    for (std::size_t k = 1; k < size; ++k) valid = valid && (byte(i + k) & 0xc0) == 0x80;
+    // Not the shortest form, a surrogate, or beyond the last character.
+    if (size > 2) {
+      const int second = byte(i + 1);
+      valid = valid && !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f) &&
+              !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f);
+    }
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned>(first));
+    out += valid ? text.substr(i, size) : escaped;
+    i += valid ? size : 1;
+  }
+  return out;
+}
+}  // namespace
 
 std::string Error::text() const {
   std::string where = at.file + ":" + std::to_string(at.line);
@@ -309,6 +352,8 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
         run_worker(*static_cast<LaunchState*>(const_cast<void*>(work)));
       },
       &state);
+  result.output = valid_utf8(result.output);
+  if (result.error) result.error->message = valid_utf8(result.error->message);
   result.counts.blocks = static_cast<s64>(shape.grid.volume());
   result.counts.warps = result.counts.blocks * static_cast<s64>((threads + kLanes - 1) / kLanes);
   std::erase_if(result.counts.lines, [](const LineCounts& line) { return line.instructions == 0; });

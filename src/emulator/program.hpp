@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -149,6 +150,9 @@ struct MatrixProduct {
 struct Access {
   Space space = Space::kGeneric;
   bool store = false, atomic = false, strong = false;  // strong as in PTX
+  // Accesses by which threads may synchronise: atomics and strong ones, volatile ones only in
+  // kernels with fences. They do not race with each other.
+  bool synchronises = false;
   bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
   u8 element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
@@ -165,6 +169,9 @@ struct Access {
   u32 result = kNone, operand = kNone, second = kNone;
   s64 source_offset = 0;
   int line = 0;  // index of Program::lines
+  // The bytes of shared memory that the address may refer to.
+  u32 variable = 0;  // 1 + index of Program::variables; 0: all
+  s64 first = 0, last = std::numeric_limits<s64>::max();
   int bytes() const { return element_bytes * count; }
 };
 
@@ -200,7 +207,8 @@ struct Constant {
   u8 read_bytes;  // of a parameter
   bool sign_extended;
   u64 bits;
-  u32 offset = 0;  // in the area of the constants
+  u32 variable = 0;  // as in Access
+  u32 offset = 0;    // in the area of the constants
 };
 
 enum class ThreadValue : u8 {
@@ -214,6 +222,11 @@ enum class ThreadValue : u8 {
   kMaskLessEqual,
   kMaskGreater,
   kMaskGreaterEqual
+};
+// A variable in shared memory. The last byte of dynamic memory is known at the launch.
+struct SharedVariable {
+  std::string_view name;
+  s64 first = 0, last = std::numeric_limits<s64>::max();
 };
 struct ThreadRegister {
   ThreadValue value;
@@ -253,8 +266,10 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<ThreadRegister> thread_registers;
   std::vector<Line> lines;
+  std::vector<SharedVariable> variables;
   u32 register_bytes = 0, constant_bytes = 0;
   u32 static_shared = 0, local_bytes = 0, param_bytes = 0;
+  u32 shared_end = 0;  // of static shared memory; dynamic one begins at `static_shared`
   // Shared memory of cooperative groups for tiles of several warps; kNone: not used.
   u32 reserved_shared = kNone;
   static constexpr u32 kReservedBytes = 288;

@@ -86,6 +86,14 @@ class Cursor {
       ++at_;
     return {begin, static_cast<std::size_t>(at_ - begin)};
   }
+  // A directive without the ones that follow: .reg of .reg.b32.
+  std::string_view directive() {
+    skip();
+    const char* begin = at_;
+    if (at_ < end_ && *at_ == '.') ++at_;
+    while (at_ < end_ && is_name_char(*at_)) ++at_;
+    return {begin, static_cast<std::size_t>(at_ - begin)};
+  }
   std::string_view until(char c) {
     const char* begin = at_;
     while (at_ < end_ && *at_ != c) line_ += *at_++ == '\n';
@@ -102,8 +110,8 @@ class Cursor {
         continue;
       }
       if (*at_ == '"') {
-        for (++at_; at_ < end_ && *at_ != '"'; ++at_) {
-        }
+        for (++at_; at_ < end_ && *at_ != '"'; ++at_) line_ += *at_ == '\n';
+        if (at_ == end_) break;
         continue;
       }
       if (*at_ == '{') ++depth;
@@ -143,16 +151,24 @@ Operand number(Cursor& c) {
   return operand;
 }
 
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;  // of a variable
+
+std::uint64_t in_range(Cursor& c, std::uint64_t least, std::uint64_t most) {
+  const std::uint64_t value = number(c).value;
+  if (value < least || value > most) c.fail("unexpected number " + std::to_string(value));
+  return value;
+}
+
 // Parses a declaration after its space: ".align 4 .b8 name[16] = {1, 2}".
 Variable declaration(Cursor& c, Space space) {
   Variable v{.space = space};
   while (c.peek() == '.') {
-    const std::string_view word = c.dotted();
+    const std::string_view word = c.directive();
     if (word == ".align") {
-      v.align = static_cast<int>(number(c).value);
+      v.align = static_cast<int>(in_range(c, 1, 1024));
     } else if (word == ".ptr") {  // .ptr .global .align 4: attributes of a parameter
       while (c.peek() == '.')
-        if (c.dotted() == ".align") number(c);
+        if (c.directive() == ".align") number(c);
     } else if (word == ".v2" || word == ".v4") {
       v.bytes = word[2] - '0';
     } else if (const int size = size_of_type(word.substr(1)); size > 0) {
@@ -164,11 +180,13 @@ Variable declaration(Cursor& c, Space space) {
   v.align = std::max(v.align, v.element_bytes);
   v.bytes = std::max<std::int64_t>(v.bytes, 1) * v.element_bytes;
   v.name = c.name();
+  if (v.name.empty() || v.align != (v.align & -v.align)) c.fail("expected a name and an alignment");
   while (c.take('[')) {
     if (c.peek() == ']')
       v.bytes = 0;
     else
-      v.bytes *= static_cast<std::int64_t>(number(c).value);
+      v.bytes *= static_cast<std::int64_t>(
+          in_range(c, 0, kMostBytes / std::max<std::uint64_t>(v.bytes, 1)));
     c.expect(']');
   }
   if (c.take('=')) {
@@ -204,7 +222,7 @@ std::vector<Variable> parameter_list(Cursor& c) {
   c.expect('(');
   while (!c.take(')')) {
     if (c.take(',')) continue;
-    c.dotted();  // .param or .reg
+    c.directive();  // .param or .reg
     Variable v = declaration(c, Space::kParam);
     std::int64_t end = list.empty() ? 0 : list.back().offset + list.back().bytes;
     v.offset = (end + v.align - 1) / v.align * v.align;
@@ -214,6 +232,9 @@ std::vector<Variable> parameter_list(Cursor& c) {
 }
 
 class BodyParser {
+  static constexpr std::size_t kMostRegisters = 1 << 20;
+  static constexpr int kMostNested = 8;  // lists and addresses
+
  public:
   BodyParser(const Text& text, Function& f) : text_(text), f_(f), c_(f.body, f.body_line) {}
 
@@ -241,6 +262,7 @@ class BodyParser {
     }
     if (c_.take('}')) {
       scopes_.pop_back();
+      if (scopes_.empty()) fail("unexpected '}'");
       return;
     }
     if (c_.take(';')) return;
@@ -279,7 +301,7 @@ class BodyParser {
   }
 
   void directive() {
-    const std::string_view word = c_.dotted();
+    const std::string_view word = c_.directive();
     if (word == ".loc") {
       Line line;
       line.file = static_cast<int>(number(c_).value);
@@ -298,19 +320,22 @@ class BodyParser {
       // Line 0 marks code without a position; the last position is kept.
       if (line.line != 0) f_.lines.push_back(line);
     } else if (word == ".reg") {
-      const std::string_view type = c_.dotted().substr(1);
+      const std::string_view dot = c_.directive(),
+                             type = dot.substr(std::min<std::size_t>(1, dot.size()));
       const int bytes = size_of_type(type);
+      if (bytes == 0) fail("unknown type of registers");
       do {
         const std::string_view name = c_.name();
         int count = 1;
         if (c_.take('<')) {
-          count = static_cast<int>(number(c_).value);
+          count = static_cast<int>(in_range(c_, 0, kMostRegisters - f_.registers.size()));
           c_.expect('>');
           scopes_.back().ranges[name] = {static_cast<int>(f_.registers.size()), count};
         } else {
           scopes_.back().registers[name] = static_cast<int>(f_.registers.size());
         }
-        f_.registers.insert(f_.registers.end(), count, {type, bytes});
+        f_.registers.insert(f_.registers.end(), static_cast<std::size_t>(count), {type, bytes});
+        if (f_.registers.size() >= kMostRegisters) fail("too many registers");
       } while (c_.take(','));
       c_.expect(';');
     } else if (word == ".pragma" || word == ".callprototype") {
@@ -343,15 +368,16 @@ class BodyParser {
     return pair;
   }
 
-  Operand single() {
+  Operand single(int depth = 0) {
     const char c = c_.peek();
+    if (depth > kMostNested) fail("too many brackets");
     if (c == '{' || c == '(') {
       c_.advance();
       Operand list{Kind::kVector};
       const char close = c == '{' ? '}' : ')';
       while (!c_.take(close)) {
         if (c_.take(',')) continue;
-        list.parts.push_back(single());
+        list.parts.push_back(single(depth + 1));
       }
       return list;
     }
@@ -359,7 +385,7 @@ class BodyParser {
       c_.advance();
       Operand address{Kind::kAddress};
       do {
-        address.parts.push_back(single());
+        address.parts.push_back(single(depth + 1));
         while (c_.peek() == '+' || c_.peek() == '-') {  // [%rd+-8]
           const bool minus = !c_.take('+') && c_.take('-');
           const std::uint64_t offset = number(c_).value;
@@ -371,7 +397,7 @@ class BodyParser {
     }
     if (c == '!') {
       c_.advance();
-      Operand o = single();
+      Operand o = single(depth + 1);
       o.negated = true;
       return o;
     }
@@ -422,7 +448,7 @@ class BodyParser {
 
 int size_of_type(std::string_view type) {
   if (type == "pred" || type == "b8" || type == "u8" || type == "s8") return 1;
-  if (type == "f16" || type == "bf16") return 2;
+  if (type == "f16" || type == "bf16" || type == "e4m3x2" || type == "e5m2x2") return 2;
   if (type == "tf32") return 4;
   if (type == "f16x2" || type == "bf16x2") return 4;
   if (type.size() < 3 || std::string_view("busf").find(type[0]) == std::string_view::npos) return 0;
@@ -442,7 +468,7 @@ void parse_module(Text& text) {
   bool external = false;
   while (!c.done()) {
     if (c.peek() != '.') c.fail("expected a directive");
-    const std::string_view word = c.dotted();
+    const std::string_view word = c.directive();
     if (word == ".version" || word == ".target" || word == ".address_size") {
       c.skip_line();
     } else if (word == ".file") {
@@ -461,12 +487,12 @@ void parse_module(Text& text) {
     } else if (word == ".entry" || word == ".func") {
       Function f;
       f.entry = word == ".entry";
-      while (c.peek() == '.') c.dotted();  // .attribute, .noreturn
+      while (c.peek() == '.') c.directive();  // .attribute, .noreturn
       if (!f.entry && c.peek() == '(') f.results = parameter_list(c);
       f.name = c.name();
       if (c.peek() == '(') f.params = parameter_list(c);
       while (c.peek() == '.') {
-        const std::string_view directive = c.dotted();
+        const std::string_view directive = c.directive();
         if (directive == ".maxntid")
           f.max_threads = numbers(c);
         else if (directive == ".reqntid")
@@ -541,7 +567,8 @@ std::vector<std::uint8_t> initial_bytes(
       value = address();
     }
     const auto* raw = reinterpret_cast<const std::uint8_t*>(&value);
-    bytes.insert(bytes.end(), raw, raw + variable.element_bytes);
+    bytes.insert(bytes.end(), raw,
+                 raw + std::min<std::size_t>(variable.element_bytes, sizeof value));
   }
   bytes.resize(variable.bytes);
   return bytes;

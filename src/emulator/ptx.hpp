@@ -21,6 +21,14 @@ struct PtxError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A vector whose [] throws std::out_of_range, because texts may lack words and operands.
+template <class T>
+struct Checked : std::vector<T> {
+  using std::vector<T>::vector;
+  const T& operator[](std::size_t i) const { return this->at(i); }
+  T& operator[](std::size_t i) { return this->at(i); }
+};
+
 enum class Space : std::uint8_t { kGeneric, kGlobal, kShared, kLocal, kConst, kParam };
 
 // A position in CUDA source: the innermost one, and the outermost one into which it was inlined.
@@ -64,13 +72,13 @@ struct Operand {
   std::uint64_t value = 0;
   std::string_view name = {};
   int variable = -1;  // index of a variable of the function; -1: a variable of the module
-  std::vector<Operand> parts = {};
+  Checked<Operand> parts = {};
 };
 
 struct Statement {
-  std::vector<std::string_view> opcode;  // split at the dots
+  Checked<std::string_view> opcode;  // split at the dots
   std::string_view text;
-  std::vector<Operand> operands;
+  Checked<Operand> operands;
   int guard = -1;  // a predicate register
   bool guard_negated = false;
   int line = 0;      // index of Function::lines

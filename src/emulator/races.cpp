@@ -19,8 +19,11 @@ void advance(BlockState& block) {
   if (s.writers.empty() || ++s.time < kLastTime) return;
   std::fill(s.writers.begin(), s.writers.end(), 0);
   std::fill(s.readers.begin(), s.readers.end(), 0);
-  for (Warp& warp : block.warps) warp.sync_time = 0;
-  s.time = 1;
+  for (Warp& warp : block.warps) {
+    warp.sync_time = warp.fence_time = 0;
+    warp.part_time.fill(0);
+  }
+  s.time = 1, s.released = 0;
 }
 
 bool report_race(Worker& worker, const Warp& warp, const BlockState& block, const Access& access,
@@ -55,9 +58,24 @@ void barrier_passed(BlockState& block) {
   block.shadow.since = block.shadow.time << kWhoBits;
 }
 
-void warp_synchronised(Warp& warp) {
+void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
   advance(*warp.home);
-  warp.sync_time = warp.home->shadow.time;
+  const u32 time = warp.home->shadow.time;
+  u32 common = mask;
+  for (const int lane : Lanes{mask}) common &= members[lane];
+  if ((warp.alive & ~common) == 0) {
+    warp.sync_time = time;
+    return;
+  }
+  for (const int lane : Lanes{mask}) {
+    warp.part_time[lane] = time;
+    warp.part_members[lane] = members[lane];
+  }
+}
+
+void fence_passed(Warp& warp) {
+  advance(*warp.home);
+  warp.fence_time = warp.home->shadow.time;
 }
 
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
@@ -75,7 +93,13 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
   const u32 warp_since = std::max(s.since, warp.sync_time << kWhoBits);
   const LaneFunctions& f = worker.launch.functions;
   const bool once = pattern == Pattern::kUniform && !write && (mask & (mask - 1)) != 0;
-  if (!access.atomic && !once) {
+  if (access.synchronises) {
+    const u32 thread = index * kLanes + static_cast<u32>(first_of(mask));
+    const bool acquires = !write || access.atomic;
+    if (acquires && s.released != 0 && (s.releaser != thread || (mask & (mask - 1)) != 0))
+      s.since = std::max(s.since, s.released << kWhoBits);
+    if (write && warp.fence_time != 0) s.released = warp.fence_time, s.releaser = thread;
+  } else if (!once) {
     const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
                          &s.reader_sites[base]};
     const auto record = write ? f.record_writes : f.record_reads;
@@ -93,12 +117,14 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
     return (entry & kWho) / kLanes == index || (entry & kWho) == kLanesOfWarp + index;
   };
   const auto conflicts = [&](u32 entry, u32 thread) {
-    const u32 other = entry & kWho;
-    if (other == thread || (access.atomic && other == kAtomics)) return false;
-    return entry >= (is_of_warp(entry) ? warp_since : s.since);
+    const u32 other = entry & kWho, lane = thread % kLanes;
+    if (other == thread || (access.synchronises && other == kAtomics)) return false;
+    if (!is_of_warp(entry)) return entry >= s.since;
+    const bool together = other >= kLanesOfWarp || (warp.part_members[lane] >> other % kLanes) & 1;
+    return entry >= std::max(warp_since, together ? warp.part_time[lane] << kWhoBits : 0);
   };
   // Threads may store the same value to the same byte, with one instruction or several.
-  const bool plain_store = write && !access.atomic && access.move != nullptr;
+  const bool plain_store = write && !access.synchronises && access.move != nullptr;
   const auto same_store = [&](u32 entry, int lane, s64 byte) {
     if (!plain_store) return false;
     const u8 value = stored_byte(warp, access, lane, byte - base - offsets[lane]);
@@ -112,12 +138,13 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
   };
   for (const int lane : Lanes{mask}) {
     const u32 thread = index * kLanes + static_cast<u32>(lane);
-    const u32 stamp = time | (access.atomic ? kAtomics : thread);
+    const u32 stamp = time | (access.synchronises ? kAtomics : thread);
     bool written = false;
     for (s64 byte = base + offsets[lane], end = byte + bytes; byte < end; ++byte) {
       written = written || s.writers[byte] >= s.since;
       if (conflicts(s.writers[byte], thread) && !same_store(s.writers[byte], lane, byte))
         return report_race(worker, warp, block, access, lane, byte, write, true, s.writers[byte]);
+      if (!write && access.synchronises) continue;
       if (!write) {
         const u32 reader = s.readers[byte];
         const bool others = reader >= s.since && (reader & kWho) != thread;
@@ -129,6 +156,9 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
       }
       if (conflicts(s.readers[byte], thread))
         return report_race(worker, warp, block, access, lane, byte, true, false, s.readers[byte]);
+      // A thread's own store before its atomic operation still races with other threads' ones.
+      if (access.synchronises && s.writers[byte] >= s.since && (s.writers[byte] & kWho) == thread)
+        continue;
       s.writers[byte] = stamp;
       s.writer_sites[byte] = static_cast<u16>(site);
     }

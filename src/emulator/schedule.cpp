@@ -16,6 +16,8 @@ namespace ado::emulator {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr int kPatience = 1000, kMostReleases = 100000;  // turns in which warps only poll
+constexpr int kUnwritten = 0xa5;                         // bytes of memory that nothing has written
 constexpr auto kDeadlockAfter = std::chrono::seconds(2);  // without any change in memory
 
 void broadcast(u8* to, u64 bits, int bytes) {
@@ -75,6 +77,8 @@ void start_block(const LaunchState& launch, BlockState& block) {
   for (const Constant& c : launch.program.constants)
     if (c.source == Source::kBlock)
       broadcast(block.constants.data() + c.offset, values[c.bits], c.bytes);
+  std::memset(block.shared.data(), kUnwritten, block.shared.size());
+  std::memset(block.local.data(), kUnwritten, block.local.size());
   std::fill(block.written.begin(), block.written.end(), 0);
   if (const u32 reserved = launch.program.reserved_shared; reserved != kNone) {
     std::memset(block.shared.data() + reserved, 0, Program::kReservedBytes);
@@ -186,7 +190,20 @@ Outcome run_cluster(Worker& worker, Cluster& cluster) {
       report_deadlock(worker, cluster);
       return Outcome::kFailed;
     }
-    if (!yields || worker.changes != before) continue;
+    if (!yields || worker.changes != before) {
+      cluster.fruitless = 0;
+      continue;
+    }
+    // Lanes of a warp that wait for its polling lanes may have to go on before these can.
+    const bool alone = worker.launch.cluster_count == 1;
+    if (++cluster.fruitless > (alone ? 0 : kPatience)) {
+      bool released = false;
+      for (const auto& block : cluster.blocks)
+        for (Warp& warp : block->warps)
+          if (warp.state == WarpState::kReady && warp.polled == 0 && let_waiting_lanes_run(warp))
+            released = true;
+      if (released && cluster.fruitless < kMostReleases) continue;
+    }
     if (!only_cluster_can_help(cluster)) return Outcome::kStalled;
     report_deadlock(worker, cluster);
     return Outcome::kFailed;
@@ -282,11 +299,11 @@ BlockState::BlockState(const LaunchState& launch, int warp_count)
       constants(launch.program.constant_bytes),
       shared(launch.program.static_shared + launch.shape.dynamic_shared_bytes),
       local(std::size_t{launch.program.local_bytes} * kLanes * warp_count),
-      shared_size(shared.size()),
+      shared_size(launch.shape.dynamic_shared_bytes == 0 ? launch.program.shared_end
+                                                         : shared.size()),
       warps(warp_count) {
   const Program& p = launch.program;
   std::memset(registers.data(), 0, registers.size());
-  std::memset(shared.data(), 0, shared.size());
   if (launch.options.initcheck || launch.options.shared_initcheck) written.resize(shared_size);
   if (launch.options.racecheck && shared_size > 0) {
     shadow.writers.resize(shared_size), shadow.readers.resize(shared_size);
@@ -361,7 +378,7 @@ void run_worker(LaunchState& launch) {
         idle.pop_back();
       }
       cluster->index = index;
-      cluster->arrived = 0;
+      cluster->arrived = cluster->fruitless = 0;
       for (const auto& block : cluster->blocks) start_block(launch, *block);
       run(std::move(cluster));
       // A waiting cluster runs between two new ones.

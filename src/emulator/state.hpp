@@ -97,6 +97,9 @@ struct WarpProgress {
   WarpState state = WarpState::kReady;
   bool yielded = false;  // waits in a loop for another warp or block
   int barrier = 0, strong = 0;
+  // Lanes on other paths that have arrived at a barrier, at this line, before the rest of the warp.
+  u32 parked = 0;
+  int parked_at = 0;
   bool arrived = false;  // at the cluster's barrier, in its `phase`
   u64 phase = 0;
   s64 transitions = 0;
@@ -106,9 +109,12 @@ struct WarpProgress {
 };
 
 struct Warp : WarpProgress {
-  u8* bases[2];   // registers; constants minus kInConstants
-  int index = 0;  // in the block
-  u32 sync_time = 0;
+  u8* bases[2];        // registers; constants minus kInConstants
+  int index = 0;       // in the block
+  u32 sync_time = 0;   // of the last __syncwarp of all lanes
+  u32 fence_time = 0;  // of the last fence
+  // The last __syncwarp of some lanes: time and members.
+  std::array<u32, kLanes> part_time{}, part_members{};
   std::vector<StackEntry> stack;
   std::deque<PendingCopy> copies;
   std::array<s64, kLanes> commits{};
@@ -136,8 +142,9 @@ struct Barrier {
 struct Cluster {
   std::vector<std::unique_ptr<BlockState>> blocks;
   s64 index = 0;
-  int arrived = 0;  // warps at the cluster's barrier
-  u64 phase = 0;    // completed barriers
+  int arrived = 0;    // warps at the cluster's barrier
+  int fruitless = 0;  // turns in which its warps only polled
+  u64 phase = 0;      // completed barriers
 };
 
 // The last accesses of each byte of shared memory. An entry is time << 11 | thread.
@@ -146,6 +153,8 @@ struct Shadow {
   std::vector<u16> writer_sites, reader_sites;
   u32 time = 1;
   u32 since = 1 << 11;  // entries below are ordered by a barrier
+  // Accesses before this time are ordered for threads, except `releaser`, that synchronise with it.
+  u32 released = 0, releaser = 0;
 };
 
 // What all workers of a launch share.
@@ -213,6 +222,8 @@ bool report(Worker& worker, const Warp& warp, int line, int lane, std::string ki
 SourceLine source_line(const LaunchState& launch, int line);
 std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread);
 std::string thread_text(const LaunchState& launch, int thread);
+// "h" of a name such as _ZZ1kPiE1h.
+std::string readable_variable(std::string_view name);
 
 // The result of an atomic operation or a reduction.
 template <class T>
@@ -260,11 +271,18 @@ std::string awaited(const Warp& warp, u64 address);
 bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& product, int line,
                        u32 mask);
 
+// interpreter.cpp: lanes that have nothing left to do but end, on paths that are not being
+// executed, end now, because nothing waits for threads that have ended.
+void end_idle_lanes(const Program& program, Warp& warp);
+// Lets lanes go on that wait for the path that polls memory. Returns false if there are none.
+bool let_waiting_lanes_run(Warp& warp);
+
 // races.cpp
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
                    const s64* offsets, Pattern pattern, s64 base, u32 mask, int bytes, bool write);
 void barrier_passed(BlockState& block);
-void warp_synchronised(Warp& warp);
+void warp_synchronised(Warp& warp, const u32* members, u32 mask);
+void fence_passed(Warp& warp);
 
 // A warp that has polled memory this often yields to the others.
 inline constexpr int kPollsBeforeYield = 64;

@@ -13,7 +13,7 @@ namespace {
 const u32* words(const Warp& warp, u32 r) { return reinterpret_cast<const u32*>(warp.at(r)); }
 
 // The lanes in the mask of an instruction must be the lanes that execute it.
-bool check_members(Worker& worker, const Warp& warp, int line, const u32* members, u32 mask,
+bool check_members(Worker& worker, Warp& warp, int line, const u32* members, u32 mask,
                    const char* what) {
   if (!worker.launch.options.synccheck) return true;
   for (const int lane : Lanes{mask}) {
@@ -21,6 +21,7 @@ bool check_members(Worker& worker, const Warp& warp, int line, const u32* member
     if (!((named >> lane) & 1))
       return report(worker, warp, line, lane, "invalid mask",
                     std::string(what) + ": the mask does not contain the calling thread");
+    if ((named & warp.alive & ~mask) != 0) end_idle_lanes(worker.program, warp);
     if (const u32 missing = named & warp.alive & ~mask; missing != 0)
       return report(worker, warp, line, std::countr_zero(missing), "missing thread",
                     std::string(what) +
@@ -139,86 +140,141 @@ bool reduce(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   return true;
 }
 
-// A string in the kernel's memory, or a note if it is not readable.
-std::string text_at(Worker& worker, Warp& warp, u64 address, int lane) {
-  std::string text;
+// Reads a string in the kernel's memory. Returns false if it is not readable.
+bool read_text(Worker& worker, Warp& warp, u64 address, int lane, std::string& text) {
   for (;; ++address) {
     const u8* c = resolve(worker, warp, address, 1, lane);
-    if (c == nullptr) return text + "(unreadable)";
-    if (*c == 0) return text;
+    if (c == nullptr) return false;
+    if (*c == 0) return true;
     text += static_cast<char>(*c);
   }
 }
-
-// printf's format with arguments in a buffer: 4 or 8 bytes each, aligned to their size.
-std::string formatted(Worker& worker, Warp& warp, const std::string& format, u64 arguments,
-                      int lane) {
-  std::string out;
-  u64 at = 0;
-  const auto next = [&](unsigned bytes) {
-    at = (at + bytes - 1) / bytes * bytes;
-    u64 value = 0;
-    if (const u8* from = resolve(worker, warp, arguments + at, static_cast<int>(bytes), lane))
-      std::memcpy(&value, from, bytes);
-    at += bytes;
-    return value;
-  };
-  for (std::size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%' || i + 1 == format.size()) {
-      out += format[i];
-      continue;
-    }
-    std::string spec = "%";
-    bool is_long = false;
-    for (++i; i < format.size(); ++i) {
-      const char c = format[i];
-      if (c == 'l' || c == 'j' || c == 'z' || c == 't') {
-        is_long = true;
-      } else if (c == '*') {
-        spec += std::to_string(static_cast<s32>(next(4)));
-      } else if (c != 'h') {
-        spec += c;
-        if (!std::strchr("-+ #0123456789.", c)) break;
-      }
-    }
-    char text[512];
-    const char kind = spec.back();
-    if (kind == '%') {
-      out += '%';
-      continue;
-    }
-    if (std::strchr("fFeEgGaA", kind)) {
-      std::snprintf(text, sizeof text, spec.c_str(), std::bit_cast<double>(next(8)));
-    } else if (kind == 's') {
-      std::snprintf(text, sizeof text, spec.c_str(), text_at(worker, warp, next(8), lane).c_str());
-    } else if (kind == 'p') {
-      std::snprintf(text, sizeof text, spec.c_str(), reinterpret_cast<void*>(next(8)));
-    } else if (kind == 'c') {
-      std::snprintf(text, sizeof text, spec.c_str(), static_cast<int>(next(4)));
-    } else {
-      spec.insert(spec.size() - 1, "ll");
-      const u64 bits = next(is_long ? 8 : 4);
-      const bool is_signed = kind == 'd' || kind == 'i';
-      std::snprintf(text, sizeof text, spec.c_str(),
-                    !is_long && is_signed ? static_cast<long long>(static_cast<s32>(bits))
-                                          : static_cast<long long>(bits));
-    }
-    out += text;
-  }
-  return out;
+std::string text_at(Worker& worker, Warp& warp, u64 address, int lane) {
+  std::string text;
+  return read_text(worker, warp, address, lane, text) ? text : text + "(unreadable)";
 }
 
-void print(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
+// printf for one lane. The arguments are in a buffer: 4 or 8 bytes each, aligned to their size.
+class Printer {
+ public:
+  Printer(Worker& worker, Warp& warp, u64 arguments, int lane)
+      : worker_(worker), warp_(warp), arguments_(arguments), lane_(lane) {}
+
+  // Appends the text to `out`. Returns the error, or nothing.
+  std::string print(const std::string& format, std::string& out) {
+    for (at_ = format.c_str(); *at_ != 0;) {
+      if (*at_ != '%') {
+        out += *at_++;
+      } else if (*++at_ == '%') {
+        out += *at_++;
+      } else if (const std::string problem = field(out); !problem.empty()) {
+        return problem;
+      }
+    }
+    return "";
+  }
+  int count() const { return count_; }
+
+ private:
+  static constexpr int kLongest = 1 << 20;  // width and precision
+
+  u64 next(unsigned bytes) {
+    position_ = (position_ + bytes - 1) / bytes * bytes;
+    u64 value = 0;
+    if (const u8* from =
+            resolve(worker_, warp_, arguments_ + position_, static_cast<int>(bytes), lane_))
+      std::memcpy(&value, from, bytes);
+    position_ += bytes;
+    ++count_;
+    return value;
+  }
+  // A number in the format or, for *, an argument.
+  s64 number() {
+    if (*at_ == '*') return ++at_, static_cast<s32>(next(4));
+    s64 value = 0;
+    while (*at_ >= '0' && *at_ <= '9')
+      value = std::min<s64>(10 * value + (*at_++ - '0'), INT32_MAX);
+    return value;
+  }
+  // A field after its %. The host's printf only gets formats that consist of the parts below.
+  std::string field(std::string& out) {
+    std::string spec = "%";
+    for (; *at_ != 0 && std::strchr("-+ #0", *at_) != nullptr; ++at_)
+      if (spec.find(*at_) == std::string::npos) spec += *at_;
+    s64 width = number();
+    if (width < 0) spec += '-', width = -width;
+    const bool precise = *at_ == '.';
+    if (precise) ++at_;
+    const s64 precision = precise ? number() : -1;
+    bool is_long = false;
+    for (; *at_ != 0 && std::strchr("hljztL", *at_) != nullptr; ++at_)
+      is_long = is_long || (*at_ != 'h' && *at_ != 'L');
+    const char kind = *at_;
+    if (kind == 0 || std::strchr("diouxXcspfFeEgGaA", kind) == nullptr)
+      return std::string("printf: unknown conversion ") +
+             (kind == 0 ? "at the end" : std::string("%") + kind);
+    ++at_;
+    if (width > kLongest || precision > kLongest) return "printf: the field is too wide";
+    spec += "*.*";
+    const int sizes[] = {static_cast<int>(width), static_cast<int>(precision)};
+    const auto append = [&](auto value) {
+      const int bytes = std::snprintf(nullptr, 0, spec.c_str(), sizes[0], sizes[1], value);
+      std::string text(static_cast<std::size_t>(std::max(bytes, 0)) + 1, 0);
+      std::snprintf(text.data(), text.size(), spec.c_str(), sizes[0], sizes[1], value);
+      out.append(text, 0, text.size() - 1);
+    };
+    if (kind == 's') {
+      std::string text;
+      if (!read_text(worker_, warp_, next(8), lane_, text))
+        return "printf: the string of %s is not readable";
+      spec += kind;
+      append(text.c_str());
+    } else if (std::strchr("fFeEgGaA", kind) != nullptr) {
+      spec += kind;
+      append(std::bit_cast<double>(next(8)));
+    } else if (kind == 'p') {
+      spec += kind;
+      append(reinterpret_cast<void*>(next(8)));
+    } else if (kind == 'c') {
+      spec += kind;
+      append(static_cast<int>(next(4)));
+    } else {
+      spec += std::string("ll") + kind;
+      const u64 bits = next(is_long ? 8 : 4);
+      const bool is_signed = kind == 'd' || kind == 'i';
+      append(is_long || !is_signed ? static_cast<long long>(bits) : static_cast<s32>(bits) + 0LL);
+    }
+    return "";
+  }
+
+  Worker& worker_;
+  Warp& warp_;
+  u64 arguments_, position_ = 0;
+  int lane_, count_ = 0;
+  const char* at_ = nullptr;
+};
+
+// Returns the number of arguments, as CUDA's printf does, or -1 without a format.
+bool print(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   const Extra& e = worker.program.extras[inst.aux];
   std::string text;
   u32 counts[kLanes] = {};
   for (const int lane : Lanes{mask}) {
-    const std::string format = text_at(worker, warp, warp.value(e[1], lane, 8), lane);
-    text += formatted(worker, warp, format, warp.value(e[2], lane, 8), lane);
+    const u64 address = warp.value(e[1], lane, 8);
+    counts[lane] = ~0u;
+    if (address == 0) continue;
+    Printer printer(worker, warp, warp.value(e[2], lane, 8), lane);
+    std::string format;
+    const std::string problem = read_text(worker, warp, address, lane, format)
+                                    ? printer.print(format, text)
+                                    : "printf: the format is not readable";
+    if (!problem.empty()) return report(worker, warp, line, lane, "invalid printf", problem);
+    counts[lane] = static_cast<u32>(printer.count());
   }
   const std::lock_guard guard(worker.launch.lock);
   worker.launch.result.output += text;
   set_words(worker, warp, e[0], counts, mask);
+  return true;
 }
 
 }  // namespace
@@ -235,7 +291,7 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
       return reduce(worker, warp, inst, line, mask);
     case Op::kWarpBarrier:
       if (!check_members(worker, warp, line, words(warp, inst.a), mask, "__syncwarp")) return false;
-      warp_synchronised(warp);
+      warp_synchronised(warp, words(warp, inst.a), mask);
       return true;
     case Op::kElect: {
       const Extra& e = worker.program.extras[inst.aux];
@@ -288,8 +344,7 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
       return true;
     }
     case Op::kPrint:
-      print(worker, warp, inst, mask);
-      return true;
+      return print(worker, warp, inst, line, mask);
     case Op::kAssertFail: {
       const Extra& e = worker.program.extras[inst.aux];
       const int lane = std::countr_zero(mask);

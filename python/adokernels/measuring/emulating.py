@@ -99,9 +99,9 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
 
 @contextmanager
 def all_checks() -> Iterator[None]:
-    """Turn on all checks of the emulator."""
+    """Turn on all checks of the emulator, and keep those of the settings."""
     checks = settings.emulator_checks
-    settings.emulator_checks = ALL_CHECKS
+    settings.emulator_checks = {*ALL_CHECKS, *checks}
     try:
         yield
     finally:

@@ -90,6 +90,7 @@ class IsolatedKernel(IsolatedCall):
             "renew": renew,
             "units": [unit for unit, _ in self._units],
             "emulated_gpu": settings.emulated_gpu,
+            "emulator_checks": settings.emulator_checks,
         }
         return message | {"plan": plan}
 

@@ -181,10 +181,10 @@ class KernelOnEmulator(_Kernel):
     """A kernel with all checks of the emulator."""
 
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
-        settings.emulator_checks = ALL_CHECKS
         self._blocks = [HostBlock(layout) for layout in _layouts(message)]
         super().__init__(message, self._blocks)
         settings.emulated_gpu = self._plan["emulated_gpu"]
+        settings.emulator_checks = {*ALL_CHECKS, *self._plan["emulator_checks"]}
         code, symbol = self._plan["kernel"]
         self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
 

@@ -30,30 +30,36 @@ void saturated(void* d, const void* a, const void*, const void*) {
 }
 template <class D, class S>
 constexpr AluFunction to_float = map1<D, Stored<S>, [](Stored<S> x) { return static_cast<S>(x); }>;
+// Sums inside a conversion may be -0 if they round down.
+template <class D, class S, Round kRound>
+constexpr AluFunction to_float_directed =
+    rounded<kRound, map1<D, Stored<S>, [](Stored<S> x) {
+              return static_cast<S>(x) == 0 ? D(0) : static_cast<D>(static_cast<S>(x));
+            }>>;
 
-enum class Mode : u8 { kNearest, kZero, kDown, kUp };
-template <Mode kMode>
+template <Round kMode>
 ADO_INLINE f64 integral(f64 x) {
-  if constexpr (kMode == Mode::kNearest) return __builtin_rint(x);
-  if constexpr (kMode == Mode::kZero) return __builtin_trunc(x);
-  if constexpr (kMode == Mode::kDown) return __builtin_floor(x);
+  if constexpr (kMode == Round::kNearest) return __builtin_rint(x);
+  if constexpr (kMode == Round::kZero) return __builtin_trunc(x);
+  if constexpr (kMode == Round::kDown) return __builtin_floor(x);
   return __builtin_ceil(x);
 }
-template <Mode kMode>
+template <Round kMode>
 ADO_INLINE f32 integral(f32 x) {
-  if constexpr (kMode == Mode::kNearest) return __builtin_rintf(x);
-  if constexpr (kMode == Mode::kZero) return __builtin_truncf(x);
-  if constexpr (kMode == Mode::kDown) return __builtin_floorf(x);
+  if constexpr (kMode == Round::kNearest) return __builtin_rintf(x);
+  if constexpr (kMode == Round::kZero) return __builtin_truncf(x);
+  if constexpr (kMode == Round::kDown) return __builtin_floorf(x);
   return __builtin_ceilf(x);
 }
-// NaN becomes 0, or 1 << 63 for 64-bit results of float64; other values are clamped.
-template <class D, class S, Mode kMode>
+// NaN becomes 0, or the highest bit if a type has 64 bits; other values are clamped.
+template <class D, class S, Round kMode>
 void to_integer(void* d, const void* a, const void*, const void*) {
   auto* out = static_cast<Stored<D>*>(d);
   const auto* x = static_cast<const S*>(a);
   constexpr f64 kEnd = 2.0 * static_cast<f64>(u64{1} << (8 * sizeof(D) - 1 - (D(-1) < D(0))));
   constexpr f64 kBegin = static_cast<f64>(kLowest<D>);
-  constexpr D kOfNan = sizeof(D) == 8 && sizeof(S) == 8 ? static_cast<D>(u64{1} << 63) : D(0);
+  constexpr D kOfNan =
+      sizeof(D) == 8 || sizeof(S) == 8 ? static_cast<D>(u64{1} << (8 * sizeof(D) - 1)) : D(0);
   for (int i = 0; i < kLanes; ++i) {
     const f64 value = integral<kMode>(x[i]);
     out[i] = value != value   ? kOfNan
@@ -62,26 +68,8 @@ void to_integer(void* d, const void* a, const void*, const void*) {
                               : static_cast<D>(value);
   }
 }
-template <class T, Mode kMode>
+template <class T, Round kMode>
 constexpr AluFunction to_integral = map1<T, T, [](T x) { return integral<kMode>(x); }>;
-
-// float64 to float32 with a direction.
-template <Mode kMode>
-ADO_INLINE f32 directed(f64 x) {
-  const f32 near = static_cast<f32>(x);
-  const f64 error = x - near;
-  const bool up = kMode == Mode::kUp     ? error > 0
-                  : kMode == Mode::kZero ? x < 0 && error > 0
-                                         : false;
-  const bool down = kMode == Mode::kDown   ? error < 0
-                    : kMode == Mode::kZero ? x > 0 && error < 0
-                                           : false;
-  return up     ? __builtin_nextafterf(near, __builtin_inff())
-         : down ? __builtin_nextafterf(near, -__builtin_inff())
-                : near;
-}
-template <Mode kMode>
-constexpr AluFunction narrowed = map1<f32, f64, directed<kMode>>;
 
 template <class Format>
 void from_half(void* d, const void* a, const void*, const void*) {
@@ -92,15 +80,15 @@ void to_half(void* d, const void* a, const void*, const void*) {
   f32 x[kLanes];
   __builtin_memcpy(x, a, sizeof x);
   if (kRelu)
-    for (f32& value : x) value = value < 0 ? 0 : value;
+    for (f32& value : x) value = value <= 0 ? 0 : value;  // also -0
   narrow_all<Format, kRound>(static_cast<u16*>(d), x, kLanes);
 }
 // The first operand becomes the upper half.
-template <class Format, Round kRound>
-void to_pair(void* d, const void* a, const void* b, const void*) {
+template <class Format, Round kRound, bool kRelu = false>
+void to_pair(void* d, const void* a, const void* b, const void* c) {
   u16 high[kLanes], low[kLanes];
-  narrow_all<Format, kRound>(high, static_cast<const f32*>(a), kLanes);
-  narrow_all<Format, kRound>(low, static_cast<const f32*>(b), kLanes);
+  to_half<Format, kRound, kRelu>(high, a, b, c);
+  to_half<Format, kRound, kRelu>(low, b, a, c);
   auto* out = static_cast<u32*>(d);
   ADO_LANES out[i] = low[i] | u32{high[i]} << 16;
 }
@@ -124,13 +112,13 @@ void half_from(void* d, const void* a, const void*, const void*) {
   for (int i = 0; i < kLanes; ++i)
     out[i] = Format::template narrow<kRound>(odd_of(before_rounding(static_cast<S>(x[i]))));
 }
-template <class Format, class D, Mode kMode>
+template <class Format, class D, Round kMode>
 void half_to_integer(void* d, const void* a, const void* b, const void* c) {
   f32 x[kLanes];
   widen_all<Format>(x, static_cast<const u16*>(a), kLanes);
   to_integer<D, f32, kMode>(d, x, b, c);
 }
-template <class Format, Mode kMode>
+template <class Format, Round kMode>
 void half_to_integral(void* d, const void* a, const void*, const void*) {
   f32 x[kLanes];
   widen_all<Format>(x, static_cast<const u16*>(a), kLanes);
@@ -143,12 +131,60 @@ void half_to_double(void* d, const void* a, const void*, const void*) {
   widen_all<Format>(x, static_cast<const u16*>(a), kLanes);
   for (int i = 0; i < kLanes; ++i) static_cast<f64*>(d)[i] = x[i];
 }
-template <class To, class From>
+template <class To, class From, Round kRound>
 void half_to_half(void* d, const void* a, const void*, const void*) {
   f32 x[kLanes];
   widen_all<From>(x, static_cast<const u16*>(a), kLanes);
-  narrow_all<To, Round::kNearest>(static_cast<u16*>(d), x, kLanes);
+  narrow_all<To, kRound>(static_cast<u16*>(d), x, kLanes);
 }
+
+// 8-bit floats with kBits bits after the point. The step of subnormals is 2^kLeast.
+template <int kBits, int kLeast, u32 kMost>
+struct Eighth {
+  static ADO_INLINE f32 power(int exponent) {
+    return float_of(static_cast<u32>(exponent + 127) << 23);
+  }
+  // Values beyond the largest number become that number.
+  static ADO_INLINE u32 narrow(f32 x) {
+    const u32 sign = bits32(x) >> 24 & 0x80, rest = bits32(x) & 0x7fffffff;
+    if (rest > 0x7f800000u) return 0x7f;
+    const int exponent = static_cast<int>(rest >> 23) - 127 - kBits;
+    const int above = exponent > kLeast ? exponent - kLeast : 0;
+    if (above > 31) return sign | kMost;
+    const f32 steps = __builtin_rintf(float_of(rest) * power(-kLeast - above));
+    const u32 code = (static_cast<u32>(above) << kBits) + static_cast<u32>(steps);
+    return sign | (code < kMost ? code : kMost);
+  }
+  static ADO_INLINE f32 widen(u32 code) {
+    const u32 rest = code & 0x7f, above = rest >> kBits, bits = rest & ((1u << kBits) - 1);
+    const f32 steps = static_cast<f32>(above == 0 ? bits : bits | 1u << kBits);
+    const f32 size = rest <= kMost ? steps * power(kLeast + static_cast<int>(above ? above - 1 : 0))
+                     : kBits == 2 && bits == 0 ? __builtin_inff()
+                                               : float_of(0x7fffffff);
+    return code & 0x80 ? -size : size;
+  }
+};
+using E4m3 = Eighth<3, -9, 0x7e>;
+using E5m2 = Eighth<2, -16, 0x7b>;
+
+template <class Format, bool kRelu>
+ADO_INLINE u32 eighths(f32 high, f32 low) {
+  return Format::narrow(kRelu && high <= 0 ? 0 : high) << 8 |
+         Format::narrow(kRelu && low <= 0 ? 0 : low);
+}
+template <class Format, bool kRelu>
+ADO_INLINE u32 halves_of_eighths(u16 x) {
+  const auto part = [](u32 code) {
+    const f32 value = Format::widen(code);
+    return Half::narrow<Round::kNearest>(kRelu && value <= 0 ? 0 : value);
+  };
+  return u32{part(x >> 8)} << 16 | part(x & 0xff);
+}
+#define EIGHTHS(S, F, R, kRelu)                                                            \
+  ADO_E2("cvt.rn.satfinite" R "." S ".f32", u16, f32, f32, (eighths<F, kRelu>(a, b))),     \
+      ADO_E1("cvt.rn.satfinite" R "." S ".f16x2", u16, u32,                                \
+             (eighths<F, kRelu>(Half::widen(a >> 16), Half::widen(static_cast<u16>(a))))), \
+      ADO_E1("cvt.rn" R ".f16x2." S, u32, u16, (halves_of_eighths<F, kRelu>(a)))
 // TensorFloat-32: 10 bits after the point; halves are rounded away from 0, or to even.
 template <bool kAway>
 ADO_INLINE u32 to_tf32(u32 x) {
@@ -157,27 +193,46 @@ ADO_INLINE u32 to_tf32(u32 x) {
 }
 
 #define N(T) static_cast<std::uint8_t>(sizeof(Stored<T>))
-#define FROM_INTEGER(S)                                          \
-  {"cvt.u8." #S, integer<u8, S>, {2, N(S), 0, 0}},               \
-      {"cvt.s8." #S, integer<s8, S>, {2, N(S), 0, 0}},           \
-      {"cvt.u16." #S, integer<u16, S>, {2, N(S), 0, 0}},         \
-      {"cvt.s16." #S, integer<s16, S>, {2, N(S), 0, 0}},         \
-      {"cvt.u32." #S, integer<u32, S>, {4, N(S), 0, 0}},         \
-      {"cvt.s32." #S, integer<s32, S>, {4, N(S), 0, 0}},         \
-      {"cvt.u64." #S, integer<u64, S>, {8, N(S), 0, 0}},         \
-      {"cvt.s64." #S, integer<s64, S>, {8, N(S), 0, 0}},         \
-      {"cvt.sat.u8." #S, saturated<u8, S>, {2, N(S), 0, 0}},     \
-      {"cvt.sat.s8." #S, saturated<s8, S>, {2, N(S), 0, 0}},     \
-      {"cvt.sat.u16." #S, saturated<u16, S>, {2, N(S), 0, 0}},   \
-      {"cvt.sat.s16." #S, saturated<s16, S>, {2, N(S), 0, 0}},   \
-      {"cvt.sat.u32." #S, saturated<u32, S>, {4, N(S), 0, 0}},   \
-      {"cvt.sat.s32." #S, saturated<s32, S>, {4, N(S), 0, 0}},   \
-      {"cvt.sat.u64." #S, saturated<u64, S>, {8, N(S), 0, 0}},   \
-      {"cvt.sat.s64." #S, saturated<s64, S>, {8, N(S), 0, 0}},   \
-      {"cvt.rn.f32." #S, to_float<f32, S>, {4, N(S), 0, 0}},     \
-      {"cvt.rn.f64." #S, to_float<f64, S>, {8, N(S), 0, 0}},     \
-      {"cvt.rn.f16." #S, half_from<Half, S>, {2, N(S), 0, 0}}, { \
-    "cvt.rn.bf16." #S, half_from<Brain, S>, { 2, N(S), 0, 0 }    \
+#define FROM_INTEGER(S)                                                                     \
+  {"cvt.u8." #S, integer<u8, S>, {2, N(S), 0, 0}},                                          \
+      {"cvt.s8." #S, integer<s8, S>, {2, N(S), 0, 0}},                                      \
+      {"cvt.u16." #S, integer<u16, S>, {2, N(S), 0, 0}},                                    \
+      {"cvt.s16." #S, integer<s16, S>, {2, N(S), 0, 0}},                                    \
+      {"cvt.u32." #S, integer<u32, S>, {4, N(S), 0, 0}},                                    \
+      {"cvt.s32." #S, integer<s32, S>, {4, N(S), 0, 0}},                                    \
+      {"cvt.u64." #S, integer<u64, S>, {8, N(S), 0, 0}},                                    \
+      {"cvt.s64." #S, integer<s64, S>, {8, N(S), 0, 0}},                                    \
+      {"cvt.sat.u8." #S, saturated<u8, S>, {2, N(S), 0, 0}},                                \
+      {"cvt.sat.s8." #S, saturated<s8, S>, {2, N(S), 0, 0}},                                \
+      {"cvt.sat.u16." #S, saturated<u16, S>, {2, N(S), 0, 0}},                              \
+      {"cvt.sat.s16." #S, saturated<s16, S>, {2, N(S), 0, 0}},                              \
+      {"cvt.sat.u32." #S, saturated<u32, S>, {4, N(S), 0, 0}},                              \
+      {"cvt.sat.s32." #S, saturated<s32, S>, {4, N(S), 0, 0}},                              \
+      {"cvt.sat.u64." #S, saturated<u64, S>, {8, N(S), 0, 0}},                              \
+      {"cvt.sat.s64." #S, saturated<s64, S>, {8, N(S), 0, 0}},                              \
+      {"cvt.rn.f32." #S, to_float<f32, S>, {4, N(S), 0, 0}},                                \
+      {"cvt.rn.f64." #S, to_float<f64, S>, {8, N(S), 0, 0}}, DIRECTED_FROM("rm", kDown, S), \
+      DIRECTED_FROM("rp", kUp, S), DIRECTED_FROM("rz", kZero, S),                           \
+      HALVES_FROM("rn", kNearest, S, S)
+#define DIRECTED_FROM(R, kRound, S)                                               \
+  {"cvt." R ".f32." #S, to_float_directed<f32, S, Round::kRound>, {4, N(S)}},     \
+      {"cvt." R ".f64." #S, to_float_directed<f64, S, Round::kRound>, {8, N(S)}}, \
+      HALVES_FROM(R, kRound, S, S)
+#define HALVES_FROM(R, kRound, S, T)                                            \
+  {"cvt." R ".f16." #S, half_from<Half, T, Round::kRound>, {2, N(T), 0, 0}}, {  \
+    "cvt." R ".bf16." #S, half_from<Brain, T, Round::kRound>, { 2, N(T), 0, 0 } \
+  }
+#define HALVES_FROM_FLOATS(R, kRound)                                                            \
+  HALVES_FROM(R, kRound, f64, f64), {"cvt." R ".f16.f32", to_half<Half, Round::kRound>, {2, 4}}, \
+      {"cvt." R ".bf16.f32", to_half<Brain, Round::kRound>, {2, 4}},                             \
+      {"cvt." R ".relu.f16.f32", to_half<Half, Round::kRound, true>, {2, 4}},                    \
+      {"cvt." R ".relu.bf16.f32", to_half<Brain, Round::kRound, true>, {2, 4}},                  \
+      {"cvt." R ".f16x2.f32", to_pair<Half, Round::kRound>, {4, 4, 4}},                          \
+      {"cvt." R ".bf16x2.f32", to_pair<Brain, Round::kRound>, {4, 4, 4}},                        \
+      {"cvt." R ".relu.f16x2.f32", to_pair<Half, Round::kRound, true>, {4, 4, 4}},               \
+      {"cvt." R ".relu.bf16x2.f32", to_pair<Brain, Round::kRound, true>, {4, 4, 4}},             \
+      {"cvt." R ".bf16.f16", half_to_half<Brain, Half, Round::kRound>, {2, 2}}, {                \
+    "cvt." R ".f16.bf16", half_to_half<Half, Brain, Round::kRound>, { 2, 2 }                     \
   }
 #define TO_INTEGER(M, kMode, D)                                                     \
   {"cvt." M "." #D ".f32", to_integer<D, f32, kMode>, {N(D), 4, 0, 0}},             \
@@ -204,38 +259,31 @@ constexpr AluEntry kEntries[] = {
     FROM_INTEGER(s32),
     FROM_INTEGER(u64),
     FROM_INTEGER(s64),
-    TO_INTEGERS("rni", Mode::kNearest),
-    TO_INTEGERS("rzi", Mode::kZero),
-    TO_INTEGERS("rmi", Mode::kDown),
-    TO_INTEGERS("rpi", Mode::kUp),
+    TO_INTEGERS("rni", Round::kNearest),
+    TO_INTEGERS("rzi", Round::kZero),
+    TO_INTEGERS("rmi", Round::kDown),
+    TO_INTEGERS("rpi", Round::kUp),
     {"cvt.f64.f32", to_float<f64, f32>, {8, 4, 0, 0}},
     {"cvt.rn.f32.f64", to_float<f32, f64>, {4, 8, 0, 0}},
-    {"cvt.rz.f32.f64", narrowed<Mode::kZero>, {4, 8, 0, 0}},
-    {"cvt.rm.f32.f64", narrowed<Mode::kDown>, {4, 8, 0, 0}},
-    {"cvt.rp.f32.f64", narrowed<Mode::kUp>, {4, 8, 0, 0}},
+    {"cvt.rz.f32.f64", rounded<Round::kZero, to_float<f32, f64>>, {4, 8, 0, 0}},
+    {"cvt.rm.f32.f64", rounded<Round::kDown, to_float<f32, f64>>, {4, 8, 0, 0}},
+    {"cvt.rp.f32.f64", rounded<Round::kUp, to_float<f32, f64>>, {4, 8, 0, 0}},
     {"cvt.f32.f32", to_float<f32, f32>, {4, 4, 0, 0}},
     {"cvt.f64.f64", to_float<f64, f64>, {8, 8, 0, 0}},
     {"cvt.f32.f16", from_half<Half>, {4, 2, 0, 0}},
     {"cvt.f32.bf16", from_half<Brain>, {4, 2, 0, 0}},
     {"cvt.f64.f16", half_to_double<Half>, {8, 2, 0, 0}},
     {"cvt.f64.bf16", half_to_double<Brain>, {8, 2, 0, 0}},
-    {"cvt.rn.bf16.f16", half_to_half<Brain, Half>, {2, 2, 0, 0}},
-    {"cvt.rn.f16.bf16", half_to_half<Half, Brain>, {2, 2, 0, 0}},
     ADO_E1("cvt.rna.tf32.f32", u32, u32, to_tf32<true>(a)),
     ADO_E1("cvt.rn.tf32.f32", u32, u32, to_tf32<false>(a)),
-    {"cvt.rn.f16.f32", to_half<Half, Round::kNearest>, {2, 4, 0, 0}},
-    {"cvt.rz.f16.f32", to_half<Half, Round::kZero>, {2, 4, 0, 0}},
-    {"cvt.rn.bf16.f32", to_half<Brain, Round::kNearest>, {2, 4, 0, 0}},
-    {"cvt.rz.bf16.f32", to_half<Brain, Round::kZero>, {2, 4, 0, 0}},
-    {"cvt.rn.relu.f16.f32", to_half<Half, Round::kNearest, true>, {2, 4, 0, 0}},
-    {"cvt.rn.relu.bf16.f32", to_half<Brain, Round::kNearest, true>, {2, 4, 0, 0}},
-    {"cvt.rn.f16.f64", half_from<Half, f64>, {2, 8, 0, 0}},
-    {"cvt.rn.bf16.f64", half_from<Brain, f64>, {2, 8, 0, 0}},
-    {"cvt.rz.f16.f64", half_from<Half, f64, Round::kZero>, {2, 8, 0, 0}},
-    {"cvt.rn.f16x2.f32", to_pair<Half, Round::kNearest>, {4, 4, 4, 0}},
-    {"cvt.rz.f16x2.f32", to_pair<Half, Round::kZero>, {4, 4, 4, 0}},
-    {"cvt.rn.bf16x2.f32", to_pair<Brain, Round::kNearest>, {4, 4, 4, 0}},
-    {"cvt.rz.bf16x2.f32", to_pair<Brain, Round::kZero>, {4, 4, 4, 0}},
+    HALVES_FROM_FLOATS("rn", kNearest),
+    HALVES_FROM_FLOATS("rz", kZero),
+    HALVES_FROM_FLOATS("rm", kDown),
+    HALVES_FROM_FLOATS("rp", kUp),
+    EIGHTHS("e4m3x2", E4m3, "", false),
+    EIGHTHS("e4m3x2", E4m3, ".relu", true),
+    EIGHTHS("e5m2x2", E5m2, "", false),
+    EIGHTHS("e5m2x2", E5m2, ".relu", true),
 };
 
 }  // namespace

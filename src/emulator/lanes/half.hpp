@@ -6,8 +6,6 @@
 namespace ado::ADO_ISA {
 namespace {
 
-enum class Round : u8 { kNearest, kZero };
-
 ADO_INLINE u32 bits32(f32 x) { return __builtin_bit_cast(u32, x); }
 ADO_INLINE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
 
@@ -16,16 +14,32 @@ ADO_INLINE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
 ADO_INLINE f32 odd_of(f64 x) {
   const f32 rounded = static_cast<f32>(x);
   const f64 error = x - static_cast<f64>(rounded);
+  if (rounded - rounded != 0 && x - x == 0) return __builtin_copysignf(0x1.fffffep127f, rounded);
   if (!(error != 0) || (bits32(rounded) & 1) || rounded - rounded != 0) return rounded;
   const bool negative = bits32(rounded) >> 31 != 0;  // also of -0
   return float_of(bits32(rounded) + ((error > 0) != negative ? 1 : -1));
 }
-// a * b + c for 16-bit a, b and c: the product is exact in float32, the sum is rounded to odd.
+// a * b + c for 16-bit a, b and c: the product is exact, the sum is rounded to odd. Products of
+// bfloat16 need the exponents of float64.
 ADO_INLINE f32 odd_fma(f32 a, f32 b, f32 c) {
   const f32 product = a * b, sum = product + c, part = sum - product;
   const f32 error = (product - (sum - part)) + (c - part);
   const bool exact = !(error != 0) || (bits32(sum) & 1) || sum - sum != 0;
   return exact ? sum : float_of(bits32(sum) + ((error > 0) == (sum > 0) ? 1 : -1));
+}
+ADO_INLINE f32 wide_odd_fma(f32 a, f32 b, f32 c) {
+  const f64 product = f64{a} * b, sum = product + c, part = sum - product;
+  const f64 error = (product - (sum - part)) + (c - part);
+  const bool exact = !(error != 0) || (bits(sum) & 1) || sum - sum != 0;
+  const u64 step = (error > 0) == (sum > 0) ? 1 : ~u64{0};
+  return odd_of(exact ? sum : __builtin_bit_cast(f64, bits(sum) + step));
+}
+// The number after truncation, if a direction moves it away from 0.
+template <class Format, Round kRound>
+ADO_INLINE u16 directed(f32 x) {
+  const u16 truncated = Format::template narrow<Round::kZero>(x);
+  const bool away = kRound == Round::kUp ? x > 0 : x < 0;
+  return static_cast<u16>(truncated + (away && Format::widen(truncated) != x && x - x == 0));
 }
 
 struct Half {
@@ -42,6 +56,7 @@ struct Half {
   static ADO_INLINE u16 narrow(f32 x) {
     const u32 sign = (bits32(x) >> 16) & 0x8000, rest = bits32(x) & 0x7fffffff;
     if (rest > 0x7f800000u) return kNan;
+    if constexpr (kRound == Round::kDown || kRound == Round::kUp) return directed<Half, kRound>(x);
     u32 out;
     if (rest < 0x38800000u) {  // subnormal: the addition rounds at the right bit
       const f32 shifted = float_of(rest) + 0.5f;
@@ -63,6 +78,7 @@ struct Brain {
   static ADO_INLINE u16 narrow(f32 x) {
     const u32 b = bits32(x);
     if (x != x) return kNan;
+    if constexpr (kRound == Round::kDown || kRound == Round::kUp) return directed<Brain, kRound>(x);
     return static_cast<u16>((b + (kRound == Round::kNearest ? 0x7fff + ((b >> 16) & 1) : 0)) >> 16);
   }
 };
@@ -84,9 +100,7 @@ template <class Format, Round kRound>
 ADO_INLINE void narrow_all(u16* out, const f32* in, int count) {
 #if defined(__F16C__)
   if constexpr (std::is_same_v<Format, Half>) {
-    constexpr int kMode =
-        (kRound == Round::kNearest ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO) |
-        _MM_FROUND_NO_EXC;
+    constexpr int kMode = static_cast<int>(kRound) | _MM_FROUND_NO_EXC;
     for (int i = 0; i < count; i += 8)
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
                        _mm256_cvtps_ph(_mm256_loadu_ps(in + i), kMode));

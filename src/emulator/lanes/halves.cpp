@@ -14,6 +14,13 @@ void op2(void* d, const void* a, const void* b, const void*) {
   for (int i = 0; i < kCount; ++i) x[i] = kF(x[i], y[i]);
   narrow_all<Format, Round::kNearest>(static_cast<u16*>(d), x, kCount);
 }
+template <class Format, int kCount, auto kF>
+void op1(void* d, const void* a, const void*, const void*) {
+  f32 x[kCount];
+  widen_all<Format>(x, static_cast<const u16*>(a), kCount);
+  for (int i = 0; i < kCount; ++i) x[i] = kF(x[i]);
+  narrow_all<Format, Round::kNearest>(static_cast<u16*>(d), x, kCount);
+}
 template <class Format, int kCount, bool kRelu>
 void fma(void* d, const void* a, const void* b, const void* c) {
   f32 x[kCount], y[kCount], z[kCount];
@@ -21,8 +28,9 @@ void fma(void* d, const void* a, const void* b, const void* c) {
   widen_all<Format>(y, static_cast<const u16*>(b), kCount);
   widen_all<Format>(z, static_cast<const u16*>(c), kCount);
   for (int i = 0; i < kCount; ++i) {
-    x[i] = odd_fma(x[i], y[i], z[i]);
-    if (kRelu && x[i] < 0) x[i] = 0;
+    x[i] =
+        std::is_same_v<Format, Half> ? odd_fma(x[i], y[i], z[i]) : wide_odd_fma(x[i], y[i], z[i]);
+    if (kRelu && x[i] <= 0) x[i] = 0;  // also -0
   }
   narrow_all<Format, Round::kNearest>(static_cast<u16*>(d), x, kCount);
 }
@@ -52,22 +60,40 @@ void compare_halves(void* d, const void* a, const void* b, const void*) {
   {                                                                                               \
     name, op2<Format, kCount, [](f32 a, f32 b) { return (expr); }>, { kBytes, kBytes, kBytes, 0 } \
   }
+#define HALF1(name, Format, kCount, kBytes, expr)                                      \
+  {                                                                                    \
+    name, op1<Format, kCount, [](f32 a) -> f32 { return (expr); }>, { kBytes, kBytes } \
+  }
 #define HALVES(S, F, kCount, kBytes)                                                               \
   HALF2("add." S, F, kCount, kBytes, a + b), HALF2("sub." S, F, kCount, kBytes, a - b),            \
       HALF2("mul." S, F, kCount, kBytes, a* b), HALF2("min." S, F, kCount, kBytes, smaller(a, b)), \
       HALF2("max." S, F, kCount, kBytes, larger(a, b)),                                            \
+      HALF2("min.NaN." S, F, kCount, kBytes,                                                       \
+            a != a   ? a                                                                           \
+            : b != b ? b                                                                           \
+                     : smaller(a, b)),                                                             \
+      HALF2("max.NaN." S, F, kCount, kBytes,                                                       \
+            a != a   ? a                                                                           \
+            : b != b ? b                                                                           \
+                     : larger(a, b)),                                                              \
+      HALF1("sat." S, F, kCount, kBytes, a > 0 ? (a < 1 ? a : 1) : 0),                             \
+      HALF1("flush." S, F, kCount, kBytes,                                                         \
+            __builtin_fabsf(a) < 0x1p-14f ? __builtin_copysignf(0, a) : a),                        \
+      HALF1("ex2.approx." S, F, kCount, kBytes, __builtin_exp2f(a)),                               \
+      HALF1("tanh.approx." S, F, kCount, kBytes, __builtin_tanhf(a)),                              \
       {"fma." S, fma<F, kCount, false>, {kBytes, kBytes, kBytes, kBytes}},                         \
       {"fma.relu." S, fma<F, kCount, true>, {kBytes, kBytes, kBytes, kBytes}},                     \
       {"neg." S, sign<kCount, true>, {kBytes, kBytes, 0, 0}}, {                                    \
     "abs." S, sign<kCount, false>, { kBytes, kBytes, 0, 0 }                                        \
   }
-#define HALF_COMPARISONS(S, F)                                                    \
-  HALF_COMPARE("eq", S, F, a == b), HALF_COMPARE("ne", S, F, a<b || a> b),        \
-      HALF_COMPARE("lt", S, F, a < b), HALF_COMPARE("le", S, F, a <= b),          \
-      HALF_COMPARE("gt", S, F, a > b), HALF_COMPARE("ge", S, F, a >= b),          \
-      HALF_COMPARE("neu", S, F, !(a == b)), HALF_COMPARE("ltu", S, F, !(a >= b)), \
-      HALF_COMPARE("leu", S, F, !(a > b)), HALF_COMPARE("gtu", S, F, !(a <= b)),  \
-      HALF_COMPARE("geu", S, F, !(a < b)), HALF_COMPARE("nan", S, F, a != a || b != b)
+#define HALF_COMPARISONS(S, F)                                                          \
+  HALF_COMPARE("eq", S, F, a == b), HALF_COMPARE("ne", S, F, a<b || a> b),              \
+      HALF_COMPARE("lt", S, F, a < b), HALF_COMPARE("le", S, F, a <= b),                \
+      HALF_COMPARE("gt", S, F, a > b), HALF_COMPARE("ge", S, F, a >= b),                \
+      HALF_COMPARE("neu", S, F, !(a == b)), HALF_COMPARE("ltu", S, F, !(a >= b)),       \
+      HALF_COMPARE("leu", S, F, !(a > b)), HALF_COMPARE("gtu", S, F, !(a <= b)),        \
+      HALF_COMPARE("geu", S, F, !(a < b)), HALF_COMPARE("nan", S, F, a != a || b != b), \
+      HALF_COMPARE("equ", S, F, !(a < b || a > b)), HALF_COMPARE("num", S, F, a == a && b == b)
 
 constexpr AluEntry kEntries[] = {
     HALVES("f16", Half, kLanes, 2),   HALVES("f16x2", Half, 2 * kLanes, 4),

@@ -69,6 +69,11 @@ ADO_INLINE u32 highest_bit(T a) {
   return bits == 0 ? ~0u : 8 * sizeof(T) - 1 - leading_zeros(bits);
 }
 template <class T>
+ADO_INLINE u32 shift_amount(T a) {
+  const u32 bit = highest_bit(a);
+  return bit == ~0u ? bit : 8 * sizeof(T) - 1 - bit;
+}
+template <class T>
 ADO_INLINE T reverse_bits(T a) {
   T out = 0;
   for (unsigned i = 0; i < 8 * sizeof(T); ++i) out |= ((a >> i) & 1) << (8 * sizeof(T) - 1 - i);
@@ -79,19 +84,13 @@ ADO_INLINE T extract(T a, u32 position, u32 length) {
   using U = std::make_unsigned_t<T>;
   constexpr u32 kBits = 8 * sizeof(T);
   position &= 0xff, length &= 0xff;
-  const U bits = position < kBits ? static_cast<U>(a) >> position : U{0};
-  const U mask = length < kBits ? (U{1} << length) - 1 : ~U{0};
-  if constexpr (T(-1) < T(0)) {
-    if (length == 0) return 0;
-    const u32 last = position + length - 1 < kBits ? position + length - 1 : kBits - 1;
-    const bool sign = (static_cast<U>(a) >> last) & 1;
-    return static_cast<T>((bits & mask) |
-                          (sign ? ~mask | (last - position < kBits - 1 && position < kBits
-                                               ? ~((U{2} << (last - position)) - 1)
-                                               : ~U{0})
-                                : U{0}));
-  }
-  return static_cast<T>(bits & mask);
+  // Bits beyond the field and beyond the end of `a` are copies of the field's last bit in `a`.
+  const u32 left = position < kBits ? kBits - position : 0, count = length < left ? length : left;
+  const U bits = count != 0 ? static_cast<U>(a) >> position : U{0};
+  const U mask = count < kBits ? (U{1} << count) - 1 : ~U{0};
+  const u32 last = length <= left ? position + length - 1 : kBits - 1;
+  const bool sign = T(-1) < T(0) && length != 0 && (static_cast<U>(a) >> last) & 1;
+  return static_cast<T>((bits & mask) | (sign ? ~mask : U{0}));
 }
 template <class T>
 ADO_INLINE T permute(T a, T b, T selector) {
@@ -147,11 +146,10 @@ ADO_INLINE u32 permute_mode(u32 a, u32 b, u32 c) {
 }
 template <class A, class B>
 ADO_INLINE u32 dot4(u32 a, u32 b, u32 c) {
-  s32 sum = static_cast<s32>(c);
+  u32 sum = c;
   for (int i = 0; i < 4; ++i)
-    sum += static_cast<s32>(static_cast<A>(a >> (8 * i))) *
-           static_cast<s32>(static_cast<B>(b >> (8 * i)));
-  return static_cast<u32>(sum);
+    sum += static_cast<u32>(static_cast<A>(a >> (8 * i)) * static_cast<B>(b >> (8 * i)));
+  return sum;
 }
 // A: 16-bit type of a, B: 8-bit type of b.
 template <class A, class B, int kHalf>
@@ -181,7 +179,7 @@ ADO_INLINE u32 bit_mask(u32 position, u32 width) {
   return position < 32 ? bits << (position & 31) : 0;
 }
 ADO_INLINE u32 find_nth(u32 mask, u32 base, s32 offset) {
-  if (offset == 0) return (mask >> base) & 1 ? base : ~0u;
+  if (offset == 0) return base < 32 && (mask >> base) & 1 ? base : ~0u;
   for (s64 at = base, found = 0; at >= 0 && at<32; at += offset> 0 ? 1 : -1)
     if ((mask >> at) & 1 && ++found == (offset > 0 ? offset : -s64{offset}))
       return static_cast<u32>(at);
@@ -192,8 +190,27 @@ ADO_INLINE T saturate(s64 x) {
   return static_cast<T>(x > 0x7fffffff ? 0x7fffffff : x < -0x7fffffff - 1 ? -0x7fffffff - 1 : x);
 }
 template <class T>
-ADO_INLINE T distance(T a, T b) {
-  return a < b ? b - a : a - b;
+ADO_INLINE u64 distance(T a, T b) {
+  return a < b ? u64(b) - u64(a) : u64(a) - u64(b);
+}
+// Applies an operation to the parts of type T of words.
+template <class T, auto kF>
+ADO_INLINE u32 parts(u32 a, u32 b) {
+  u32 out = 0;
+  for (unsigned i = 0; i < 32; i += 8 * sizeof(T)) {
+    const auto part = kF(static_cast<T>(a >> i), static_cast<T>(b >> i));
+    out |= u32{static_cast<std::make_unsigned_t<T>>(part)} << i;
+  }
+  return out;
+}
+template <class A, class B>
+ADO_INLINE u32 byte_distances(u32 a, u32 b, bool sum, u32 c) {
+  u32 out = sum ? c : 0;
+  for (int i = 0; i < 32; i += 8) {
+    const s32 d = static_cast<A>(a >> i) - static_cast<B>(b >> i);
+    out += static_cast<u32>(d < 0 ? -d : d) << (sum ? 0 : i);
+  }
+  return out;
 }
 ADO_INLINE s64 signed24(s32 a) { return static_cast<s32>(static_cast<u32>(a) << 8) >> 8; }
 ADO_INLINE u64 unsigned24(u32 a) { return a & 0xffffff; }
@@ -236,7 +253,7 @@ ADO_INLINE T times(T a, T b) {
       ADO_E3("mad.hi." S, T, T, T, T, static_cast<T>(u64(high<T>(a, b)) + u64(c))),                \
       ADO_E2("min." S, T, T, T, a < b ? a : b), ADO_E2("max." S, T, T, T, a > b ? a : b),          \
       ADO_E2("div." S, T, T, T, quotient<T>(a, b)), ADO_E2("rem." S, T, T, T, remainder<T>(a, b)), \
-      ADO_E3("sad." S, T, T, T, T, static_cast<T>(c + distance<T>(a, b))),                         \
+      ADO_E3("sad." S, T, T, T, T, static_cast<T>(u64(c) + distance<T>(a, b))),                    \
       ADO_E2("shr." S, T, T, u32, right<T>(a, b)), COMPARISONS(S, T)
 #define COMPARISONS(S, T)                                                        \
   ADO_COMPARE("setp.eq." S, T, a == b), ADO_COMPARE("setp.ne." S, T, a != b),    \
@@ -257,6 +274,12 @@ ADO_INLINE T times(T a, T b) {
   ADO_E2("mul.wide." S, W, T, T, static_cast<W>(a) * static_cast<W>(b)), \
       ADO_E3("mad.wide." S, W, T, T, W,                                  \
              static_cast<W>(u64(static_cast<W>(a) * static_cast<W>(b)) + u64(c)))
+#define PARTS(name, S, T, expr) \
+  ADO_E2(name "." #S, u32, u32, u32, (parts<T, [](T a, T b) { return (expr); }>(a, b)))
+#define DISTANCES(S, R, A, B)                                                                     \
+  ADO_E3("vabsdiff4.u32." #S "." #R, u32, u32, u32, u32, (byte_distances<A, B>(a, b, false, c))), \
+      ADO_E3("vabsdiff4.u32." #S "." #R ".add", u32, u32, u32, u32,                               \
+             (byte_distances<A, B>(a, b, true, c)))
 
 constexpr AluEntry kEntries[] = {
     ARITHMETIC("u16", u16),
@@ -291,6 +314,10 @@ constexpr AluEntry kEntries[] = {
     ADO_E1("bfind.s32", u32, s32, highest_bit(a)),
     ADO_E1("bfind.u64", u32, u64, highest_bit(a)),
     ADO_E1("bfind.s64", u32, s64, highest_bit(a)),
+    ADO_E1("bfind.shiftamt.u32", u32, u32, shift_amount(a)),
+    ADO_E1("bfind.shiftamt.s32", u32, s32, shift_amount(a)),
+    ADO_E1("bfind.shiftamt.u64", u32, u64, shift_amount(a)),
+    ADO_E1("bfind.shiftamt.s64", u32, s64, shift_amount(a)),
     ADO_E3("bfe.u32", u32, u32, u32, u32, extract<u32>(a, b, c)),
     ADO_E3("bfe.s32", s32, s32, u32, u32, extract<s32>(a, b, c)),
     ADO_E3("bfe.u64", u64, u64, u32, u32, extract<u64>(a, b, c)),
@@ -312,6 +339,16 @@ constexpr AluEntry kEntries[] = {
     ADO_E3("prmt.b32.ecl", u32, u32, u32, u32, permute_mode<3>(a, b, c)),
     ADO_E3("prmt.b32.ecr", u32, u32, u32, u32, permute_mode<4>(a, b, c)),
     ADO_E3("prmt.b32.rc16", u32, u32, u32, u32, permute_mode<5>(a, b, c)),
+    PARTS("add", u16x2, u16, a + b),
+    PARTS("add", s16x2, s16, a + b),
+    PARTS("min", u16x2, u16, a < b ? a : b),
+    PARTS("min", s16x2, s16, a < b ? a : b),
+    PARTS("max", u16x2, u16, a > b ? a : b),
+    PARTS("max", s16x2, s16, a > b ? a : b),
+    DISTANCES(u32, u32, u8, u8),
+    DISTANCES(u32, s32, u8, s8),
+    DISTANCES(s32, u32, s8, u8),
+    DISTANCES(s32, s32, s8, s8),
     ADO_E3("dp4a.u32.u32", u32, u32, u32, u32, (dot4<u8, u8>(a, b, c))),
     ADO_E3("dp4a.u32.s32", u32, u32, u32, u32, (dot4<u8, s8>(a, b, c))),
     ADO_E3("dp4a.s32.u32", u32, u32, u32, u32, (dot4<s8, u8>(a, b, c))),

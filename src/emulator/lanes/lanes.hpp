@@ -21,6 +21,41 @@ using f64 = double;
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, u32, u64>;
 
+// Numbered like the processors' directions on x86-64.
+enum class Round : u8 { kNearest, kDown, kUp, kZero };
+
+// Operations on memory in this scope round in a direction.
+class Rounding {
+ public:
+#if defined(__x86_64__)
+  ADO_INLINE explicit Rounding(Round direction) {
+    asm volatile("stmxcsr %0" : "=m"(saved_) : : "memory");
+    const u32 next = (saved_ & ~0x6000u) | static_cast<u32>(direction) << 13;
+    asm volatile("ldmxcsr %0" : : "m"(next) : "memory");
+  }
+  ADO_INLINE ~Rounding() { asm volatile("ldmxcsr %0" : : "m"(saved_) : "memory"); }
+
+ private:
+  u32 saved_;
+#else
+  ADO_INLINE explicit Rounding(Round direction) {
+    constexpr u64 kModes[] = {0, 2, 1, 3};
+    asm volatile("mrs %0, fpcr" : "=r"(saved_) : : "memory");
+    const u64 next = (saved_ & ~u64{3 << 22}) | kModes[static_cast<int>(direction)] << 22;
+    asm volatile("msr fpcr, %0" : : "r"(next) : "memory");
+  }
+  ADO_INLINE ~Rounding() { asm volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
+
+ private:
+  u64 saved_;
+#endif
+};
+template <Round kRound, AluFunction kF>
+void rounded(void* d, const void* a, const void* b, const void* c) {
+  const Rounding direction(kRound);
+  kF(d, a, b, c);
+}
+
 template <class T>
 ADO_INLINE BitsOf<T> bits(T x) {
   return __builtin_bit_cast(BitsOf<T>, x);
