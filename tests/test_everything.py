@@ -40,7 +40,7 @@ def fakes(folder, **pages):
     """Fake stages, by name the pages that show them."""
     script = folder.parent / "fake.py"
     return [
-        everything.Stage(name, shown, f"{script} {{}}/data/{name}.json")
+        everything.Stage(name, shown, f"{script} {{}}/results/{name}.json")
         for name, shown in pages.items()
     ]
 
@@ -62,7 +62,7 @@ def test_a_second_call_runs_the_missing_stages(folder, capsys):
     printed = capsys.readouterr().out
     assert "b: about" in printed
     assert "a: about" not in printed
-    (folder / "data/a.json").unlink()
+    (folder / "results/a.json").unlink()
     assert set(everything.load_state(stages, folder)) == {"b", "c"}
 
 

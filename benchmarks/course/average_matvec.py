@@ -100,7 +100,8 @@ class NcuTable:
 
     def save(self, path: Path) -> None:
         """Write the table with the suffix of CSV files."""
-        path.with_suffix(".csv").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+        table = path.with_name(f"{path.name.partition('.')[0]}.csv")
+        table.write_text("\n".join(self._lines) + "\n", encoding="utf-8")
 
 
 def records() -> Iterator[tuple[str, Callable[[], Any]]]:
