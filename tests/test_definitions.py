@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from adokernels.charts.speed_of_light import speed_of_light
 from charting import make_offloads
 from matplotlib import pyplot as plt
 from mutants import documents
 
 import adokernels as ado
 from adobook.pages import glossary
+from adokernels.charts.counters import speed_of_light
 from adokernels.charts.memory import memory_chart
 from adokernels.diagnosis.targets import TARGETS
 from adokernels.records import definitions
@@ -100,7 +100,9 @@ def test_table_chart_diagnosis_and_report_name_one_limiter(name):
 #: not collected, the fabric between the partitions of L2 (lts__ltcfabric2lts_cycles_active). It was
 #: not measured whether this is the cause.
 APART = 2e-3
-FARTHER = {f"unseen/{name}.json.xz": 6e-3 for name in ("set1/stencil", "set2/spmv", "set3/column_sum")}
+FARTHER = {
+    f"unseen/{name}.json.xz": 6e-3 for name in ("set1/stencil", "set2/spmv", "set3/column_sum")
+}
 FARTHER |= {"unseen/set3/black_scholes.json.xz": 0.018, "unseen/set3/gauss_jordan.json.xz": 0.081}
 
 

@@ -115,7 +115,7 @@ def checked(monkeypatch):
     [("naive", "is correct, but not faster than naive. "), ("padded", "is **correct**. ")],
 )
 def test_reports_show_whether_the_goal_is_reached(mine, words, checked):
-    ladder = ado.load(DATA.parent / "transpose-int64-8192.json")
+    ladder = ado.load(DATA.parent / "transpose-int64-8192.json.xz")
     goal, mine = ladder["naive"], dataclasses.replace(ladder[mine], variant="mine")
     sweep = dataclasses.replace(ladder, measurements=(goal, mine))
     result = CheckResult("transpose", "mine", True, sweep=sweep)

@@ -166,7 +166,7 @@ def test_a_run_stores_its_results(monkeypatch, tmp_path):
     lengths = {"transpose": "5x7", "average_matvec": "3x5x7", "sobel": "9x11", "gpp": "4x3x5x1"}
     for routine, given in lengths.items():
         assert run(monkeypatch, tmp_path, routine, "--shapes", given) == 0
-        stored = json.loads((tmp_path / f"shapes-cpu-{_core.isa()}-{routine}-0.json").read_text())
+        stored = json.loads(read_file(tmp_path / f"shapes-cpu-{_core.isa()}-{routine}-0.json.xz"))
         (one,) = stored["shapes"]
         assert "x".join(map(str, one["shape"])) == given
         assert one["variant"] in ado.routines[routine]

@@ -1,9 +1,9 @@
 #include "device/emulated_gpus.hpp"
 
 #include <atomic>
+#include <charconv>
 #include <cmath>
 #include <mutex>
-#include <sstream>
 #include <string_view>
 #include <variant>
 
@@ -70,10 +70,11 @@ const auto& find(const Rows& rows, const char* what, const auto& wanted, const a
   throw ValueError(std::string(what) + " must be one of " + known + ", got " + std::string(wanted));
 }
 
+// Streams would need the locale of the C++ runtime, of which a process can have several.
 std::string text_of(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
+  char digits[32];
+  const auto format = std::chars_format::general;
+  return {digits, std::to_chars(digits, digits + sizeof digits, value, format, 6).ptr};
 }
 
 GpuModel make(const GpuChoice& choice) {

@@ -15,7 +15,8 @@ Each rule compares times of the same variant, or a rate with a ceiling that one 
    processors, the limiter is the number of threads.
 
 If the rate and the instruction sets contradict each other, or a time is missing that a rule needs,
-the limiter is unknown.
+the limiter is unknown. A variant for which there was no time to run it with one thread is taken for
+serial, unless it is faster than one thread can be.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class _Tried:
     def __init__(self, m: Measurement, machine: Machine | None) -> None:
         assert m.experiments is not None
         self.m, self.x, self.given, self.machine = m, m.experiments, m.experiments.given, machine
-        #: The run with one thread; a variant without such a run uses one thread, or is a function.
+        #: The run with one thread, or the measured call if there is none.
         self.single = self.x.find(self.given, threads=1) or self.given
         #: The runs with operands in a cache and the instruction set of the measurement, by cache.
         self.inside = {
@@ -106,14 +107,26 @@ class _Tried:
 
     def of_all(self, level: str) -> float:
         """The share of the bandwidth of all threads that the variant uses; 0 if it is unknown."""
-        run = self.given
         if level == "DRAM":
-            ceiling = highest_of_dram(self.machine) or None
-            held = run.footprint <= self._capacity("L3")  # caches load the operands once
-            moved = min(run.bytes, run.footprint) if held else run.bytes
+            ceiling, moved = highest_of_dram(self.machine), self._from_dram
         else:
-            ceiling, moved = ceiling_named(self.machine, f"{level} read"), run.bytes
-        return min(moved / run.time / ceiling, 1.0) if ceiling else 0.0
+            ceiling = ceiling_named(self.machine, f"{level} read") or 0.0
+            moved = self.given.bytes
+        return min(moved / self.given.time / ceiling, 1.0) if ceiling else 0.0
+
+    @property
+    def _from_dram(self) -> float:
+        """Bytes that the measured call loads from DRAM: once, if a cache holds the operands."""
+        run = self.given
+        held = run.footprint <= self._capacity("L3")
+        return min(run.bytes, run.footprint) if held else run.bytes
+
+    @property
+    def _is_too_fast_for_one_thread(self) -> bool:
+        """Whether the measured call is faster than one thread with operands in a cache or DRAM."""
+        nearest = self.per_work(self.core) if self.inside else 0.0
+        inside = _MATTERS * self.per_work(self.given) < nearest
+        return inside or self._from_dram / self.given.time > _MATTERS * self.of_one("DRAM") > 0
 
     def _capacity(self, level: str) -> float:
         sizes = self.m.context.get("cache_bytes")
@@ -163,7 +176,9 @@ class _Tried:
             return Kind.PARALLELISM, CALL, share, (evidence,)
         if not self.inside and self.home != "L1":
             return None
-        if self.single is given and given.threads > 1:  # there was no time for one thread
+        # Without a run of one thread, for which there was no time, one thread is assumed.
+        unknown = self.single is given and given.threads > 1
+        if unknown and self._is_too_fast_for_one_thread:
             return self._shared()
         in_memory = self.rise >= _MATTERS
         kind, unit, share, evidence = self._memory() if in_memory else self._in_core()
@@ -244,8 +259,12 @@ class _Tried:
         of_add = rate / add if add else 0.0
         of_scalar = max(of_add, of_l1 if not core.flops else 0.0) * self.lanes
         said = []
-        lowest = next((r for r in self.x.runs if r.isa == "baseline" and r.size == core.size), core)
-        gain = self.per_work(lowest) / self.per_work(core) if lowest.isa != core.isa else None
+        lowest = next(
+            (r for r in self.x.runs if r.isa == "baseline" and r.size in self.inside), None
+        )
+        gain = None
+        if lowest and lowest.isa != core.isa:
+            gain = self.per_work(lowest) / self.per_work(self.inside[lowest.size])
         if gain is not None:
             text = f"{number(gain)} times as fast as with the baseline instruction set"
             said.append(_say(text, gain, _MATTERS))
@@ -264,6 +283,9 @@ class _Tried:
             return Kind.UNKNOWN, "", None, tuple(said)
         if wide or (gain is not None and gain >= _MATTERS):
             return Kind.COMPUTE, VECTOR, arithmetic or None, tuple(said)
+        if gain is None and core.isa not in ("", "baseline"):
+            said.append(_say("there was no time for the baseline instruction set"))
+            return Kind.UNKNOWN, "", None, tuple(said)
         if not (core.flops or gain is not None) or not of_scalar:
             said.append(_say("no operations are declared, or no ceilings were measured"))
             return Kind.UNKNOWN, "", None, tuple(said)

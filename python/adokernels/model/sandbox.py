@@ -46,10 +46,12 @@ _START_SECONDS = 60.0
 _MOST_PROCESSES, _MOST_THREADS = 64, 1024
 #: A thread may run for this time after the system has reported it as stopped.
 _STOPPED_NANOSECONDS = 30_000
+#: A run of less than this part of a call gains nothing.
+_STOPPED_SHARE = 0.01
 #: Longer runs that are tolerated: this number, or this part of the calls. The system can account
-#: for a run late, on a busy machine for one of some hundred calls. The median of five or more
-#: samples of which two are too short is still one of the others, or between two of them.
-_MOST_RUNS, _RUNS_OF_CALLS = 2, 0.05
+#: for a run late, on a busy machine for some of a hundred calls. The median of five or more samples
+#: of which two are too short is still one of the others, or between two of them.
+_MOST_RUNS, _RUNS_OF_CALLS = 2, 0.1
 #: If other threads ran for longer than this time, the first one can have waited for them.
 _OTHERS_NANOSECONDS = 40_000
 _CPUCLOCK_SCHED = 2  # of clock_getcpuclockid()
@@ -98,6 +100,7 @@ class Sandbox:
             raise Unavailable(f"{words}; remedy: isolated=False")
         self.seconds, self._memory, self._broken = seconds, memory, ""
         self._calls = self._runs = 0  # of the child, and of stopped processes
+        self.interval = 0.0
         self._known: list[int] = []  # the child, and the processes that it has started
         self._file = os.fdopen(_inheritable(os.memfd_create("messages")), "wb")
         pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -134,7 +137,8 @@ class Sandbox:
         spent, before = self._processor_times(), self._waits()
         longest = max((spent[pid] - self._spent.get(pid, 0) for pid in spent), default=0)
         self._calls += 1
-        self._runs += longest > _STOPPED_NANOSECONDS
+        share = 1e9 * _STOPPED_SHARE * self.interval  # of the last call
+        self._runs += longest > max(_STOPPED_NANOSECONDS, share)
         too_often = self._runs > max(_MOST_RUNS, _RUNS_OF_CALLS * self._calls)
         what = f"ran {self._runs} times" if too_often else ""
         if not all(_states(pid) <= _STOPPED for pid in self._known):
