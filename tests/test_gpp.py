@@ -863,7 +863,7 @@ class TestSpotCheck:
         problem = ado.gpp_operands("test", SEED)
         problem = problem._replace(occ=np.arange(24.0) < occupied)
         values = Values(tasks.TASKS["gpp"], [*problem[:-1], problem.occ.astype(float)], {})
-        assert (values._spot.unit[0] > 0).all() == bool(occupied)
+        assert (values._reference.unit[0] > 0).all() == bool(occupied)
         values.check(*(run(GppOperands(*each.operands), "simd") for each in values.runs))
 
     def test_the_unit_is_that_of_all_terms(self):
