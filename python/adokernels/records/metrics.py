@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from adokernels.records.definitions import QUANTITY_DEFINITIONS, QUANTITY_THRESHOLDS, STALLS
+from adokernels.records.definitions import STALLS
 
 Values = Mapping[str, float]
 
@@ -21,8 +21,6 @@ Values = Mapping[str, float]
 SECTOR = 32
 #: Sectors of the largest request: 16 bytes per lane of a warp.
 LARGEST_REQUEST = 16
-#: Bytes per wavefront that the data banks of L1 and shared memory deliver.
-WAVEFRONT = 128
 WARP = 32
 
 #: Metric of the utilisation of each pipe, relative to the cycles in which an SM is active.
@@ -154,16 +152,6 @@ class Quantity:
     unit: str  # "s", "B", "Hz", "%" (a fraction, shown as a percentage), or empty
     section: str  # in tables
     formula: Callable[[Values], float]  # of the metrics' values; KeyError if one is missing
-
-    @property
-    def definition(self) -> str:
-        """Its definition in words."""
-        return QUANTITY_DEFINITIONS[self.key]
-
-    @property
-    def threshold(self) -> str:
-        """NVIDIA's threshold with its rule; empty without one."""
-        return QUANTITY_THRESHOLDS.get(self.key, "")
 
     @property
     def metrics(self) -> tuple[str, ...]:
