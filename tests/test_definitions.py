@@ -29,6 +29,7 @@ from adokernels.records.metrics import (
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 from adokernels.report import page
+from adokernels.storage import read_file
 from adokernels.tables import tables_of
 from adokernels.tables.machines import machine_tables
 from adokernels.tables.measurements import counter_table, resources_table
@@ -54,8 +55,8 @@ def counted(name):
 
 def mentions_units(name):
     """Whether the text of a record is one with `counted` measurements; loading takes longer."""
-    text = (DATA / name).read_text(encoding="utf-8")
-    return '"sweep"' in text and "sm__throughput" in text
+    text = read_file(DATA / name)
+    return b'"sweep"' in text and b"sm__throughput" in text
 
 
 SWEEPS = [name for name in RECORDS if mentions_units(name)]
