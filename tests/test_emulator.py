@@ -655,6 +655,7 @@ MALFORMED = [
     "cp.async.ca.shared.global [%r1], [%a0], 3",
     "add.s32 %a0, %r1, %r1",
     "cvt.u32.u16 %x0, %x0",
+    "mov.b64 %a4294967295, 1",
     "{.reg .b32 q<4000000000>;}",
     "{.local .b8 q[4294967295]; mov.b32 %r1, q;}",
     "{.shared .b8 q[-1];}",

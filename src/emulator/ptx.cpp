@@ -417,9 +417,9 @@ class BodyParser {
       while (digits > 0 && is_digit(name[digits - 1])) --digits;
       if (const auto range = scope->ranges.find(name.substr(0, digits));
           digits < name.size() && range != scope->ranges.end()) {
-        const int index = std::atoi(std::string(name.substr(digits)).c_str());
-        if (index < range->second.count)
-          return {.kind = Kind::kRegister, .reg = range->second.first + index};
+        const auto index = std::strtoull(std::string(name.substr(digits)).c_str(), nullptr, 10);
+        if (index < static_cast<std::uint64_t>(range->second.count))
+          return {.kind = Kind::kRegister, .reg = range->second.first + static_cast<int>(index)};
       }
     }
     const auto is_named = [&](const Variable& v) { return v.name == name; };
