@@ -187,6 +187,12 @@ void bind_emulator(py::module_& m) {
       "The address of an array of the emulator. Error messages refer to the array by this name.");
   m.def("set_emulated_misalignment", &cuda::emulated::set_misalignment, py::arg("bytes"),
         "Let later arrays of the emulator begin this number of bytes after an aligned address.");
+  cuda::emulated::set_ptx_source([](const std::string& symbol) {
+    const py::gil_scoped_acquire gil;
+    const py::object found = py::module_::import("adokernels.kernel_ptx").attr("ptx_of")(symbol);
+    auto [text, registers] = found.cast<std::pair<std::string, std::map<std::string, int>>>();
+    return cuda::emulated::Ptx{std::move(text), std::move(registers)};
+  });
   m.def("why_no_emulator", &cuda::emulated::why_unavailable,
         "Empty if kernels can run on the emulator.");
   m.def(

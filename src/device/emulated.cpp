@@ -13,28 +13,21 @@
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "device/emulated_gpus.hpp"
-#include "emulator/fatbin.hpp"
 #include "emulator/ptx.hpp"
 
 namespace ado::cuda::emulated {
 namespace {
 
-using emulator::FatbinEntry;
-
-constexpr int kCompute = 90;             // of the code
 constexpr std::size_t kAlignment = 256;  // of cudaMalloc
 constexpr std::align_val_t kAlign{kAlignment};
 // Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
 constexpr int kUnwritten = 0xa5;
 
-// The PTX of one source file. It is decompressed and parsed at the first launch of its kernels.
+// The code of one source file. It is parsed at the first launch of its kernels.
 struct Code {
-  const void* fatbin = nullptr;
-  std::string ptx;              // compiled at run time; then there is no fat binary
-  std::set<std::string> names;  // of kernels of this PTX; their addresses are the handles
+  Ptx ptx;
+  std::set<std::string> names;  // of kernels compiled at run time; their addresses are the handles
   std::unique_ptr<emulator::Module> module;
-  std::map<std::string, int> registers;
-  bool has_registers = false;
 };
 
 struct RegisteredKernel {
@@ -49,7 +42,8 @@ thread_local Recording* recording = nullptr;
 // One kernel runs at a time. Other threads wait, even to allocate memory.
 struct Gpu {
   std::mutex mutex;
-  std::unordered_map<const void*, Code> files;  // by the handle of the fat binary
+  std::function<Ptx(const std::string&)> ptx_source;
+  std::unordered_map<const void*, Code> files;  // by the handle of the CUDA runtime, or of load()
   std::unordered_map<const void*, RegisteredKernel> kernels;
   emulator::Memory memory;
   Checks checks;
@@ -69,38 +63,25 @@ const RegisteredKernel& find(const void* kernel) {
   return found->second;
 }
 
-// Returns the newest code of a kind that the emulated GPU can execute, or nothing.
-std::string code_of(const Code& code, FatbinEntry::Kind kind) {
-  const FatbinEntry* best = nullptr;
-  const std::vector<FatbinEntry> entries = emulator::read_fatbin(code.fatbin);
-  for (const FatbinEntry& entry : entries) {
-    const bool fits =
-        kind == FatbinEntry::Kind::kPtx ? entry.compute <= kCompute : entry.compute == kCompute;
-    if (entry.kind == kind && fits && (best == nullptr || best->compute < entry.compute))
-      best = &entry;
-  }
-  return best == nullptr ? std::string() : best->code();
+// Returns a registered kernel, whose code has its PTX. The mutex must not be locked, because the
+// source of PTX may wait for a thread that waits for the mutex, such as one that holds Python's GIL.
+const RegisteredKernel& with_ptx(const void* kernel) {
+  std::unique_lock lock(gpu().mutex);
+  const RegisteredKernel& known = find(kernel);
+  if (!known.code->ptx.text.empty()) return known;
+  if (!gpu().ptx_source) throw Unavailable("the emulator has no source of PTX");
+  lock.unlock();
+  Ptx ptx = gpu().ptx_source(known.name);
+  lock.lock();
+  if (known.code->ptx.text.empty()) known.code->ptx = std::move(ptx);
+  return known;
 }
 
 emulator::Module& module_of(const RegisteredKernel& kernel) {
   Code& code = *kernel.code;
-  if (code.module == nullptr) {
-    std::string ptx = code.fatbin == nullptr ? code.ptx : code_of(code, FatbinEntry::Kind::kPtx);
-    if (ptx.empty()) throw Unavailable("this build contains no PTX for the emulator");
-    code.module = emulator::Module::load(std::move(ptx), gpu().memory);
-  }
+  if (code.module == nullptr)
+    code.module = emulator::Module::load(code.ptx.text, gpu().memory);
   return *code.module;
-}
-
-int registers_of(const RegisteredKernel& kernel) {
-  Code& code = *kernel.code;
-  if (!code.has_registers && code.fatbin != nullptr) {
-    const std::string cubin = code_of(code, FatbinEntry::Kind::kCubin);
-    if (!cubin.empty()) code.registers = emulator::registers_in(cubin);
-    code.has_registers = true;
-  }
-  const auto found = code.registers.find(kernel.name);
-  return found == code.registers.end() ? kAssumedRegisters : found->second;
 }
 
 std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
@@ -113,10 +94,12 @@ std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, vo
 }
 
 Kernel resources_of(const RegisteredKernel& kernel) {
+  const std::map<std::string, int>& registers = kernel.code->ptx.registers;
+  const auto known = registers.find(kernel.name);
   return {.name = short_name(kernel.name),
           .grid = {},
           .block = {},
-          .registers = registers_of(kernel),
+          .registers = known == registers.end() ? kAssumedRegisters : known->second,
           .static_shared_bytes = module_of(kernel).shared_bytes(kernel.name)};
 }
 
@@ -146,8 +129,8 @@ Checks checks() {
   return gpu().checks;
 }
 
-void register_fatbin(const void* handle, const void* fatbin) {
-  gpu().files[handle].fatbin = fatbin;
+void set_ptx_source(std::function<Ptx(const std::string&)> source) {
+  gpu().ptx_source = std::move(source);
 }
 
 void register_kernel(const void* handle, const void* kernel, const char* name) {
@@ -160,9 +143,9 @@ void* load(std::string ptx) {
   const std::lock_guard lock(gpu().mutex);
   auto* const handle = new char;  // an address that no other code has
   Code& code = gpu().files[handle];
-  code.ptx = std::move(ptx);
+  code.ptx.text = std::move(ptx);
   try {
-    code.module = emulator::Module::load(code.ptx, gpu().memory);
+    code.module = emulator::Module::load(code.ptx.text, gpu().memory);
   } catch (const emulator::PtxError& error) {
     gpu().files.erase(handle);
     delete handle;
@@ -189,8 +172,8 @@ const void* kernel_named(void* handle, const std::string& mangled_name) {
 }
 
 std::vector<emulator::Parameter> parameters(const void* kernel) {
+  const RegisteredKernel& known = with_ptx(kernel);
   const std::lock_guard lock(gpu().mutex);
-  const RegisteredKernel& known = find(kernel);
   return module_of(known).parameters(known.name);
 }
 
@@ -242,8 +225,9 @@ void name_memory(const void* data, const std::string& name) {
 // ---- Kernels ----
 
 Kernel resources(const void* kernel) {
+  const RegisteredKernel& known = with_ptx(kernel);
   const std::lock_guard lock(gpu().mutex);
-  return resources_of(find(kernel));
+  return resources_of(known);
 }
 
 const char* mangled_name(const void* kernel) {
@@ -254,8 +238,8 @@ const char* mangled_name(const void* kernel) {
 // After an error or an interruption, the module is loaded again, because its variables may be
 // inconsistent.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
+  const RegisteredKernel& code = with_ptx(kernel);
   const std::lock_guard lock(gpu().mutex);
-  const RegisteredKernel& code = find(kernel);
   const std::string name = short_name(code.name);
   emulator::Result result;
   try {

@@ -1,11 +1,12 @@
 // The emulated GPU: device memory on the host, and launches on the emulator.
 //
 // A thread whose current device is this GPU calls the CUDA runtime as it does for other GPUs.
-// emulated_calls.cpp passes its calls to these functions. The code of a kernel is the PTX that the
-// build contains.
+// emulated_calls.cpp passes its calls to these functions.
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,19 @@ struct Checks {
 void set_checks(const Checks& checks);
 Checks checks();
 
-// ---- Registered by the static constructors of the files that nvcc compiles ----
+// ---- Kernels of the files that nvcc compiles ----
 
-void register_fatbin(const void* handle, const void* fatbin);
+// The PTX of such a file, and the registers per thread of its kernels, by mangled name.
+struct Ptx {
+  std::string text;
+  std::map<std::string, int> registers;
+};
+// Sets the function that returns the PTX of the file with a kernel. It is called once per file,
+// before the first launch, and must not launch kernels. The Python package reads its archive; a C++
+// program without such a function cannot use the emulator.
+void set_ptx_source(std::function<Ptx(const std::string& mangled_name)> source);
+
+// Called by the static constructors of each file.
 void register_kernel(const void* handle, const void* kernel, const char* name);
 
 // ---- Code that is compiled at run time, as PTX ----
@@ -62,14 +73,14 @@ void name_memory(const void* data, const std::string& name);
 
 // ---- Kernels ----
 
-// The kernel's resources, without its launch configuration. The registers are read from the code
-// for compute capability 9.0; without such code in the build, they are kAssumedRegisters.
+// The kernel's resources, without its launch configuration. Registers that the source of the PTX
+// does not know are kAssumedRegisters.
 Kernel resources(const void* kernel);
 inline constexpr int kAssumedRegisters = 32;
 const char* mangled_name(const void* kernel);
 
-// Executes a kernel. Throws KernelError for an error of the kernel, and Unavailable if the build
-// has no PTX of it or if the emulator does not support an instruction.
+// Executes a kernel. Throws KernelError for an error of the kernel, and Unavailable if there is no
+// PTX of it or if the emulator does not support an instruction.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments);
 
 // A launch and its counts.
