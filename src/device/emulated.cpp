@@ -7,34 +7,30 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "device/emulated_gpus.hpp"
-#include "emulator/fatbin.hpp"
 #include "emulator/ptx.hpp"
 
 namespace ado::cuda::emulated {
 namespace {
 
-using emulator::FatbinEntry;
-
-constexpr int kCompute = 90;             // of the code
 constexpr std::size_t kAlignment = 256;  // of cudaMalloc
 constexpr std::align_val_t kAlign{kAlignment};
 // Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
 constexpr int kUnwritten = 0xa5;
 
-// The PTX of one source file. It is decompressed and parsed at the first launch of its kernels.
+// The code of one source file. It is read and parsed at the first launch of its kernels.
 struct Code {
-  const void* fatbin = nullptr;
+  Fatbin fatbin;
   std::string ptx;              // compiled at run time; then there is no fat binary
   std::set<std::string> names;  // of kernels of this PTX; their addresses are the handles
   std::unique_ptr<emulator::Module> module;
-  std::map<std::string, int> registers;
-  bool has_registers = false;
+  std::optional<std::map<std::string, int>> registers;
 };
 
 struct RegisteredKernel {
@@ -49,6 +45,7 @@ thread_local Recording* recording = nullptr;
 // One kernel runs at a time. Other threads wait, even to allocate memory.
 struct Gpu {
   std::mutex mutex;
+  FatbinReader reader;
   std::unordered_map<const void*, Code> files;  // by the handle of the fat binary
   std::unordered_map<const void*, RegisteredKernel> kernels;
   emulator::Memory memory;
@@ -69,38 +66,38 @@ const RegisteredKernel& find(const void* kernel) {
   return found->second;
 }
 
-// Returns the newest code of a kind that the emulated GPU can execute, or nothing.
-std::string code_of(const Code& code, FatbinEntry::Kind kind) {
-  const FatbinEntry* best = nullptr;
-  const std::vector<FatbinEntry> entries = emulator::read_fatbin(code.fatbin);
-  for (const FatbinEntry& entry : entries) {
-    const bool fits =
-        kind == FatbinEntry::Kind::kPtx ? entry.compute <= kCompute : entry.compute == kCompute;
-    if (entry.kind == kind && fits && (best == nullptr || best->compute < entry.compute))
-      best = &entry;
-  }
-  return best == nullptr ? std::string() : best->code();
-}
+// A kernel whose code is loaded as long as the mutex is locked.
+struct Loaded {
+  std::unique_lock<std::mutex> lock;
+  const RegisteredKernel& kernel;
+};
 
-emulator::Module& module_of(const RegisteredKernel& kernel) {
-  Code& code = *kernel.code;
+// The mutex is not locked while the fat binary is read, because the reader may wait for a thread
+// that waits for the mutex, such as one that has Python's GIL.
+Loaded load_code(const void* kernel, bool with_registers) {
+  std::unique_lock lock(gpu().mutex);
+  const RegisteredKernel& known = find(kernel);
+  Code& code = *known.code;
+  const auto read = [&](const auto& reader) {
+    if (!reader) throw Unavailable("the emulator needs set_fatbin_reader()");
+    lock.unlock();
+    auto result = reader(code.fatbin);
+    lock.lock();
+    return result;
+  };
+  if (with_registers && !code.registers && !code.fatbin.empty())
+    code.registers = read(gpu().reader.registers);
   if (code.module == nullptr) {
-    std::string ptx = code.fatbin == nullptr ? code.ptx : code_of(code, FatbinEntry::Kind::kPtx);
-    if (ptx.empty()) throw Unavailable("this build contains no PTX for the emulator");
-    code.module = emulator::Module::load(std::move(ptx), gpu().memory);
+    std::string ptx = code.fatbin.empty() ? code.ptx : read(gpu().reader.ptx);
+    ptx.resize(ptx.find_last_not_of('\0') + 1);  // padding
+    try {
+      if (code.module == nullptr)
+        code.module = emulator::Module::load(std::move(ptx), gpu().memory);
+    } catch (const emulator::PtxError& error) {
+      throw Unavailable(short_name(known.name) + ": " + error.what());
+    }
   }
-  return *code.module;
-}
-
-int registers_of(const RegisteredKernel& kernel) {
-  Code& code = *kernel.code;
-  if (!code.has_registers && code.fatbin != nullptr) {
-    const std::string cubin = code_of(code, FatbinEntry::Kind::kCubin);
-    if (!cubin.empty()) code.registers = emulator::registers_in(cubin);
-    code.has_registers = true;
-  }
-  const auto found = code.registers.find(kernel.name);
-  return found == code.registers.end() ? kAssumedRegisters : found->second;
+  return {std::move(lock), known};
 }
 
 std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
@@ -113,11 +110,13 @@ std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, vo
 }
 
 Kernel resources_of(const RegisteredKernel& kernel) {
+  const Code& code = *kernel.code;
+  const bool known = code.registers && code.registers->contains(kernel.name);
   return {.name = short_name(kernel.name),
           .grid = {},
           .block = {},
-          .registers = registers_of(kernel),
-          .static_shared_bytes = module_of(kernel).shared_bytes(kernel.name)};
+          .registers = known ? code.registers->at(kernel.name) : kAssumedRegisters,
+          .static_shared_bytes = code.module->shared_bytes(kernel.name)};
 }
 
 // Returns the path in the repository. PTX contains the paths of the machine that compiled it.
@@ -146,13 +145,27 @@ Checks checks() {
   return gpu().checks;
 }
 
+// The header of a fat binary has 16 bytes, and contains the size of the rest.
 void register_fatbin(const void* handle, const void* fatbin) {
-  gpu().files[handle].fatbin = fatbin;
+  const auto* const data = static_cast<const std::byte*>(fatbin);
+  std::uint64_t size;
+  std::memcpy(&size, data + 8, sizeof size);
+  gpu().files[handle].fatbin = {data, 16 + size};
 }
 
 void register_kernel(const void* handle, const void* kernel, const char* name) {
   gpu().kernels[kernel] = {&gpu().files[handle], name};
 }
+
+std::map<std::string, Fatbin> fatbins() {
+  const std::lock_guard lock(gpu().mutex);
+  std::map<std::string, Fatbin> found;
+  for (const auto& [address, kernel] : gpu().kernels)
+    if (!kernel.code->fatbin.empty()) found[kernel.name] = kernel.code->fatbin;
+  return found;
+}
+
+void set_fatbin_reader(FatbinReader reader) { gpu().reader = std::move(reader); }
 
 // ---- Code that is compiled at run time, as PTX ----
 
@@ -189,9 +202,8 @@ const void* kernel_named(void* handle, const std::string& mangled_name) {
 }
 
 std::vector<emulator::Parameter> parameters(const void* kernel) {
-  const std::lock_guard lock(gpu().mutex);
-  const RegisteredKernel& known = find(kernel);
-  return module_of(known).parameters(known.name);
+  const Loaded loaded = load_code(kernel, false);
+  return loaded.kernel.code->module->parameters(loaded.kernel.name);
 }
 
 // ---- Memory ----
@@ -241,10 +253,7 @@ void name_memory(const void* data, const std::string& name) {
 
 // ---- Kernels ----
 
-Kernel resources(const void* kernel) {
-  const std::lock_guard lock(gpu().mutex);
-  return resources_of(find(kernel));
-}
+Kernel resources(const void* kernel) { return resources_of(load_code(kernel, true).kernel); }
 
 const char* mangled_name(const void* kernel) {
   const std::lock_guard lock(gpu().mutex);
@@ -254,12 +263,12 @@ const char* mangled_name(const void* kernel) {
 // After an error or an interruption, the module is loaded again, because its variables may be
 // inconsistent.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
-  const std::lock_guard lock(gpu().mutex);
-  const RegisteredKernel& code = find(kernel);
+  const Loaded loaded = load_code(kernel, recording != nullptr);
+  const RegisteredKernel& code = loaded.kernel;
   const std::string name = short_name(code.name);
   emulator::Result result;
   try {
-    emulator::Module& module = module_of(code);
+    emulator::Module& module = *code.code->module;
     const Checks& checks = gpu().checks;
     const Properties& properties = gpu_model().properties;
     result = emulator::launch(module, code.name, shape,

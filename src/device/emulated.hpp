@@ -1,11 +1,13 @@
 // The emulated GPU: device memory on the host, and launches on the emulator.
 //
 // A thread whose current device is this GPU calls the CUDA runtime as it does for other GPUs.
-// emulated_calls.cpp passes its calls to these functions. The code of a kernel is the PTX that the
-// build contains.
+// emulated_calls.cpp passes its calls to these functions.
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,22 @@ Checks checks();
 void register_fatbin(const void* handle, const void* fatbin);
 void register_kernel(const void* handle, const void* kernel, const char* name);
 
+// ---- The code of these files ----
+
+// A fat binary has the code of a file for several architectures.
+using Fatbin = std::span<const std::byte>;
+
+// The fat binary with each kernel, by mangled name. Several files can have a kernel of one name.
+std::map<std::string, Fatbin> fatbins();
+
+// Functions that read a fat binary. The emulator calls each of them when it needs the result, about
+// once per file. The package sets functions of python/adokernels/fat_binary.py.
+struct FatbinReader {
+  std::function<std::string(Fatbin)> ptx;
+  std::function<std::map<std::string, int>(Fatbin)> registers;  // per thread, by mangled name
+};
+void set_fatbin_reader(FatbinReader reader);
+
 // ---- Code that is compiled at run time, as PTX ----
 
 // Loads PTX until unload(). Throws Unavailable for PTX that the emulator cannot read.
@@ -62,8 +80,8 @@ void name_memory(const void* data, const std::string& name);
 
 // ---- Kernels ----
 
-// The kernel's resources, without its launch configuration. The registers are read from the code
-// for compute capability 9.0; without such code in the build, they are kAssumedRegisters.
+// The kernel's resources, without its launch configuration. Without machine code for
+// compute capability 9.0 in the build, the registers are kAssumedRegisters.
 Kernel resources(const void* kernel);
 inline constexpr int kAssumedRegisters = 32;
 const char* mangled_name(const void* kernel);
