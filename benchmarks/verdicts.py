@@ -46,7 +46,7 @@ import adokernels as ado
 from adokernels.measuring.context import Contention, context
 from adokernels.measuring.progress import displayed
 from adokernels.measuring.sampling import Sampler, Settings
-from adokernels.records.contention import Judgement, Series, judge
+from adokernels.records.contention import Series, judge
 
 Row = dict[str, Any]
 BURST = "burst"
@@ -203,7 +203,7 @@ def one_run(pair: Pair, device: str, cache: str, *, samples: bool) -> Row:
         raise error
     facts = {"threads": pair.threads} | {"contention": others.facts(waits=bool(samplers[0].waits))}
     series = [side.series._replace(facts=facts) for side in samplers]
-    found: Judgement = judge(*series, paired=True)
+    found = judge(*series, paired=True)
     row: Row = {
         "verdict": found.verdict.value,
         "reason": found.reason,
