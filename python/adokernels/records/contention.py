@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from adokernels.records import statistics
 from adokernels.records.forms import number_in
-from adokernels.records.statistics import FEWEST_SAMPLES, Verdict
+from adokernels.records.statistics import FEWEST_SAMPLES, Comparison, Verdict
 
 _Samples = NDArray[np.float64]
 
@@ -35,6 +35,7 @@ _STOLEN = 0.1
 BUSY_GPU = 5
 #: Minimum number of involuntary context switches per sample that a note states.
 _OFTEN = 0.1
+_OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
 class Series(NamedTuple):
@@ -104,29 +105,6 @@ class Series(NamedTuple):
         return self.waits > WAITED * self.seconds if known else np.zeros(len(self.seconds), bool)
 
 
-class Judgement(NamedTuple):
-    """The decision about two series.
-
-    Attributes
-    ----------
-    verdict, ratio, interval
-        As :func:`adokernels.records.statistics.compare` returns them.
-    samples
-        The number of samples, or of pairs of samples, that were compared.
-    reason
-        Why the verdict is withheld; empty if it is not.
-    resolution
-        The smallest difference that 95 of 100 such runs would find; infinite with few samples.
-    """
-
-    verdict: Verdict
-    ratio: float
-    interval: tuple[float, float]
-    samples: int
-    reason: str
-    resolution: float
-
-
 def have_enough(series: Iterable[Series]) -> bool:
     """Whether the times in one table use only undisturbed samples.
 
@@ -143,19 +121,26 @@ def ratio_of_medians(ours: Series, theirs: Series) -> float:
     return theirs.median / ours.median
 
 
-def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
+def judge(
+    ours: Series, theirs: Series, *, paired: bool, names: tuple[str, str] = ("", "")
+) -> Comparison:
     """Compare two series by their undisturbed samples.
 
     The verdict is withheld if too few samples are undisturbed, if all samples together or the ratio
     of the medians show the opposite, if the halves of the run contradict each other, or if the
     whole run was disturbed.
     """
-    mine, other = _usable_rounds(ours, theirs, paired=paired)
+    masks = _undisturbed(ours, theirs, paired=paired)
+    enough = _are_enough(*masks)
+    mine, other = (
+        side.seconds[: len(good)][good if enough else ...]
+        for side, good in zip((ours, theirs), masks, strict=True)
+    )
     verdict, ratio, interval = statistics.compare(mine, other, paired=paired)
     n = min(len(mine), len(other))
     reason = objection(ours.facts) or objection(theirs.facts)
-    if not reason and not _are_enough(*_undisturbed(ours, theirs, paired=paired)):
-        reason = _why_disturbed(ours, theirs, paired=paired)
+    if not reason and not enough:
+        reason = _why_disturbed(ours, theirs, min(masks, key=np.mean), paired=paired)
     if not reason and n < FEWEST_SAMPLES and verdict is Verdict.UNCLEAR:
         reason = f"it requires {FEWEST_SAMPLES} samples, got {n}"
     beyond = statistics.beyond_margin(interval, paired=paired)
@@ -168,24 +153,16 @@ def judge(ours: Series, theirs: Series, *, paired: bool) -> Judgement:
         elif (ratio > 1) is not (ratio_of_medians(ours, theirs) > 1):
             reason = "the ratios of the rounds and the ratio of the medians contradict each other"
     found = statistics.resolution(ratio, interval, paired=paired)
-    return Judgement(
-        verdict=Verdict.UNCLEAR if reason else verdict,
-        ratio=ratio,
-        interval=interval,
+    return Comparison(
+        Verdict.UNCLEAR if reason else verdict,
+        ratio,
+        interval,
+        ours=names[0],
+        theirs=names[1],
         samples=n,
         reason=reason,
         resolution=found if n >= FEWEST_SAMPLES else math.inf,
     )
-
-
-_OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
-
-
-def _usable_rounds(ours: Series, theirs: Series, *, paired: bool) -> tuple[_Samples, _Samples]:
-    """The samples of both series to compare; all samples if too few are undisturbed."""
-    mine, other = _undisturbed(ours, theirs, paired=paired)
-    first, second = ours.seconds[: len(mine)], theirs.seconds[: len(other)]
-    return (first[mine], second[other]) if _are_enough(mine, other) else (first, second)
 
 
 def _undisturbed(
@@ -208,8 +185,7 @@ def _are_enough(*masks: NDArray[np.bool_]) -> bool:
     )
 
 
-def _why_disturbed(ours: Series, theirs: Series, *, paired: bool) -> str:
-    worse = min(_undisturbed(ours, theirs, paired=paired), key=np.mean)
+def _why_disturbed(ours: Series, theirs: Series, worse: NDArray[np.bool_], *, paired: bool) -> str:
     what = "rounds" if paired else "samples"
     words = f"other work disturbed {(~worse).sum()} of {len(worse)} {what}"
     busier = max((ours, theirs), key=lambda side: side.waited)

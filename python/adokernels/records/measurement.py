@@ -318,27 +318,17 @@ class Measurement(StoredRecord):
             )
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
-        paired = self._is_paired(other)
-        found = contention.judge(self._series, other._series, paired=paired)
-        names = [m._label for m in (self, other)]
-        machines = [m.machine_title for m in (self, other)]
+        names = self._label, other._label
+        machines = self.machine_title, other.machine_title
         if all(machines) and machines[0] != machines[1]:
             if not across_machines:
                 raise ValueError(
                     f"measurements must be from one machine, got {machines[0]} and {machines[1]}: "
                     "pass across_machines=True to compare different machines"
                 )
-            names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
-        return Comparison(
-            found.verdict,
-            found.ratio,
-            found.interval,
-            ours=names[0],
-            theirs=names[1],
-            samples=found.samples,
-            reason=found.reason,
-            resolution=found.resolution,
-        )
+            names = f"{names[0]} on {machines[0]}", f"{names[1]} on {machines[1]}"
+        paired = bool(self.session) and self.session == other.session
+        return contention.judge(self._series, other._series, paired=paired, names=names)
 
     def speedup_over(self, other: Measurement) -> float:
         """The ratio of times; above 1 if this measurement is faster.
@@ -360,9 +350,6 @@ class Measurement(StoredRecord):
         return contention.Series(
             self.samples, self.waits, self.clocks, self.context, self.switches, self.all_count
         )
-
-    def _is_paired(self, other: Measurement) -> bool:
-        return bool(self.session) and self.session == other.session
 
     def __repr__(self) -> str:
         """For example ``"transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, ...)"``."""

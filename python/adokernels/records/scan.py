@@ -183,7 +183,7 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
         ]
         return self._break_even([contention.judge(*pair, paired=False) for pair in pairs])
 
-    def _break_even(self, found: Sequence[Comparison | contention.Judgement]) -> BreakEven | None:
+    def _break_even(self, found: Sequence[Comparison]) -> BreakEven | None:
         sizes = [k.bytes for k, each in zip(self.kernels, found, strict=True) if not each.reason]
         return (
             BreakEven.of(sizes, [each[:2] for each in found if not each.reason]) if sizes else None
