@@ -20,18 +20,12 @@ else:
 #: nvcc, the headers and the static runtime library, in ``nvidia/cu13`` of the site-packages. CMake
 #: rejects a toolkit without the headers of CCCL.
 NVCC = "cuda-toolkit[cccl,cudart,nvcc]==13.0.*"
-#: It extracts the PTX. It reads the output of earlier compilers, too; there is none for CUDA 13.0.
-CUOBJDUMP = "nvidia-cuda-cuobjdump==13.*"
 
 
 def nvcc() -> list[str]:
-    """Requirements for nvcc and cuobjdump: those that the PATH and the folder of nvcc lack."""
-    if os.environ.get("ADOKERNELS_CUDA", "AUTO").upper() == "OFF":
-        return []
-    compiler = shutil.which(os.environ.get("CUDACXX", "nvcc"))
-    folders = [os.path.dirname(compiler or ""), os.environ.get("PATH", "")]
-    known = shutil.which("cuobjdump", path=os.pathsep.join(folders))
-    return [NVCC] * (not compiler) + [CUOBJDUMP] * (not known)
+    """Requirements for nvcc: none without CUDA, or if the PATH or ``CUDACXX`` provides it."""
+    off = os.environ.get("ADOKERNELS_CUDA", "AUTO").upper() == "OFF"
+    return [] if off or shutil.which(os.environ.get("CUDACXX", "nvcc")) else [NVCC]
 
 
 def requirements(group: str) -> list[str]:

@@ -33,6 +33,9 @@ def main() -> None:
         operands = task.random_operands([20] * len(task.lengths))
         unit = task.error_unit(*operands) if task.error_unit else None
         task.check(routine(*operands), task.expected(*operands), unit)
+    if kind == "cuda":
+        emulated = ado.transpose(numbers, variant="tiled", device="emulator")
+        assert np.array_equal(emulated, numbers.T), "the emulator must find the PTX"
     assert ado.transpose["tiled"].source.text, "the wheel must contain the sources"
 
 

@@ -65,7 +65,7 @@ def cycle_in(graph):
 ORDER = (
     *("names", "text", "process", "code_text", "storage", "cache", "toolkit", "pictures"),
     "records",
-    *("machine_code", "model"),
+    *("machine_code", "fat_binary", "model"),
     *("measuring", "large", "distributed"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show

@@ -12,7 +12,8 @@ from charting import clashes
 from conftest import EMULATED, run_python
 
 import adokernels as ado
-from adokernels import _core
+from adokernels import _core, machine_code
+from adokernels.fat_binary import ptx_in, registers_in
 from adokernels.model import compiler
 from adokernels.model.tasks import as_tuple
 from adokernels.process import ALL_CHECKS
@@ -170,6 +171,68 @@ def test_copies_that_overlap_are_refused(by_default, rng, routine):
     with pytest.raises(ado.Unavailable, match="streams, which the emulator lacks; pass device="):
         ado.out_of_core(routine, x)
     np.testing.assert_array_equal(ado.out_of_core(ado.transpose, x, device="cpu"), x.T)
+
+
+# --- Fat binaries ---------------------------------------------------------------------------------
+
+
+def test_each_fat_binary_has_the_ptx_of_its_kernels():
+    fatbins = _core.fatbins()
+    ptx = {size: ptx_in(f) for size, f in {len(f): f for f in fatbins.values()}.items()}
+    assert len(ptx) > 10
+    for symbol, fatbin in fatbins.items():
+        assert f".entry {symbol}(".encode() in ptx[len(fatbin)]
+    with pytest.raises(ado.Unavailable, match=r"no PTX for compute capability 7\.0"):
+        ptx_in(fatbin, compute=70)
+
+
+def test_registers_are_those_of_the_cubins_that_cuobjdump_extracts():
+    try:
+        cubins = machine_code.cubins_of(Path(_core.__file__), "sm_90").values()
+    except ado.Unavailable as missing:
+        pytest.skip(str(missing))
+    known = {k.symbol: k.registers for cubin in cubins for k in machine_code.kernels_in(cubin)}
+    files = {len(fatbin): fatbin for fatbin in _core.fatbins().values()}
+    assert {k: n for fatbin in files.values() for k, n in registers_in(fatbin).items()} == known
+
+
+def test_two_files_have_a_kernel_of_the_same_name():
+    """The ceiling "read" of both routines is one template. Later kernels are found, too."""
+    code = """
+import adokernels as ado
+
+for routine, variant, lengths in (
+    (ado.max_plus, "one_block", (33, 700)), (ado.average_matvec, "block_per_set", (3, 64, 50))
+):
+    operands = routine.task.random_operands(lengths)
+    for name in ("read", variant):
+        print(ado.profile(routine[name], *operands, device="emulator")["load_requests"] > 0)
+"""
+    assert run_python(code).split() == ["True"] * 4
+
+
+def test_threads_launch_their_first_kernels_together():
+    """They read the same fat binary, in calls that release the GIL and in calls that do not."""
+    code = """
+import threading
+import numpy as np
+import adokernels as ado
+
+ado.settings.device = "emulator"
+a = np.random.default_rng().random((33, 65))
+right = []
+
+def call(variant):
+    ado.transpose[variant].resources(a)
+    right.append((ado.transpose(a, variant=variant) == a.T).all())
+
+variants = ("naive", "linear_index", "tiled", "padded")
+threads = [threading.Thread(target=call, args=[v]) for v in variants]
+for t in threads: t.start()
+for t in threads: t.join()
+print(len(right), all(right))
+"""
+    assert run_python(code) == "4 True"
 
 
 # --- Other GPUs -----------------------------------------------------------------------------------

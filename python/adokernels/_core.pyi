@@ -48,6 +48,7 @@ __all__: list[str] = [
     "emulated_gpu",
     "emulator_checks",
     "existing_metrics",
+    "fatbins",
     "hardware",
     "host_capsule",
     "isa",
@@ -785,6 +786,11 @@ def emulator_checks() -> tuple[bool, bool, bool, bool]:
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
     """
     The given metrics that exist on a chip.
+    """
+
+def fatbins() -> dict[str, memoryview]:
+    """
+    The fat binary with each built-in kernel, by mangled name.
     """
 
 def hardware(stream: typing.SupportsInt | typing.SupportsIndex = 0) -> dict:

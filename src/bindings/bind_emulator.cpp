@@ -139,6 +139,20 @@ py::list counts_of(const Run& run) {
   return list;
 }
 
+py::memoryview view_of(cuda::emulated::Fatbin fatbin) {
+  return py::memoryview::from_memory(fatbin.data(), static_cast<py::ssize_t>(fatbin.size()));
+}
+
+// Returns a function that calls a function of adokernels.fat_binary.
+template <class Value>
+auto read_with(const char* function) {
+  return [function](cuda::emulated::Fatbin fatbin) {
+    const py::gil_scoped_acquire gil;
+    const auto reader = py::module_::import("adokernels.fat_binary");
+    return reader.attr(function)(view_of(fatbin)).template cast<Value>();
+  };
+}
+
 py::list counts_of_call(Call& call) {
   if (call.memory() != kEmulator)
     throw ValueError("the call must be prepared with device=\"emulator\"");
@@ -187,12 +201,18 @@ void bind_emulator(py::module_& m) {
       "The address of an array of the emulator. Error messages refer to the array by this name.");
   m.def("set_emulated_misalignment", &cuda::emulated::set_misalignment, py::arg("bytes"),
         "Let later arrays of the emulator begin this number of bytes after an aligned address.");
-  cuda::emulated::set_ptx_source([](const std::string& symbol) {
-    const py::gil_scoped_acquire gil;
-    const py::object found = py::module_::import("adokernels.kernel_ptx").attr("ptx_of")(symbol);
-    auto [text, registers] = found.cast<std::pair<std::string, std::map<std::string, int>>>();
-    return cuda::emulated::Ptx{std::move(text), std::move(registers)};
-  });
+  cuda::emulated::set_fatbin_reader(
+      {read_with<std::string>("ptx_in"), read_with<std::map<std::string, int>>("registers_in")});
+  m.def(
+      "fatbins",
+      [] {
+        std::map<std::string, cuda::emulated::Fatbin> found;
+        without_gil([&] { found = cuda::emulated::fatbins(); });
+        std::map<std::string, py::memoryview> views;
+        for (const auto& [symbol, fatbin] : found) views.emplace(symbol, view_of(fatbin));
+        return views;
+      },
+      "The fat binary with each built-in kernel, by mangled name.");
   m.def("why_no_emulator", &cuda::emulated::why_unavailable,
         "Empty if kernels can run on the emulator.");
   m.def(

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -23,11 +24,13 @@ constexpr std::align_val_t kAlign{kAlignment};
 // Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
 constexpr int kUnwritten = 0xa5;
 
-// The code of one source file. It is parsed at the first launch of its kernels.
+// The code of one source file. It is read and parsed at the first launch of its kernels.
 struct Code {
-  Ptx ptx;
-  std::set<std::string> names;  // of kernels compiled at run time; their addresses are the handles
+  Fatbin fatbin;
+  std::string ptx;              // compiled at run time; then there is no fat binary
+  std::set<std::string> names;  // of kernels of this PTX; their addresses are the handles
   std::unique_ptr<emulator::Module> module;
+  std::optional<std::map<std::string, int>> registers;
 };
 
 struct RegisteredKernel {
@@ -42,8 +45,8 @@ thread_local Recording* recording = nullptr;
 // One kernel runs at a time. Other threads wait, even to allocate memory.
 struct Gpu {
   std::mutex mutex;
-  std::function<Ptx(const std::string&)> ptx_source;
-  std::unordered_map<const void*, Code> files;  // by the handle of the CUDA runtime, or of load()
+  FatbinReader reader;
+  std::unordered_map<const void*, Code> files;  // by the handle of the fat binary
   std::unordered_map<const void*, RegisteredKernel> kernels;
   emulator::Memory memory;
   Checks checks;
@@ -63,25 +66,38 @@ const RegisteredKernel& find(const void* kernel) {
   return found->second;
 }
 
-// Returns a registered kernel, whose code has its PTX. The mutex must not be locked, because the
-// source of PTX may wait for a thread that waits for the mutex, such as one that holds Python's GIL.
-const RegisteredKernel& with_ptx(const void* kernel) {
+// A kernel whose code is loaded as long as the mutex is locked.
+struct Loaded {
+  std::unique_lock<std::mutex> lock;
+  const RegisteredKernel& kernel;
+};
+
+// The mutex is not locked while the fat binary is read, because the reader may wait for a thread
+// that waits for the mutex, such as one that has Python's GIL.
+Loaded load_code(const void* kernel, bool with_registers) {
   std::unique_lock lock(gpu().mutex);
   const RegisteredKernel& known = find(kernel);
-  if (!known.code->ptx.text.empty()) return known;
-  if (!gpu().ptx_source) throw Unavailable("the emulator has no source of PTX");
-  lock.unlock();
-  Ptx ptx = gpu().ptx_source(known.name);
-  lock.lock();
-  if (known.code->ptx.text.empty()) known.code->ptx = std::move(ptx);
-  return known;
-}
-
-emulator::Module& module_of(const RegisteredKernel& kernel) {
-  Code& code = *kernel.code;
-  if (code.module == nullptr)
-    code.module = emulator::Module::load(code.ptx.text, gpu().memory);
-  return *code.module;
+  Code& code = *known.code;
+  const auto read = [&](const auto& reader) {
+    if (!reader) throw Unavailable("the emulator needs set_fatbin_reader()");
+    lock.unlock();
+    auto result = reader(code.fatbin);
+    lock.lock();
+    return result;
+  };
+  if (with_registers && !code.registers && !code.fatbin.empty())
+    code.registers = read(gpu().reader.registers);
+  if (code.module == nullptr) {
+    std::string ptx = code.fatbin.empty() ? code.ptx : read(gpu().reader.ptx);
+    ptx.resize(ptx.find_last_not_of('\0') + 1);  // padding
+    try {
+      if (code.module == nullptr)
+        code.module = emulator::Module::load(std::move(ptx), gpu().memory);
+    } catch (const emulator::PtxError& error) {
+      throw Unavailable(short_name(known.name) + ": " + error.what());
+    }
+  }
+  return {std::move(lock), known};
 }
 
 std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
@@ -94,13 +110,13 @@ std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, vo
 }
 
 Kernel resources_of(const RegisteredKernel& kernel) {
-  const std::map<std::string, int>& registers = kernel.code->ptx.registers;
-  const auto known = registers.find(kernel.name);
+  const Code& code = *kernel.code;
+  const bool known = code.registers && code.registers->contains(kernel.name);
   return {.name = short_name(kernel.name),
           .grid = {},
           .block = {},
-          .registers = known == registers.end() ? kAssumedRegisters : known->second,
-          .static_shared_bytes = module_of(kernel).shared_bytes(kernel.name)};
+          .registers = known ? code.registers->at(kernel.name) : kAssumedRegisters,
+          .static_shared_bytes = code.module->shared_bytes(kernel.name)};
 }
 
 // Returns the path in the repository. PTX contains the paths of the machine that compiled it.
@@ -129,13 +145,27 @@ Checks checks() {
   return gpu().checks;
 }
 
-void set_ptx_source(std::function<Ptx(const std::string&)> source) {
-  gpu().ptx_source = std::move(source);
+// The header of a fat binary has 16 bytes, and contains the size of the rest.
+void register_fatbin(const void* handle, const void* fatbin) {
+  const auto* const data = static_cast<const std::byte*>(fatbin);
+  std::uint64_t size;
+  std::memcpy(&size, data + 8, sizeof size);
+  gpu().files[handle].fatbin = {data, 16 + size};
 }
 
 void register_kernel(const void* handle, const void* kernel, const char* name) {
   gpu().kernels[kernel] = {&gpu().files[handle], name};
 }
+
+std::map<std::string, Fatbin> fatbins() {
+  const std::lock_guard lock(gpu().mutex);
+  std::map<std::string, Fatbin> found;
+  for (const auto& [address, kernel] : gpu().kernels)
+    if (!kernel.code->fatbin.empty()) found[kernel.name] = kernel.code->fatbin;
+  return found;
+}
+
+void set_fatbin_reader(FatbinReader reader) { gpu().reader = std::move(reader); }
 
 // ---- Code that is compiled at run time, as PTX ----
 
@@ -143,9 +173,9 @@ void* load(std::string ptx) {
   const std::lock_guard lock(gpu().mutex);
   auto* const handle = new char;  // an address that no other code has
   Code& code = gpu().files[handle];
-  code.ptx.text = std::move(ptx);
+  code.ptx = std::move(ptx);
   try {
-    code.module = emulator::Module::load(code.ptx.text, gpu().memory);
+    code.module = emulator::Module::load(code.ptx, gpu().memory);
   } catch (const emulator::PtxError& error) {
     gpu().files.erase(handle);
     delete handle;
@@ -172,9 +202,8 @@ const void* kernel_named(void* handle, const std::string& mangled_name) {
 }
 
 std::vector<emulator::Parameter> parameters(const void* kernel) {
-  const RegisteredKernel& known = with_ptx(kernel);
-  const std::lock_guard lock(gpu().mutex);
-  return module_of(known).parameters(known.name);
+  const Loaded loaded = load_code(kernel, false);
+  return loaded.kernel.code->module->parameters(loaded.kernel.name);
 }
 
 // ---- Memory ----
@@ -224,11 +253,7 @@ void name_memory(const void* data, const std::string& name) {
 
 // ---- Kernels ----
 
-Kernel resources(const void* kernel) {
-  const RegisteredKernel& known = with_ptx(kernel);
-  const std::lock_guard lock(gpu().mutex);
-  return resources_of(known);
-}
+Kernel resources(const void* kernel) { return resources_of(load_code(kernel, true).kernel); }
 
 const char* mangled_name(const void* kernel) {
   const std::lock_guard lock(gpu().mutex);
@@ -238,12 +263,12 @@ const char* mangled_name(const void* kernel) {
 // After an error or an interruption, the module is loaded again, because its variables may be
 // inconsistent.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
-  const RegisteredKernel& code = with_ptx(kernel);
-  const std::lock_guard lock(gpu().mutex);
+  const Loaded loaded = load_code(kernel, recording != nullptr);
+  const RegisteredKernel& code = loaded.kernel;
   const std::string name = short_name(code.name);
   emulator::Result result;
   try {
-    emulator::Module& module = module_of(code);
+    emulator::Module& module = *code.code->module;
     const Checks& checks = gpu().checks;
     const Properties& properties = gpu_model().properties;
     result = emulator::launch(module, code.name, shape,

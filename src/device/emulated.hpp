@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,20 +34,26 @@ struct Checks {
 void set_checks(const Checks& checks);
 Checks checks();
 
-// ---- Kernels of the files that nvcc compiles ----
+// ---- Registered by the static constructors of the files that nvcc compiles ----
 
-// The PTX of such a file, and the registers per thread of its kernels, by mangled name.
-struct Ptx {
-  std::string text;
-  std::map<std::string, int> registers;
-};
-// Sets the function that returns the PTX of the file with a kernel. It is called once per file,
-// before the first launch, and must not launch kernels. The Python package reads its archive; a C++
-// program without such a function cannot use the emulator.
-void set_ptx_source(std::function<Ptx(const std::string& mangled_name)> source);
-
-// Called by the static constructors of each file.
+void register_fatbin(const void* handle, const void* fatbin);
 void register_kernel(const void* handle, const void* kernel, const char* name);
+
+// ---- The code of these files ----
+
+// A fat binary has the code of a file for several architectures.
+using Fatbin = std::span<const std::byte>;
+
+// The fat binary with each kernel, by mangled name. Several files can have a kernel of one name.
+std::map<std::string, Fatbin> fatbins();
+
+// Functions that read a fat binary. The emulator calls each of them when it needs the result, about
+// once per file. The package sets functions of python/adokernels/fat_binary.py.
+struct FatbinReader {
+  std::function<std::string(Fatbin)> ptx;
+  std::function<std::map<std::string, int>(Fatbin)> registers;  // per thread, by mangled name
+};
+void set_fatbin_reader(FatbinReader reader);
 
 // ---- Code that is compiled at run time, as PTX ----
 
@@ -73,14 +80,14 @@ void name_memory(const void* data, const std::string& name);
 
 // ---- Kernels ----
 
-// The kernel's resources, without its launch configuration. Registers that the source of the PTX
-// does not know are kAssumedRegisters.
+// The kernel's resources, without its launch configuration. Without machine code for
+// compute capability 9.0 in the build, the registers are kAssumedRegisters.
 Kernel resources(const void* kernel);
 inline constexpr int kAssumedRegisters = 32;
 const char* mangled_name(const void* kernel);
 
-// Executes a kernel. Throws KernelError for an error of the kernel, and Unavailable if there is no
-// PTX of it or if the emulator does not support an instruction.
+// Executes a kernel. Throws KernelError for an error of the kernel, and Unavailable if the build
+// has no PTX of it or if the emulator does not support an instruction.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments);
 
 // A launch and its counts.

@@ -198,6 +198,16 @@ ADO_CALL(cudaLaunchKernelExC,
 
 // --- Registration, before main -------------------------------------------------------------------
 
+ADO_WRAP(void**, __cudaRegisterFatBinary, (void* wrapper)) {
+  struct Wrapper {  // __fatBinC_Wrapper_t
+    int magic, version;
+    const void* data;
+  };
+  void** const handle = __real___cudaRegisterFatBinary(wrapper);
+  emulated::register_fatbin(handle, static_cast<const Wrapper*>(wrapper)->data);
+  return handle;
+}
+
 ADO_WRAP(void, __cudaRegisterFunction,
          (void** handle, const char* kernel, char* symbol, const char* name, int threads,
           uint3* thread, uint3* block, dim3* block_size, dim3* grid_size, int* warp_size)) {
