@@ -44,7 +44,7 @@ def package_of(module):
 ORDER = (
     *("names", "text", "process", "code_text", "storage", "toolkit", "pictures"),
     *("records", "cache"),
-    *("machine_code", "model"),
+    *("machine_code", "fat_binary", "model"),
     *("measuring", "large", "distributed"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show
