@@ -1,6 +1,6 @@
 """Thresholds of diagnoses, warp states, and the accuracy of emulated counts.
 
-docs/glossary.md has the definitions of all numbers, from book/adobook/pages/glossary.toml.
+docs/glossary.md has the definitions of all numbers.
 """
 
 from __future__ import annotations

@@ -92,11 +92,10 @@ THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 
 
-#: The throughput of each level in Nsight Compute, the busiest of its units.
+#: Throughputs of Nsight Compute that are the share of a level. Those of L1 and L2 are not: they are
+#: shares of the active cycles, or contain further units.
 _THROUGHPUTS = {
     "compute": ("sm__throughput" + _OF_PEAK,),
-    "L1": ("l1tex__throughput" + _OF_PEAK, "l1tex__throughput" + _ACTIVE),
-    "L2": ("lts__throughput" + _OF_PEAK,),
     "DRAM": ("dram__throughput" + _OF_PEAK, "gpu__dram_throughput" + _OF_PEAK),
 }
 
@@ -128,7 +127,7 @@ def units_of(values: Values, levels: Mapping[str, Mapping[str, str]] = LEVELS) -
     for level, parts in levels.items():
         shares = {name: values.get(of_peak(metric)) for name, metric in parts.items()}
         if set(shares.values()) == {None}:
-            wholes = (values.get(name) for name in _THROUGHPUTS[level])
+            wholes = (values.get(name) for name in _THROUGHPUTS.get(level, ()))
             shares = {level: next((whole for whole in wholes if whole is not None), None)}
         known = {name: share for name, share in shares.items() if share is not None}
         found += [Unit(n, level, s / 100) for n, s in known.items() if math.isfinite(s)]
