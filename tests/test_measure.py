@@ -390,7 +390,7 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
     names = {c.name for c in first.ceilings} | first.refused.keys()
     assert names >= {"DRAM copy", "DRAM read", "DRAM write", "FP64 fma", "FP64 add", "FP32 fma"}
     assert all(c.measured > 0 for c in first.ceilings)
-    with pytest.raises(KeyError, match="[Vv]alid names: DRAM copy"):
+    with pytest.raises(KeyError, match=r"[Vv]alid names: DRAM copy"):
         first["DRAM swap"]
 
 

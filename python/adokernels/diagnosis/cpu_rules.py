@@ -170,10 +170,10 @@ class _Tried:
         given = self.given
         tiny = next((r for r in self.x.runs if r.size == SMALLEST), None)
         if tiny and tiny.work <= _BUSY / 2 * given.work and tiny.time >= _BUSY * given.time:
-            share = min(tiny.time / given.time, 1.0)
+            part = min(tiny.time / given.time, 1.0)
             text = f"a call with {percent(tiny.work / given.work)} of the work takes"
-            evidence = _say(f"{text} {percent(share)} of the time", share, _BUSY)
-            return Kind.PARALLELISM, CALL, share, (evidence,)
+            said = _say(f"{text} {percent(part)} of the time", part, _BUSY)
+            return Kind.PARALLELISM, CALL, part, (said,)
         if not self.inside and self.home != "L1":
             return None
         # Without a run of one thread, for which there was no time, one thread is assumed.

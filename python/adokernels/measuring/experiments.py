@@ -299,6 +299,7 @@ class GpuExperiments:
             return _Trial(made[1], {**given, "multiprocessors": made[0]}) if made else None
 
         # With all blocks resident, the second run has as little L1 as the first.
+        plan: list[Callable[[], _Trial | None]]
         plan = [partial(crowded, 0.5), partial(crowded, 1.0), fewer]
         return Experiments(runs=(first.run, *_runs_of(plan, budget)))
 

@@ -119,7 +119,8 @@ def by_warp(values: ArrayLike, active: ArrayLike | None, name: str) -> tuple[Any
 
 def distinct(ids: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the different values of the active lanes in each row."""
-    return firsts(ids, active)[1].sum(axis=1)
+    counts: NDArray[np.int64] = firsts(ids, active)[1].sum(axis=1)
+    return counts
 
 
 def firsts(ids: NDArray[Any], active: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:

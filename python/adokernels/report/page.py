@@ -103,7 +103,7 @@ def write_report(
             if sweep.machine:
                 machines[sweep.machine.title] = sweep.machine
     if context is None:  # the contexts of the records agree within one session
-        carriers = (*machines.values(), *measured)
+        carriers: tuple[Machine | Measurement, ...] = (*machines.values(), *measured)
         context = {key: value for carrier in carriers for key, value in carrier.context.items()}
     anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]
     numbers = itertools.count(1)
@@ -311,10 +311,10 @@ def _summary(record: Reported) -> dict[str, str]:
     }
     if not record.variants:
         return row
-    first, best = record.variants[0], record.fastest
-    gain = "" if best is first else ratio(best.speedup_over(first))
-    fastest = f"{best.variant} ({record.lead})" if record.lead else best.variant
-    return row | {"fastest": fastest, "speed-up": gain, **_result(record, best)}
+    first, winner = record.variants[0], record.fastest
+    gain = "" if winner is first else ratio(winner.speedup_over(first))
+    fastest = f"{winner.variant} ({record.lead})" if record.lead else winner.variant
+    return row | {"fastest": fastest, "speed-up": gain, **_result(record, winner)}
 
 
 def _result(sweep: Sweep, m: Measurement) -> dict[str, str]:

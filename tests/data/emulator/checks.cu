@@ -1,4 +1,4 @@
-// clang-format off: a kernel per two lines
+// clang-format off
 // Kernels of test_emulator_checks.py. `//:` begins a kernel: its name or, for a mistake, the kinds of
 // the error and its name. A body may use t, the thread of 256, the results o, the operands a and n.
 
