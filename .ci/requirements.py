@@ -1,8 +1,7 @@
 """Prints requirements of pyproject.toml, for pip.
 
 ``python .ci/requirements.py build run test`` prints the requirements for building and running the
-package and for the extra ``test``, one requirement per line. The package in ``book/`` is
-omitted, because the Makefile installs it from its folder.
+package and for the extra ``test``, one requirement per line.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def requirements(group: str) -> list[str]:
     project = pyproject["project"]
     if group == "run":
         return list(project["dependencies"])
-    return [line for line in project["optional-dependencies"][group] if line != "adobook"]
+    return list(project["optional-dependencies"][group])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def control(name):
     return controls()[f"plain_{name}"]
 
 
-@pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("name", NAMES)
 def test_controls_compile_without_warnings(name, arch):

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent.parent / "notebooks" / "exercises"
 DATA = FOLDER.parent / "data" / "course"
 ELEMENTS = {"hoisting": "double", "prefetch": "double"}
 
-needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
+needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
 each_exercise = pytest.mark.parametrize("name", course.EXERCISES)
 
 

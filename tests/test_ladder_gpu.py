@@ -9,7 +9,7 @@ from adokernels.model.compiler import why_no_compiler
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core"),
+    pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC"),
 ]
 
 QUICK = {"seconds": 0.05, "progress": False, "ceilings": False}

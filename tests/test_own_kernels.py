@@ -24,7 +24,7 @@ def kernels():
     return {v.name: v for v in softmax if isinstance(v, CudaVariant)}
 
 
-@pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
 @pytest.mark.parametrize("name", kernels())
 def test_kernels_compile_for_older_gpus(name):
     variant = kernels()[name]

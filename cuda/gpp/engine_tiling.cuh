@@ -2,7 +2,7 @@
 //
 // The limit is the register-read bandwidth of a multiprocessor, not its FP64 pipe. An FMA with
 // three different registers takes three cycles instead of two, and a selection or comparison takes
-// one more (benchmarks/fp64_operands.cu, H200). Therefore, saving any kind of instruction reduces
+// one more (measured on an H200). Therefore, saving any kind of instruction reduces
 // the time.
 //
 // A block computes a tile for a segment of the sorted bands. With two igp per thread, which share
