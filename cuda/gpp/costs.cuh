@@ -298,7 +298,7 @@ inline constexpr OperationCounts kSortedBands{.flops = {36, 18, 6, 137},
 inline constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kChunk, 137},
                                                .instructions = {21.5, 10, 4 + 3.0 / kChunk, 94}};
 
-// For gpp_operands with the size of si214 (counted from its energies), 44 % of the full bands and 90
+// For gpp_operands with the size of si214 (from its energies), 44 % of the full bands and 90
 // % of the empty bands use moments. Full bands with moments execute 29 FLOPs in 16 instructions,
 // and empty bands 15 in 8.5. The other full bands execute 36 in 22, and weighted bands 41 in 27.
 // The constants of moments are computed once per chunk, and the limits of the energies and the
