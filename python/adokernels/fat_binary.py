@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: A magic number, a version, the bytes of this header, the bytes of the entries.
 _HEADER = struct.Struct("<IHHQ")
 _MAGIC, _VERSION = 0xBA55ED50, 1
-#: Of an entry: kind, bytes of this header and of the content, bytes of compressed content,
+#: Header of an entry: kind, bytes of this header and of the content, bytes of compressed content,
 #: architecture, flags.
 _ENTRY = struct.Struct("<H2xIQI8xI8xQ")
 _PTX, _CUBIN = 1, 2

@@ -7,16 +7,16 @@ Each rule compares times of the same variant, or a rate with a ceiling that one 
    operands. The last level at which it rises by a quarter is the limiter: its bandwidth, or its
    latency if it delivers less than a quarter of its bandwidth.
 3. If the time hardly rises, the limiter is in the core: L1 or vector instructions, whichever is
-   nearer to its ceiling and above half of it; vector instructions if the variant is slower with the
-   baseline instruction set; scalar code if the rate is near the peak of scalar code; otherwise
+   nearer to its ceiling and at least half of it; vector instructions if the variant is slower with
+   the baseline instruction set; scalar code if the rate is at least half of its peak; otherwise
    dependent operations.
 4. If several threads gain little, the limiter is the memory level whose bandwidth they share, or
    else too little or unbalanced work. If one thread reaches its limit on a machine with more
    processors, the limiter is the number of threads.
 
-If the rate and the instruction sets contradict each other, or a time is missing that a rule needs,
-the limiter is unknown. A variant for which there was no time to run it with one thread is taken for
-serial, unless it is faster than one thread can be.
+If the rate and the instruction sets contradict each other, or a rule lacks a time, the limiter is
+unknown. A variant for which there was no time to run it with one thread is treated as serial,
+unless it is faster than one thread can be.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WAITING = 0.25
 #: code (AVX-512), or if the operations are integers, for which a core has more units.
 _VECTOR = 2.4
 #: A call has hardly any work if it has at most this part of the work of another call. Its time is
-#: then subtracted from the time of the other call, of which at least the second part remains.
+#: then subtracted from the time of the other call, but at least _LEAST_LEFT of it remains.
 _NO_WORK, _LEAST_LEFT = 0.1, 0.2
 #: Bytes of a vector register.
 _REGISTER = {"baseline": 16, "avx2": 32, "avx512": 64}
@@ -140,7 +140,7 @@ class _Tried:
 
     @cached_property
     def core(self) -> Run:
-        """The run in a cache with the shortest time per work: small ones also contain the call."""
+        """The run in a cache with the shortest time per work: call overhead slows small runs."""
         return min(self.inside.values(), key=self.per_work, default=self.single)
 
     @property
@@ -272,7 +272,7 @@ class _Tried:
             text = f"{percent(of_fma)} of the FMA peak of one thread"
             said.append(_say(text, of_fma, _BUSY))
         if of_l1:
-            said.append(_say(f"requests {percent(of_l1)} of the bytes of L1", of_l1, _BUSY))
+            said.append(_say(f"requests {percent(of_l1)} of the L1 bandwidth", of_l1, _BUSY))
         arithmetic = min(max(of_fma, of_add / 2), 1.0)  # an FMA contains an addition
         if of_l1 >= _BUSY and of_l1 >= arithmetic:
             return Kind.L1, "L1", of_l1, tuple(said)

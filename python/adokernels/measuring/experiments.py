@@ -29,7 +29,7 @@ from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
 
 #: Samples per run: the maximum, and the minimum for which the time must suffice.
 _SAMPLES, _FEWEST = 11, 3
-#: The part of a sample's time that remains at least if a wait for a processor is subtracted.
+#: The least part of a sample's time that remains after waits for a processor are subtracted.
 _LEAST_LEFT = 0.1
 #: Operands that fit in a cache have this part of its size, and in L3 at most this multiple of L2.
 _PART, _BEYOND_L2 = 0.5, 4
@@ -304,7 +304,7 @@ class GpuExperiments:
         return Experiments(runs=(first.run, *_runs_of(plan, budget)))
 
     def extra_shared(self, call: Call, part: float) -> int:
-        """Shared memory per block with which a part of the blocks is resident; 0 without any."""
+        """Extra shared bytes per block that leave this part of the blocks resident, or 0."""
         kernels = [k for k in call.kernels() if k.resident_warps]
         if not kernels:
             return 0

@@ -48,7 +48,7 @@ _MOST_PROCESSES, _MOST_THREADS = 64, 1024
 _STOPPED_NANOSECONDS = 30_000
 #: A run of less than this part of a call gains nothing.
 _STOPPED_SHARE = 0.01
-#: Longer runs that are tolerated: this number, or this part of the calls. The system can account
+#: Longer runs are tolerated at this number or this part of the calls. The system can account
 #: for a run late, on a busy machine for some of a hundred calls. The median of five or more samples
 #: of which two are too short is still one of the others, or between two of them.
 _MOST_RUNS, _RUNS_OF_CALLS = 2, 0.1
