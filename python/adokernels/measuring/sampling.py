@@ -24,7 +24,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
-from adokernels.records.contention import FEWEST_UNDISTURBED, THROTTLED, Series, judge
+from adokernels.records.contention import THROTTLED, Series, judge
 from adokernels.records.forms import LARGEST
 from adokernels.records.measurement import UNCHECKED, Cache, Flush
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
@@ -40,6 +40,8 @@ _CHECKED = 5  # rounds between two checks of the intervals
 # samples, but at most up to this multiple of its share. Regardless of it, there are at least
 # _MIN_SAMPLES_IF_SLOW samples.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
+# Below this share of undisturbed samples, further samples are not worth their time.
+_HOPELESS = 0.2
 _WARM_UP_SECONDS = 0.1
 # The part of a function's share of the time that its warm-up takes at most.
 _WARM_UP_SHARE = 0.2
@@ -190,7 +192,7 @@ class Sampler:
         # A round of two variants is undisturbed only if both samples are. If few samples are
         # undisturbed, there will be no verdict, and more samples do not help.
         undisturbed = 1 - self.series.waited
-        hopeless = undisturbed < FEWEST_UNDISTURBED
+        hopeless = undisturbed < _HOPELESS
         return count * (1 if hopeless else undisturbed**2) >= FEWEST_SAMPLES
 
     def done(self, budget: float) -> float:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from adokernels.names import find
 from adokernels.records.forms import Length
-from adokernels.records.measurement import Measurement, side_by_side
+from adokernels.records.measurement import Measurement
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
@@ -30,13 +30,6 @@ class ComparedVariant(Fields):
 
     before: Measurement
     after: Measurement
-
-    def __post_init__(self) -> None:
-        """Decide which samples count; see :func:`side_by_side`."""
-        for name, m in zip(
-            ("before", "after"), side_by_side((self.before, self.after)), strict=True
-        ):
-            object.__setattr__(self, name, m)
 
     def _contradiction(self) -> str:
         try:

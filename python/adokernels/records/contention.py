@@ -6,7 +6,7 @@ All functions are pure: they read neither the machine nor a clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,8 @@ _Samples = NDArray[np.float64]
 WAITED = 0.05
 #: A sample is also disturbed if it ran below this fraction of the clock that the run reached.
 THROTTLED = 0.8
-#: A verdict requires that at least this share of the samples is undisturbed. A smaller share is a
-#: biased selection: for example, only samples during which other work paused.
-FEWEST_UNDISTURBED = 0.2
+#: Disturbed samples do not count if this number of undisturbed ones remains.
+FEWEST_UNDISTURBED = 10
 #: Bits of the reasons for low clocks. The other reasons (idle, settings, power limit) are normal.
 _SLOWDOWNS = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
 #: Share of all processors that the hypervisor used.
@@ -35,6 +34,8 @@ _STOLEN = 0.1
 BUSY_GPU = 5
 #: Minimum number of involuntary context switches per sample that a note states.
 _OFTEN = 0.1
+#: The least time of a sample after a subtraction, in seconds.
+_SHORTEST = 1e-12
 _OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
@@ -50,12 +51,9 @@ class Series(NamedTuple):
     clocks
         SM clocks; empty if unknown.
     facts
-        The context of the measurement; see :func:`objection`.
+        The context of the measurement; see :func:`stolen`.
     switches
         How often the system took a processor from a thread during each sample; empty if unknown.
-    all_count
-        Whether the median uses all samples, because of a series shown beside this one; see
-        :func:`have_enough`.
     """
 
     seconds: _Samples
@@ -63,7 +61,6 @@ class Series(NamedTuple):
     clocks: _Samples = np.empty(0)
     facts: Mapping[str, Any] = {}
     switches: _Samples = np.empty(0)
-    all_count: bool = False
 
     @property
     def reached(self) -> float:
@@ -79,15 +76,9 @@ class Series(NamedTuple):
 
     @property
     def usable(self) -> _Samples:
-        """The undisturbed samples; all samples if too few are undisturbed or `all_count` is set."""
-        return (
-            self.seconds if self.all_count or not self.enough else self.seconds[self.undisturbed()]
-        )
-
-    @property
-    def enough(self) -> bool:
-        """Whether enough samples are undisturbed."""
-        return _are_enough(self.undisturbed())
+        """The undisturbed samples; all samples if too few are undisturbed."""
+        good = self.undisturbed()
+        return self.seconds[good] if _are_enough(good) else self.seconds
 
     @property
     def median(self) -> float:
@@ -99,59 +90,68 @@ class Series(NamedTuple):
         """The share of the samples during which a thread waited for a processor."""
         return float(np.mean(self._waited))
 
+    def shifted(self, direction: int, share: float, reached: float) -> _Samples:
+        """The longest (1) or shortest (-1) times that the samples can have taken without others.
+
+        Others can have taken its waits, the share of its time by which its clock is lower than
+        `reached`, and `share` of its time.
+        """
+        lost = share * self.seconds
+        if len(self.waits) == len(self.seconds):
+            lost = lost + self.waits
+        if len(self.clocks) == len(self.seconds):
+            lost = lost + self.seconds * np.maximum(1 - self.clocks / max(reached, 1.0), 0)
+        return np.maximum(self.seconds + direction * lost, _SHORTEST)
+
     @property
     def _waited(self) -> NDArray[np.bool_]:
         known = len(self.waits) == len(self.seconds)
         return self.waits > WAITED * self.seconds if known else np.zeros(len(self.seconds), bool)
 
 
-def have_enough(series: Iterable[Series]) -> bool:
-    """Whether the times in one table use only undisturbed samples.
-
-    If one of the series has too few of them, the times of all are medians of all samples, because
-    a disturbed time must not stand beside undisturbed ones.
-    """
-    return all(each.enough for each in series)
-
-
-def ratio_of_medians(ours: Series, theirs: Series) -> float:
-    """The ratio of the times of a table, which therefore never contradicts them."""
-    if not have_enough((ours, theirs)):
-        ours, theirs = (side._replace(all_count=True) for side in (ours, theirs))
-    return theirs.median / ours.median
-
-
 def judge(
     ours: Series, theirs: Series, *, paired: bool, names: tuple[str, str] = ("", "")
 ) -> Comparison:
-    """Compare two series by their undisturbed samples.
+    """Compare two series by their undisturbed samples; the ratio is the ratio of the medians.
 
-    The verdict is withheld if too few samples are undisturbed, if all samples together or the ratio
-    of the medians show the opposite, if the halves of the run contradict each other, or if the
-    whole run was disturbed.
+    If too few samples are undisturbed, or if others used the processors or the GPU during the run,
+    the verdict must survive the worst case: what they can have taken is subtracted from the slower
+    series and added to the faster one. The verdict is also withheld if all samples together,
+    without the waits, show the opposite, or if the halves of the run contradict each other.
     """
     masks = _undisturbed(ours, theirs, paired=paired)
     enough = _are_enough(*masks)
+    used = [good if enough else np.ones(len(good), bool) for good in masks]
     mine, other = (
-        side.seconds[: len(good)][good if enough else ...]
-        for side, good in zip((ours, theirs), masks, strict=True)
+        side.seconds[: len(rows)][rows] for side, rows in zip((ours, theirs), used, strict=True)
     )
-    verdict, ratio, interval = statistics.compare(mine, other, paired=paired)
+    ratio = theirs.median / ours.median
+    verdict, interval = statistics.compare(mine, other, ratio, paired=paired)
     n = min(len(mine), len(other))
-    reason = objection(ours.facts) or objection(theirs.facts)
-    if not reason and not enough:
-        reason = _why_disturbed(ours, theirs, min(masks, key=np.mean), paired=paired)
+    share, reason = max(stolen(ours.facts), stolen(theirs.facts))
+    if not enough:
+        worse = min(masks, key=np.mean)
+        reason = reason or _why_disturbed(ours, theirs, worse, paired=paired)
+    if reason and verdict in _OPPOSITE:
+        sign = 1 if verdict is Verdict.FASTER else -1
+        reached = max(ours.reached, theirs.reached)
+        worst = [
+            side.shifted(sign * direction, share, reached)[: len(rows)][rows]
+            for side, rows, direction in zip((ours, theirs), used, (1, -1), strict=True)
+        ]
+        bound = statistics.ratio_of_medians(*worst)
+        if statistics.compare(*worst, bound, paired=paired)[0] is verdict:
+            reason = ""
     if not reason and n < FEWEST_SAMPLES and verdict is Verdict.UNCLEAR:
         reason = f"it requires {FEWEST_SAMPLES} samples, got {n}"
     beyond = statistics.beyond_margin(interval, paired=paired)
     if not reason and beyond and verdict is Verdict.UNCLEAR:
         reason = "the two halves of the run contradict each other"
     if not reason and verdict in _OPPOSITE:
-        of_all = statistics.compare(ours.seconds, theirs.seconds, paired=paired)[0]
-        if of_all is _OPPOSITE[verdict]:
-            reason = f"with the disturbed samples, the result is {of_all.value!r}"
-        elif (ratio > 1) is not (ratio_of_medians(ours, theirs) > 1):
-            reason = "the ratios of the rounds and the ratio of the medians contradict each other"
+        of_all = [side.shifted(-1, 0.0, 0.0) for side in (ours, theirs)]
+        ratio_of_all = statistics.ratio_of_medians(*of_all)
+        if statistics.compare(*of_all, ratio_of_all, paired=paired)[0] is _OPPOSITE[verdict]:
+            reason = f"with the disturbed samples, the result is {_OPPOSITE[verdict].value!r}"
     found = statistics.resolution(ratio, interval, paired=paired)
     return Comparison(
         Verdict.UNCLEAR if reason else verdict,
@@ -178,11 +178,8 @@ def _undisturbed(
 
 
 def _are_enough(*masks: NDArray[np.bool_]) -> bool:
-    """Whether the undisturbed samples of each series represent all of its samples."""
-    return all(
-        good.all() or good.sum() >= max(FEWEST_SAMPLES, FEWEST_UNDISTURBED * len(good))
-        for good in masks
-    )
+    """Whether the undisturbed samples of each series are enough without the others."""
+    return all(good.all() or good.sum() >= FEWEST_UNDISTURBED for good in masks)
 
 
 def _why_disturbed(ours: Series, theirs: Series, worse: NDArray[np.bool_], *, paired: bool) -> str:
@@ -198,8 +195,10 @@ def _why_disturbed(ours: Series, theirs: Series, worse: NDArray[np.bool_], *, pa
     return f"{words} (threads waited for a processor{used}{lost})"
 
 
-def objection(facts: Mapping[str, Any]) -> str:
-    """Why a whole run supports no verdict; empty if it supports verdicts.
+def stolen(facts: Mapping[str, Any]) -> tuple[float, str]:
+    """The largest share of the time of a whole run that others can have taken, and how.
+
+    It is 0 without a reason if nothing is known, or if the samples contain what was taken.
 
     Parameters
     ----------
@@ -212,23 +211,25 @@ def objection(facts: Mapping[str, Any]) -> str:
     """
     found = facts.get("contention")
     if not isinstance(found, Mapping):
-        return ""
+        return 0.0, ""
     others, steal, processors, threads, utilization = (
         number_in(dict(found if name in found else facts), name) or 0.0
         for name in ("other_processes", "steal", "processors", "threads", "gpu_utilization")
     )
+    for state in (found.get("nvidia_smi_before"), found.get("nvidia_smi_after"),
+                  facts.get("nvidia_smi")):  # fmt: skip
+        if slowdown := _slowdown(state):
+            return 1.0, f"the GPU reduced its clock ({slowdown})"
     if threads and steal > _STOLEN * processors:
-        return f"the hypervisor used {steal:.1f} of {processors:.0f} processors"
+        words = f"the hypervisor used {steal:.1f} of {processors:.0f} processors"
+        return min(steal / threads, 1.0), words
     if processors and not found.get("waits") and others + threads > processors + 0.5:
         free = max(processors - others, 0)
-        return f"other processes left {free:.1f} processors to {threads:.0f} threads"
+        words = f"other processes left {free:.1f} processors to {threads:.0f} threads"
+        return 1 - min(free / threads, 1.0), words
     if utilization > BUSY_GPU:
-        return "another process used the GPU"
-    states = (found.get("nvidia_smi_before"), found.get("nvidia_smi_after"))
-    for state in (*states, facts.get("nvidia_smi")):
-        if slowdown := _slowdown(state):
-            return f"the GPU reduced its clock ({slowdown})"
-    return ""
+        return min(utilization / 100, 1.0), "another process used the GPU"
+    return 0.0, ""
 
 
 def _slowdown(state: Any) -> str:

@@ -5,8 +5,6 @@ All values are in seconds, bytes, FLOPs and hertz; they are converted only for d
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal
@@ -76,8 +74,7 @@ class Measurement(StoredRecord):
     waits
         The longest time that a thread waited for a processor during each sample, in seconds per
         call; empty if unknown. A sample is disturbed if it exceeds 5 % of its time. The median and
-        its interval use only undisturbed samples, unless too few samples are undisturbed or
-        `all_count` is set.
+        its interval use only undisturbed samples if there are at least 10.
     switches
         The number of involuntary context switches of the process around each sample: how often the
         system took the processor from one of its threads. Empty if unknown.
@@ -123,9 +120,6 @@ class Measurement(StoredRecord):
         Machine, software and settings.
     machine
         The ceilings of the device, if its sweep has them; stored with the sweep only.
-    all_count
-        Whether the median uses all samples, because a measurement in the same sweep has too few
-        undisturbed samples; not stored.
     """
 
     KIND = "measurement"
@@ -164,7 +158,6 @@ class Measurement(StoredRecord):
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)
     machine: Machine | None = field(default=None, metadata=NOT_STORED)
-    all_count: bool = field(default=False, metadata=NOT_STORED)
 
     @property
     def shown_as(self) -> str:
@@ -331,14 +324,12 @@ class Measurement(StoredRecord):
         return contention.judge(self._series, other._series, paired=paired, names=names)
 
     def speedup_over(self, other: Measurement) -> float:
-        """The ratio of times; above 1 if this measurement is faster.
+        """The ratio of the medians, ``other.seconds / self.seconds``; above 1 if this is faster.
 
-        It is the ratio of the medians, ``other.seconds / self.seconds``, so that it never
-        contradicts the times in a table. It uses all samples if one of the two has too few
-        undisturbed samples. The ratio of :meth:`compare` is the median of the ratios per round.
+        It is the ratio of :meth:`compare`, without its conditions.
         """
         require(Measurement, "a measurement", other=other)
-        return contention.ratio_of_medians(self._series, other._series)
+        return other.seconds / self.seconds
 
     @property
     def _label(self) -> str:
@@ -347,9 +338,7 @@ class Measurement(StoredRecord):
 
     @property
     def _series(self) -> contention.Series:
-        return contention.Series(
-            self.samples, self.waits, self.clocks, self.context, self.switches, self.all_count
-        )
+        return contention.Series(self.samples, self.waits, self.clocks, self.context, self.switches)
 
     def __repr__(self) -> str:
         """For example ``"transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, ...)"``."""
@@ -375,13 +364,3 @@ class Measurement(StoredRecord):
         line = f"{self._label} on {self.device}, {self.cache}: {', '.join(parts)}"
         notes = [*(["ceiling: does not compute the result"] if self.ceiling else []), *self.flags]
         return printable("; ".join([line, *notes]), _LONGEST_LINE)
-
-
-def side_by_side(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Measurements of one table: all use only undisturbed samples, or all use all samples."""
-    given = tuple(measurements)
-    all_count = not contention.have_enough(m._series for m in given)
-    return tuple(
-        m if m.all_count is all_count else dataclasses.replace(m, all_count=all_count)
-        for m in given
-    )

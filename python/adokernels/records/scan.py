@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from adokernels.records import contention
 from adokernels.records.forms import Amount, Length
-from adokernels.records.measurement import Measurement, side_by_side
+from adokernels.records.measurement import Measurement
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
@@ -43,11 +43,6 @@ class Offload(Fields):
     gpu: Measurement
     uploaded: Amount
     downloaded: Amount
-
-    def __post_init__(self) -> None:
-        """Decide which samples count; see :func:`side_by_side`."""
-        for name, m in zip(("cpu", "gpu"), side_by_side((self.cpu, self.gpu)), strict=True):
-            object.__setattr__(self, name, m)
 
 
 def link_seconds(machine: Machine | None, uploaded: float, downloaded: float) -> float | None:

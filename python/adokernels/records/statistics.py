@@ -60,7 +60,7 @@ class Comparison(_Ratio):
     verdict
         The first measurement is ``"faster"``, ``"slower"``, ``"same"`` or ``"unclear"``.
     ratio
-        Ratio of times; above 1 if the first measurement is faster.
+        Ratio of the median times; above 1 if the first measurement is faster.
     interval
         Its 99.9 % confidence interval; with fewer than 11 samples, the range of the ratios.
     ours, theirs
@@ -176,25 +176,26 @@ def median_interval(samples: Samples, z: float = Z95) -> tuple[float, float]:
     return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])
 
 
-def ratio_of_times(ours: Samples, theirs: Samples, *, paired: bool) -> float:
-    """The ratio of times; above 1 if ``ours`` took less time.
-
-    It is the median of the ratios per round if the samples are paired, else the ratio of the
-    medians.
-    """
-    if paired:
-        return float(np.median(_per_round(ours, theirs)))
+def ratio_of_medians(ours: Samples, theirs: Samples) -> float:
+    """The ratio of times; above 1 if ``ours`` took less time."""
     return float(np.median(theirs) / np.median(ours))
 
 
 def compare(
-    ours: Samples, theirs: Samples, *, paired: bool
-) -> tuple[Verdict, float, tuple[float, float]]:
+    ours: Samples, theirs: Samples, ratio: float, *, paired: bool
+) -> tuple[Verdict, tuple[float, float]]:
     """Decide whether ``ours`` took less time than ``theirs``.
 
     Paired samples were taken in the same rounds, in random order, so that slow drift (temperature,
     clocks, other load) cancels in their ratio. A small difference between unpaired samples may be
     drift, so a larger difference is required.
+
+    Parameters
+    ----------
+    ours, theirs
+        Seconds per call.
+    ratio
+        The ratio of times that is shown with the verdict. The interval contains it.
 
     Returns
     -------
@@ -204,32 +205,30 @@ def compare(
         interval is within 2 % of 1; else "unclear". Fewer than 11 samples cannot give a 99.9 %
         interval, so the verdict is then "unclear", unless there are at least 5 and the range of the
         ratio is at least 2 or at most 1/2.
-    ratio
-        The ratio of times that :func:`ratio_of_times` returns.
     interval
-        Its 99.9 % confidence interval; with fewer than 11 samples, the range of the ratios.
+        The 99.9 % confidence interval of the median of the ratios per round, or of the ratio of the
+        medians if the samples are not paired; with fewer than 11 samples, the range of the ratios.
     """
-    centre = ratio_of_times(ours, theirs, paired=paired)
     ratios = _per_round(ours, theirs)
     if paired:
-        interval = median_interval(ratios, Z999)
+        found = median_interval(ratios, Z999)
     else:
         mine, other = (median_interval(samples, Z999) for samples in (ours, theirs))
-        interval = other[0] / mine[1], other[1] / mine[0]
+        found = other[0] / mine[1], other[1] / mine[0]
+    low, high = interval = min(found[0], ratio), max(found[1], ratio)
     n = len(ratios)
     if n < FEWEST_SAMPLES:
-        return _plain(n, interval), centre, interval
+        return _plain(n, interval), interval
     parts = (ratios[: n // 2], ratios[n // 2 :])
     halves = [median_interval(part) for part in parts] if paired else [interval]
-    low, high = interval
     if beyond_margin(interval, paired=paired):
         if low > 1 and all(half[0] > 1 for half in halves):
-            return Verdict.FASTER, centre, interval
+            return Verdict.FASTER, interval
         if high < 1 and all(half[1] < 1 for half in halves):
-            return Verdict.SLOWER, centre, interval
+            return Verdict.SLOWER, interval
     if low >= 0.98 and high <= 1.02:
-        return Verdict.SAME, centre, interval
-    return Verdict.UNCLEAR, centre, interval
+        return Verdict.SAME, interval
+    return Verdict.UNCLEAR, interval
 
 
 def beyond_margin(interval: tuple[float, float], *, paired: bool) -> bool:

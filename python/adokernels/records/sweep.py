@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement, side_by_side
+from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import mix_limit
 from adokernels.records.record import Entries, StoredRecord
 from adokernels.records.shown import ShownAsTables
@@ -75,15 +75,12 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     interrupted: bool = False
 
     def __post_init__(self) -> None:
-        """Attach the machine, to which limiters refer, and decide which samples count."""
-        together = iter(side_by_side((*self.measurements, *self.stages, *self.peers)))
-        for name in ("measurements", "stages", "peers"):
-            ours = tuple(itertools.islice(together, len(getattr(self, name))))
-            if name != "peers":
-                ours = tuple(
-                    m if m.machine is self.machine else dataclasses.replace(m, machine=self.machine)
-                    for m in ours
-                )
+        """Attach the machine, to which the limiters of the measurements refer."""
+        for name in ("measurements", "stages"):
+            ours = tuple(
+                m if m.machine is self.machine else dataclasses.replace(m, machine=self.machine)
+                for m in getattr(self, name)
+            )
             object.__setattr__(self, name, ours)
 
     def _contradiction(self) -> str:
@@ -223,7 +220,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
 
         Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
         ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
-        are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether this step
+        are ratios of medians. ``verdict`` states whether this step
         exceeds the noise, ``withheld`` why there is no verdict, and ``resolution`` the smallest
         difference that the run could have found. ``confidence`` is the level of the interval from
         ``ci_low`` to ``ci_high``. ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit``

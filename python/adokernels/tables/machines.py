@@ -16,7 +16,7 @@ from adokernels.text import quantity, ratio
 def refusal(sweep: Sweep) -> str:
     """Return why the times of a sweep do not describe its machine; empty if they do."""
     for m in sweep.variants:
-        if reason := contention.objection(m.context):
+        if reason := contention.stolen(m.context)[1]:
             return reason
         if "throttled" in m.flags:
             return f"the clock was reduced while {m.variant} was measured"

@@ -237,9 +237,6 @@ def changes_table(changes: SweepComparison) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
-    gains = [(c.after.speedup_over(c.before), c.comparison.interval) for c in changes]
-    if any(not low <= gain <= high for gain, (low, high) in gains):
-        notes.append("speed-up: the median of the ratios per round, not the ratio of the two times")
     notes += verdict_notes({change.variant: change.comparison for change in changes})
     table.caption = "\n".join(notes)
     return table
