@@ -88,7 +88,7 @@ def problem(rng):
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_a_built_in_variant_is_rejected_before_timing(problem, mischief, reason):
-    checker = Checker(ado.transpose, problem)
+    checker = Checker(problem)
     with pytest.raises(ValueError, match=f"wrong result: {reason}"):
         checker.before(Misbehaving(problem, mischief))
     # Other variants find the memory as it was.
@@ -98,7 +98,7 @@ def test_a_built_in_variant_is_rejected_before_timing(problem, mischief, reason)
 
 @pytest.mark.parametrize("mischief", [is_stale, is_wrong_after_timing])
 def test_a_built_in_variant_is_rejected_after_timing(problem, mischief):
-    checker, call = Checker(ado.transpose, problem), Misbehaving(problem, mischief)
+    checker, call = Checker(problem), Misbehaving(problem, mischief)
     assert checker.before(call).in_unit == 0
     with pytest.raises(ValueError, match="wrong result: "):
         checker.after(call)
@@ -201,7 +201,7 @@ def test_too_little_memory_is_reported(monkeypatch, rng):
     with pytest.raises(MemoryError, match="need 160000 B of host memory, 65536 B are free"):
         ado.transpose.problem(a, device="cpu").prepare("simd")
     with pytest.raises(MemoryError, match="checks of transpose need 320000 B of host memory"):
-        Checker(ado.transpose, ado.transpose.problem(a, device="cpu"))
+        Checker(ado.transpose.problem(a, device="cpu"))
 
 
 # --- Variants that are wrong only on the large problem that is timed ------------------------------

@@ -293,10 +293,10 @@ def test_functions_have_runs_of_several_sizes():
 def test_scaled_problems_fit_and_can_be_solved(routine):
     problem = routine.problem(*routine.task.random_operands(), device="cpu")
     for target in (24 * KIB, 512 * KIB):
-        smaller = scaled(routine, problem, target)
+        smaller = scaled(problem, target)
         if smaller is None or footprint_of(smaller) > 2 * target:
             assert footprint_of(problem) <= 2 * target
-    smallest = scaled(routine, problem, 0.0)
+    smallest = scaled(problem, 0.0)
     assert footprint_of(smallest) < 100 * KIB
     smallest.prepare(smallest.best()).run()
 

@@ -20,7 +20,7 @@ def problem():
 def test_more_shared_memory_lowers_the_occupancy_and_keeps_the_result(problem):
     variant = ado.transpose["tiled"]
     usual = variant.prepare(problem)
-    trials = GpuExperiments(ado.transpose, problem, "cold", None)
+    trials = GpuExperiments(problem, "cold", None)
     fewer = variant.prepare(problem, extra_shared_bytes=trials.extra_shared(usual, 0.5))
     assert 0 < _occupancy(fewer) < _occupancy(usual)
     np.testing.assert_array_equal(fewer.result(), problem.host_arguments[0].T)
@@ -35,7 +35,7 @@ def test_too_much_shared_memory_is_an_error_that_passes(problem):
 
 
 def test_a_green_context_owns_fewer_multiprocessors(problem):
-    trials = GpuExperiments(ado.transpose, problem, "cold", None)
+    trials = GpuExperiments(problem, "cold", None)
     whole = trials._gpu["multiprocessors"]
     found = trials.on_fewer(ado.transpose["tiled"])
     if found is None:

@@ -7,8 +7,10 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.measuring import ladder_sweep
-from adokernels.measuring.sampling import Sampler
+from adokernels.measuring import pipeline
+from adokernels.measuring.progress import ProgressDisplay
+from adokernels.measuring.sampling import Sampler, Settings
+from adokernels.model.checker import Checker
 from adokernels.text import failure
 
 A = np.arange(64.0 * 48).reshape(64, 48)
@@ -94,7 +96,7 @@ def test_a_failing_own_variant_is_wrong():
     call = Failing(10**9)
     variants = ado.transpose.with_variants(call)
     problem = variants.problem(A, variant="own")
-    ladder_sweep.Checker(variants, problem).before(problem.prepare("own"))
+    Checker(problem).before(problem.prepare("own"))
     calls_of_the_check = 10**9 - call.left
     result = ado.check(Failing(calls_of_the_check + 5), ado.transpose, A, **settings)
     assert not result
@@ -139,13 +141,12 @@ def test_a_failure_during_counting(monkeypatch):
             raise RuntimeError("broken")
         return ado.records.Profile(label=label, kernels=(), cache="warm", collector="none")
 
-    monkeypatch.setattr(ladder_sweep, "collect", collect)
-    problem = ado.transpose.problem(A, device="cpu")
-    runs = {name: ladder_sweep.Run(name) for name in NAMES}
-    settings = ladder_sweep.Settings("warm", None, 0.01)
-    with ladder_sweep.ProgressDisplay(enabled=False) as display:
-        measured = ado.transpose, problem, runs, settings, display
-        found = ladder_sweep.measure_ladder(*measured, metrics="default")
+    monkeypatch.setattr(pipeline, "collect", collect)
+    checker = Checker(ado.transpose.problem(A, device="cpu"))
+    runs = {name: pipeline.Run(name) for name in NAMES}
+    settings = Settings("warm", None, 0.01)
+    with ProgressDisplay(enabled=False) as display:
+        found = pipeline.measure_ladder(checker, runs, settings, display, metrics="default")
     assert [m.variant for m in found] == NAMES
     assert found["simd"].flags[0] == "no counters: it fails with RuntimeError: broken"
     assert not any("no counters" in flag for flag in found["blocked"].flags)

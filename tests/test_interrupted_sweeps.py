@@ -8,8 +8,8 @@ import pytest
 from conftest import run_python
 
 import adokernels as ado
-from adokernels.measuring import ladder_sweep, machine, protocol, scanning
-from adokernels.measuring.ladder_sweep import _Checks
+from adokernels.measuring import machine, pipeline, scanning
+from adokernels.measuring.pipeline import Pipeline
 from adokernels.measuring.sampling import Sampler
 
 A = np.arange(64.0 * 48).reshape(64, 48)
@@ -60,7 +60,7 @@ def test_variants_without_samples_are_skipped(interrupted_at, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(_Checks, "prepared"), (Sampler, "warm_up"), (Sampler, "sample")]
+    ("owner", "name"), [(Pipeline, "prepare"), (Sampler, "warm_up"), (Sampler, "sample")]
 )
 def test_nothing_measured_raises(owner, name, interrupted_at):
     interrupted_at(owner, name, 0)
@@ -83,7 +83,7 @@ def test_only_peers_measured_raises(monkeypatch):
 
 
 def test_the_check_after_timing_can_be_interrupted(interrupted_at):
-    interrupted_at(_Checks, "repeat", 0)
+    interrupted_at(Pipeline, "_check_again", 0)
     found = sweep()
     assert found.interrupted
     assert [m.variant for m in found] == NAMES
@@ -92,7 +92,7 @@ def test_the_check_after_timing_can_be_interrupted(interrupted_at):
 
 def test_a_second_interruption_is_raised(interrupted_at):
     interrupted_at(Sampler, "sample", 7)
-    interrupted_at(ladder_sweep, "context", 0)
+    interrupted_at(pipeline, "context", 0)
     with pytest.raises(KeyboardInterrupt):
         sweep()
 
@@ -117,7 +117,7 @@ def test_stored_ceilings_are_used_after_an_interruption(interrupted_at, monkeypa
             ado.records.Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1e9),
         ),
     )
-    monkeypatch.setattr(protocol, "stored_machine", lambda device: stored)
+    monkeypatch.setattr(pipeline, "stored_machine", lambda device: stored)
     interrupted_at(Sampler, "sample", 7)
     assert sweep(ceilings=True).machine == stored
 

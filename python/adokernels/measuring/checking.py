@@ -10,9 +10,9 @@ from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.emulating import all_checks
-from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.protocol import sweep
-from adokernels.measuring.sampling import require_finite
+from adokernels.measuring.pipeline import Run, measure_ladder
+from adokernels.measuring.progress import ProgressDisplay, displayed
+from adokernels.measuring.sampling import Settings, require_finite
 from adokernels.model.checker import Checker
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
@@ -133,7 +133,7 @@ def check(
         able = [v.name for v in usable if not problem.why_not(v.name)]
         try:
             call = problem.prepare(ours.name)
-            checker = Checker(used, problem)
+            checker = Checker(problem)
             facts["refused"] = checker.refused(ours.name)
             if isolated:
                 checker.sizes(call)
@@ -149,18 +149,11 @@ def check(
         if against is None:
             best = ladder.choose(*operands, device=ours.device, **options).variant
             against = dict.fromkeys([*able[:1], *({best}.intersection(able))])
-        timings = sweep(
-            used,
-            *operands,
-            device=ours.device,
-            variants=[*against, ours.name],
-            seconds=seconds,
-            ceilings=ceilings,
-            limiter=False,
-            isolated=isolation or False,
-            progress=progress,
-            **options,
-        )
+        runs = {used[name].name: Run(name) for name in (*against, ours.name)}
+        title = f"{ladder.name} on {problem.device_id}, cold"
+        with displayed(progress) as display, display.measurement(title):
+            settings = Settings("cold", None, seconds)
+            timings = measure_ladder(checker, runs, settings, display, ceilings=ceilings)
     if timings.interrupted:
         raise KeyboardInterrupt
     wrong = timings.skipped.get(ours.name, "")

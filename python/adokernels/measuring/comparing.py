@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from adokernels import _core
-from adokernels.measuring.functions import Function, Setup, measure_functions, name_of
+from adokernels.measuring.functions import Function, Setup, name_of
+from adokernels.measuring.pipeline import measure_functions
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings, require_finite
 from adokernels.model.ladder import options_of

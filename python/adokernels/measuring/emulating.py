@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.model.checker import Checker
 from adokernels.process import ALL_CHECKS, settings
-from adokernels.records.counted import CountedSweep, CountedVariant
-from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import (
     CONFLICTS,
@@ -29,13 +26,11 @@ from adokernels.records.metrics import (
 from adokernels.records.profile import EMULATOR, KernelProfile, Profile
 
 if TYPE_CHECKING:
-    from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.model.ladder import Ladder
-    from adokernels.model.problem import Block, Problem
+    from adokernels.model.problem import Call
 
 
-def emulated_profile(ladder: Ladder, problem: Problem, name: str, block: Block | None) -> Profile:
-    """The counts of a built-in variant on the emulator.
+def emulated_profile(call: Call) -> Profile:
+    """The counts of a variant on the emulator.
 
     Raises
     ------
@@ -46,8 +41,8 @@ def emulated_profile(ladder: Ladder, problem: Problem, name: str, block: Block |
     ValueError
         If the variant launches no kernels.
     """
-    call = problem.prepare(name, block)
-    processors = int(_core.cuda_properties(problem.device_id)["multiprocessors"])
+    device = call.problem.device_id
+    processors = int(_core.cuda_properties(device)["multiprocessors"])
     kernels = tuple(
         KernelProfile(
             kernel=Kernel.from_core(kernel, processors),
@@ -57,13 +52,13 @@ def emulated_profile(ladder: Ladder, problem: Problem, name: str, block: Block |
         for kernel, counts in _core.emulated_counts(call.timed)
     )
     if not kernels:
-        raise ValueError(f"{ladder.name}[{name}] launches no kernels, so there are no counts")
+        raise ValueError(f"{call.label} launches no kernels, so there are no counts")
     return Profile(
-        label=f"{ladder.name}[{name}]",
+        label=call.label,
         kernels=kernels,
         cache="cold",
         collector=f"{EMULATOR}, PTX of compute_90",
-        context=context(problem.device_id),
+        context=context(device),
     )
 
 
@@ -106,38 +101,3 @@ def all_checks() -> Iterator[None]:
         yield
     finally:
         settings.emulator_checks = checks
-
-
-def emulated_sweep(
-    ladder: Ladder, problem: Problem, blocks: Mapping[str, Block | None], display: ProgressDisplay
-) -> CountedSweep:
-    """Check the variants of a ladder on the emulator, and count them.
-
-    Each variant runs with all checks of the emulator. Its result must be within the task's bound.
-    """
-    checker, found, skipped = Checker(ladder, problem), [], dict[str, str]()
-    with all_checks():
-        for name in display.each("counting", blocks):
-            try:
-                checker.before(problem.prepare(name, blocks[name]))
-                counted = emulated_profile(ladder, problem, name, blocks[name])
-            except (ValueError, RuntimeError) as error:  # also what the emulator refuses
-                skipped[name] = str(error).removeprefix(f"{ladder[name].label}: ")
-                continue
-            flops, compulsory = problem.useful
-            found.append(
-                CountedVariant(
-                    variant=name,
-                    ceiling=ladder[name].ceiling,
-                    flops=flops,
-                    bytes=compulsory,
-                    profile=counted,
-                )
-            )
-    return CountedSweep(
-        routine=ladder.name,
-        problem=Inputs.of(problem.operands, problem.options),
-        variants=tuple(found),
-        skipped=skipped,
-        context=context(problem.device_id),
-    )

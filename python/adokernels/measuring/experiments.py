@@ -21,7 +21,6 @@ from adokernels import _core
 from adokernels.measuring.machine import measured_machine
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sample, Sampler
-from adokernels.model.ladder import Ladder
 from adokernels.model.problem import Call, Problem
 from adokernels.model.routine import BuiltInVariant
 from adokernels.model.values import is_array
@@ -110,9 +109,7 @@ def _runs_of(plan: Iterable[Callable[[], _Trial | None]], budget: float) -> list
 class CpuExperiments:
     """The experiments on the variants of one problem on the CPU."""
 
-    def __init__(
-        self, ladder: Ladder, problem: Problem, cache: str, display: ProgressDisplay | None
-    ) -> None:
+    def __init__(self, problem: Problem, cache: str, display: ProgressDisplay | None) -> None:
         """Prepare problems of other sizes; `display` is None for no measurement of ceilings."""
         problem.load(problem.values)
         self._problem, self._cache, self._display = problem, cache, display
@@ -125,20 +122,20 @@ class CpuExperiments:
             if level == "L3" and "L2" in sizes:
                 target = min(target, _BEYOND_L2 * sizes["L2"])
             if 2 * target <= footprint:
-                if made := scaled(ladder, problem, target):
+                if made := scaled(problem, target):
                     self._inside[level] = made
             elif level == "L1" and footprint <= size:
                 self._inside[level] = problem
-        self._smallest = scaled(ladder, problem, 0.0)
+        self._smallest = scaled(problem, 0.0)
 
-    def on(self, name: str, call: Call, timed: Sampler, budget: float) -> Experiments:
+    def on(self, call: Call, timed: Sampler, budget: float) -> Experiments:
         """Run the experiments on one variant, which `timed` has sampled, in `budget` seconds."""
         given: dict[str, Any] = {"size": GIVEN, "cache": self._cache}
         if call.built_in:
             given |= {"isa": _core.isa(), "threads": _core.max_threads()}
         first = _Trial(call, given)
         first.sampler = timed
-        runs = [first.run, *_runs_of(self._plan(name, given), budget)]
+        runs = [first.run, *_runs_of(self._plan(call.variant, given), budget)]
         ceilings = {}
         if self._display:
             with _setting("", 1):
@@ -201,16 +198,16 @@ def _bytes_of(types: Iterable[tuple[tuple[int, ...], np.dtype[Any]]]) -> float:
     return float(sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in types))
 
 
-def scaled(ladder: Ladder, problem: Problem, target: float) -> Problem | None:
-    """The largest problem of a ladder with about `target` bytes; None if there is none.
+def scaled(problem: Problem, target: float) -> Problem | None:
+    """The largest problem of the same ladder with about `target` bytes; None if there is none.
 
     If `target` is 0, the long lengths are 1. Ladders with operands of their own have only the
     problems of their edge cases.
     """
     try:
         made = [
-            ladder.problem(*operands, device=problem.device_id, **problem.options)
-            for operands in _operands(ladder, problem, target)
+            problem.ladder.problem(*operands, device=problem.device_id, **problem.options)
+            for operands in _operands(problem, target)
         ]
     except (ValueError, TypeError, MemoryError):
         return None
@@ -219,8 +216,8 @@ def scaled(ladder: Ladder, problem: Problem, target: float) -> Problem | None:
     return max((p for p in made if footprint_of(p) <= 2 * target), key=footprint_of, default=None)
 
 
-def _operands(ladder: Ladder, problem: Problem, target: float) -> Iterable[Sequence[Any]]:
-    task, host, rng = ladder.task, problem.host_arguments, np.random.default_rng(0)
+def _operands(problem: Problem, target: float) -> Iterable[Sequence[Any]]:
+    task, host, rng = problem.task, problem.host_arguments, np.random.default_rng(0)
     if task.problems is not None:
         return task.edge_cases(host, rng)
     if task.core is not None:
@@ -271,19 +268,17 @@ def _rounded(length: float) -> int:
 class GpuExperiments:
     """The experiments on the variants of one problem on one GPU."""
 
-    def __init__(
-        self, ladder: Ladder, problem: Problem, cache: str, _: ProgressDisplay | None
-    ) -> None:
+    def __init__(self, problem: Problem, cache: str, _: ProgressDisplay | None) -> None:
         problem.load(problem.values)
-        self._ladder, self._problem, self._cache = ladder, problem, cache
+        self._problem, self._cache = problem, cache
         self._gpu = _core.cuda_properties(problem.device_id)
         self._stream: int | None = None  # of the green context, after the first use
 
-    def on(self, name: str, call: Call, timed: Sampler, budget: float) -> Experiments:
+    def on(self, call: Call, timed: Sampler, budget: float) -> Experiments:
         """Run the experiments on one variant, which `timed` has sampled, in `budget` seconds."""
         given: dict[str, Any] = {"size": GIVEN, "cache": self._cache}
         given |= {"occupancy": _occupancy(call), "multiprocessors": self._gpu["multiprocessors"]}
-        first, variant = _Trial(call, given), self._ladder[name]
+        first, variant = _Trial(call, given), self._problem.ladder[call.variant]
         first.sampler = timed
 
         def crowded(part: float) -> _Trial | None:

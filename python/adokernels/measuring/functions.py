@@ -1,4 +1,4 @@
-"""Functions of any kind: their operands, device and results, and their interleaved timing."""
+"""Functions of any kind: their operands, device and results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import inspect
 import math
 import re
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +14,9 @@ from typing import Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.measuring.context import Contention, context
-from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.sampling import Sampler, Settings, clock_reached
 from adokernels.model.ladder import Ladder, Variant, has_dask_array, options_of
 from adokernels.model.libraries import is_on_device, library_of, on_host
 from adokernels.model.task import Task
-from adokernels.records.inputs import Inputs
-from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.text import kind_of, printable, require
 
 Setup = Callable[..., Any]
@@ -306,84 +300,8 @@ def _require_unchanged(function: Function, before: Sequence[Any]) -> None:
             )
 
 
-# --- Timing ---------------------------------------------------------------------------------------
-
-
-def measure_functions(
-    functions: Sequence[Function],
-    settings: Settings,
-    display: ProgressDisplay,
-    title: str = "",
-    *,
-    device: str | None = None,
-    stream: Any = None,
-    task: Task | None = None,
-    routine: str = FUNCTION,
-    flops: float = 0.0,
-    bytes: float | None = None,
-) -> list[Measurement]:
-    """Time functions interleaved, on the device of their operands and results if it is None.
-
-    With a `task`, the results must agree within its tolerance. If `bytes` is None, it is the bytes
-    of the operands and of the result. Exceptions of functions are raised unchanged.
-    """
-    require((str, type(None)), "a str", device=device)
-    require_clock(device)
-    for function in functions:
-        require_clock_of(function.function, device)
-    results: list[Any] = []
-
-    def call_each() -> None:
-        once = require_same_results(functions, task) if task else [f.once() for f in functions]
-        results.extend(once)
-
-    if _core.emulated_counts(call_each):  # also detects a function that calls a variant
-        require_clock("emulator")
-    first = functions[0]
-    where = device or device_of(first.given, results)
-    require_clock(where)
-    handle = 0 if where == "cpu" else stream_handle(stream, where)
-    moved = bytes_of(first.given, results[0]) if bytes is None else bytes
-    checked = len(functions) == 1 or bool(task and (first.setup or results[0] is not None))
-    results.clear()  # they may be large
-    samplers = []
-    for function in functions:
-        sampler = Sampler.of_function(
-            function.run, where, cold=settings.cold, stream=handle, name=function.name
-        )
-        if function.setup:
-            sampler.before, sampler.single = function.prepare, True
-        samplers.append(sampler)
-    contention = Contention(where)
-    with display.measurement(f"{title or first.name} on {where}, {settings.cache}"):
-        settings.sample(samplers, samplers[0].device, display)
-    for sampler in samplers:
-        if sampler.error:
-            raise sampler.error
-    facts = context(where)
-    facts["contention"] = contention.facts(waits=any(s.waits for s in samplers))
-    session, reached = uuid.uuid4().hex, clock_reached(samplers)
-    return [
-        Measurement(
-            routine=routine,
-            variant=function.name,
-            device=sampler.device,
-            problem=Inputs.of(map(_operand_of, first.given)),
-            cache=settings.cache,
-            flush=settings.flush,
-            session=session,
-            context=facts,
-            flops=flops,
-            executed_flops=flops,
-            bytes=moved,
-            requested_bytes=moved,
-            **sampler.record(reached, checked=checked),
-        )
-        for function, sampler in zip(functions, samplers, strict=True)
-    ]
-
-
-def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
+def operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
+    """Name, shape and type of an operand for a record; names are unknown."""
     if hasattr(arg, "shape") and hasattr(arg, "dtype"):
         return "", tuple(arg.shape), str(arg.dtype)
     return "", (), type(arg).__name__

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspots import Sources
-from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
 from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import StoredCall
@@ -108,7 +107,7 @@ def heatmap(
     if reason:
         raise _core.Unavailable(f"lines cannot be counted: {reason}{emulator_hint()}")
     if launch := variant.source_launch(args, options, block):
-        problem = str(inputs_of(variant.ladder.problem(*args, variant=variant.name, **options)))
+        problem = str(variant.ladder.problem(*args, variant=variant.name, **options))
         save: Callable[[Path], None] = launch.save
         sources = Sources(texts={part.path: part.text for part in variant.source.parts})
     else:
@@ -156,7 +155,7 @@ def _emulated(
         sources,
         routine=ladder.name,
         variant=variant.name,
-        problem=str(inputs_of(problem)),
+        problem=str(problem),
         block=block,
         source="emulator",
         code="PTX",

@@ -15,7 +15,6 @@ from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import Variant, check_options
@@ -89,7 +88,7 @@ def hotspots(
             launch,
             sources={part.path: part.text for part in variant.source.parts},
             **labels,
-            problem=str(inputs_of(problem)),
+            problem=str(problem),
             seconds=seconds,
         )
     call = StoredCall.of(variant, args, options, block)

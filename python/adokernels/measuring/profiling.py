@@ -91,7 +91,7 @@ def profile(
         if problem.device_id == "emulator":
             if metrics != "default":
                 raise ValueError(f"metrics must be 'default' on the emulator, got {metrics!r}")
-            return emulated_profile(ladder, problem, name, block)
+            return emulated_profile(problem.prepare(name, block))
         work, where = problem.prepare(name, block).timed, problem.device_id
         return collect(work, f"{ladder.name}[{name}]", metrics, cache, where, context(where))
     require_function(what, block)

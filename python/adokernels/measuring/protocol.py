@@ -5,27 +5,29 @@ docs/methods.md describes the protocol and its sources.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, Literal, overload
 
 from adokernels import _core
-from adokernels.measuring.emulating import emulated_sweep
 from adokernels.measuring.functions import (
     Function,
     Setup,
-    measure_functions,
     name_of,
     require_clock,
     require_clock_of,
     require_function,
 )
-from adokernels.measuring.ladder_sweep import Run, measure_ladder
-from adokernels.measuring.machine import measured_machine, stored_machine
+from adokernels.measuring.pipeline import (
+    Run,
+    count_ladder,
+    measure_functions,
+    measure_ladder,
+)
 from adokernels.measuring.profiling import emulator_hint, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.model.checker import Checker
 from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
@@ -113,7 +115,7 @@ def measure(
         problem = ladder.problem(*args, device=device, variant=variant, **options)
         name = variant or problem.best()
         with displayed(False) as silent:
-            result = measure_ladder(ladder, problem, {name: Run(name, block)}, settings, silent)
+            result = measure_ladder(Checker(problem), {name: Run(name, block)}, settings, silent)
         if result.interrupted:
             raise KeyboardInterrupt
         for skipped, reason in result.skipped.items():
@@ -292,6 +294,7 @@ def sweep(
             f"counters need device 'cuda', got {problem.device!r}: pass device='cuda', or "
             "device='emulator', which counts without a GPU"
         )
+    runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
     if problem.device_id == "emulator":
         if peers:
             raise ValueError("peers must be None on the emulator, which runs only variants")
@@ -300,33 +303,22 @@ def sweep(
         if isolated:
             raise ValueError("isolated must be False on the emulator; ado.check isolates kernels")
         with displayed(progress) as display, display.measurement(f"{routine.name} on emulator"):
-            chosen_blocks = {name: (blocks or {}).get(name) for name in names}
-            return emulated_sweep(routine, problem, chosen_blocks, display)
+            return count_ladder(Checker(problem), runs, display)
     metrics = ("default" if counters is True else counters) or None
     if metrics:
         require_counters(metrics)
-    tried = problem.device == "cpu" if limiter is None else limiter
-    runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
-    where = problem.device_id
-    title = f"{routine.name} on {where}, {cache}"
+    title = f"{routine.name} on {problem.device_id}, {cache}"
     own = isolation if isolated is True and isolation else nullcontext()
     with own, displayed(progress) as display, display.measurement(title):
-        result = measure_ladder(
-            routine,
-            problem,
+        display.phase("computing the reference result")
+        return measure_ladder(
+            Checker(problem),
             runs,
             settings,
             display,
-            peers or {},
-            True,
-            metrics,
-            experiments=("with ceilings" if ceilings else "alone") if tried else "",
+            peers=peers,
+            with_stages=True,
+            metrics=metrics,
+            experiments=problem.device == "cpu" if limiter is None else limiter,
+            ceilings=ceilings,
         )
-        if not ceilings:
-            return result
-        if result.interrupted:
-            return dataclasses.replace(result, machine=stored_machine(where))
-        try:
-            return dataclasses.replace(result, machine=measured_machine(where, display))
-        except KeyboardInterrupt:
-            return dataclasses.replace(result, interrupted=True)

@@ -15,18 +15,18 @@ from numpy.typing import DTypeLike
 from adokernels import _core
 from adokernels.measuring.functions import (
     Function,
-    measure_functions,
     name_of,
     require_clock,
     require_clock_of,
     require_function,
 )
-from adokernels.measuring.ladder_sweep import measure_ladder
 from adokernels.measuring.machine import measured_machine
 from adokernels.measuring.paying_off import store
+from adokernels.measuring.pipeline import measure_functions, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
 from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, check_options
 from adokernels.model.routine import Routine
 from adokernels.model.task import Task
@@ -280,7 +280,7 @@ def _offload(
         "call on cuda": partial(routine, *operands, device=device, **options),
     }
     with display.measurement(f"{routine.name} with copies, {settings.cache}"):
-        found = measure_ladder(routine, problem, {}, settings, display, calls)
+        found = measure_ladder(Checker(problem), {}, settings, display, peers=calls)
     _require_none_skipped(found)
     cpu, gpu = (replace(m, routine=routine.name) for m in found.peers)
     uploaded = sum(a.nbytes for a in problem.host_arguments if is_array(a))

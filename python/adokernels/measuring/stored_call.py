@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
-from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
 from adokernels.model.problem import Block, Call
@@ -51,7 +50,7 @@ class StoredCall:
         ladder = variant.ladder
         arrays = [on_host(a) for a in args] if args else ladder.task.random_operands()
         problem = ladder.problem(*arrays, device="cpu", **options)
-        return cls(variant, problem.host_arguments, inputs_of(problem), block)
+        return cls(variant, problem.host_arguments, problem.inputs, block)
 
     def save(self, folder: Path) -> None:
         """Write the call to files in a folder, which :func:`prepared_call` reads."""

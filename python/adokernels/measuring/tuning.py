@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from adokernels.measuring.ladder_sweep import Run, measure_ladder
+from adokernels.measuring.pipeline import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings
+from adokernels.model.checker import Checker
 from adokernels.model.ladder import Variant, check_options
 from adokernels.records.measurement import Cache
 from adokernels.records.tuning import Setting, Tuning
@@ -78,6 +79,6 @@ def tune(
     problem = ladder.problem(*args, variant=tested[0][1].name, **options)
     title = f"{variant.label} on {problem.device_id}, {cache}"
     with displayed(progress) as display, display.measurement(title):
-        sweep = measure_ladder(ladder, problem, runs, sampling, display)
+        sweep = measure_ladder(Checker(problem), runs, sampling, display)
     names = {"routine": variant.ladder.name, "variant": variant.name}
     return Tuning(**names, settings=settings, sweep=sweep, ladder=variant.ladder)

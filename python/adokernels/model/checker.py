@@ -33,7 +33,6 @@ from adokernels.text import failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Call, Problem
     from adokernels.model.values import Errors
 
@@ -48,15 +47,15 @@ class Checker:
     exception.
     """
 
-    def __init__(self, ladder: Ladder, problem: Problem) -> None:
-        self._ladder, self._problem = ladder, problem
+    def __init__(self, problem: Problem) -> None:
+        self.ladder, self.problem = problem.ladder, problem
         self._rng = np.random.default_rng()
         arrays = sum(o.nbytes for o in problem.host_arguments if is_array(o))
         results = sum(math.prod(r.shape) * r.dtype.itemsize for r in problem.result_types)
         # Other operands, two expected results, and a temporary copy of a result. An expected result
         # in higher precision takes twice the memory.
         copies = 7 if problem.task.exact and not problem.task.spot_check else 3
-        require_host_memory(arrays + copies * results, f"checks of {ladder.name}")
+        require_host_memory(arrays + copies * results, f"checks of {problem.ladder.name}")
 
     def before(self, call: Call) -> Errors | None:
         """Check a variant before timing; return its errors, or None for a ceiling.
@@ -65,7 +64,7 @@ class Checker:
         """
         if not call.built_in and not call.sizes_are_checked:
             self.sizes(call)
-        return self._check(self._problem, call, self._problem.values)
+        return self._check(self.problem, call, self.problem.values)
 
     def sizes(self, call: Call) -> None:
         """Check an own variant on edge cases, before the reference of the large problem runs."""
@@ -81,7 +80,7 @@ class Checker:
 
     def after(self, call: Call) -> Errors | None:
         """Check a variant after timing, with other values in the memory that was timed."""
-        error = self._check(self._problem, call, self._second)
+        error = self._check(self.problem, call, self._second)
         if self._is_elsewhere(call):
             raise ValueError(ELSEWHERE)
         call.conclude()
@@ -92,10 +91,10 @@ class Checker:
 
         They are None if the check needs results for other operands, which a peer cannot compute.
         """
-        values = self._problem.values
+        values = self.problem.values
         if len(values.runs) > 1:
             return None
-        require_no_view(returned, self._problem.arguments)
+        require_no_view(returned, self.problem.arguments)
         return values.check(result_on_host(returned))
 
     # --- Values -----------------------------------------------------------------------------------
@@ -103,15 +102,15 @@ class Checker:
     @cached_property
     def _second(self) -> Values:
         """The values with which variants are checked after timing."""
-        return changed_values(self._problem, lambda array: rotated(array, self._rng))
+        return changed_values(self.problem, lambda array: rotated(array, self._rng))
 
     @cached_property
     def _edge_cases(self) -> list[Problem]:
         """Problems of other sizes, without those that the reference rejects."""
-        found, own = [], self._problem
+        found, own = [], self.problem
         for operands in own.task.edge_cases(own.host_arguments, self._rng):
             try:
-                problem = self._ladder.problem(*operands, device=own.device_id, **own.options)
+                problem = self.ladder.problem(*operands, device=own.device_id, **own.options)
                 problem.values.expected  # noqa: B018
             except (ValueError, IndexError, TypeError):
                 continue
@@ -129,7 +128,7 @@ class Checker:
                 call = problem.prepare(call.variant, call.block or None)
             try:
                 results = [self._result(call, each, views) for each in values.runs]
-                return None if self._ladder[call.variant].ceiling else values.check(*results)
+                return None if self.ladder[call.variant].ceiling else values.check(*results)
             except ValueError as error:
                 # If nothing waits for the other stream, results are read before they are computed.
                 if _is_wrong(error) and self._is_elsewhere(call):
@@ -142,7 +141,7 @@ class Checker:
 
     def _result(self, call: Call, values: Values, views: bool) -> Any:
         """Run a variant once; return a copy of its result on the host, or None for a ceiling."""
-        problem, ceiling = call.problem, self._ladder[call.variant].ceiling
+        problem, ceiling = call.problem, self.ladder[call.variant].ceiling
         if isinstance(call, IsolatedCall):
             return call.computed(values, views=views)
         problem.load(values)

@@ -202,9 +202,14 @@ class Problem:
             for name, o in zip(self.names, self.host_arguments, strict=True)
         ]
 
+    @property
+    def inputs(self) -> Inputs:
+        """The operands and options, as a record."""
+        return Inputs.of(self.operands, self.options)
+
     def __str__(self) -> str:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
-        return str(Inputs.of(self.operands, self.options))
+        return str(self.inputs)
 
     def __repr__(self) -> str:
         return f"<{self.ladder.name} of {self} on {self.device_id}>"
@@ -393,6 +398,11 @@ class Call(ABC):
 
     def __init__(self, problem: Problem, variant: str) -> None:
         self.problem, self.variant, self.device = problem, variant, problem.device
+
+    @property
+    def label(self) -> str:
+        """For example ``"transpose[tiled]"``."""
+        return f"{self.problem.ladder.name}[{self.variant}]"
 
     @property
     @abstractmethod

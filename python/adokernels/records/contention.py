@@ -135,12 +135,12 @@ def judge(
     if reason and verdict in _OPPOSITE:
         sign = 1 if verdict is Verdict.FASTER else -1
         reached = max(ours.reached, theirs.reached)
-        worst = [
+        mine, other = (
             side.shifted(sign * direction, share, reached)[: len(rows)][rows]
             for side, rows, direction in zip((ours, theirs), used, (1, -1), strict=True)
-        ]
-        bound = statistics.ratio_of_medians(*worst)
-        if statistics.compare(*worst, bound, paired=paired)[0] is verdict:
+        )
+        bound = statistics.ratio_of_medians(mine, other)
+        if statistics.compare(mine, other, bound, paired=paired)[0] is verdict:
             reason = ""
     if not reason and n < FEWEST_SAMPLES and verdict is Verdict.UNCLEAR:
         reason = f"it requires {FEWEST_SAMPLES} samples, got {n}"
@@ -148,9 +148,9 @@ def judge(
     if not reason and beyond and verdict is Verdict.UNCLEAR:
         reason = "the two halves of the run contradict each other"
     if not reason and verdict in _OPPOSITE:
-        of_all = [side.shifted(-1, 0.0, 0.0) for side in (ours, theirs)]
-        ratio_of_all = statistics.ratio_of_medians(*of_all)
-        if statistics.compare(*of_all, ratio_of_all, paired=paired)[0] is _OPPOSITE[verdict]:
+        mine, other = (side.shifted(-1, 0.0, 0.0) for side in (ours, theirs))
+        bound = statistics.ratio_of_medians(mine, other)
+        if statistics.compare(mine, other, bound, paired=paired)[0] is _OPPOSITE[verdict]:
             reason = f"with the disturbed samples, the result is {_OPPOSITE[verdict].value!r}"
     found = statistics.resolution(ratio, interval, paired=paired)
     return Comparison(
