@@ -12,7 +12,7 @@ from charting import new_figure
 import adokernels as ado
 from adokernels import _core
 from adokernels.cli.program import main
-from adokernels.measuring import functions
+from adokernels.measuring import functions, pipeline
 from adokernels.records.statistics import Verdict
 
 X = np.random.default_rng(0).random(500)
@@ -236,11 +236,11 @@ def timed_on(monkeypatch):
         return sample(work, "cpu", *how)
 
     monkeypatch.setattr(_core, "sample", fake)
-    monkeypatch.setattr(functions, "stream_handle", lambda stream, device: 0)
-    monkeypatch.setattr(functions, "context", lambda device: {})
+    monkeypatch.setattr(pipeline, "stream_handle", lambda stream, device: 0)
+    monkeypatch.setattr(pipeline, "context", lambda device: {})
     monkeypatch.setattr(_core, "device_kind", lambda device: device.partition(":")[0])
     monkeypatch.setattr(
-        functions, "Contention", lambda device: type("C", (), {"facts": lambda *_, **__: {}})()
+        pipeline, "Contention", lambda device: type("C", (), {"facts": lambda *_, **__: {}})()
     )
     return devices
 

@@ -19,7 +19,7 @@ from conftest import run_python
 
 import adokernels as ado
 from adokernels.cli.program import main
-from adokernels.measuring import protocol
+from adokernels.measuring import pipeline
 from adokernels.measuring.checking import _impossible
 from adokernels.model import isolated_process, sandbox
 from adokernels.model.isolation import Isolation
@@ -167,7 +167,7 @@ def test_a_system_without_proc_is_no_verdict(monkeypatch):
 
 
 def test_a_record_has_times_and_the_verdict(tmp_path, monkeypatch):
-    monkeypatch.setattr(protocol, "measured_machine", lambda *_: None)
+    monkeypatch.setattr(pipeline, "measured_machine", lambda *_: None)
     status, record = check_file(tmp_path, RIGHT, "--seconds", "0.02")
     assert status == 0
     assert record["seconds"] > 0

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,18 +23,20 @@ from numpy.typing import NDArray
 from adokernels import _core, cache
 from adokernels.measuring.context import context, device_name, last_level_cache_bytes
 from adokernels.measuring.progress import ProgressDisplay, displayed
+from adokernels.measuring.sampling import Sample
 from adokernels.model.problem import Call
 from adokernels.model.registry import ceilings
+from adokernels.records.contention import WAITED
 from adokernels.records.machine import ROOF, Ceiling, Machine, contradictions
 from adokernels.records.record import SCHEMA
 from adokernels.records.statistics import median_interval
-from adokernels.text import require
+from adokernels.text import percent, require
 
-#: Maximum and minimum number of samples per ceiling. After this time in seconds, sampling ends as
-#: soon as the minimum is reached.
-_SAMPLES, _MIN_SAMPLES, _SAMPLING_SECONDS = 20, 5, 1.5
-#: Number of times that contradictory ceilings are measured again.
-_RETRIES = 2
+#: Maximum and minimum number of samples per ceiling and round. After this time in seconds, sampling
+#: ends as soon as the minimum is reached.
+_SAMPLES, _MIN_SAMPLES, _SAMPLING_SECONDS = 12, 5, 0.8
+#: A ceiling is measured until two rounds agree within this share, in at most this number of rounds.
+_AGREED, _ROUNDS = 0.1, 5
 _GIB = 1 << 30
 #: Target duration of one sample of a cache or arithmetic ceiling.
 _SECONDS = 2e-3
@@ -117,8 +119,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
         and peaks of FMAs and additions in FP64 and FP32, with the number of threads that CPU
         variants use. For a GPU, also bandwidths of its link to the host, and peaks of the tensor
         cores if cuBLAS is installed. Theoretical figures come from queried device properties, where
-        known. A ceiling that contradicts another one or varies widely is measured again. If
-        this does not help, it is left out, and ``refused`` contains the reason.
+        known. Each ceiling is measured until two rounds agree within 10 %. If they do not in five
+        rounds, or if it contradicts another one, it is left out, and ``refused`` has the reason.
 
     Notes
     -----
@@ -139,9 +141,7 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
     name = _cache_name(device, facts)
     if not refresh and (known := _known(name, device)):
         return known
-    cases = list(_cases(device))
-    shown = display.each("measuring", cases, lambda case: case.name)
-    found, refused = _accepted(device, _all_measured(device, shown), cases)
+    found, refused = _agreed(device, list(_cases(device)), display)
     result = Machine(
         device=_core.device_kind(device),
         name=device_name(device),
@@ -183,34 +183,42 @@ def _cache_name(device: str, facts: dict[str, Any]) -> str:
     return f"machine-{_core.device_kind(device)}-{digest}.json"
 
 
-def _all_measured(device: str, cases: Iterable[_Case]) -> dict[str, Ceiling | str]:
-    """Measure ceilings; instead of a ceiling that cannot be measured, return the reason."""
-    found: dict[str, Ceiling | str] = {}
-    for case in cases:
-        try:
-            found[case.name] = _measure(device, case)
-        except (_NotMeasurable, _core.CudaError, MemoryError) as error:
-            if case.kind not in ("link", "tensor"):
-                raise
-            found[case.name] = str(error)
-    return found
-
-
-def _accepted(
-    device: str, found: dict[str, Ceiling | str], cases: Sequence[_Case]
+def _agreed(
+    device: str, cases: Sequence[_Case], display: ProgressDisplay
 ) -> tuple[tuple[Ceiling, ...], dict[str, str]]:
-    """Measure contradictory ceilings again; return the accepted ones, and reasons for the others.
+    """Measure ceilings until two rounds agree; return them, and reasons for the refused ones.
 
-    DRAM copy is always returned, because shares of the roof refer to it.
+    The best sample of all rounds counts. Ceilings that contradict others are measured again. DRAM
+    copy is always returned, because shares of the roof refer to it.
     """
-    for retry in range(_RETRIES + 1):
-        measured = tuple(c for c in found.values() if isinstance(c, Ceiling))
-        wrong = contradictions(measured)
-        if not wrong or retry == _RETRIES:
+    found: dict[str, Ceiling] = {}
+    missing: dict[str, str] = {}
+    wrong = dict.fromkeys((case.name for case in cases), "")
+    for _ in range(_ROUNDS):
+        doubtful = {}
+        again = [case for case in cases if case.name in wrong]
+        for case in display.each("measuring", again, lambda case: case.name):
+            try:
+                new = _measure(device, case)
+            except (_NotMeasurable, _core.CudaError, MemoryError) as error:
+                if case.kind not in ("link", "tensor"):
+                    raise
+                missing[case.name] = str(error)
+                continue
+            old = found.get(case.name, new)
+            best, other = sorted((new, old), key=lambda c: -c.measured)
+            if case.name not in found or other.measured < (1 - _AGREED) * best.measured:
+                share = percent(other.measured / best.measured)
+                doubtful[case.name] = (
+                    f"no two rounds agree; one has {share} of the speed of another"
+                )
+            found[case.name] = best
+        measured = [found[case.name] for case in cases if case.name in found]
+        wrong = doubtful | contradictions(measured)
+        if not wrong:
             break
-        found |= _all_measured(device, [case for case in cases if case.name in wrong])
-    reasons = {name: c for name, c in found.items() if isinstance(c, str)} | wrong
-    return tuple(c for c in measured if c.name not in wrong or c.name == ROOF), reasons
+    kept = tuple(c for c in measured if c.name not in wrong or c.name == ROOF)
+    return kept, missing | wrong
 
 
 class _NotMeasurable(Exception):
@@ -240,18 +248,20 @@ def _measure(device: str, case: _Case) -> Ceiling:
         # With less work, a single delay by the scheduler would dominate the time of a pass.
         call = prepare(math.ceil(max(_SECONDS / once, _MIN_WORK / work_of(call))))
         call.sample(False, 3)
-    samples = _sampled(lambda: call.sample(not in_cache, 1)[0])
+    samples = _sampled(lambda: call.sample(not in_cache, 1))
     return _ceiling(case, work_of(call), samples)
 
 
-def _sampled(sample: Callable[[], float]) -> list[float]:
-    samples: list[float] = []
+def _sampled(sample: Callable[[], Sample]) -> list[float]:
+    """The times of the samples in which no thread waited for a processor, or else of all."""
+    taken: list[Sample] = []
     start = time.perf_counter()
-    while len(samples) < _SAMPLES:
-        if len(samples) >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
+    while len(taken) < _SAMPLES:
+        if len(taken) >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
             break
-        samples.append(sample())
-    return samples
+        taken.append(sample())
+    good = [seconds for seconds, _, _, waited in taken if waited <= WAITED * seconds]
+    return good or [seconds for seconds, *_ in taken]
 
 
 def _ceiling(case: _Case, work: float, samples: Sequence[float]) -> Ceiling:
@@ -297,12 +307,12 @@ def _measure_link(device: str, case: _Case) -> Ceiling:
                     else partial(copies.download, pair[1], pair[0], 0)
                 )
 
-            def copy(begun: Sequence[Callable[[], Any]] = begun) -> float:
+            def copy(begun: Sequence[Callable[[], Any]] = begun) -> Sample:
                 start = time.perf_counter()
                 for pending in [begin() for begin in begun]:
                     pending.wait()
                 _core.synchronize(device)
-                return time.perf_counter() - start
+                return time.perf_counter() - start, 0.0, True, 0.0
 
             copy()
             samples.append(_sampled(copy))

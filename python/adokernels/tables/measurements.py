@@ -12,6 +12,7 @@ from rich.text import Text
 
 from adokernels.records.changes import SweepComparison
 from adokernels.records.definitions import EMULATED, FULL, LIMITING
+from adokernels.records.forms import number_in
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
 from adokernels.records.machine import Machine
@@ -450,8 +451,13 @@ def machine_table(machine: Machine) -> Table:
     for name, reason in machine.refused.items():
         refused.setdefault(reason, []).append(name)
     kept = {c.name for c in machine.ceilings}
-    table.caption = "\n".join(
+    notes = [
         f"{'Doubtful' if kept.intersection(ours) else 'Refused'}: {', '.join(ours)}: {reason}."
         for reason, ours in refused.items()
-    )
+    ]
+    measured, load = machine.context.get("time"), number_in(machine.context, "load")
+    if isinstance(measured, str):
+        words = "" if load is None else f", load of the machine {load:.1f}"
+        notes.append(f"Measured {measured[:10]} {measured[11:16]} UTC{words}.")
+    table.caption = "\n".join(notes)
     return table
