@@ -270,18 +270,22 @@ def test_references_have_a_higher_precision_than_results_with_rounding(name):
 
 
 def test_errors_in_ulp_and_relative():
-    """Ulps belong to the result's type at the reference; errors near 0 are relative to the rms."""
+    """Both belong to the reference; near 0, to the root mean square of its row."""
     exact = np.array([1.0, 2.0, 4.0])
     ulp = np.spacing(np.float32(1))
     got = np.array([1, 2 + 6 * ulp, 4], np.float32)
-    assert largest_errors(got, exact) == (3, pytest.approx(6 * ulp / np.sqrt(7)))  # rms: sqrt(7)
+    rms = np.sqrt(7)
+    assert largest_errors(got, exact) == (3, pytest.approx(6 * ulp / rms))
     got = np.array([1, 2, 4 + 16 * ulp], np.float32)
     assert largest_errors(got, exact) == (4, pytest.approx(4 * ulp))
     half = exact + np.array([0, ulp, 0])  # between two float32
     assert largest_errors(half.astype(np.float32), half)[0] == 0.5
     tiny = largest_errors(np.array([1, 1e-30], "f4"), np.array([1, 1e-36]))
-    assert tiny[0] > 1e6  # ulp at 1e-36
-    assert tiny[1] < 2e-30
+    assert max(tiny) < 2e-23  # in ulp of 1
+    rows = np.array([[1.0, 0.0], [1e-6, 0.0]])
+    wrong = rows.astype(np.float32)
+    wrong[1, 1] = 1e-12  # beside 1e-6, not beside 1
+    assert largest_errors(wrong, rows)[1] == pytest.approx(1e-6 * np.sqrt(2), rel=1e-3)
     assert largest_errors(np.array([2e300]), np.array([0.0]))[0] == LARGEST
     assert largest_errors(np.array([np.inf, np.nan, 1]), np.array([np.inf, np.nan, 1])) == (0, 0)
     pair = np.array([3 + 4j, 0], np.complex64), np.array([3 + 4j + 4.76837158203125e-07, 0])

@@ -272,12 +272,12 @@ def largest_errors(
 ) -> tuple[float, float | None]:
     """The largest difference from a reference in higher precision: in ulp, and relative.
 
-    One ulp is the distance between neighbouring numbers of the result's type at the reference; for
-    integers, it is 1. The relative error is relative to the magnitude of the reference, or to the
-    root mean square of all its elements if this is larger, so that elements near 0 do not determine
-    it. For integers, it is None. Elements that are not finite are omitted. With `at`, both refer to
-    these numbers instead of the reference. Neither error exceeds the largest
-    number that a record can store.
+    Both refer to the magnitude of the reference, or to the root mean square of its row (the last
+    axis) if this is larger: an element near 0, the rest of a cancellation, has no meaningful error
+    of its own. One ulp is the distance between neighbouring numbers of the result's type there; for
+    integers, it is 1, and the relative error is None. Elements that are not finite are omitted.
+    With `at`, both refer to these numbers instead of the reference. Neither error exceeds the
+    largest number that a record can store.
     """
     with np.errstate(all="ignore"):
         wide = got.astype(exact.dtype, copy=False)
@@ -285,15 +285,19 @@ def largest_errors(
             integers = exact.dtype.kind in "iu"
             steps = element_errors(wide, exact) if integers else np.abs(wide - exact)
             return float(np.max(steps, initial=0)), None
-        magnitudes = np.abs(exact if at is None else at)
-        ulps = np.spacing(magnitudes.astype(np.finfo(got.dtype).dtype)).astype(magnitudes.dtype)
-        errors = np.abs(wide - exact)
-        finite = np.isfinite(ulps) & np.isfinite(errors)
-        errors, magnitudes, ulps = errors[finite], magnitudes[finite], ulps[finite]
-        largest = np.max(magnitudes, initial=0) or 1
-        mean_square = np.mean((magnitudes / largest) ** 2) if errors.size else 0
-        scale = np.maximum(magnitudes, largest * np.sqrt(mean_square) or 1)
-        both = (np.max(values, initial=0) for values in (errors / ulps, errors / scale))
+        if not got.size:
+            return 0.0, 0.0
+        magnitudes, errors = np.abs(exact if at is None else at), np.abs(wide - exact)
+        finite = np.isfinite(magnitudes) & np.isfinite(errors)
+        magnitudes = np.where(finite, magnitudes, 0)
+        largest = np.max(magnitudes, initial=0) or 1  # its square does not overflow
+        squares = (magnitudes / largest) ** 2
+        of_row = largest * np.sqrt(np.mean(squares, axis=-1, keepdims=True)) if squares.ndim else 0
+        scale = np.maximum(magnitudes, of_row)
+        scale[scale == 0] = largest
+        ulps = np.spacing(scale.astype(np.finfo(got.dtype).dtype)).astype(magnitudes.dtype)
+        known = finite & np.isfinite(ulps)
+        both = (np.max(errors[known] / unit[known], initial=0) for unit in (ulps, scale))
         ulp, relative = (min(float(value), LARGEST) for value in both)
     return ulp, relative
 

@@ -103,13 +103,13 @@ class Measurement(StoredRecord):
         Largest difference from the reference result in all checks, in the task's unit, or None if
         the result was not checked.
     error_ulp
-        Largest difference from the reference result, computed in higher precision, in ulp of the
-        result's type at the reference: the distance between neighbouring numbers there, 1 for
-        integers. None if it was not computed, and for ladders whose results must be exact.
+        Largest difference from the reference result, computed in higher precision, in ulp: the
+        distance between neighbouring numbers of the result's type at the reference, or at the root
+        mean square of its row if this is larger; 1 for integers. None if it was not computed, and
+        for ladders whose results must be exact.
     error_relative
-        Largest difference from that reference, relative to the magnitude of the reference or, if
-        this is larger, to the root mean square of all its elements. None as for `error_ulp`, and
-        for integers.
+        Largest difference from that reference, relative to the same magnitude. None as for
+        `error_ulp`, and for integers.
     stopped
         Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
