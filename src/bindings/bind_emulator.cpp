@@ -29,10 +29,9 @@ py::dict dict_of(const AccessCounts& c) {
 }
 
 py::dict dict_of(const Operations& o) {
-  static constexpr const char* kNames[] = {"flop16",     "flop32",     "flop64",  "divide32",
-                                           "divide64",   "root32",     "root64",  "special32",
-                                           "expanded32", "expanded64", "fused32", "fused64",
-                                           "instruction64"};
+  static constexpr const char* kNames[] = {
+      "flop16",    "flop32",     "flop64",     "divide32", "divide64", "root32",       "root64",
+      "special32", "expanded32", "expanded64", "fused32",  "fused64",  "instruction64"};
   static_assert(std::size(kNames) == kCounted);
   py::dict found;
   for (int i = 0; i < kCounted; ++i) found[kNames[i]] = o[i];
@@ -56,13 +55,14 @@ py::dict dict_of(const Counts& c) {
   for (const LineCounts& line : c.lines)
     lines.append(py::dict("file"_a = line.at.file, "line"_a = line.at.line,
                           "outer_file"_a = line.at.outer_file, "outer_line"_a = line.at.outer_line,
-                          "instructions"_a = line.instructions, "lanes"_a = line.lanes, **accesses_of(line)));
-  return py::dict(
-      "blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
-      "lanes"_a = c.lanes, "branches"_a = c.branches, "divergent_branches"_a = c.divergent_branches,
-      "barriers"_a = c.barriers, "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
-      "atomic_addresses"_a = c.atomic_addresses, "bulk_loads"_a = dict_of(c.bulk_loads),
-      "bulk_stores"_a = dict_of(c.bulk_stores), "lines"_a = lines, **accesses_of(c));
+                          "instructions"_a = line.instructions, "lanes"_a = line.lanes,
+                          **accesses_of(line)));
+  return py::dict("blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
+                  "lanes"_a = c.lanes, "branches"_a = c.branches,
+                  "divergent_branches"_a = c.divergent_branches, "barriers"_a = c.barriers,
+                  "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
+                  "atomic_addresses"_a = c.atomic_addresses, "bulk_loads"_a = dict_of(c.bulk_loads),
+                  "bulk_stores"_a = dict_of(c.bulk_stores), "lines"_a = lines, **accesses_of(c));
 }
 
 py::dict dict_of(const Result& result) {

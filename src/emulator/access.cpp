@@ -64,7 +64,8 @@ int count_updates(const u64* addresses, u32 mask) {
   return std::accumulate(most, most + kLanes, 0);
 }
 
-// The largest number of lanes that update one bank. Groups of 16 lanes of 8 bytes follow each other.
+// The largest number of lanes that update one bank. Groups of 16 lanes of 8 bytes follow each
+// other.
 int most_updates_of_a_bank(const u64* addresses, u32 mask, int bytes) {
   int per_bank[2][32] = {}, most[2] = {};
   for (const int lane : Lanes{mask}) {
@@ -313,7 +314,6 @@ u64 classify_global(Worker& worker, SiteCache& site, AccessCounts& counts, const
   }
   count_request(counts, mask, bytes);
   counts.sectors += site.cost;
-  counts.wavefronts += site.unique / bytes;
   counts.ideal += site.ideal;
   counts.unique += site.unique;
   return base;

@@ -178,10 +178,10 @@ void Decoder::atomic(const Words& w, bool reduction) {
   } else {
     access.operand = value(s.operands.at(i + 1), bytes);
     const Operand& o = s.operands[i + 1];
-    access.counts_lanes = access.operation == AtomicOp::kAdd && !access.is_float && bytes == 4 &&
-                          o.kind == Kind::kImmediate && o.value == 1 &&
-                          (reduction || s.operands[0].kind != Kind::kRegister ||
-                           mentions_of(s.operands[0].reg) == 1);
+    access.counts_lanes =
+        access.operation == AtomicOp::kAdd && !access.is_float && bytes == 4 &&
+        o.kind == Kind::kImmediate && o.value == 1 &&
+        (reduction || s.operands[0].kind != Kind::kRegister || mentions_of(s.operands[0].reg) == 1);
     if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
   }
   const bool both = contains(w, "acq_rel");

@@ -271,22 +271,19 @@ void merge(Worker& worker) {
     if (counts.requests == 0 || copy) continue;
     const bool generic_shared = a.space == Space::kGeneric && counts.sectors == 0;
     const auto add = [&](auto& of) {
-      if (a.space == Space::kConst)
+      if (a.space == Space::kConst) {
         of.constant_loads += counts;
-      else if (a.space == Space::kShared || generic_shared)
-        (a.atomic  ? of.shared_atomics
-         : a.store ? of.shared_stores
-                   : of.shared_loads) += counts;
+        of.constant_loads.wavefronts += counts.unique / a.bytes();
+      } else if (a.space == Space::kShared || generic_shared)
+        (a.atomic ? of.shared_atomics : a.store ? of.shared_stores : of.shared_loads) += counts;
       else
-        (a.atomic  ? of.global_atomics
-         : a.store ? of.global_stores
-                   : of.global_loads) += counts;
+        (a.atomic ? of.global_atomics : a.store ? of.global_stores : of.global_loads) += counts;
     };
     add(line), add(total);
   }
   launch.atomic_addresses.merge(worker.atomic_addresses);
-  total.atomic_addresses = static_cast<s64>(
-      std::min(launch.atomic_addresses.size(), Counts::kManyAddresses));
+  total.atomic_addresses =
+      static_cast<s64>(std::min(launch.atomic_addresses.size(), Counts::kManyAddresses));
 }
 
 }  // namespace

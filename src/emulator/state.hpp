@@ -207,9 +207,9 @@ struct Worker {
   LaunchState& launch;
   const Program& program;
   std::vector<SiteCache> sites;
-  std::vector<AccessCounts> counts;        // per access
-  std::vector<AccessCounts> copy_sources;  // per access: global loads of cp.async
-  std::vector<AccessCounts> local;         // per access: its lanes in local memory
+  std::vector<AccessCounts> counts;          // per access
+  std::vector<AccessCounts> copy_sources;    // per access: global loads of cp.async
+  std::vector<AccessCounts> local;           // per access: its lanes in local memory
   std::unordered_set<u64> atomic_addresses;  // in global memory; the first kManyAddresses
   std::vector<BlockCounts> blocks;
   s64 branches = 0, divergent = 0, barriers = 0, atomics = 0, copies = 0, executed = 0;

@@ -179,12 +179,13 @@ def _repeated(k: KernelFacts, instructions: float) -> Iterator[tuple[float, Step
     if sectors >= CONTENDED * ideal > 0 and sectors - ideal >= NOTABLE * instructions:
         text += f"{number(sectors / ideal)} lanes of a warp update the same address"
         yield 1 - ideal / sectors, Step.REUSE, text, "atomic"
-    elif addresses and updates >= WARP * max(addresses, NOTABLE * (loads + stores)):
-        # `updates` are lanes. Some atomic operations per block at its end are few.
-        if addresses < FEW_ADDRESSES:
-            text += f"threads update each of {addresses:.0f} addresses"
-            text += f" {number(updates / addresses)} times"
-            yield 1 - addresses / updates, Step.REUSE, text, "atomic"
+    # `updates` are lanes. A few atomic operations at the end of each block do not matter.
+    elif 0 < addresses < FEW_ADDRESSES and updates >= WARP * max(
+        addresses, NOTABLE * (loads + stores)
+    ):
+        text += f"threads update each of {addresses:.0f} addresses"
+        text += f" {number(updates / addresses)} times"
+        yield 1 - addresses / updates, Step.REUSE, text, "atomic"
     wavefronts = k.get("shared_atomic_wavefronts") or 0.0
     repeats = k.get("shared_atomic_conflicts") or 0.0
     if wavefronts >= CONTENDED * (wavefronts - repeats) and repeats >= NOTABLE * instructions:

@@ -108,7 +108,10 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
     values[GLOBAL.format("sectors", "atom")] = atomics["sectors"]
     values[GLOBAL.format("sectors", "red")] = 0  # among the atomics
     values[EMULATED_IDEAL] = atomics["ideal"]
-    values[EMULATED_UPDATES], values[EMULATED_ADDRESSES] = atomics["lanes"], counts["atomic_addresses"]
+    values[EMULATED_UPDATES], values[EMULATED_ADDRESSES] = (
+        atomics["lanes"],
+        counts["atomic_addresses"],
+    )
     shared = counts["shared_atomics"]
     values[WAVEFRONTS.format("atom")] = shared["wavefronts"]
     values[CONFLICTS.format("atom")] = shared["wavefronts"] - shared["ideal"]

@@ -176,7 +176,9 @@ def emulated_counts(
         accesses = {
             name: Accesses(
                 requests=found["requests"],
-                transfers=found["wavefronts" if name.startswith(("shared", "const")) else "sectors"],
+                transfers=found[
+                    "wavefronts" if name.startswith(("shared", "const")) else "sectors"
+                ],
                 ideal=found["requests" if name == "constant_loads" else "ideal"],
             )
             for name in ACCESSES

@@ -362,7 +362,12 @@ _SECTIONS: dict[str, _Rows] = {
         ("branch_efficiency", "branch efficiency", "%", _uniform),
     ],
     "local memory": [
-        ("local_bytes", "local memory", "B", lambda v: SECTOR * _sum(*map(LOCAL.format, _BOTH))(v)),
+        (
+            "local_bytes",
+            "local memory (spills)",
+            "B",
+            lambda v: SECTOR * _sum(*map(LOCAL.format, _BOTH))(v),
+        ),
     ],
     "synchronisation": [
         ("atomics", "global atomic requests", "", _metric(GLOBAL.format("requests", "atom"))),

@@ -211,7 +211,8 @@ def _transfers(line: LineCounts, heatmap: Heatmap, kinds: Sequence[str]) -> Mark
     found = {kind: of_kind for kind, of_kind in line.accesses().items() if kind in kinds}
     both = len(found) > 1
     texts = [
-        f"{'S' if 'stores' in k else 'L'} {_per_request(a)}" if both else _per_request(a) for k, a in found.items()
+        f"{'S' if 'stores' in k else 'L'} {_per_request(a)}" if both else _per_request(a)
+        for k, a in found.items()
     ]
     hints = [f"{count(a.requests)} {ACCESSES[k]}: {count(a.transfers)}" for k, a in found.items()]
     excess = max((a.excess for a in found.values()), default=0.0)
