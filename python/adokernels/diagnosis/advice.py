@@ -61,9 +61,9 @@ CONTENDED = 4.0
 FEW_ADDRESSES = 1024
 #: FP64 instructions are notable from this share: their rate is up to 64 times lower.
 UNINTENDED = 0.01
-#: Compulsory bytes per thread from which one block is too few, and compulsory bytes per
-#: multiprocessor from which each multiprocessor needs a block. Smaller problems are too small.
-DIVISIBLE, WORTH_A_BLOCK = 64, 4096
+#: Compulsory bytes per thread from which one block is too few, if they are worth `SEVERAL` blocks,
+#: and compulsory bytes that are worth a block. Smaller problems do not fill any device.
+DIVISIBLE, WORTH_A_BLOCK, SEVERAL = 64, 4096, 8
 #: The other kernels of a variant are considered from this share of the time.
 _REST = 0.05
 
@@ -137,7 +137,8 @@ def _from_counts(k: KernelFacts, useful_bytes: float) -> Iterator[tuple[float, S
 
     threads, processors = math.prod(k.profile.kernel.block), k.profile.multiprocessors
     one = k.blocks == 1
-    least = min(WORTH_A_BLOCK * processors, DIVISIBLE * threads if one else math.inf)
+    alone = max(DIVISIBLE * threads, SEVERAL * WORTH_A_BLOCK) if one else math.inf
+    least = min(WORTH_A_BLOCK * processors, alone)
     if k.blocks < processors and useful_bytes >= least:
         text = f"divide the work among more blocks: {k.blocks} for {processors} multiprocessors"
         yield 3.0 if one else fault(1 - k.blocks / processors), Step.PARALLELISM, text, ""
