@@ -32,14 +32,9 @@ from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import (
-    EMULATED_ADDRESSES,
+    EMULATED,
     EMULATED_BULK,
-    EMULATED_CONSTANTS,
-    EMULATED_FP64,
-    EMULATED_IDEAL,
     EMULATED_INSTRUCTIONS,
-    EMULATED_UPDATES,
-    PASSES,
     SECTOR,
     WARP,
 )
@@ -161,7 +156,7 @@ def _from_counts(k: KernelFacts, useful_bytes: float) -> Iterator[tuple[float, S
         text = "keep arrays in registers: index them with constants, for example in unrolled loops:"
         text += f" {percent(local / sectors)} of the sectors are local memory"
         yield fault(local / sectors), Step.SPILLS, text, "local"
-    fp64 = (k.get(EMULATED_FP64) or 0.0) / (instructions * (lanes or WARP))
+    fp64 = (k.get(EMULATED.format("unneeded_fp64")) or 0.0) / (instructions * (lanes or WARP))
     if fp64 >= UNINTENDED:
         yield fault(fp64), Step.OPERATIONS, _single(f"{percent(fp64)} of the instructions"), "fp64"
     requested = SECTOR * sum(k.get(ideal) or 0 for ideal in _IDEAL_SECTORS)
@@ -175,15 +170,14 @@ def _repeated(k: KernelFacts, instructions: float) -> Iterator[tuple[float, Step
     """Yield the steps for accesses of one warp or of many that are served one after another."""
     text = "add up in registers or shared memory before atomic operations: "
     loads, stores = (k.get(f"{each}_requests") or 0.0 for each in ("load", "store"))
-    sectors, ideal = k.get("atomic_sectors") or 0.0, k.get(EMULATED_IDEAL) or 0.0
-    updates, addresses = k.get(EMULATED_UPDATES) or 0.0, k.get(EMULATED_ADDRESSES) or 0.0
+    names = ("ideal_sectors", "updates", "addresses")
+    ideal, updates, addresses = (k.get(EMULATED.format(f"atomic_{n}")) or 0.0 for n in names)
+    sectors, accesses = k.get("atomic_sectors") or 0.0, NOTABLE * (loads + stores)
     if sectors >= CONTENDED * ideal > 0 and sectors - ideal >= NOTABLE * instructions:
         text += f"{number(sectors / ideal)} lanes of a warp update the same address"
         yield 1 - ideal / sectors, Step.REUSE, text, "atomic"
     # `updates` are lanes. A few atomic operations at the end of each block do not matter.
-    elif 0 < addresses < FEW_ADDRESSES and updates >= WARP * max(
-        addresses, NOTABLE * (loads + stores)
-    ):
+    elif 0 < addresses < FEW_ADDRESSES and updates >= WARP * max(addresses, accesses):
         text += f"threads update each of {addresses:.0f} addresses"
         text += f" {number(updates / addresses)} times"
         yield 1 - addresses / updates, Step.REUSE, text, "atomic"
@@ -193,7 +187,8 @@ def _repeated(k: KernelFacts, instructions: float) -> Iterator[tuple[float, Step
         text = "spread atomic operations in shared memory over more addresses, for example one copy"
         text += f" per warp or lane: {percent(repeats / wavefronts)} of their wavefronts repeat"
         yield repeats / wavefronts, Step.REUSE, f"{text} an address or a bank", "shared_atomic"
-    requests, passes = k.get(EMULATED_CONSTANTS) or 0.0, k.get(PASSES) or 0.0
+    both = ("constant_requests", "constant_passes")
+    requests, passes = (k.get(EMULATED.format(name)) or 0.0 for name in both)
     if passes - requests >= NOTABLE * instructions:
         text = "read tables with an index per lane from shared or global memory: a constant load"
         text += f" reads {number(passes / requests)} addresses, one after another"
@@ -201,7 +196,7 @@ def _repeated(k: KernelFacts, instructions: float) -> Iterator[tuple[float, Step
 
 
 def _single(share: str) -> str:
-    text = f"use constants and functions of float, such as 0.5f and sqrtf: {share} of threads"
+    text = f"use constants and functions of float, such as 0.5f and sqrtf: {share}"
     return f"{text} are FP64, but no array is"
 
 

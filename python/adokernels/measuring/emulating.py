@@ -21,17 +21,12 @@ from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import (
     CONFLICTS,
-    EMULATED_ADDRESSES,
+    EMULATED,
     EMULATED_BARRIERS,
     EMULATED_BULK,
-    EMULATED_CONSTANTS,
-    EMULATED_FP64,
-    EMULATED_IDEAL,
     EMULATED_INSTRUCTIONS,
-    EMULATED_UPDATES,
     GLOBAL,
     LOCAL,
-    PASSES,
     THREADS,
     WAVEFRONTS,
 )
@@ -62,7 +57,8 @@ def emulated_profile(ladder: Ladder, problem: Problem, name: str, block: Block |
     kernels = tuple(
         KernelProfile(
             kernel=Kernel.from_core(kernel, processors),
-            values=metrics_of(counts) | ({EMULATED_FP64: 0.0} if needs_fp64 else {}),
+            values=metrics_of(counts)
+            | ({EMULATED.format("unneeded_fp64"): 0.0} if needs_fp64 else {}),
             multiprocessors=processors,
             places=places_of(counts),
         )
@@ -107,17 +103,17 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
     values[GLOBAL.format("requests", "atom")] = atomics["requests"]
     values[GLOBAL.format("sectors", "atom")] = atomics["sectors"]
     values[GLOBAL.format("sectors", "red")] = 0  # among the atomics
-    values[EMULATED_IDEAL] = atomics["ideal"]
-    values[EMULATED_UPDATES], values[EMULATED_ADDRESSES] = (
+    values[EMULATED.format("atomic_ideal_sectors")] = atomics["ideal"]
+    values[EMULATED.format("atomic_updates")], values[EMULATED.format("atomic_addresses")] = (
         atomics["lanes"],
         counts["atomic_addresses"],
     )
     shared = counts["shared_atomics"]
     values[WAVEFRONTS.format("atom")] = shared["wavefronts"]
     values[CONFLICTS.format("atom")] = shared["wavefronts"] - shared["ideal"]
-    values[EMULATED_CONSTANTS] = counts["constant_loads"]["requests"]
-    values[PASSES] = counts["constant_loads"]["wavefronts"]
-    values[EMULATED_FP64] = operations["instruction64"]
+    values[EMULATED.format("constant_requests")] = counts["constant_loads"]["requests"]
+    values[EMULATED.format("constant_passes")] = counts["constant_loads"]["wavefronts"]
+    values[EMULATED.format("unneeded_fp64")] = operations["instruction64"]
     values[EMULATED_BARRIERS] = counts["barriers"]
     values[EMULATED_INSTRUCTIONS] = counts["instructions"]
     return {name: float(value) for name, value in values.items()}

@@ -251,16 +251,10 @@ EMULATED_BARRIERS, EMULATED_INSTRUCTIONS = "emulator__barriers.sum", "emulator__
 #: Sectors, and ideal number of sectors, of bulk copies from (ld) and to (st) global memory. The
 #: sectors of loads and stores exclude bulk copies, as the hardware's counters do.
 EMULATED_BULK = "emulator__bulk_{}_op_{}.sum"
-#: Further counts of the emulator, from which advice follows: FP64 instructions of threads if no
-#: array is FP64; lanes of global atomic operations, their different addresses, and
-#: their sectors without repetitions; constant loads, and the different addresses of each.
-EMULATED_FP64, EMULATED_UPDATES, EMULATED_ADDRESSES, EMULATED_IDEAL, EMULATED_CONSTANTS, PASSES = (
-    f"emulator__{name}.sum"
-    for name in (
-        *("unneeded_fp64", "atomic_updates", "atomic_addresses", "atomic_ideal_sectors"),
-        *("constant_requests", "constant_passes"),
-    )
-)
+#: Further counts of the emulator, from which advice follows: unneeded_fp64 (FP64 instructions of
+#: threads if no array is FP64), constant_requests, constant_passes (different addresses of each);
+#: of global atomics: atomic_updates (lanes), atomic_addresses, atomic_ideal_sectors.
+EMULATED = "emulator__{}.sum"
 _LANES = "smsp__thread_inst_executed{}_per_inst_executed.ratio"
 _BOTH = ("ld", "st")
 _ATOMIC_SECTORS = tuple(GLOBAL.format("sectors", op) for op in ("atom", "red"))
