@@ -158,7 +158,7 @@ class Bench:
         self, routine: Any, problem: Any, best: Any
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """The default variant, and all other variants as its peers."""
-        checker, functions, left_out = Checker(routine, problem), {}, {}
+        checker, functions, left_out = Checker(problem), {}, {}
         for name in (v.name for v in routine if v.device == self.device and not v.ceiling):
             if reason := routine[name].why_unavailable or problem.why_not(name):
                 left_out[name] = reason

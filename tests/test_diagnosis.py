@@ -11,8 +11,11 @@ import pytest
 import adokernels as ado
 from adobook.score import Reason, score
 from adobook.text import write_rich_table
+from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
+from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Kind, Step
+from adokernels.records.metrics import THREADS
 from adokernels.tables.rendering import to_html, to_text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -234,6 +237,19 @@ def test_the_reasons_of_misses():
     assert reasons["branch", "by_warp", "pairs"] is Reason.UNNAMED
     early = [row for row in found.wrong if row.proposed == Step.DONE]
     assert {found.reason(row) for row in early} == {Reason.TOO_EARLY}
+
+
+@pytest.mark.parametrize(("dtype", "advised"), [("float32", True), ("float64", False)])
+def test_fp64_flops_without_fp64_arrays_are_advised(dtype, advised):
+    m = ladders()["transpose", "float32"]["padded"]
+    (kernel,) = m.profile.kernels
+    counted = {THREADS.format("dfma"): 1e6, THREADS.format("ffma"): 1e6}
+    kernel = dataclasses.replace(kernel, values={**kernel.values, **counted})
+    profile = dataclasses.replace(m.profile, kernels=(kernel,))
+    problem = Inputs.of([("a", (8192, 8192), dtype)])
+    found = advise(dataclasses.replace(m, profile=profile, problem=problem))
+    assert any("such as 0.5f" in each.sentence for each in found) == advised
+    assert not any("such as 0.5f" in each.sentence for each in advise(m))
 
 
 def test_operations_beyond_the_useful_ones_are_removed_first():

@@ -17,6 +17,8 @@ from adokernels.fat_binary import ptx_in, registers_in
 from adokernels.model import compiler
 from adokernels.model.tasks import as_tuple
 from adokernels.process import ALL_CHECKS
+from adokernels.records.counted import CountedSweep, CountedVariant
+from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Provenance, Step
 from adokernels.records.loading import load
 
@@ -574,3 +576,164 @@ def test_a_sweep_runs_with_all_checks(checks, rng):
     )
     assert counted["tiled"].profile["barriers"] > 0
     assert ado.settings.emulator_checks == ("memcheck",)
+
+
+# --- Advice from counts -------------------------------------------------------------------------
+
+HEAD = "(const {0}* a, {0}* o, int n) {{ int i = blockIdx.x * blockDim.x + threadIdx.x;"
+FLOAT, INT = HEAD.format("float"), HEAD.format("int")
+SCALED = (
+    "if (i >= n) return;\nfloat v = a[i]; for (; n > 16380; --n) v = v * {0} + {1}; o[i] = v; }}"
+)
+HISTOGRAM = "for (; i < n; i += blockDim.x * gridDim.x)\natomicAdd(&o[{}], 1); }}"
+SHARED = """__shared__ int s[64]; if (threadIdx.x < 64) s[threadIdx.x] = 0; __syncthreads();
+for (; i < n; i += blockDim.x * gridDim.x)
+atomicAdd(&s[{}], {}); __syncthreads();
+if (threadIdx.x < 64) atomicAdd(&o[threadIdx.x], s[threadIdx.x]); }}"""
+TABLE = "if (i < n) o[i] =\nw[{}] + a[i] % 64; }}"
+LOCAL = (
+    "if (i >= n) return; int v[16]; for (int j = 0; j < 16; ++j) v[j] = a[i] + j;\no[i] = v[{}]; }}"
+)
+PRODUCT = """__global__ void k(const float* a, const float* b, float* c, int m, int kk, int n) {
+int {0} = blockIdx.x * 16 + threadIdx.x, {1} = blockIdx.y * 16 + threadIdx.y; float s = 0;
+if (row >= m || col >= n) return;
+for (int j = 0; j < kk; ++j) s += a[row * kk + j] * b[j * n + col];
+c[row * n + col] = s; }"""
+VALUES = np.random.default_rng(3).integers(0, 8, 1 << 14).astype(np.int32)
+REAL = VALUES.astype(np.float32)
+
+
+def counted_advice(source, a, out, *, grid=None, block=128):
+    """The advice for a kernel on the emulator, and its heat map; its results are not compared."""
+    ladder = ado.ladder("case", reference=lambda a: np.zeros(*out))
+    launch = {} if grid is None else {"grid": (grid,)}
+    ladder.cuda_variant("k", source=source, kernel="k", block=block, **launch)
+    profile = ado.profile(ladder["k"], a, device="emulator")
+    moved = a.nbytes + np.zeros(*out).nbytes
+    counted = CountedVariant(variant="k", ceiling=False, flops=0, bytes=moved, profile=profile)
+    found = ado.diagnose(CountedSweep(routine="case", problem=Inputs(), variants=(counted,)))
+    heat = ado.heatmap(ladder["k"], a, device="emulator")
+    return [str(each) for each in found["k"].advices], str(heat)
+
+
+def histogram(body, bins=8, grid=132):
+    return counted_advice("__global__ void k" + INT + body, VALUES, ((bins,), np.int32), grid=grid)
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_fp64_without_fp64_arrays_is_advised():
+    out = (REAL.shape, np.float32)
+    double = "__global__ void k" + FLOAT + SCALED.format("0.9", "0.1")
+    (advice,), heat = counted_advice(double, REAL, out)
+    assert advice.startswith("fewer or cheaper operations: use constants and functions of float")
+    assert "(kernel.cu:2)" in advice
+    assert "FP64" in heat
+    advices, heat = counted_advice(double.replace("0.9", "0.9f").replace("0.1", "0.1f"), REAL, out)
+    assert not advices
+    assert "FP64" not in heat
+    intended = double.replace("float* o", "double* o")
+    assert not counted_advice(intended, REAL, (REAL.shape, np.float64))[0]
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+@pytest.mark.parametrize(
+    ("body", "words", "column"),
+    [
+        (HISTOGRAM.format("a[i]"), "lanes of a warp update the same address", "atomic sectors"),
+        (HISTOGRAM.format("threadIdx.x % 32"), "update each of 32 addresses", "atomic sectors"),
+        (SHARED.format("a[i]", "i"), "shared memory over more addresses", "atomic wavefronts"),
+    ],
+)
+def test_contended_atomics_are_advised(body, words, column):
+    advices, heat = histogram(body, 64)
+    assert [words in each for each in advices].count(True) == 1, advices
+    assert column in heat
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+@pytest.mark.parametrize(
+    ("body", "bins"),
+    [
+        (HISTOGRAM.format("i"), VALUES.size),  # a different address per thread
+        (SHARED.format("threadIdx.x % 64", "i"), 64),
+        (SHARED.format("a[i]", "1"), 64),  # the hardware counts the lanes with the same address
+        ("for (; i < n; i += 2048) if (a[i] > 8) return; if (i % 128 == 0) atomicAdd(o, 1); }", 8),
+    ],
+)
+def test_atomics_without_contention_are_not_advised(body, bins):
+    assert not [each for each in histogram(body, bins, 16)[0] if "atomic" in each]
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_one_block_for_the_whole_device_is_advised():
+    body = "for (; i < n; i += blockDim.x * gridDim.x)\no[i] = a[i]; }"
+    one, many = (histogram(body, VALUES.size, grid)[0] for grid in (1, 128))
+    assert one == [
+        "more work in parallel: divide the work among more blocks: 1 for 132 multiprocessors."
+    ]
+    assert not many  # fewer blocks than multiprocessors, because the problem is small
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_divergent_constants_are_advised():
+    source = "__constant__ int w[64]; __global__ void k" + INT
+    out = (VALUES.shape, np.int32)
+    (advice,), heat = counted_advice(source + TABLE.format("a[i]"), VALUES, out)
+    assert "a constant load reads 7." in advice
+    assert "constants/request" in heat
+    assert not counted_advice(source + TABLE.format("n % 64"), VALUES, out)[0]
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_local_memory_is_advised():
+    out = (VALUES.shape, np.int32)
+    source = "__global__ void k" + INT
+    (advice,), heat = counted_advice(source + LOCAL.format("a[i]"), VALUES, out)
+    assert advice.startswith("avoid spills: keep arrays in registers")
+    assert "local sectors/request" in heat
+    advices, heat = counted_advice(source + LOCAL.format("3"), VALUES, out)
+    assert not advices
+    assert "local" not in heat
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_accesses_are_coalesced_before_data_are_reused():
+    product = ado.ladder(
+        "product", reference=lambda a, b: a @ b, tolerance=1e-3, signature="(m,k),(k,n)->(m,n)"
+    )
+    for name, order in (("swapped", ("row", "col")), ("coalesced", ("col", "row"))):
+        source = PRODUCT.replace("{0}", order[0]).replace("{1}", order[1])
+        grid = lambda a, b: (-(-a.shape[0] // 16), -(-b.shape[1] // 16))  # noqa: E731, square
+        product.cuda_variant(name, source=source, kernel="k", block=(16, 16), grid=grid)
+    x = np.random.default_rng(1).random((64, 64), np.float32)
+    found = ado.diagnose(ado.sweep(product, x, x, device="emulator", progress=False))
+    steps = [[each.step for each in found[name].advices[:2]] for name in ("swapped", "coalesced")]
+    assert steps == [[Step.COALESCING, Step.REUSE], [Step.REUSE, Step.COALESCING]]
+    assert "keep data in registers" in " ".join(repr(found).split())  # the table shows both
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+@pytest.mark.parametrize(
+    ("index", "wavefronts"), [("0", 32), ("i % 8", 4), ("i % 32", 1), ("i * 2", 2), ("i / 8", 8)]
+)
+def test_shared_atomics_repeat_as_on_a_gpu(index, wavefronts):
+    """The wavefronts that an H100 counts for atomicAdd of a value in shared memory."""
+    body = "__shared__ int s[64]; s[i] = s[i + 32] = 0; o[i] = atomicAdd(&s[{}], i); }}"
+    ladder = ado.ladder("case", reference=lambda a: np.zeros(32, np.int32))
+    source = "__global__ void k" + INT + body.format(index)
+    ladder.cuda_variant("k", source=source, kernel="k", block=32, grid=(1,))
+    counted = ado.profile(ladder["k"], VALUES[:32], device="emulator")
+    assert counted["shared_atomic_wavefronts"] == wavefronts
+    assert counted["shared_atomic_conflicts"] == wavefronts - 1
+
+
+@pytest.mark.usefixtures("sources_on_emulator")
+@pytest.mark.parametrize(
+    ("index", "sectors"), [("0", 32), ("i % 8", 4), ("i % 32", 4), ("8 * i", 32), ("i / 8", 8)]
+)
+def test_global_atomics_repeat_as_on_a_gpu(index, sectors):
+    ladder = ado.ladder("case", reference=lambda a: np.zeros(256, np.int32))
+    source = f"__global__ void k{INT} atomicAdd(&o[{index}], i); }}"
+    ladder.cuda_variant("k", source=source, kernel="k", block=32, grid=(1,))
+    counted = ado.profile(ladder["k"], VALUES[:32], device="emulator")
+    assert counted["atomic_sectors"] == sectors

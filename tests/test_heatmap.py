@@ -84,13 +84,13 @@ PTX = """
 """
 
 
-def page(*launches):
+def page(*launches, columns=COLUMNS):
     """The output of ncu: a header and rows per launch, after a message."""
     lines = ["==PROF== Disconnected"]
     for rows in launches:
         lines += [
             '"Kernel Name","void copy<(int)1>(const float *)",',
-            ",".join(map(quoted, COLUMNS)),
+            ",".join(map(quoted, columns)),
         ]
         lines += [",".join(map(quoted, row)) for row in rows]
     return "\n".join(lines)
@@ -139,6 +139,36 @@ def test_counts_of_the_hardware_belong_to_lines():
     with pytest.raises(KeyError, match="no counted line"):
         found.line_of("nothing")
     assert [entry.address for entry in found.entries] == [0, 16, 32, 48]  # without the padding
+
+
+def test_fp64_atomics_and_local_memory_have_columns():
+    columns = (*COLUMNS, "L2 Theoretical Sectors Local")
+    rows = (
+        ("0x7f00", "      DFMA R2, R2, R4, R6 ", 4, 1, 4, 96, 0, 0, 0, 0, 0),
+        ("0x7f10", "      RED.E.ADD desc[UR4][R2.64], R5 ", 4, 1, 4, 128, 0, 0, 128, 4, 0),
+        ("0x7f20", "      ATOMS.ADD R5, [R4], R5 ", 4, 1, 4, 128, 8, 4, 0, 0, 0),
+        ("0x7f30", "      LDL R2, [R1] ", 4, 1, 4, 128, 0, 0, 0, 0, 64),
+    )
+    listing = "// copy.cu:3\n" + "".join(
+        f"        /*{16 * i:04x}*/ {row[1].strip()} ;\n" for i, row in enumerate(rows)
+    )
+    (counted,) = measured.source_page(page(rows, columns=columns))
+    lines = measured.counted_by_hardware(counted, [kernel(listing)], SOURCES)
+    found = measured.heatmap_of(lines, SOURCES, **labels("GPU", "SASS"))
+    (line,) = found.lines
+    assert line.fp64 == 96
+    assert line.atomics == Accesses(requests=4, transfers=128, ideal=4)
+    assert line.shared_atomics == Accesses(requests=4, transfers=8, ideal=4)
+    assert line.local_loads == Accesses(requests=4, transfers=64, ideal=64)
+    assert not line.stores.requests
+    titles = (
+        "FP64",
+        "atomic sectors/request",
+        "atomic wavefronts/request",
+        "local sectors/request",
+    )
+    assert all(title in str(found) for title in titles)
+    assert not any(title in str(of_hardware()) for title in titles)
 
 
 def test_other_machine_code_is_rejected():

@@ -147,6 +147,23 @@ def test_a_report_with_counted_flops_has_a_roofline():
     plt.close(ax.figure)
 
 
+def test_a_report_with_fp32_metrics_alone_has_a_roofline(report):
+    text = (DATA / "course" / "average_matvec-plain-ncu.csv").read_text(encoding="utf-8")
+    assert "_op_dfma_" in text
+    both, alone = (ado.import_ncu(report(t)) for t in (text, text.replace("_op_d", "_op_no_d")))
+    assert all(m.counted_flops for m in both)
+    assert [m.counted_flops for m in alone] == [m.profile["flops_fp32"] for m in both]
+    assert [m.profile["fma_share"] for m in alone] == [m.profile["fma_share"] for m in both]
+    assert all(m.profile.get("flops_fp64") is None for m in alone)
+    neither = ado.import_ncu(report(text.replace("_op_d", "_op_no_d").replace("_op_f", "_op_no_f")))
+    assert all(m.counted_flops is None for m in neither)
+    machine = ado.load(DATA / "course" / "max_plus-per_multiprocessor.json.xz").machine
+    ax = ado.roofline(alone, machine=machine, levels=["DRAM"])
+    words = [text.get_text() for text in ax.texts]
+    assert all(any(m.variant in word for word in words) for m in alone)
+    plt.close(ax.figure)
+
+
 def test_a_report_of_an_h100():
     """Three kernels that Nsight Compute 2025.3 has profiled with all sections."""
     sweep = ado.import_ncu(DATA.parent.parent / "tests" / "data" / "ncu" / "transpose.csv")

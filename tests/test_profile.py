@@ -44,7 +44,9 @@ def test_every_quantity_has_a_unique_name_and_was_collected():
     assert len(set(keys)) == len(keys)
     missing = [key for key in keys if NAIVE.get(key) is None]
     # The divisors are 0: no shared memory, no FLOPs. Stored profiles have no atomics.
-    assert missing == ["conflict_share", "fma_share", "atomics", "barriers"]
+    added = ["shared_atomic_wavefronts", "shared_atomic_conflicts"]
+    names = ["fma_share", "atomics", "atomic_sectors", "barriers"]
+    assert missing == [*added, "conflict_share", *names]
 
 
 def test_stalls_add_up_to_the_latency_of_a_warp():

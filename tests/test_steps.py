@@ -100,7 +100,7 @@ def test_the_roof_is_labelled_at_its_line():
 
 
 def test_the_title_has_the_gain_of_the_table():
-    """It is the ratio of the medians, which differs from the median of the ratios per round."""
+    """It is the ratio of the medians, also if the ratios of the rounds differ from it."""
     sweep = make_transpose()
     first, best = sweep.variants[0], sweep.fastest
     rounds = np.linspace(1.0, 3.0, 31)
@@ -109,7 +109,7 @@ def test_the_title_has_the_gain_of_the_table():
     sweep = dataclasses.replace(sweep, measurements=(slow, fast))
     gain = next(r["speedup"] for r in sweep.records() if r["variant"] == fast.variant)
     assert gain == slow.seconds / fast.seconds
-    assert number(gain) != number(fast.compare(slow).ratio)
+    assert gain == fast.compare(slow).ratio != np.median(slow.samples / fast.samples)
     assert f"{number(gain)} times as fast" in draw(sweep).get_title("left")
 
 

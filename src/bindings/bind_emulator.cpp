@@ -29,13 +29,24 @@ py::dict dict_of(const AccessCounts& c) {
 }
 
 py::dict dict_of(const Operations& o) {
-  static constexpr const char* kNames[] = {"flop16",     "flop32",     "flop64",  "divide32",
-                                           "divide64",   "root32",     "root64",  "special32",
-                                           "expanded32", "expanded64", "fused32", "fused64"};
+  static constexpr const char* kNames[] = {
+      "flop16",    "flop32",     "flop64",     "divide32", "divide64", "root32",       "root64",
+      "special32", "expanded32", "expanded64", "fused32",  "fused64",  "instruction64"};
   static_assert(std::size(kNames) == kCounted);
   py::dict found;
   for (int i = 0; i < kCounted; ++i) found[kNames[i]] = o[i];
   return found;
+}
+
+// The accesses of a line or of a whole launch.
+py::dict accesses_of(const auto& c) {
+  using namespace py::literals;
+  return py::dict(
+      "operations"_a = dict_of(c.operations), "global_loads"_a = dict_of(c.global_loads),
+      "global_stores"_a = dict_of(c.global_stores), "global_atomics"_a = dict_of(c.global_atomics),
+      "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
+      "shared_atomics"_a = dict_of(c.shared_atomics), "local_loads"_a = dict_of(c.local_loads),
+      "local_stores"_a = dict_of(c.local_stores), "constant_loads"_a = dict_of(c.constant_loads));
 }
 
 py::dict dict_of(const Counts& c) {
@@ -45,20 +56,13 @@ py::dict dict_of(const Counts& c) {
     lines.append(py::dict("file"_a = line.at.file, "line"_a = line.at.line,
                           "outer_file"_a = line.at.outer_file, "outer_line"_a = line.at.outer_line,
                           "instructions"_a = line.instructions, "lanes"_a = line.lanes,
-                          "operations"_a = dict_of(line.operations),
-                          "global_loads"_a = dict_of(line.global_loads),
-                          "global_stores"_a = dict_of(line.global_stores),
-                          "shared_loads"_a = dict_of(line.shared_loads),
-                          "shared_stores"_a = dict_of(line.shared_stores)));
-  return py::dict(
-      "blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
-      "lanes"_a = c.lanes, "branches"_a = c.branches, "divergent_branches"_a = c.divergent_branches,
-      "barriers"_a = c.barriers, "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
-      "operations"_a = dict_of(c.operations), "global_loads"_a = dict_of(c.global_loads),
-      "global_stores"_a = dict_of(c.global_stores), "global_atomics"_a = dict_of(c.global_atomics),
-      "shared_loads"_a = dict_of(c.shared_loads), "shared_stores"_a = dict_of(c.shared_stores),
-      "bulk_loads"_a = dict_of(c.bulk_loads), "bulk_stores"_a = dict_of(c.bulk_stores),
-      "local"_a = dict_of(c.local), "lines"_a = lines);
+                          **accesses_of(line)));
+  return py::dict("blocks"_a = c.blocks, "warps"_a = c.warps, "instructions"_a = c.instructions,
+                  "lanes"_a = c.lanes, "branches"_a = c.branches,
+                  "divergent_branches"_a = c.divergent_branches, "barriers"_a = c.barriers,
+                  "atomics"_a = c.atomics, "async_copies"_a = c.async_copies,
+                  "atomic_addresses"_a = c.atomic_addresses, "bulk_loads"_a = dict_of(c.bulk_loads),
+                  "bulk_stores"_a = dict_of(c.bulk_stores), "lines"_a = lines, **accesses_of(c));
 }
 
 py::dict dict_of(const Result& result) {

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "emulator/state.hpp"
 
@@ -46,6 +47,32 @@ int count_unique(const s64* offsets, u32 mask, int bytes) {
   Different addresses;
   for (const int lane : Lanes{mask}) addresses.add(static_cast<u64>(offsets[lane]));
   return addresses.count() * bytes;
+}
+
+// The sectors of an atomic operation, each as often as lanes update one of its addresses.
+int count_updates(const u64* addresses, u32 mask) {
+  int most[kLanes] = {};  // per sector, at its first lane
+  for (const int lane : Lanes{mask}) {
+    int same = 0, first = lane;
+    for (const int other : Lanes{mask}) {
+      same += addresses[other] == addresses[lane];
+      if (addresses[other] / kSectorBytes == addresses[lane] / kSectorBytes)
+        first = std::min(first, other);
+    }
+    most[first] = std::max(most[first], same);
+  }
+  return std::accumulate(most, most + kLanes, 0);
+}
+
+// The largest number of lanes that update one bank. Groups of 16 lanes of 8 bytes follow each
+// other.
+int most_updates_of_a_bank(const u64* addresses, u32 mask, int bytes) {
+  int per_bank[2][32] = {}, most[2] = {};
+  for (const int lane : Lanes{mask}) {
+    const int group = bytes > 4 ? lane / 16 : 0;
+    most[group] = std::max(most[group], ++per_bank[group][addresses[lane] / 4 % 32]);
+  }
+  return most[0] + most[1];
 }
 
 // The largest number of different words that the lanes access in one bank. A bank returns one word
@@ -391,6 +418,15 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
   return true;
 }
 
+// The hardware interleaves the local memories of a warp: word by word, one word per lane.
+int count_local_sectors(const s64* offsets, s64 size, u32 mask, int bytes) {
+  Different sectors;
+  for (const int lane : Lanes{mask})
+    for (s64 at = offsets[lane] % size, end = at + bytes; at < end; at += 4)
+      sectors.add(static_cast<u64>(at / 4 * 4 + lane / 8));
+  return sectors.count();
+}
+
 // Local memory: one range per lane.
 bool local_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a, const u64* wide,
                   const u32* narrow, u32 mask) {
@@ -411,7 +447,10 @@ bool local_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a,
                     size_text(a, a.store) + " in local memory", "local", address);
     site.offsets[lane] = (s64{warp.index} * kLanes + lane) * size + address;
   }
-  count_request(worker.counts[inst.aux], mask, a.bytes());
+  AccessCounts& counts = worker.local[inst.aux];
+  count_request(counts, mask, a.bytes());
+  counts.sectors += count_local_sectors(site.offsets, size, mask, a.bytes());
+  counts.ideal += (std::popcount(mask) * a.bytes() + 31) / 32;
   transfer(warp, a, site, warp.home->local.data(), mask);
   return true;
 }
@@ -596,7 +635,17 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   }
   if (in_global) {
     analyse(site, addresses, mask, whole);
-    counts.sectors += count_sectors(site.offsets, addresses[first_of(mask)], mask, whole);
+    counts.sectors += count_updates(addresses, mask);
+    counts.ideal += count_sectors(site.offsets, addresses[first_of(mask)], mask, whole);
+    for (const int lane : Lanes{mask})
+      if (worker.atomic_addresses.size() < Counts::kManyAddresses)
+        worker.atomic_addresses.insert(addresses[lane]);
+  } else {
+    s64 offsets[kLanes];
+    std::copy(addresses, addresses + kLanes, offsets);
+    const int apart = most_words_of_a_bank(offsets, 0, mask, whole);
+    counts.wavefronts += a.counts_lanes ? apart : most_updates_of_a_bank(addresses, mask, whole);
+    counts.ideal += whole > 4 ? 2 : 1;
   }
   ++warp.strong;
   return true;

@@ -81,6 +81,9 @@ Cost cost_of(const Words& w, int position, int line) {
   const std::string_view type = w.back(), op = w[0];
   const bool f64 = type == "f64", f32 = type == "f32",
              half = type.find("f16") != std::string_view::npos;
+  static constexpr std::string_view kMoves[] = {"mov", "ld", "st", "selp", "atom", "red"};
+  if (contains(w, "f64") && std::ranges::find(kMoves, op) == std::end(kMoves))
+    add(Counted::kInstruction64);
   if (op == "cvt" || op == "mov" || !(f64 || f32 || half)) return cost;
   const bool fused = op == "fma" || op == "mad";
   if (fused && !half) add(f64 ? Counted::kFused64 : Counted::kFused32);

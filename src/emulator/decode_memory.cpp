@@ -118,6 +118,21 @@ void Decoder::load_or_store(const Words& w, bool store) {
   if (contains(w, "acquire")) emit(Op::kFence);
 }
 
+// How often the function refers to a register.
+int Decoder::mentions_of(int reg) const {
+  const auto in = [&](const auto& self, const Operand& o) -> int {
+    int found = o.kind == Kind::kRegister && o.reg == reg;
+    for (const Operand& part : o.parts) found += self(self, part);
+    return found;
+  };
+  int found = 0;
+  for (const Statement& s : frame_->function->statements) {
+    found += s.guard == reg;
+    for (const Operand& o : s.operands) found += in(in, o);
+  }
+  return found;
+}
+
 void Decoder::atomic(const Words& w, bool reduction) {
   const Statement& s = *s_;
   Access access{.space = space_of(w), .atomic = true, .strong = true};
@@ -162,6 +177,11 @@ void Decoder::atomic(const Words& w, bool reduction) {
     }
   } else {
     access.operand = value(s.operands.at(i + 1), bytes);
+    const Operand& o = s.operands[i + 1];
+    access.counts_lanes =
+        access.operation == AtomicOp::kAdd && !access.is_float && bytes == 4 &&
+        o.kind == Kind::kImmediate && o.value == 1 &&
+        (reduction || s.operands[0].kind != Kind::kRegister || mentions_of(s.operands[0].reg) == 1);
     if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
   }
   const bool both = contains(w, "acq_rel");

@@ -156,6 +156,7 @@ class Decoder {
   void set_address(Access& access, const Operand& o);
   void load_or_store(const Words& w, bool store);
   void atomic(const Words& w, bool reduction);
+  int mentions_of(int reg) const;
   void copy_async(const Words& w);
 
   // The address of an operand as a generic one, in a register of 64 bits.

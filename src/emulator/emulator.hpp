@@ -116,13 +116,17 @@ struct Error {
   std::string text() const;
 };
 
+// Lanes of an atomic operation that update the same address do so one after another. `sectors` and
+// `wavefronts` contain these repetitions, as the hardware's counters do: for each sector of global
+// memory, the largest number of lanes per address; in shared memory, the largest number of lanes
+// per bank. `ideal` is their number without repetitions.
 struct AccessCounts {
   std::int64_t requests = 0;    // per warp
   std::int64_t lanes = 0;       // active lanes of all requests
   std::int64_t bytes = 0;       // of all lanes
   std::int64_t unique = 0;      // global memory: different bytes of each request
-  std::int64_t sectors = 0;     // global memory: 32 bytes each
-  std::int64_t wavefronts = 0;  // shared memory
+  std::int64_t sectors = 0;     // global and local memory: 32 bytes each
+  std::int64_t wavefronts = 0;  // shared memory; constant memory: different addresses
   std::int64_t ideal = 0;       // least sectors or wavefronts for the same bytes
   AccessCounts& operator+=(const AccessCounts& other);
 };
@@ -143,6 +147,7 @@ enum class Counted : std::uint8_t {
   kExpanded64,
   kFused32,
   kFused64,
+  kInstruction64,  // instructions that compute with float64 or convert it
   kCount
 };
 inline constexpr int kCounted = static_cast<int>(Counted::kCount);
@@ -153,7 +158,8 @@ struct LineCounts {
   std::int64_t instructions = 0;  // PTX instructions per warp; not the hardware's
   std::int64_t lanes = 0;         // active lanes of all instructions
   Operations operations{};
-  AccessCounts global_loads, global_stores, shared_loads, shared_stores;
+  AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores,
+      shared_atomics, local_loads, local_stores, constant_loads;
 };
 
 struct Counts {
@@ -164,7 +170,11 @@ struct Counts {
   std::int64_t atomics = 0;       // per warp
   std::int64_t async_copies = 0;  // per warp; their sectors are among the global loads
   Operations operations{};
-  AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores, local;
+  AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores,
+      shared_atomics, local_loads, local_stores, constant_loads;
+  // Different addresses of atomic operations in global memory; kManyAddresses: at least as many.
+  static constexpr std::size_t kManyAddresses = 1024;
+  std::int64_t atomic_addresses = 0;
   // Global memory of bulk copies, which the hardware does not count as loads and stores. One
   // request per copy.
   AccessCounts bulk_loads, bulk_stores;

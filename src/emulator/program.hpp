@@ -155,6 +155,7 @@ struct Access {
   bool synchronises = false;
   bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
+  bool counts_lanes = false;  // adds 1 without a result: the hardware counts the lanes instead
   u8 element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
   MoveFunction move = nullptr;
   AluFunction combine = nullptr;  // of an atomic on 16-bit floats

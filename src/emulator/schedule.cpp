@@ -264,22 +264,26 @@ void merge(Worker& worker) {
     LineCounts& line = at(a.line);
     line.global_loads += worker.copy_sources[i];
     total.global_loads += worker.copy_sources[i];
+    (a.store ? line.local_stores : line.local_loads) += worker.local[i];
+    (a.store ? total.local_stores : total.local_loads) += worker.local[i];
     // The hardware does not count the writes of cp.async among the stores.
     const bool copy = !a.atomic && a.operand != kNone;
     if (counts.requests == 0 || copy) continue;
     const bool generic_shared = a.space == Space::kGeneric && counts.sectors == 0;
-    if (a.atomic) {
-      if (a.space != Space::kShared && !generic_shared) total.global_atomics += counts;
-    } else if (a.space == Space::kShared || generic_shared) {
-      (a.store ? line.shared_stores : line.shared_loads) += counts;
-      (a.store ? total.shared_stores : total.shared_loads) += counts;
-    } else if (a.space == Space::kGlobal || a.space == Space::kGeneric) {
-      (a.store ? line.global_stores : line.global_loads) += counts;
-      (a.store ? total.global_stores : total.global_loads) += counts;
-    } else if (a.space == Space::kLocal) {
-      total.local += counts;
-    }
+    const auto add = [&](auto& of) {
+      if (a.space == Space::kConst) {
+        of.constant_loads += counts;
+        of.constant_loads.wavefronts += counts.unique / a.bytes();
+      } else if (a.space == Space::kShared || generic_shared)
+        (a.atomic ? of.shared_atomics : a.store ? of.shared_stores : of.shared_loads) += counts;
+      else
+        (a.atomic ? of.global_atomics : a.store ? of.global_stores : of.global_loads) += counts;
+    };
+    add(line), add(total);
   }
+  launch.atomic_addresses.merge(worker.atomic_addresses);
+  total.atomic_addresses =
+      static_cast<s64>(std::min(launch.atomic_addresses.size(), Counts::kManyAddresses));
 }
 
 }  // namespace
@@ -343,6 +347,7 @@ Worker::Worker(LaunchState& shared_state)
       sites(program.accesses.size()),
       counts(program.accesses.size()),
       copy_sources(program.accesses.size()),
+      local(program.accesses.size()),
       blocks(program.blocks.size()) {}
 
 void run_worker(LaunchState& launch) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <unordered_set>
 #include <vector>
 
 #include "emulator/emulator.hpp"
@@ -176,6 +177,7 @@ struct LaunchState {
   // The first cluster with an error. Its error is reported. Earlier clusters continue.
   std::atomic<s64> failed{kNone};
   std::mutex lock;
+  std::unordered_set<u64> atomic_addresses = {};
   Result& result;
 };
 
@@ -205,8 +207,10 @@ struct Worker {
   LaunchState& launch;
   const Program& program;
   std::vector<SiteCache> sites;
-  std::vector<AccessCounts> counts;        // per access
-  std::vector<AccessCounts> copy_sources;  // per access: global loads of cp.async
+  std::vector<AccessCounts> counts;          // per access
+  std::vector<AccessCounts> copy_sources;    // per access: global loads of cp.async
+  std::vector<AccessCounts> local;           // per access: its lanes in local memory
+  std::unordered_set<u64> atomic_addresses;  // in global memory; the first kManyAddresses
   std::vector<BlockCounts> blocks;
   s64 branches = 0, divergent = 0, barriers = 0, atomics = 0, copies = 0, executed = 0;
   AccessCounts bulk_loads, bulk_stores;

@@ -10,6 +10,7 @@ that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,7 +31,13 @@ from adokernels.records.definitions import BALANCED, BOUND, LANES, LIMITING, NOT
 from adokernels.records.limiter import Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import EMULATED_BULK, SECTOR, WARP
+from adokernels.records.metrics import (
+    EMULATED,
+    EMULATED_BULK,
+    EMULATED_INSTRUCTIONS,
+    SECTOR,
+    WARP,
+)
 from adokernels.text import number, percent, quantity, ratio
 
 #: Instructions that are removed with a load: load, address computation, bounds test, conversion.
@@ -43,6 +50,15 @@ _IDEAL_SECTORS = (
 )
 #: The group of stall reasons for global and local memory.
 _MEMORY = "accesses through L1"
+#: Atomic operations are contended from this mean number of lanes that update one address or bank.
+CONTENDED = 4.0
+#: The emulator counts different addresses of atomic operations up to this number.
+FEW_ADDRESSES = 1024
+#: FP64 instructions are notable from this share: their rate is up to 64 times lower.
+UNINTENDED = 0.01
+#: Compulsory bytes per thread from which one block is too few, if they are worth `SEVERAL` blocks,
+#: and compulsory bytes that are worth a block. Smaller problems do not fill any device.
+DIVISIBLE, WORTH_A_BLOCK, SEVERAL = 64, 4096, 8
 #: The other kernels of a variant are considered from this share of the time.
 _REST = 0.05
 
@@ -93,30 +109,95 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
 
 
 def advise_from_counts(k: KernelFacts, useful_bytes: float) -> tuple[Advice, ...]:
-    """Propose steps that follow from counts alone, without times; the largest excess first."""
-    found: list[tuple[float, Step, str]] = []
+    """Propose steps that follow from counts alone, without times.
+
+    The work is first divided among the multiprocessors. Faults that affect at least half of a
+    quantity follow, then the other steps; in each group, the largest excess is first.
+    """
+    found = sorted(_from_counts(k, useful_bytes), key=lambda item: -item[0])
+    found += [(0.0, *each, "") for each in _narrow(k, NARROW)]
+    sentences: dict[tuple[Step, str], str] = {}
+    for _, step, text, kind in found:
+        place = f" ({place})" if (place := k.profile.places.get(kind)) else ""
+        of = "" if kind in ("load", "store") else kind  # one of the two
+        sentences.setdefault((step, of), text.replace("{of}", "") + place)
+    return tuple(Advice(step, text, None, "") for (step, _), text in sentences.items())
+
+
+def _from_counts(k: KernelFacts, useful_bytes: float) -> Iterator[tuple[float, Step, str, str]]:
+    """Yield rank, step, sentence and kind of excess; ranks of faults of at least half exceed 1."""
+
+    def fault(share: float) -> float:
+        return share + (share >= 0.5)
+
+    threads, processors = math.prod(k.profile.kernel.block), k.profile.multiprocessors
+    one = k.blocks == 1
+    alone = max(DIVISIBLE * threads, SEVERAL * WORTH_A_BLOCK) if one else math.inf
+    least = min(WORTH_A_BLOCK * processors, alone)
+    if k.blocks < processors and useful_bytes >= least:
+        text = f"divide the work among more blocks: {k.blocks} for {processors} multiprocessors"
+        yield 3.0 if one else fault(1 - k.blocks / processors), Step.PARALLELISM, text, ""
     for access in ("load", "store"):
         if (excess := k.excess(access)) >= NOTABLE:
             text = f"coalesce {access}s: they transfer {k.times_ideal(access)} times the ideal"
-            found.append((excess, Step.COALESCING, f"{text} number of sectors"))
+            yield fault(excess), Step.COALESCING, f"{text} number of sectors", access
     if (conflicts := k.get("conflict_share") or 0.0) >= NOTABLE:
         text = f"pad or permute shared memory: {percent(conflicts)} of its wavefronts"
-        found.append((conflicts, Step.BANK_CONFLICTS, f"{text} are bank conflicts"))
-    lanes = k.get("lanes")
+        yield fault(conflicts), Step.BANK_CONFLICTS, f"{text} are bank conflicts", "conflicts"
+    lanes, instructions = k.get("lanes"), k.get(EMULATED_INSTRUCTIONS) or 1.0
     if lanes is not None and lanes < LANES:
         text = f"reduce warp divergence: {number(lanes)} of 32 lanes are active per instruction"
-        found.append((1 - lanes / WARP, Step.DIVERGENCE, text))
+        yield fault(1 - lanes / WARP), Step.DIVERGENCE, text, ""
+    for share, step, text, kind in _repeated(k, instructions):
+        yield fault(share), step, text, kind
+    local = (k.get("local_bytes") or 0.0) / SECTOR
+    sectors = local + sum(k.get(f"{each}_sectors") or 0.0 for each in ("load", "store"))
+    if local and local >= NOTABLE * sectors:
+        text = "keep arrays in registers: index them with constants, for example in unrolled loops:"
+        text += f" {percent(local / sectors)} of the sectors are local memory"
+        yield fault(local / sectors), Step.SPILLS, text, "local"
+    fp64 = (k.get(EMULATED.format("unneeded_fp64")) or 0.0) / (instructions * (lanes or WARP))
+    if fp64 >= UNINTENDED:
+        yield fault(fp64), Step.OPERATIONS, _single(f"{percent(fp64)} of the instructions"), "fp64"
     requested = SECTOR * sum(k.get(ideal) or 0 for ideal in _IDEAL_SECTORS)
     if useful_bytes and requested / useful_bytes >= EXCESS:
         text = "keep data in registers or shared memory: the kernel requests"
         text += f" {number(requested / useful_bytes)} times the compulsory bytes"
-        found.append((1 - useful_bytes / requested, Step.REUSE, text))
-    found.sort(key=lambda item: -item[0])
-    found += [(0.0, *each) for each in _narrow(k, NARROW)]
-    sentences = {step: text.replace("{of}", "") for _, step, text in reversed(found)}
-    return tuple(
-        Advice(step, sentences[step], None, "") for step in dict.fromkeys(s for _, s, _ in found)
-    )
+        yield 1 - useful_bytes / requested, Step.REUSE, text, ""
+
+
+def _repeated(k: KernelFacts, instructions: float) -> Iterator[tuple[float, Step, str, str]]:
+    """Yield the steps for accesses of one warp or of many that are served one after another."""
+    text = "add up in registers or shared memory before atomic operations: "
+    loads, stores = (k.get(f"{each}_requests") or 0.0 for each in ("load", "store"))
+    names = ("ideal_sectors", "updates", "addresses")
+    ideal, updates, addresses = (k.get(EMULATED.format(f"atomic_{n}")) or 0.0 for n in names)
+    sectors, accesses = k.get("atomic_sectors") or 0.0, NOTABLE * (loads + stores)
+    if sectors >= CONTENDED * ideal > 0 and sectors - ideal >= NOTABLE * instructions:
+        text += f"{number(sectors / ideal)} lanes of a warp update the same address"
+        yield 1 - ideal / sectors, Step.REUSE, text, "atomic"
+    # `updates` are lanes. A few atomic operations at the end of each block do not matter.
+    elif 0 < addresses < FEW_ADDRESSES and updates >= WARP * max(addresses, accesses):
+        text += f"threads update each of {addresses:.0f} addresses"
+        text += f" {number(updates / addresses)} times"
+        yield 1 - addresses / updates, Step.REUSE, text, "atomic"
+    wavefronts = k.get("shared_atomic_wavefronts") or 0.0
+    repeats = k.get("shared_atomic_conflicts") or 0.0
+    if wavefronts >= CONTENDED * (wavefronts - repeats) and repeats >= NOTABLE * instructions:
+        text = "spread atomic operations in shared memory over more addresses, for example one copy"
+        text += f" per warp or lane: {percent(repeats / wavefronts)} of their wavefronts repeat"
+        yield repeats / wavefronts, Step.REUSE, f"{text} an address or a bank", "shared_atomic"
+    both = ("constant_requests", "constant_passes")
+    requests, passes = (k.get(EMULATED.format(name)) or 0.0 for name in both)
+    if passes - requests >= NOTABLE * instructions:
+        text = "read tables with an index per lane from shared or global memory: a constant load"
+        text += f" reads {number(passes / requests)} addresses, one after another"
+        yield 1 - requests / passes, Step.COALESCING, text, "constant"
+
+
+def _single(share: str) -> str:
+    text = f"use constants and functions of float, such as 0.5f and sqrtf: {share}"
+    return f"{text} are FP64, but no array is"
 
 
 def _hottest(facts: Facts, found: Limiter) -> str:
@@ -139,6 +220,12 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         text = f"fuse or overlap the {len(facts.kernels)} kernels: they take {percent(working)} of"
         yield Step.FUSION, f"{text} the time, and launches and gaps take the rest"
     useful, unit = facts.useful_arithmetic or 0.0, k.profile.busiest("compute")
+    double, single = (k.get(f"flops_{each}") or 0.0 for each in ("fp64", "fp32"))
+    in_pipe = found.kind is Kind.COMPUTE and found.unit.startswith("FP64")
+    unneeded = double >= UNINTENDED * single and double and not facts.m.problem.may_be_fp64
+    cheaper = Step.OPERATIONS, _single(f"{percent(double / (double + single or 1))} of the FLOPs")
+    if unneeded and in_pipe:
+        yield cheaper
     if useful >= REACHED:
         yield Step.DONE, "the useful FLOPs reach the measured peak"
     elif unit and unit.share >= BOUND and useful >= REACHED * unit.share:
@@ -167,6 +254,8 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
         yield from _level(facts, k, share, True) if in_l1 else _compute(facts, k, busy.name, share)
     elif found.kind is Kind.LATENCY:
         yield from _latency(facts, k)
+    if unneeded:
+        yield cheaper
 
 
 def _level(

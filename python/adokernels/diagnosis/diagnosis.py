@@ -22,8 +22,9 @@ from adokernels.text import kind_of
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
-#: Sectors of loads, stores and bulk copies in global memory.
+#: Sectors of loads, stores, atomics and bulk copies in global memory.
 _SECTORS = (
+    "atomic_sectors",
     "load_sectors",
     "store_sectors",
     *(EMULATED_BULK.format("sectors", op) for op in ("ld", "st")),

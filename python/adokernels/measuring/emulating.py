@@ -6,20 +6,25 @@ quantity is in :data:`adokernels.records.definitions.EMULATED`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.process import ALL_CHECKS, settings
+from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import (
     CONFLICTS,
+    EMULATED,
     EMULATED_BARRIERS,
     EMULATED_BULK,
     EMULATED_INSTRUCTIONS,
     GLOBAL,
+    LOCAL,
     THREADS,
     WAVEFRONTS,
 )
@@ -41,13 +46,17 @@ def emulated_profile(call: Call) -> Profile:
     ValueError
         If the variant launches no kernels.
     """
-    device = call.problem.device_id
+    problem, device = call.problem, call.problem.device_id
+    results = (("", r.shape, str(r.dtype)) for r in problem.result_types)
+    needs_fp64 = Inputs.of([*problem.operands, *results]).may_be_fp64
     processors = int(_core.cuda_properties(device)["multiprocessors"])
     kernels = tuple(
         KernelProfile(
             kernel=Kernel.from_core(kernel, processors),
-            values=metrics_of(counts),
+            values=metrics_of(counts)
+            | ({EMULATED.format("unneeded_fp64"): 0.0} if needs_fp64 else {}),
             multiprocessors=processors,
+            places=places_of(counts),
         )
         for kernel, counts in _core.emulated_counts(call.timed)
     )
@@ -74,6 +83,7 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
         values[f"sm__sass_data_bytes_mem_global_op_{op}.sum"] = accesses["unique"]
         values[WAVEFRONTS.format(op)] = shared["wavefronts"]
         values[CONFLICTS.format(op)] = shared["wavefronts"] - shared["ideal"]
+        values[LOCAL.format(op)] = counts[f"local_{name}s"]["sectors"]
     values["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] = 0  # among the loads
     operations = counts["operations"]
     for prefix, bits in (("f", 32), ("d", 64)):
@@ -87,9 +97,48 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
         values["smsp__thread_inst_executed_per_inst_executed.ratio"] = lanes
     atomics = counts["global_atomics"]
     values[GLOBAL.format("requests", "atom")] = atomics["requests"]
+    values[GLOBAL.format("sectors", "atom")] = atomics["sectors"]
+    values[GLOBAL.format("sectors", "red")] = 0  # among the atomics
+    values[EMULATED.format("atomic_ideal_sectors")] = atomics["ideal"]
+    values[EMULATED.format("atomic_updates")], values[EMULATED.format("atomic_addresses")] = (
+        atomics["lanes"],
+        counts["atomic_addresses"],
+    )
+    shared = counts["shared_atomics"]
+    values[WAVEFRONTS.format("atom")] = shared["wavefronts"]
+    values[CONFLICTS.format("atom")] = shared["wavefronts"] - shared["ideal"]
+    values[EMULATED.format("constant_requests")] = counts["constant_loads"]["requests"]
+    values[EMULATED.format("constant_passes")] = counts["constant_loads"]["wavefronts"]
+    values[EMULATED.format("unneeded_fp64")] = operations["instruction64"]
     values[EMULATED_BARRIERS] = counts["barriers"]
     values[EMULATED_INSTRUCTIONS] = counts["instructions"]
     return {name: float(value) for name, value in values.items()}
+
+
+#: Kinds of excess for which the worst source line is reported: accesses, and which of their counts.
+_EXCESS = {
+    **{kind: ((f"global_{kind}s",), "sectors") for kind in ("load", "store", "atomic")},
+    "conflicts": (("shared_loads", "shared_stores"), "wavefronts"),
+    "shared_atomic": (("shared_atomics",), "wavefronts"),
+    "constant": (("constant_loads",), "wavefronts"),
+    "local": (("local_loads", "local_stores"), "sectors"),
+}
+
+
+def places_of(counts: Mapping[str, Any]) -> dict[str, str]:
+    """The source line with the most FP64 instructions, and with the most transfers of each kind.
+
+    The counts of an inlined function belong to the line that calls it.
+    """
+    found: dict[str, Counter[str]] = {kind: Counter() for kind in ("fp64", *_EXCESS)}
+    for line in counts["lines"]:
+        outer = "outer_" if line["outer_file"] else ""
+        place = f"{Path(line[f'{outer}file']).name}:{line[f'{outer}line']}"
+        found["fp64"][place] += line["operations"]["instruction64"]
+        for kind, (accesses, of) in _EXCESS.items():
+            found[kind][place] += sum(line[each][of] for each in accesses)
+    worst = {kind: each.most_common(1)[0] for kind, each in found.items() if each}
+    return {kind: place for kind, (place, n) in worst.items() if n and not place.startswith(":")}
 
 
 @contextmanager

@@ -18,20 +18,13 @@ from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import sources_folder
-from adokernels.records.heatmap import Accesses, Heatmap, LineCounts
+from adokernels.records.heatmap import ACCESSES, Accesses, Heatmap, LineCounts
 from adokernels.text import kind_of
 
 if TYPE_CHECKING:
     from adokernels.model.problem import Block
     from adokernels.records.sass import KernelSass
 
-#: The names of the emulator's accesses.
-_EMULATED = {
-    "loads": "global_loads",
-    "stores": "global_stores",
-    "shared_loads": "shared_loads",
-    "shared_stores": "shared_stores",
-}
 _KERNEL, _ADDRESS, _CODE = "Kernel Name", "Address", "Source"
 #: Columns of ncu's source page: transfers and ideal transfers per memory space.
 _COLUMNS = {
@@ -42,6 +35,7 @@ _COLUMNS = {
 _EXECUTED, _LANES = "Instructions Executed", "Predicated-On Thread Instructions Executed"
 #: Instructions at the end of a kernel, which records of machine code omit.
 _PADDING = "NOP"
+_FP64 = re.compile(r"\bD(?:ADD|MUL|FMA|SETP|MNMX|MMA)\b|\.F64\b|\bMUFU\.\w+64H\b")
 _OPCODE = re.compile(r"(?:@!?U?P[T\d]+\s+)?([A-Z][\w.]*)")
 
 
@@ -181,14 +175,17 @@ def emulated_counts(
         accesses = {
             name: Accesses(
                 requests=found["requests"],
-                transfers=found["sectors" if "global" in key else "wavefronts"],
-                ideal=found["ideal"],
+                transfers=found[
+                    "wavefronts" if name.startswith(("shared", "const")) else "sectors"
+                ],
+                ideal=found["requests" if name == "constant_loads" else "ideal"],
             )
-            for name, key in _EMULATED.items()
-            for found in [line[key]]
+            for name in ACCESSES
+            for found in [line[name if "_" in name else f"global_{name}"]]
         }
         place: dict[str, Any] = {"kernel": kernel, "path": path, "line": line["line"]}
         executed = {"instructions": line["instructions"], "lanes": line["lanes"]}
+        executed["fp64"] = line["operations"]["instruction64"]
         of_line: dict[str, Any] = {**place, **executed, **accesses}
         yield LineCounts(text=text, **of_line)
 
@@ -255,6 +252,7 @@ def counted_by_hardware(
             instruction=counted.text,
             instructions=counted.counts[_EXECUTED],
             lanes=counted.counts.get(_LANES, 0),
+            fp64=counted.counts.get(_LANES, 0) if _FP64.search(counted.text) else 0,
             **_accesses(instruction.access, counted.counts),
         )
 
@@ -263,8 +261,8 @@ def _accesses(access: Any, counts: Mapping[str, int]) -> dict[str, Accesses]:
     """The accesses of a machine instruction; copies to shared memory load from global memory."""
     if access is None or access.space not in _COLUMNS:
         return {}
-    kind = "stores" if access.kind in ("store", "atomic") else "loads"
-    name = f"shared_{kind}" if access.space == "shared" else kind
+    kind = {"store": "stores", "atomic": "atomics"}.get(access.kind, "loads")
+    name = kind if access.space == "global" else f"{access.space}_{kind}"
     transfers, ideal = (counts.get(column, 0) for column in _COLUMNS[access.space])
     return {name: Accesses(requests=counts[_EXECUTED], transfers=transfers, ideal=ideal)}
 

@@ -294,7 +294,7 @@ def largest_errors(
         squares = (magnitudes / largest) ** 2
         of_row = largest * np.sqrt(np.mean(squares, axis=-1, keepdims=True)) if squares.ndim else 0
         scale = np.maximum(magnitudes, of_row)
-        scale[scale == 0] = largest
+        scale = np.where(scale == 0, largest, scale)
         ulps = np.spacing(scale.astype(np.finfo(got.dtype).dtype)).astype(magnitudes.dtype)
         known = finite & np.isfinite(ulps)
         both = (np.max(errors[known] / unit[known], initial=0) for unit in (ulps, scale))

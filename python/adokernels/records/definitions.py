@@ -70,4 +70,10 @@ EMULATED: Mapping[str, str] = {
         "within 1 %, unless the machine code merges accesses",
     ),
     "conflict_share": "of these wavefronts",
+    **dict.fromkeys(
+        ("shared_atomic_wavefronts", "shared_atomic_conflicts"),
+        "exact for 32 bits; the hardware repeats operations on 64 bits more often",
+    ),
+    "atomic_sectors": "within 4 %",
+    "local_bytes": "of PTX, so without spilled registers",
 }

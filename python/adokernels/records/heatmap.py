@@ -23,6 +23,11 @@ ACCESSES: Mapping[str, str] = {
     "stores": "stores",
     "shared_loads": "shared loads",
     "shared_stores": "shared stores",
+    "atomics": "global atomics",
+    "shared_atomics": "shared atomics",
+    "local_loads": "local loads",
+    "local_stores": "local stores",
+    "constant_loads": "constant loads",
 }
 #: Lanes of a warp.
 WARP = 32
@@ -37,9 +42,11 @@ class Accesses(Fields):
     requests
         Instructions of warps.
     transfers
-        Sectors of 32 bytes of global memory, or wavefronts of shared memory.
+        Sectors of 32 bytes of global or local memory, wavefronts of shared memory, or different
+        addresses of constant memory. Lanes that update the same address with an atomic operation
+        do so one after another: each repetition is a further sector or wavefront.
     ideal
-        Transfers that the same bytes need at least.
+        Transfers that the same bytes need at least; of atomics, without repetitions.
     """
 
     requests: Count = 0
@@ -84,8 +91,14 @@ class LineCounts(Fields):
         Executed instructions of warps.
     lanes
         Active lanes of all executed instructions, predicated lanes excluded.
-    loads, stores, shared_loads, shared_stores
-        Accesses to global memory, local memory included, and to shared memory.
+    fp64
+        FP64 instructions of threads.
+    loads, stores, atomics, shared_loads, shared_stores, shared_atomics
+        Accesses to global and to shared memory.
+    local_loads, local_stores
+        Accesses to local memory: spilled registers (only on a GPU), and arrays indexed at run time.
+    constant_loads
+        Loads from constant memory, only counted by the emulator.
     """
 
     kernel: str
@@ -100,6 +113,12 @@ class LineCounts(Fields):
     stores: Accesses = field(default_factory=Accesses)
     shared_loads: Accesses = field(default_factory=Accesses)
     shared_stores: Accesses = field(default_factory=Accesses)
+    fp64: Count = 0
+    atomics: Accesses = field(default_factory=Accesses)
+    shared_atomics: Accesses = field(default_factory=Accesses)
+    local_loads: Accesses = field(default_factory=Accesses)
+    local_stores: Accesses = field(default_factory=Accesses)
+    constant_loads: Accesses = field(default_factory=Accesses)
 
     @property
     def mean_lanes(self) -> float:
@@ -118,6 +137,7 @@ class LineCounts(Fields):
         counts = {
             "instructions": first.instructions + sum(e.instructions for e in others),
             "lanes": first.lanes + sum(e.lanes for e in others),
+            "fp64": first.fp64 + sum(e.fp64 for e in others),
             **{
                 name: sum((getattr(e, name) for e in others), getattr(first, name))
                 for name in ACCESSES

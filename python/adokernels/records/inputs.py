@@ -70,6 +70,12 @@ class Inputs(Fields):
         found = [level for level, names in _PRECISIONS.items() if dtypes.intersection(names)]
         return found[0] if len(found) == 1 else None
 
+    @property
+    def may_be_fp64(self) -> bool:
+        """Whether an operand has FP64 numbers, or the operands are unknown."""
+        dtypes = {operand.dtype for operand in self.operands}
+        return not dtypes or bool(dtypes.intersection(_PRECISIONS["FP64"]))
+
     def __str__(self) -> str:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
         options = (f"{name}={value!r}" for name, value in self.options.items())

@@ -198,11 +198,22 @@ _COUNTED_AS_FLOPS = ("fp64", "fp32")
 
 
 def _all_flops(v: Values) -> float:
-    return sum(_flops(*_FP[precision])(v) for precision in _COUNTED_AS_FLOPS)
+    return sum(_flops(*ops)(v) for ops in _counted_precisions(v))
+
+
+def _counted_precisions(v: Values) -> list[tuple[str, str, str, int]]:
+    """The instructions of the counted precisions; reports may have only FP32; KeyError if none."""
+    ours = [_FP[precision] for precision in _COUNTED_AS_FLOPS]
+    if isinstance(v, _Asked):
+        return ours
+    found = [ops for ops in ours if all(THREADS.format(op) in v for op in ops[:3])]
+    if not found:
+        raise KeyError("FLOPs")
+    return found
 
 
 def _fma_share(v: Values) -> float:
-    ours = [_FP[precision] for precision in _COUNTED_AS_FLOPS]
+    ours = _counted_precisions(v)
     fused = sum(v[THREADS.format(ops[2])] for ops in ours)
     others = sum(v[THREADS.format(op)] for ops in ours for op in ops[:2])
     return fused / (fused + others)
@@ -234,14 +245,19 @@ def _busiest(level: str) -> _Formula:
 
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st"))
+LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum"
 #: Counts of the emulator that hardware counters do not contain: barriers and PTX instructions.
 EMULATED_BARRIERS, EMULATED_INSTRUCTIONS = "emulator__barriers.sum", "emulator__inst_ptx.sum"
 #: Sectors, and ideal number of sectors, of bulk copies from (ld) and to (st) global memory. The
 #: sectors of loads and stores exclude bulk copies, as the hardware's counters do.
 EMULATED_BULK = "emulator__bulk_{}_op_{}.sum"
+#: Further counts of the emulator, from which advice follows: unneeded_fp64 (FP64 instructions of
+#: threads if no array is FP64), constant_requests, constant_passes (different addresses of each);
+#: of global atomics: atomic_updates (lanes), atomic_addresses, atomic_ideal_sectors.
+EMULATED = "emulator__{}.sum"
 _LANES = "smsp__thread_inst_executed{}_per_inst_executed.ratio"
 _BOTH = ("ld", "st")
+_ATOMIC_SECTORS = tuple(GLOBAL.format("sectors", op) for op in ("atom", "red"))
 
 _Rows = list[tuple[str, str, str, _Formula]]
 
@@ -303,6 +319,7 @@ _SECTIONS: dict[str, _Rows] = {
     "shared memory": [
         *_shared("ld", "load"),
         *_shared("st", "store"),
+        *_shared("atom", "atomic"),
         ("conflict_share", "wavefronts that are bank conflicts", "%", _conflicts),
     ],
     "issue": [
@@ -339,10 +356,16 @@ _SECTIONS: dict[str, _Rows] = {
         ("branch_efficiency", "branch efficiency", "%", _uniform),
     ],
     "local memory": [
-        ("local_bytes", "local memory (spills)", "B", lambda v: SECTOR * _sum(*_LOCAL)(v)),
+        (
+            "local_bytes",
+            "local memory (spills)",
+            "B",
+            lambda v: SECTOR * _sum(*map(LOCAL.format, _BOTH))(v),
+        ),
     ],
     "synchronisation": [
         ("atomics", "global atomic requests", "", _metric(GLOBAL.format("requests", "atom"))),
+        ("atomic_sectors", "global atomic sectors", "", _sum(*_ATOMIC_SECTORS)),
         ("barriers", "barriers of warps", "", _metric(EMULATED_BARRIERS)),
     ],
     "imbalance": [

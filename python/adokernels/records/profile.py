@@ -85,11 +85,14 @@ class KernelProfile(_Counted, Fields):
         Metrics with the names and units of Nsight Compute: percentages and nanoseconds.
     multiprocessors
         Multiprocessors of the device.
+    places
+        The source line with the most excess, by kind; only from the emulator.
     """
 
     kernel: Kernel
     values: Mapping[str, Amount]
     multiprocessors: Size
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def waves(self) -> float:

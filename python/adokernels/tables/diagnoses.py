@@ -12,6 +12,9 @@ from adokernels.records.limiter import Step
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, percent, quantity, ratio
 
+#: Maximum number of steps in the table of a sweep on the emulator.
+_FURTHER = 3
+
 
 def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
     """Build the tables of a diagnosis: limiters and next steps, then the outcomes."""
@@ -33,6 +36,8 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
             evidence.append(f"{found.kernel} takes {percent(found.share_of_time)} of the time")
         evidence += [found.unknown] if found.unknown else []
         steps = [f"{advice.step}: {advice.sentence}"] if advice else []
+        if finding.counted and found.unknown:  # without times, further steps may be as important
+            steps += [f"{each.step}: {each.sentence}" for each in finding.advices[1:_FURTHER]]
         if finding.cards:
             obsolete = [k for k in finding.cards if cards[k].validity is Validity.OBSOLETE]
             named = (f"{k} ({Validity.OBSOLETE})" if k in obsolete else k for k in finding.cards)

@@ -30,9 +30,11 @@ _SHOWN = 0.01
 _TRANSFERS = {
     "sectors/request": ("loads", "stores"),
     "wavefronts/request": ("shared_loads", "shared_stores"),
+    "atomic sectors/request": ("atomics",),
+    "atomic wavefronts/request": ("shared_atomics",),
+    "local sectors/request": ("local_loads", "local_stores"),
+    "constants/request": ("constant_loads",),
 }
-#: Letters before the transfers of a line that both loads and stores.
-_LETTERS = {"loads": "L", "stores": "S", "shared_loads": "L", "shared_stores": "S"}
 #: The mark of a line without counts.
 _NOTHING = Mark("", 0.0, "")
 #: Maximum number of machine instructions in their table.
@@ -146,7 +148,7 @@ def _totals(heatmap: Heatmap) -> Table:
     executed = count(heatmap.instructions)
     table.caption = (
         f"{executed} {heatmap.code} instructions of warps. Transfers: sectors of global memory, "
-        "wavefronts of shared memory."
+        "wavefronts of shared memory. Atomics to the same address repeat them."
     )
     return table
 
@@ -157,6 +159,8 @@ def _listings(heatmaps: Sequence[Heatmap]) -> Iterator[Listing]:
         "executed": _executed,
         "lanes": _lanes,
     }
+    if any(entry.fp64 for heatmap in heatmaps for entry in heatmap.entries):
+        columns["FP64"] = _fp64
     for title, kinds in _TRANSFERS.items():
         if any(heatmap.total(kind).requests for heatmap in heatmaps for kind in kinds):
             columns[title] = partial(_transfers, kinds=kinds)
@@ -197,11 +201,18 @@ def _lanes(line: LineCounts, heatmap: Heatmap) -> Mark:
     return Mark(_short(line.mean_lanes), 1 - line.mean_lanes / WARP, hint)
 
 
+def _fp64(line: LineCounts, heatmap: Heatmap) -> Mark:
+    share = line.fp64 / line.lanes if line.lanes else 0.0
+    hint = "FP64 instructions, of the instructions of threads"
+    return Mark(percent(share) if share else "", share, hint)
+
+
 def _transfers(line: LineCounts, heatmap: Heatmap, kinds: Sequence[str]) -> Mark:
     found = {kind: of_kind for kind, of_kind in line.accesses().items() if kind in kinds}
     both = len(found) > 1
     texts = [
-        f"{_LETTERS[k]} {_per_request(a)}" if both else _per_request(a) for k, a in found.items()
+        f"{'S' if 'stores' in k else 'L'} {_per_request(a)}" if both else _per_request(a)
+        for k, a in found.items()
     ]
     hints = [f"{count(a.requests)} {ACCESSES[k]}: {count(a.transfers)}" for k, a in found.items()]
     excess = max((a.excess for a in found.values()), default=0.0)
