@@ -95,6 +95,8 @@ def check(
         If its source does not compile.
     TypeError
         If it cannot be sent to another process.
+    ValueError
+        If the ladder has no variant with which its time can be compared.
     """
     if not isinstance(ladder, Ladder):
         raise TypeError(
@@ -131,6 +133,11 @@ def check(
             operands = _fast_enough(ladder, usable[0].name, seconds, options)
         problem = used.problem(*operands, device=device, variant=ours.name, **options)
         able = [v.name for v in usable if not problem.why_not(v.name)]
+        if timed and not emulated and against is None and not is_member and not able:
+            raise ValueError(
+                f"{ladder.name} must have a variant on {ours.device} for these operands, with "
+                f"which {ours.name} is compared; pass timed=False to test only its results"
+            )
         try:
             call = problem.prepare(ours.name)
             checker = Checker(used, problem)
