@@ -213,8 +213,9 @@ def test_kernels_get_arguments_of_the_types_of_their_parameters():
     for a in (x, x.astype(">f8"), x.astype("f4"), x.astype(">f4")):
         assert np.array_equal(scale(2, a, variant="k", device="emulator"), 2 * x)
     swept = ado.sweep(scale, 2, x.astype(np.float32), device="emulator")
-    assert "x is an array of float32, the kernel's parameter 2 is const double*; pass x.astype(np.f" in (
-        swept.skipped["doubles"]
+    assert (
+        "x is an array of float32, the kernel's parameter 2 is const double*; pass x.astype(np.f"
+        in (swept.skipped["doubles"])
     )
     found = ado.check(scale["doubles"], scale, 2, x.astype(np.float32), device="emulator")
     assert "pass x.astype(np.float64)" in found.reason
@@ -223,6 +224,39 @@ def test_kernels_get_arguments_of_the_types_of_their_parameters():
     counted.cuda_variant("k", source=kernel, block=1, grid=1)
     with pytest.raises(TypeError, match="o is an array of int64.*let the reference return int32"):
         counted(np.arange(3, dtype=np.int32), variant="k", device="emulator")
+
+
+BOMB = """
+template <int D, long P> struct Sum {
+  static constexpr long of = Sum<D - 1, 2 * P>::of + Sum<D - 1, 2 * P + 1>::of;
+};
+template <long P> struct Sum<0, P> { static constexpr long of = P; };
+__global__ void mine(const double* a, double* o, int n) { o[0] = Sum<22, 0>::of; }
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("device", ["emulator", None])
+def test_the_timeout_includes_the_compilation(device):
+    double = ado.ladder("double", reference=lambda a: 2 * a)
+    double.cuda_variant("mine", source=BOMB, block=64)
+    found = ado.check(double["mine"], double, np.ones(3), device=device, timeout=2.0)
+    assert found.reason == "its compilation failed: it did not return within 2.00 s"
+
+
+@needs_compiler
+def test_only_the_child_decodes_the_code_of_a_candidate(monkeypatch):
+    double = ado.ladder("double", reference=lambda a: 2 * a)
+    source = "__global__ void mine(const double* a, double* o, int n) {{ {} }}"
+    for name, body in {
+        "right": "if (threadIdx.x < n) o[threadIdx.x] = 2 * a[threadIdx.x];",
+        "wrong": r'asm("{ .reg .b32 x;\n\t.frobnicate y; }");',
+    }.items():
+        double.cuda_variant(name, source=source.format(body), kernel="mine", block=512)
+    monkeypatch.setattr(_core, "CudaModule", None)
+    assert ado.check(double["right"], double, np.ones(3), device="emulator")
+    found = ado.check(double["wrong"], double, np.ones(3), device="emulator")
+    assert re.search(r"kernel.cu:1, PTX line \d+: unknown directive .frobnicate", found.reason)
 
 
 @pytest.mark.parametrize("dtype", [object, np.dtype([("a", "i4"), ("b", "O")])])

@@ -241,7 +241,12 @@ class BodyParser {
   void run() {
     scopes_.emplace_back();
     f_.lines.emplace_back();
-    while (!c_.done()) statement();
+    try {
+      while (!c_.done()) statement();
+    } catch (const PtxError& error) {
+      throw PtxError(std::string(f_.name) + ", " + place_of(text_, f_.lines.back()) +
+                     error.what());
+    }
     f_.parsed = true;
   }
 
@@ -462,6 +467,15 @@ bool is_float_type(std::string_view type) {
   return type.starts_with('f') || type.starts_with("bf");
 }
 bool is_signed_type(std::string_view type) { return type.starts_with('s'); }
+
+std::string place_of(const Text& text, const Line& line) {
+  const auto words = [&](int number, int at) {
+    const auto file = text.files.find(number);
+    return file == text.files.end() ? "" : file->second + ":" + std::to_string(at) + ", ";
+  };
+  const std::string outer = words(line.outer_file, line.outer_line);
+  return words(line.file, line.line) + (outer.empty() ? "" : "inlined at " + outer);
+}
 
 void parse_module(Text& text) {
   Cursor c(text.ptx, 1);

@@ -41,7 +41,9 @@ class Parameter:
     @property
     def pointee(self) -> str | None:
         """The type to which it points, without qualifiers; None if it is not a pointer."""
-        found = re.fullmatch(r"(.*?)(?: const| volatile)*(?:\*| ?\(\*\) ?(\[.*\]|\(.*\)))", self.type)
+        found = re.fullmatch(
+            r"(.*?)(?: const| volatile)*(?:\*| ?\(\*\) ?(\[.*\]|\(.*\)))", self.type
+        )
         return found and found[1]
 
     @property

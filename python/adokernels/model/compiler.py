@@ -14,7 +14,7 @@ from adokernels.text import printable
 from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _ARCH_WITHOUT_GPU = "sm_90"
 _LONGEST_LOG = 1 << 16  # characters
@@ -74,6 +74,7 @@ def compile_cuda(
     file: str = "kernel.cu",
     options: Sequence[str] = (),
     trusted: bool = False,
+    run: Callable[..., CompiledKernel] | None = None,
 ) -> CompiledKernel:
     """Compile a kernel of CUDA C++ source, as C++20 and with line information.
 
@@ -91,7 +92,7 @@ def compile_cuda(
     Unless `trusted`, the compiler reads no file outside of the folders of headers: `source` may
     only include files with a literal relative path, and ``-Xptxas`` accepts only options that
     concern the machine code. The compiler's messages could otherwise show any file that the process
-    can read.
+    can read. `run` calls :func:`compiled` with its arguments, in another process.
 
     Raises
     ------
@@ -123,8 +124,8 @@ def compile_cuda(
         raise ValueError(f"arch must have the form 'sm_90', 'sm_90a' or 'compute_90', got {arch!r}")
     own_header = re.search(r'^\s*#\s*include\s*"', source, re.MULTILINE)
     own_folder = any(name in ("-I", "--include-path") for name, _ in chosen)
-    compile_it = _compiled.__wrapped__ if own_header or own_folder else _compiled
-    return compile_it(source, kernel.strip(), arch, file, tuple(chosen))
+    in_process = compiled.__wrapped__ if own_header or own_folder else compiled
+    return (run or in_process)(source, kernel.strip(), arch, file, tuple(chosen))
 
 
 #: Options of NVRTC that name no files, except folders of headers. A value follows as
@@ -231,7 +232,7 @@ def why_no_compiler() -> str:
 
 
 @lru_cache(maxsize=256)
-def _compiled(
+def compiled(
     source: str,
     kernel: str,
     arch: str,
@@ -239,6 +240,7 @@ def _compiled(
     options: tuple[tuple[str, str], ...],
     typed: bool = True,
 ) -> CompiledKernel:
+    """The kernel for arguments that :func:`compile_cuda` has checked."""
     nvrtc = _nvrtc()
     from cuda.pathfinder import find_nvidia_header_directory
 
@@ -301,7 +303,7 @@ def _compiled(
     except CompilationError as error:
         if typed and all(place == _NAME_MAP for place, _ in _ERROR.findall(error.log)):
             # C++03, or the kernel does not exist.
-            return _compiled.__wrapped__(source, kernel, arch, file, options, typed=False)
+            return compiled.__wrapped__(source, kernel, arch, file, options, typed=False)
         raise
     finally:
         nvrtc.nvrtcDestroyProgram(program)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,7 @@ class CudaVariant(OwnVariant):
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
         about: dict[str, Any] = {"file": self.file, "options": options, "trusted": self.trusted}
+        about["run"] = self.isolation and self.isolation.compiled
         return compile_cuda(self.text, _filled(self.kernel, values), arch=arch, **about)
 
     def prepare(self, problem: Problem, block: Block | None = None) -> OwnCall:
@@ -180,8 +182,6 @@ class KernelCall(OwnCall):
             compute = _core.cuda_properties("emulator")["compute"]
             arch = f"compute_{min(compute, _EMULATED_COMPUTE)}"
         self.compiled = variant.compiled(arrays[0].dtype.name, arch)
-        device = problem.device_id if self._emulated else None
-        kernel = _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)
         settings = {"block": block, **variant.default_parameters, **problem.options}
         values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]
         views = [r.memory for r in results]
@@ -197,7 +197,7 @@ class KernelCall(OwnCall):
             names = [f"argument {i + 1}" for i in range(len(given))]
         parameters = self.compiled.parameters
         if parameters is None:
-            parameters = tuple(map(Parameter, kernel.parameters))
+            parameters = tuple(map(Parameter, self._kernel.parameters))
         if len(own := _parameter_names(variant.text, variant.kernel)) == len(given):
             names = own
         if len(parameters) != len(given):
@@ -205,7 +205,7 @@ class KernelCall(OwnCall):
                 f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
                 f"({', '.join(names)}), got {len(parameters)}"
             )
-        self._kernel, self._shared_bytes = kernel, int(shared)
+        self._shared_bytes = int(shared)
         pairs = zip([*values, *views], [*operands, *results], strict=True)
         self._arrays = [(view, array) for view, array in pairs if isinstance(array, GuardedArray)]
         self._names = {id(value): name for name, value in reversed([*zip(names, given)])}
@@ -221,8 +221,20 @@ class KernelCall(OwnCall):
             )
         ]
         #: Arrays on the host, which are copied to the emulator for each launch.
-        self._on_host = {id(v): v for v in given if self._emulated and is_array(v) and isinstance(v, np.ndarray)}
-        self._launch = self._launch_with(dict.fromkeys(self._on_host, 0))
+        self._on_host = {
+            id(v): v for v in given if self._emulated and is_array(v) and isinstance(v, np.ndarray)
+        }
+        if not (self._emulated and variant.isolation):  # the child decodes the code
+            self._launch  # noqa: B018
+
+    @cached_property
+    def _kernel(self) -> _core.CudaKernel:
+        device = self.problem.device_id if self._emulated else None
+        return _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)
+
+    @cached_property
+    def _launch(self) -> _core.KernelLaunch:
+        return self._launch_with(dict.fromkeys(self._on_host, 0))
 
     def _launch_with(self, addresses: Mapping[int, int]) -> _core.KernelLaunch:
         """The launch, with addresses instead of arrays on the host, by their id."""
