@@ -234,6 +234,7 @@ std::vector<Variable> parameter_list(Cursor& c) {
 class BodyParser {
   static constexpr std::size_t kMostRegisters = 1 << 20;
   static constexpr int kMostNested = 8;  // lists and addresses
+  static constexpr std::size_t kMostNestedCalls = 64;
 
  public:
   BodyParser(const Text& text, Function& f) : text_(text), f_(f), c_(f.body, f.body_line) {}
@@ -244,8 +245,7 @@ class BodyParser {
     try {
       while (!c_.done()) statement();
     } catch (const PtxError& error) {
-      throw PtxError(std::string(f_.name) + ", " + place_of(text_, f_.lines.back()) +
-                     error.what());
+      throw PtxError(std::string(f_.name) + ", " + place_of(text_, f_.lines.back()) + error.what());
     }
     f_.parsed = true;
   }
@@ -321,6 +321,14 @@ class BodyParser {
           c_.name();
           if (c_.take('+')) number(c_);
         }
+      }
+      // The positions of the calls between the innermost and the outermost one precede.
+      for (std::size_t back = 1; back <= kMostNestedCalls && back <= f_.lines.size(); ++back) {
+        const Line& call = f_.lines[f_.lines.size() - back];
+        if (call.file != line.outer_file || call.line != line.outer_line) continue;
+        if (call.outer_file != 0)
+          line.outer_file = call.outer_file, line.outer_line = call.outer_line;
+        break;
       }
       // Line 0 marks code without a position; the last position is kept.
       if (line.line != 0) f_.lines.push_back(line);

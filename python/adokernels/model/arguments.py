@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: NumPy's types of the fundamental types, by the names that a demangler writes.
 _SCALARS = {
@@ -29,14 +32,14 @@ class ArgumentError(TypeError, ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel: its C++ type, its size, and the size of what it points to.
+    """A parameter of a kernel: its size, the size of what it points to, and its C++ type.
 
-    `type` is empty if it is unknown, and `pointee_bytes` 0.
+    `pointee_bytes` is 0 if it is unknown.
     """
 
     bytes: int
-    pointee_bytes: int = 0
-    type: str = ""
+    pointee_bytes: int
+    type: str
 
     @property
     def pointee(self) -> str | None:
@@ -85,8 +88,6 @@ def packed(
                 raise ArgumentError(f"{who} is an array of {dtype}, {place}{objection}")
             return struct.pack("<Q", facts["data"][0])
     kind, got = parameter.type, f"got {type(value).__name__} {value!r}"
-    if not kind:
-        return _packed_by_size(who, value, parameter.bytes)
     if parameter.pointee is not None:
         if isinstance(value, np.uint64) or (type(value) is int and value == 0):
             return struct.pack("<Q", int(value))  # an address
@@ -104,30 +105,6 @@ def packed(
     raise ArgumentError(f"{who} must be {what}, {got}; {place}")
 
 
-def _packed_by_size(who: str, value: Any, size: int) -> bytes:
-    """The bytes of a number for a parameter of an unknown type."""
-    if isinstance(value, np.generic):
-        found = value.tobytes()
-    elif isinstance(value, bool):
-        found = struct.pack("<?", value)
-    elif isinstance(value, int):
-        try:
-            found = value.to_bytes(size, "little", signed=value < 0)
-        except OverflowError:
-            raise ArgumentError(f"{who} must fit in {size} bytes, got {value}") from None
-    elif isinstance(value, float) and size in (2, 4, 8):
-        found = np.asarray(value, f"<f{size}").tobytes()
-    elif isinstance(value, complex) and size in (8, 16):
-        found = np.asarray(value, f"<c{size}").tobytes()
-    else:
-        raise ArgumentError(
-            f"{who} must be an array or a number of {size} bytes, got {type(value).__name__}"
-        )
-    if len(found) != size:
-        raise ArgumentError(f"{who} must have {size} bytes, got {value!r} with {len(found)} bytes")
-    return found
-
-
 def _dtype_of(kind: str) -> np.dtype[Any] | None:
     """NumPy's type of a number: a fundamental type, or a complex number."""
     if found := _COMPLEX.fullmatch(kind):
@@ -135,16 +112,16 @@ def _dtype_of(kind: str) -> np.dtype[Any] | None:
     return np.dtype(_SCALARS[kind]) if kind in _SCALARS else None
 
 
-def _converted(who: str, place: str, value: Any, dtype: np.dtype[Any]) -> np.generic:
+def _converted(who: str, place: str, value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """A number, converted to a type."""
     given = value.dtype if isinstance(value, np.generic) else np.min_scalar_type(value)
-    if given == object:  # a large integer
+    if given.kind == "O":  # a large integer
         given = np.dtype(np.int64)
     if given.kind in "biu" and dtype.kind in "biu":
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         if not low <= int(value) <= high:
             raise ArgumentError(f"{who} must be from {low} to {high}, got {value}; {place}")
-        return np.array(int(value), dtype)[()]
+        return np.array(int(value), dtype)
     if given.kind not in "biufc" or not np.can_cast(given, dtype, "same_kind"):
         raise ArgumentError(
             f"{who} must be convertible by NumPy's rule 'same_kind', got {type(value).__name__} "
@@ -152,9 +129,9 @@ def _converted(who: str, place: str, value: Any, dtype: np.dtype[Any]) -> np.gen
         )
     try:
         with np.errstate(over="ignore"):
-            converted: np.generic = np.array(value).astype(dtype)[()]
+            converted = np.array(value).astype(dtype)
     except OverflowError:
-        converted = dtype.type(np.inf)
+        converted = np.array(np.inf, dtype)
     if np.isinf(converted) and not (given.kind in "fc" and np.isinf(value)):
         raise ArgumentError(f"{who} must fit in {dtype}, got {value}; {place}")
     return converted
@@ -163,8 +140,6 @@ def _converted(who: str, place: str, value: Any, dtype: np.dtype[Any]) -> np.gen
 def _objection(who: str, dtype: np.dtype[Any], parameter: Parameter, is_result: bool) -> str:
     """Why a parameter cannot be the address of elements of a type; empty if it can."""
     kind, size = parameter.pointee, parameter.pointee_bytes
-    if not parameter.type:
-        return "" if parameter.bytes == 8 else f"of {parameter.bytes} bytes, not a pointer"
     if kind is None:
         return ", not a pointer"
     if not dtype.isnative:

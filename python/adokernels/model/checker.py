@@ -172,20 +172,23 @@ class Checker:
         They keep the sentinel bytes, also in a second run with other ones: a variant can compute
         the value of one sentinel.
         """
-        first = [_kept(*pair) for pair in zip(as_tuple(result), call.memory.guarded_results)]
+        memory = call.memory
+        first = [
+            _kept(*pair) for pair in zip(as_tuple(result), memory.guarded_results, strict=False)
+        ]
         if not any(map(np.any, first)):
             return ""
         try:
-            call.memory.change_sentinels()
+            memory.change_sentinels()
             second = as_tuple(self._result(call, values, True))
-            kept = [_kept(*pair) for pair in zip(second, call.memory.guarded_results)]
+            kept = [_kept(*pair) for pair in zip(second, memory.guarded_results, strict=False)]
         except Exception:  # the variant fails at random
             return ""
         finally:
-            call.memory.change_sentinels()
-        words = []
-        for i, (a, b) in enumerate(zip(first, kept, strict=True)):
-            places = np.argwhere(a & b) if a.shape == b.shape else ()
+            memory.change_sentinels()
+        words: list[str] = []
+        for i, (a, b) in enumerate(zip(first, kept, strict=False)):
+            places = np.argwhere(a & b if a.shape == b.shape else np.zeros(0, bool))
             if len(places):
                 name = f"result {i + 1}" if len(first) > 1 else "the result"
                 index = ", ".join(map(str, places[0]))

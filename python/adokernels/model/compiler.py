@@ -302,7 +302,7 @@ def compiled(
         )
     except CompilationError as error:
         if typed and all(place == _NAME_MAP for place, _ in _ERROR.findall(error.log)):
-            # C++03, or the kernel does not exist.
+            # The standard is before C++14, or the kernel does not exist.
             return compiled.__wrapped__(source, kernel, arch, file, options, typed=False)
         raise
     finally:

@@ -18,7 +18,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code import kernels_in, sass_of
-from adokernels.model.arguments import Parameter, packed
+from adokernels.model.arguments import packed
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
@@ -197,7 +197,7 @@ class KernelCall(OwnCall):
             names = [f"argument {i + 1}" for i in range(len(given))]
         parameters = self.compiled.parameters
         if parameters is None:
-            parameters = tuple(map(Parameter, self._kernel.parameters))
+            raise ValueError(f"{variant.label} must be compiled as C++14 or later")
         if len(own := _parameter_names(variant.text, variant.kernel)) == len(given):
             names = own
         if len(parameters) != len(given):
@@ -208,7 +208,9 @@ class KernelCall(OwnCall):
         self._shared_bytes = int(shared)
         pairs = zip([*values, *views], [*operands, *results], strict=True)
         self._arrays = [(view, array) for view, array in pairs if isinstance(array, GuardedArray)]
-        self._names = {id(value): name for name, value in reversed([*zip(names, given)])}
+        self._names = {
+            id(value): name for name, value in reversed([*zip(names, given, strict=True)])
+        }
         self._given = given
         for name, value in zip(names, given, strict=True):
             if not self._emulated and isinstance(value, np.ndarray) and value.ndim:

@@ -134,12 +134,11 @@ class CompilerProcess(Sandbox):
             data = np.empty(int(size), np.uint8)
             self.read([(address, data)])
             facts = json.loads(data.tobytes())
-            about = {"kernel": kernel, "file": file, "source": source}
             if "error" not in facts:
                 facts["code"] = base64.b64decode(facts["code"])
                 if facts["parameters"] is not None:
                     facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
-                return CompiledKernel(**about, **facts)
+                return CompiledKernel(**facts)
         raise CompilationError(str(facts["error"]), str(facts["log"]), file, source)
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.arguments import Parameter
 from adokernels.model.candidate import FunctionOnHost, HostBlock
 from adokernels.model.checker import computes_early, result_on_host
 from adokernels.model.compiler import CompilationError, compiled
@@ -85,13 +84,7 @@ class Compilation:
         facts: dict[str, Any]
         try:
             found = compiled(*message["request"])
-            parameters = found.parameters
-            if parameters is None and found.arch.startswith("compute_"):
-                kernel = _core.CudaModule(found.code, "emulator").kernel(found.symbol)
-                parameters = tuple(map(Parameter, kernel.parameters))
-            facts = {key: getattr(found, key) for key in ("symbol", "arch", "log")}
-            facts["parameters"] = parameters and [asdict(each) for each in parameters]
-            facts["code"] = base64.b64encode(found.code).decode()
+            facts = asdict(found) | {"code": base64.b64encode(found.code).decode()}
         except CompilationError as error:
             facts = {"error": str(error), "log": error.log}
         #: The memory that the parent reads.
