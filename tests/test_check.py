@@ -114,6 +114,7 @@ PARAMETERS = {
     "bool p": ((1, True), 2),
     "Kind p": ((3, np.uint8(3)), 256),
     "cuda::std::complex<float> p": ((2, np.complex64(2)), "x"),
+    "float2 p": ((2j, np.complex64(2j)), np.datetime64(1, "s")),
     "Pair p": ((np.array((1, 2.0), PAIR)[()], np.array((1, 2.0), PAIR)[()]), np.int32(1)),
     "const double* p": ((np.uint64(8), np.uint64(8)), 2.0),
 }

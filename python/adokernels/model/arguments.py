@@ -21,6 +21,8 @@ _SCALARS = {
     **{"double": "f8"},
 }
 _BFLOAT16 = "__nv_bfloat16"
+#: Types of numbers that are passed by value: bfloat16 is rounded from float32.
+_BY_VALUE = {_BFLOAT16: "f4", "float2": "c8", "double2": "c16"}
 #: CUDA's vectors, for example uchar4: the names of their elements' types.
 _VECTOR = re.compile(r"(u?)(char|short|int|longlong|long|float|double|__half)([1-4])(_\d+a)?")
 _COMPLEX = re.compile(r"(?:[\w:]+::)?complex<(float|double)>")
@@ -92,7 +94,7 @@ def packed(
         if isinstance(value, np.uint64) or (type(value) is int and value == 0):
             return struct.pack("<Q", int(value))  # an address
         raise ArgumentError(f"{who} must be an array, {got}; {place}")
-    dtype = np.dtype("f4") if kind == _BFLOAT16 else _dtype_of(kind)
+    dtype = np.dtype(_BY_VALUE[kind]) if kind in _BY_VALUE else _dtype_of(kind)
     if dtype is not None and isinstance(value, bool | int | float | complex | np.generic):
         converted = _converted(who, place, value, dtype)
         if kind == _BFLOAT16:

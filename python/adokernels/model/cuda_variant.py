@@ -18,7 +18,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code import kernels_in, sass_of
-from adokernels.model.arguments import packed
+from adokernels.model.arguments import ArgumentError, packed
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
@@ -214,7 +214,7 @@ class KernelCall(OwnCall):
         self._given = given
         for name, value in zip(names, given, strict=True):
             if not self._emulated and isinstance(value, np.ndarray) and value.ndim:
-                raise TypeError(f"{name} must be an array on the GPU, got a NumPy array")
+                raise ArgumentError(f"{name} must be an array on the GPU, got a NumPy array")
         is_result = {id(view) for view in views}
         self._packed = [
             packed(name, i, value, parameter, is_result=id(value) in is_result)
