@@ -103,7 +103,7 @@ def packed(
         return converted.tobytes()
     if isinstance(value, np.generic) and value.nbytes == parameter.bytes and value.dtype.isnative:
         return value.tobytes()
-    what = "a number" if dtype else f"a NumPy scalar of {parameter.bytes} bytes"
+    what = "a number" if dtype is not None else f"a NumPy scalar of {parameter.bytes} bytes"
     raise ArgumentError(f"{who} must be {what}, {got}; {place}")
 
 
