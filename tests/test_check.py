@@ -4,6 +4,7 @@ import copy
 import ctypes
 import dataclasses
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.cli.program import main
 from adokernels.measuring import sampling
-from adokernels.model.compiler import why_no_compiler
-from adokernels.model.cuda_variant import packed_argument
+from adokernels.model.arguments import ArgumentError, packed
+from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.records.sweep import Sweep
 
+PAIR = np.dtype([("a", "i4"), ("b", "f8")], align=True)
+needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
 RIGHT = "def mine(a):\n    return a.T.copy()\n"
 QUICK = {"seconds": 0.02, "ceilings": False, "progress": False}
 COPY = {
@@ -85,7 +88,7 @@ def test_command_line_needs_a_gpu_for_a_kernel(tmp_path, capsys):
     assert "transpose[mine]: " in capsys.readouterr().err
 
 
-@pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
+@needs_compiler
 def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys):
     file = tmp_path / "mine.cu"
     file.write_text("__global__ void mine(const float* a) { wrong }", encoding="utf-8")
@@ -96,31 +99,207 @@ def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys)
 # --- Kernels in source ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "size", "packed"),
-    [
-        *[(3, 4, (3).to_bytes(4, "little")), (-1, 8, b"\xff" * 8)],
-        *[(1.5, 4, np.float32(1.5).tobytes()), (1.5, 8, np.float64(1.5).tobytes())],
-        *[(np.float32(2), 4, np.float32(2).tobytes()), (True, 1, b"\x01")],
-        (1 + 2j, 8, np.complex64(1 + 2j).tobytes()),
-    ],
-)
-def test_arguments_have_the_size_of_the_parameter(value, size, packed):
-    assert packed_argument("n", value, size) == packed
+#: Parameters of which each test uses one: their declaration, an accepted and a refused argument.
+PARAMETERS = {
+    "double p": ((2, 2.0), 1j),
+    "float p": ((np.int64(2), np.float32(2)), 1e300),
+    "__half p": ((2, np.float16(2)), 70000),
+    "__nv_bfloat16 p": ((2, b"\0@"), np.complex64(2)),
+    "int p": ((np.uint8(2), np.int32(2)), 2.0),
+    "const int p": ((True, np.int32(1)), np.float64(2)),
+    "unsigned p": ((np.int64(2), np.uint32(2)), -1),
+    "unsigned char p": ((2, np.uint8(2)), 256),
+    "long long p": ((2, np.int64(2)), 2**63),
+    "size_t p": ((2**64 - 1, np.uint64(2**64 - 1)), -1),
+    "bool p": ((1, True), 2),
+    "Kind p": ((3, np.uint8(3)), 256),
+    "cuda::std::complex<float> p": ((2, np.complex64(2)), "x"),
+    "float2 p": ((2j, np.complex64(2j)), np.datetime64(1, "s")),
+    "Pair p": ((np.array((1, 2.0), PAIR)[()], np.array((1, 2.0), PAIR)[()]), np.int32(1)),
+    "const double* p": ((np.uint64(8), np.uint64(8)), 2.0),
+}
 
 
-@pytest.mark.parametrize(
-    ("value", "size", "message"),
-    [
-        (np.float64(2), 4, "n must have 4 bytes, got"),
-        (2**40, 4, "n must fit in 4 bytes"),
-        (1.5, 1, "n must be an array or a number of 1 bytes, got float"),
-        ("x", 8, "n must be an array or a number of 8 bytes, got str"),
-    ],
-)
-def test_arguments_of_the_wrong_size_are_rejected(value, size, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        packed_argument("n", value, size)
+#: Pointers, with types of elements that each accepts and refuses.
+POINTERS = {
+    "const float* p": (["f4"], ["f8", "i4", "f2", "c8", ">f4", PAIR]),
+    "unsigned long long* p": (["i8", "u8", "M8[s]"], ["i4", "f8"]),
+    "const volatile unsigned char* p": (["u1", "?", "S7"], ["f4", "i2"]),
+    "float4* p": (["f4"], ["f8", "i4"]),
+    "double2* p": (["f8", "c16"], ["c8"]),
+    "int4* p": (["f4", "f8", "u1"], []),
+    "cuda::std::complex<double>* p": (["c16"], ["c8", "f8"]),
+    "const __nv_bfloat16* p": (["u2"], ["f2", "f4"]),
+    "const Pair* p": ([PAIR, "f4"], ["V12"]),
+    "float (*p)[3]": (["f4"], ["f8"]),
+    "void* p": (["f4", "f8", "V12"], []),
+    "const double* const* p": (["u8"], ["f4"]),
+    "double* p": ([PAIR["b"]], [PAIR]),
+    "long p": ([], ["f8"]),
+}
+
+
+@cache
+def parameters():
+    """The parameters of one kernel, by their declarations."""
+    declarations = [*PARAMETERS, *POINTERS]
+    listed = ", ".join(re.sub(r"\bp\b", f"p{i}", each) for i, each in enumerate(declarations))
+    source = (
+        "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda/std/complex>\n"
+        "enum Kind : unsigned char { kOne }; struct Pair { int a; double b; };\n"
+        f'extern "C" __global__ void k({listed}) {{}}'
+    )
+    found = compile_cuda(source, "k", arch="sm_90").parameters
+    return dict(zip(declarations, found, strict=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize("declaration", PARAMETERS)
+def test_numbers_are_converted_to_the_types_of_parameters_or_refused(declaration):
+    (value, expected), wrong = PARAMETERS[declaration]
+    parameter = parameters()[declaration]
+    same = expected if isinstance(expected, bytes) else np.asarray(expected).tobytes()
+    assert packed("p", 1, value, parameter) == same
+    with pytest.raises(ArgumentError, match="the kernel's parameter 1 is "):
+        packed("p", 1, wrong, parameter)
+
+
+@needs_compiler
+@pytest.mark.parametrize("declaration", POINTERS)
+def test_arrays_must_have_the_types_of_pointers(declaration):
+    (accepted, refused), parameter = POINTERS[declaration], parameters()[declaration]
+    for dtype in accepted:
+        assert len(packed("p", 1, np.zeros(3, dtype), parameter)) == 8
+    for dtype in refused:
+        with pytest.raises(
+            ArgumentError, match=r"p is an array of .*, the kernel's parameter 1 is"
+        ):
+            packed("p", 1, np.zeros(3, dtype), parameter)
+
+
+@needs_compiler
+def test_kernels_get_arguments_of_the_types_of_their_parameters():
+    source = """template <class T> __global__ void k(T a, const T* x, T* o, int n) {
+      if (threadIdx.x < n) o[threadIdx.x] = a * x[threadIdx.x];
+    }"""
+    scale = ado.ladder("scale", reference=lambda a, x: x.dtype.type(a) * x)
+    scale.cuda_variant("k", source=source, kernel="k<{T}>", block=64)
+    scale.cuda_variant("doubles", source=source, kernel="k<double>", block=64)
+    x = np.arange(3.0)
+    for a in (x, x.astype(">f8"), x.astype("f4"), x.astype(">f4")):
+        assert np.array_equal(scale(2, a, variant="k", device="emulator"), 2 * x)
+    swept = ado.sweep(scale, 2, x.astype(np.float32), device="emulator")
+    assert (
+        "x is an array of float32, the kernel's parameter 2 is const double*; pass x.astype(np.f"
+        in (swept.skipped["doubles"])
+    )
+    found = ado.check(scale["doubles"], scale, 2, x.astype(np.float32), device="emulator")
+    assert "pass x.astype(np.float64)" in found.reason
+    counted = ado.ladder("total", reference=lambda a: a.sum(keepdims=True))
+    kernel = "__global__ void k(const int* a, int* o, int n) { o[0] = 3; }"
+    counted.cuda_variant("k", source=kernel, block=1, grid=1)
+    with pytest.raises(TypeError, match=r"o is an array of int64.*let the reference return int32"):
+        counted(np.arange(3, dtype=np.int32), variant="k", device="emulator")
+
+
+BOMB = """
+template <int D, long P> struct Sum {
+  static constexpr long of = Sum<D - 1, 2 * P>::of + Sum<D - 1, 2 * P + 1>::of;
+};
+template <long P> struct Sum<0, P> { static constexpr long of = P; };
+__global__ void mine(const double* a, double* o, int n) { o[0] = Sum<22, 0>::of; }
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("device", ["emulator", None])
+def test_the_timeout_includes_the_compilation(device):
+    double = ado.ladder("double", reference=lambda a: 2 * a)
+    double.cuda_variant("mine", source=BOMB, block=64)
+    found = ado.check(double["mine"], double, np.ones(3), device=device, timeout=2.0)
+    assert found.reason == "its compilation failed: it did not return within 2.00 s"
+
+
+@needs_compiler
+def test_only_the_child_decodes_the_code_of_a_candidate(monkeypatch):
+    double = ado.ladder("double", reference=lambda a: 2 * a)
+    source = "__global__ void mine(const double* a, double* o, int n) {{ {} }}"
+    for name, body in {
+        "right": "if (threadIdx.x < n) o[threadIdx.x] = 2 * a[threadIdx.x];",
+        "wrong": r'asm("{ .reg .b32 x;\n\t.frobnicate y; }");',
+    }.items():
+        double.cuda_variant(name, source=source.format(body), kernel="mine", block=512)
+    monkeypatch.setattr(_core, "CudaModule", None)
+    assert ado.check(double["right"], double, np.ones(3), device="emulator")
+    found = ado.check(double["wrong"], double, np.ones(3), device="emulator")
+    assert re.search(r"kernel.cu:1, PTX line \d+: unknown directive .frobnicate", found.reason)
+
+
+@pytest.mark.parametrize("dtype", [object, np.dtype([("a", "i4"), ("b", "O")])])
+def test_arrays_of_python_objects_are_refused(dtype):
+    last = ado.ladder("last", reference=lambda x: x[-1:])
+    last.add(ado.variant(lambda x: x[-1:].copy(), name="copy"))
+    calls = [
+        last,
+        lambda x: ado.sweep(last, x, device="cpu"),
+        lambda x: ado.check(last["copy"], last, x),
+        lambda x: ado.measure(last["copy"], x),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="operand 1 must hold numbers or bytes, got references"):
+            call(np.zeros(9, dtype))
+    objects = ado.ladder("objects", reference=lambda x: x.astype(object))
+    objects.add(ado.variant(lambda x: x.astype(object), name="copy"))
+    with pytest.raises(TypeError, match="the result of the reference must hold numbers"):
+        objects(np.zeros(9))
+
+
+def test_a_ladder_without_variants_is_reported_before_any_work():
+    ladder = ado.ladder("double", reference=lambda a: 2 * a)
+    calls = []
+
+    def mine(a):
+        calls.append(a)
+        return 2 * a
+
+    with pytest.raises(ValueError, match=r"double must have a variant on cpu .* timed=False"):
+        ado.check(mine, ladder, np.ones(3), isolated=False)
+    assert not calls
+    assert ado.check(mine, ladder, np.ones(3), timed=False)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_elements_that_are_not_written_are_named(isolated):
+    def problems():
+        return [(np.arange(300),)]
+
+    ladder = ado.ladder("next", reference=lambda a: ((a + 1) % 256, a - 1.0), problems=problems)
+    sentinel = int.from_bytes(b"\xa5" * 8, "little", signed=True)
+
+    def constant(a, out):
+        out[0][...] = sentinel
+        out[1][...] = np.full(300, -1).view(np.float64)
+
+    def odd(a, out):
+        out[0][...] = (a + 1) % 256
+        out[1][::2] = a[::2] - 1
+
+    def nothing(a, out):
+        pass
+
+    def reason(function):
+        how = {"timed": False, "isolated": isolated}
+        return ado.check(function, ladder, np.arange(300), **how).reason
+
+    assert "written" not in reason(constant)
+    assert "150 of 300 elements of result 2 were not written, the first at [1]; " in reason(odd)
+    assert "result 1 was never written; result 2 was never written; " in reason(nothing)
+
+
+def test_operands_of_the_other_byte_order_are_converted():
+    ascending = ado.ladder("sort", reference=np.sort)
+    ascending.add(ado.variant(lambda x: np.sort(x, kind="stable"), name="stable"))
+    assert not ado.sweep(ascending, np.arange(100.0)[::-1].astype(">f8"), seconds=0.2).skipped
 
 
 @pytest.mark.cuda
@@ -194,7 +373,7 @@ def launches(monkeypatch):
     return found
 
 
-@pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
+@needs_compiler
 def test_a_kernel_receives_operands_then_results_then_lengths(launches, rng):
     ladder = ado.ladder("product", reference=np.matmul, signature="(m,k),(k)->(m)")
     parameters = "const float* a, const float* x, float* out, int m, int k"

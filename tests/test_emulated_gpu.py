@@ -578,6 +578,38 @@ def test_a_sweep_runs_with_all_checks(checks, rng):
     assert ado.settings.emulator_checks == ("memcheck",)
 
 
+#: Features that docs/guide/emulator.md lists as refused, one of each kind.
+REFUSED = {
+    "recursion": "o[0] = fib(a[0]);",
+    "textures": "o[0] = tex1Dfetch<int>((cudaTextureObject_t)a, 0);",
+    "malloc": "int* p = (int*)malloc(a[0]); p[0] = a[1]; o[0] = p[a[2]];",
+    "wgmma": 'asm volatile("wgmma.fence.sync.aligned;");',
+    "sparse mma": """asm volatile("{ .reg .b32 h; .reg .f32 c; mov.b32 h, 0; mov.f32 c, 0f00000000;"
+      "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {c,c,c,c}, {h,h}, {h,h}, {c,c,c,c},"
+      "h, 0x0; }");""",
+    "multimem": 'asm("multimem.ld_reduce.global.add.s32 %0, [%1];" : "=r"(o[0]) : "l"(a));',
+    "without sync": 'asm("shfl.idx.b32 %0, %0, 0, 31;" : "+r"(o[0]));',
+    "video": 'asm("vadd.s32.s32.s32 %0, %0, %0;" : "+r"(o[0]));',
+    "movmatrix": 'asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(o[0]));',
+    "registers": 'asm("mov.u32 %0, %%envreg3;" : "=r"(o[0]));',
+}
+
+
+@pytest.mark.skipif(bool(compiler.why_no_compiler()), reason="needs NVRTC")
+@pytest.mark.parametrize("feature", REFUSED)
+def test_the_error_of_a_refused_feature_has_the_line_of_the_kernel(feature):
+    source = f"""__device__ __noinline__ int fib(int n) {{
+      return n < 2 ? n : fib(n - 1) + fib(n - 2); }}
+    __global__ void k(const int* a, int* o, int n) {{
+      {REFUSED[feature]} }}"""
+    ladder = ado.ladder("refused", reference=lambda a: a)
+    ladder.cuda_variant("k", source=source, block=32)
+    swept = ado.sweep(ladder, np.ones(40, np.int32), device="emulator")
+    line = 2 if feature == "recursion" else 4
+    message = rf"kernel\.cu:{line}, PTX line \d+: .*(not support|not in this module)"
+    assert re.search(message, swept.skipped["k"])
+
+
 # --- Advice from counts -------------------------------------------------------------------------
 
 HEAD = "(const {0}* a, {0}* o, int n) {{ int i = blockIdx.x * blockDim.x + threadIdx.x;"

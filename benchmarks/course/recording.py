@@ -11,7 +11,8 @@ from typing import Any
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.cuda_variant import CudaVariant, packed_argument
+from adokernels.model.arguments import packed
+from adokernels.model.cuda_variant import CudaVariant
 
 
 def run(records: Iterable[tuple[str, Callable[[], Any]]], description: str) -> None:
@@ -70,9 +71,9 @@ def launched(
     compiled = variant.compiled(operands[0].dtype.name)
     kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
     arguments = [
-        packed_argument(f"argument {i + 1}", value, size)
-        for i, (value, size) in enumerate(
-            zip([*operands, out, *lengths], kernel.parameters, strict=True)
+        packed(f"argument {i}", i, value, parameter)
+        for i, (value, parameter) in enumerate(
+            zip([*operands, out, *lengths], compiled.parameters or (), strict=True), 1
         )
     ]
     launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)

@@ -170,10 +170,7 @@ int Decoder::label_of(std::string_view name) {
 }
 
 std::string Decoder::place() const {
-  const Line& line = p_.lines[line_];
-  const auto file = text_.files.find(line.file);
-  return (file == text_.files.end() ? "" : file->second + ":" + std::to_string(line.line) + ", ") +
-         "PTX line " + std::to_string(s_->ptx_line);
+  return place_of(text_, p_.lines[line_]) + "PTX line " + std::to_string(s_->ptx_line);
 }
 
 [[noreturn]] void Decoder::fail(const std::string& message) const {

@@ -51,7 +51,8 @@ void Decoder::multiply_matrices(const Words& w) {
   if (opaque && types.size() == 2) types = {types[0], Number::kF16, Number::kF16, types[1]};
   const bool known = types.size() == 4 && (opaque || (shape.n == 8 && shape.m <= 16));
   const bool volta = !opaque && shape.m == 8 && types.size() == 4 && types[1] == Number::kF16;
-  if (!known || volta || o.size() < 4) unknown();
+  const bool sparse = w.size() > 1 && w[1].starts_with("sp");
+  if (!known || volta || sparse || o.size() < 4) unknown();
   MatrixProduct product;
   product.m = shape.m, product.n = shape.n, product.k = shape.k;
   product.opaque = opaque;

@@ -234,6 +234,7 @@ std::vector<Variable> parameter_list(Cursor& c) {
 class BodyParser {
   static constexpr std::size_t kMostRegisters = 1 << 20;
   static constexpr int kMostNested = 8;  // lists and addresses
+  static constexpr std::size_t kMostNestedCalls = 64;
 
  public:
   BodyParser(const Text& text, Function& f) : text_(text), f_(f), c_(f.body, f.body_line) {}
@@ -241,7 +242,11 @@ class BodyParser {
   void run() {
     scopes_.emplace_back();
     f_.lines.emplace_back();
-    while (!c_.done()) statement();
+    try {
+      while (!c_.done()) statement();
+    } catch (const PtxError& error) {
+      throw PtxError(std::string(f_.name) + ", " + place_of(text_, f_.lines.back()) + error.what());
+    }
     f_.parsed = true;
   }
 
@@ -316,6 +321,14 @@ class BodyParser {
           c_.name();
           if (c_.take('+')) number(c_);
         }
+      }
+      // The positions of the calls between the innermost and the outermost one precede.
+      for (std::size_t back = 1; back <= kMostNestedCalls && back <= f_.lines.size(); ++back) {
+        const Line& call = f_.lines[f_.lines.size() - back];
+        if (call.file != line.outer_file || call.line != line.outer_line) continue;
+        if (call.outer_file != 0)
+          line.outer_file = call.outer_file, line.outer_line = call.outer_line;
+        break;
       }
       // Line 0 marks code without a position; the last position is kept.
       if (line.line != 0) f_.lines.push_back(line);
@@ -462,6 +475,15 @@ bool is_float_type(std::string_view type) {
   return type.starts_with('f') || type.starts_with("bf");
 }
 bool is_signed_type(std::string_view type) { return type.starts_with('s'); }
+
+std::string place_of(const Text& text, const Line& line) {
+  const auto words = [&](int number, int at) {
+    const auto file = text.files.find(number);
+    return file == text.files.end() ? "" : file->second + ":" + std::to_string(at) + ", ";
+  };
+  const std::string outer = words(line.outer_file, line.outer_line);
+  return words(line.file, line.line) + (outer.empty() ? "" : "inlined at " + outer);
+}
 
 void parse_module(Text& text) {
   Cursor c(text.ptx, 1);

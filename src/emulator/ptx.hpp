@@ -119,6 +119,9 @@ struct Text {
   std::vector<std::string_view> callable;  // functions with a body that are not kernels
 };
 
+// "header.h:3, inlined at kernel.cu:5, ", or empty without a position.
+std::string place_of(const Text& text, const Line& line);
+
 void parse_module(Text& text);
 void parse_body(const Text& text, Function& function);
 

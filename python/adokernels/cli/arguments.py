@@ -202,7 +202,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--against": _value(names, "comma-separated names of variants"),
     "--trusted": _flag("the source may include files from any folder"),
     "--no-timing": _flag("check the results only"),
-    "--timeout": _value(float, "seconds that a call may take (%(default)g)", default=TIMEOUT),
+    "--timeout": _value(
+        float, "seconds that a call or a compilation may take (%(default)g)", default=TIMEOUT
+    ),
     "[variant]": _value(None, "name of the variant; default: the one that a call uses", nargs="?"),
     "--metrics": _value(
         lambda text: text if text in METRIC_SETS else names(text), _METRICS, default="default"

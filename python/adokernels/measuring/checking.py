@@ -20,6 +20,7 @@ from adokernels.model.isolated_process import Missing
 from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, check_options
 from adokernels.model.own_variant import OwnVariant
+from adokernels.model.sandbox import Broken
 from adokernels.model.values import is_array
 from adokernels.records.checked import CheckResult
 from adokernels.records.machine import Machine
@@ -79,7 +80,7 @@ def check(
         Whether it runs in a process of its own. Otherwise, its times are trusted, and it can end
         this process.
     timeout
-        Seconds that a call of an isolated variant may take.
+        Seconds that a call of an isolated variant, or its compilation, may take.
 
     Returns
     -------
@@ -95,6 +96,8 @@ def check(
         If its source does not compile.
     TypeError
         If it cannot be sent to another process.
+    ValueError
+        If the ladder has no variant with which its time can be compared.
     """
     if not isinstance(ladder, Ladder):
         raise TypeError(
@@ -111,16 +114,20 @@ def check(
     extended = ladder if is_member else ladder.with_variants(variant)
     ours = extended[variant.name] if is_member else extended.variants[-1]
     emulated = device == "emulator"
-    if why := ours.why_unavailable_on(device or ours.device):
-        # The compiler needs no GPU.
-        if isinstance(ours, CudaVariant) and (args or ladder.task.core):
-            arrays = filter(is_array, args or ladder.task.empty_operands())
-            ours.compiled(next(arrays).dtype.name)
-        raise _core.Unavailable(f"{ours.label}: {why}")
     names = ladder.name, ours.name
     with Isolation(timeout) if isolated else nullcontext() as isolation:
         facts: dict[str, Any] = {"isolated": isolated}
         used = isolation.ladder(extended) if isolation else extended
+        if why := ours.why_unavailable_on(device or ours.device):
+            # The compiler needs no GPU.
+            tested = used[ours.name]
+            if isinstance(tested, CudaVariant) and (args or ladder.task.core):
+                arrays = filter(is_array, args or ladder.task.empty_operands())
+                try:
+                    tested.compiled(next(arrays).dtype.name)
+                except Broken as error:
+                    return CheckResult(*names, False, str(error), **facts)
+            raise _core.Unavailable(f"{ours.label}: {why}")
         default = not args and ladder.task.core is not None
         others = [v for v in ladder if v.name != ours.name and not v.ceiling]
         usable = [v for v in others if v.device == ours.device and v.available]
@@ -131,6 +138,11 @@ def check(
             operands = _fast_enough(ladder, usable[0].name, seconds, options)
         problem = used.problem(*operands, device=device, variant=ours.name, **options)
         able = [v.name for v in usable if not problem.why_not(v.name)]
+        if timed and not emulated and against is None and not is_member and not able:
+            raise ValueError(
+                f"{ladder.name} must have a variant on {ours.device} for these operands, with "
+                f"which {ours.name} is compared; pass timed=False to test only its results"
+            )
         try:
             call = problem.prepare(ours.name)
             checker = Checker(problem)

@@ -256,8 +256,9 @@ class Server:
                 self._problems[number] = None
             made = self._kind(self._function, message)
             self._problems.append(made)
-            addresses = [block.ctypes.data for block in made.blocks]
-            return {"problem": len(self._problems) - 1, "addresses": addresses}
+            facts = {"problem": len(self._problems) - 1, "refusal": getattr(made, "refusal", "")}
+            facts["addresses"] = [block.ctypes.data for block in made.blocks]
+            return facts | {"sizes": [block.size for block in made.blocks]}
         return getattr(self._problems[problem], verb)(**message) or {}
 
     def serve(self, connection: socket.socket, file: int) -> None:

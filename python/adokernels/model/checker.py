@@ -27,11 +27,13 @@ from adokernels.model.isolated_call import ELSEWHERE, IsolatedCall
 from adokernels.model.libraries import address_range, library_of, on_host, share_memory
 from adokernels.model.problem import Values, changed_values
 from adokernels.model.sandbox import Broken
-from adokernels.model.values import is_array, rotated
+from adokernels.model.values import as_tuple, is_array, rotated
 from adokernels.text import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from adokernels.model.problem import Call, Problem
     from adokernels.model.values import Errors
@@ -126,13 +128,17 @@ class Checker:
         try:
             if call.problem is not problem:
                 call = problem.prepare(call.variant, call.block or None)
+            results: list[Any] = []
             try:
-                results = [self._result(call, each, views) for each in values.runs]
+                results += (self._result(call, each, views) for each in values.runs)
                 return None if self.ladder[call.variant].ceiling else values.check(*results)
             except ValueError as error:
                 # If nothing waits for the other stream, results are read before they are computed.
                 if _is_wrong(error) and self._is_elsewhere(call):
                     raise ValueError(f"wrong result: {ELSEWHERE}") from error
+                if results and (words := self._not_written(call, values.runs[0], results[0])):
+                    text = str(error).removeprefix("wrong result: ")
+                    raise ValueError(f"wrong result: {words}; {text}") from error
                 raise
         except MemoryError:
             raise
@@ -159,6 +165,38 @@ class Checker:
             raise
         return result
 
+    def _not_written(self, call: Call, values: Values, result: Any) -> str:
+        """The elements that a variant does not write; empty if there are none.
+
+        They keep the sentinel bytes, also in a second run with other ones: a variant can compute
+        the value of one sentinel.
+        """
+        memory = call.memory
+        first = [
+            _kept(*pair) for pair in zip(as_tuple(result), memory.guarded_results, strict=False)
+        ]
+        if not any(map(np.any, first)):
+            return ""
+        try:
+            memory.change_sentinels()
+            second = as_tuple(self._result(call, values, True))
+            kept = [_kept(*pair) for pair in zip(second, memory.guarded_results, strict=False)]
+        except Exception:  # the variant fails at random
+            return ""
+        finally:
+            memory.change_sentinels()
+        words: list[str] = []
+        for i, (a, b) in enumerate(zip(first, kept, strict=False)):
+            places = np.argwhere(a & b if a.shape == b.shape else np.zeros(0, bool))
+            if len(places):
+                name = f"result {i + 1}" if len(first) > 1 else "the result"
+                index = ", ".join(map(str, places[0]))
+                count = f"{len(places)} of {a.size} elements of {name}"
+                verb = "was" if len(places) == 1 else "were"
+                one = f"{count} {verb} not written, the first at [{index}]"
+                words.append(f"{name} was never written" if len(places) == a.size else one)
+        return "; ".join(words)
+
     def _is_elsewhere(self, call: Call) -> bool:
         """Whether a function on a GPU computes its results on another stream."""
         if not call.selects_stream:
@@ -170,6 +208,13 @@ class Checker:
             return computes_early(call.run, problem.guarded_results)
         finally:
             problem.forget()
+
+
+def _kept(array: NDArray[Any], memory: GuardedArray) -> NDArray[np.bool_]:
+    """Whether each element of a result has the sentinel bytes of the memory for the result."""
+    elements = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    whole = (elements == memory.poison_byte).reshape(*array.shape, array.dtype.itemsize)
+    return np.asarray(whole.all(axis=-1))
 
 
 def computes_early(run: Callable[[], Any], results: Sequence[Any]) -> bool:

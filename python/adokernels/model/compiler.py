@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.model.arguments import Parameter, parameters_in
 from adokernels.text import printable
 from adokernels.toolkit import installation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _ARCH_WITHOUT_GPU = "sm_90"
 _LONGEST_LOG = 1 << 16  # characters
@@ -21,6 +22,10 @@ _LONGEST_LOG = 1 << 16  # characters
 _STANDARD_HEADERS = Path(__file__).parent / "headers"
 #: The name of the declaration that NVRTC appends to the source to look up the kernel.
 _NAME_MAP = "__nv_name_map"
+#: A header that NVRTC includes first, and the variable whose name has the types of parameters.
+_PARAMETERS_HEADER = "adokernels_parameters.h"
+_PARAMETERS = "&adokernels_parameters::list<decltype(adokernels_parameters::of({}))>"
+_ERROR = re.compile(r"^(.*?)(?:\(\d+\))?: (?:catastrophic )?error: (.*)$", re.MULTILINE)
 _HEADER_HINT = (
     "NVRTC contains few headers. The headers of CUDA (cuda_fp16.h, cooperative_groups.h) and of "
     "CCCL (cuda/std, cub) come with {remedy} or a CUDA toolkit ($CUDA_HOME). Of the C++ "
@@ -58,6 +63,7 @@ class CompiledKernel:
     file: str
     source: str = field(repr=False)
     log: str = field(repr=False)  # the compiler's warnings
+    parameters: tuple[Parameter, ...] | None = field(default=None, repr=False)  # None: unknown
 
 
 def compile_cuda(
@@ -68,6 +74,7 @@ def compile_cuda(
     file: str = "kernel.cu",
     options: Sequence[str] = (),
     trusted: bool = False,
+    run: Callable[..., CompiledKernel] | None = None,
 ) -> CompiledKernel:
     """Compile a kernel of CUDA C++ source, as C++20 and with line information.
 
@@ -85,7 +92,7 @@ def compile_cuda(
     Unless `trusted`, the compiler reads no file outside of the folders of headers: `source` may
     only include files with a literal relative path, and ``-Xptxas`` accepts only options that
     concern the machine code. The compiler's messages could otherwise show any file that the process
-    can read.
+    can read. `run` calls :func:`compiled` with its arguments, in another process.
 
     Raises
     ------
@@ -117,8 +124,8 @@ def compile_cuda(
         raise ValueError(f"arch must have the form 'sm_90', 'sm_90a' or 'compute_90', got {arch!r}")
     own_header = re.search(r'^\s*#\s*include\s*"', source, re.MULTILINE)
     own_folder = any(name in ("-I", "--include-path") for name, _ in chosen)
-    compile_it = _compiled.__wrapped__ if own_header or own_folder else _compiled
-    return compile_it(source, kernel.strip(), arch, file, tuple(chosen))
+    in_process = compiled.__wrapped__ if own_header or own_folder else compiled
+    return (run or in_process)(source, kernel.strip(), arch, file, tuple(chosen))
 
 
 #: Options of NVRTC that name no files, except folders of headers. A value follows as
@@ -225,9 +232,15 @@ def why_no_compiler() -> str:
 
 
 @lru_cache(maxsize=256)
-def _compiled(
-    source: str, kernel: str, arch: str, file: str, options: tuple[tuple[str, str], ...]
+def compiled(
+    source: str,
+    kernel: str,
+    arch: str,
+    file: str,
+    options: tuple[tuple[str, str], ...],
+    typed: bool = True,
 ) -> CompiledKernel:
+    """The kernel for arguments that :func:`compile_cuda` has checked."""
     nvrtc = _nvrtc()
     from cuda.pathfinder import find_nvidia_header_directory
 
@@ -236,6 +249,10 @@ def _compiled(
     flags += [f"-arch={arch}", "-lineinfo", *(f"-I={folder}" for folder in folders if folder)]
     if not any(name == "-std" for name, _ in options):
         flags.append("-std=c++20")
+    names = [kernel]
+    if typed:
+        names.append(_PARAMETERS.format(kernel))
+        flags.append(f"--pre-include={_PARAMETERS_HEADER}")
 
     def checked(call: Any, *arguments: Any) -> Any:
         status, *values = call(*arguments)
@@ -261,7 +278,8 @@ def _compiled(
     program = None
     program = checked(nvrtc.nvrtcCreateProgram, source.encode(), file.encode(), 0, [], [])
     try:
-        checked(nvrtc.nvrtcAddNameExpression, program, kernel.encode())
+        for name in names:
+            checked(nvrtc.nvrtcAddNameExpression, program, name.encode())
         checked(nvrtc.nvrtcCompileProgram, program, len(flags), [f.encode() for f in flags])
         if arch.startswith("compute_"):
             ptx = output(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).rstrip(b"\0")
@@ -269,15 +287,24 @@ def _compiled(
             code = ptx.replace(f'"{Path.cwd() / file}"'.encode(), f'"{file}"'.encode())
         else:
             code = output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        symbol, *types = (
+            checked(nvrtc.nvrtcGetLoweredName, program, name.encode()).decode() for name in names
+        )
         return CompiledKernel(
             code=code,
-            symbol=checked(nvrtc.nvrtcGetLoweredName, program, kernel.encode()).decode(),
+            symbol=symbol,
             kernel=kernel,
             arch=arch,
             file=file,
             source=source,
             log=log(),
+            parameters=parameters_in(_core.kernel_name(types[0])) if typed else None,
         )
+    except CompilationError as error:
+        if typed and all(place == _NAME_MAP for place, _ in _ERROR.findall(error.log)):
+            # The standard is before C++14, or the kernel does not exist.
+            return compiled.__wrapped__(source, kernel, arch, file, options, typed=False)
+        raise
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -297,7 +324,7 @@ def _nvrtc() -> Any:
 
 
 def _compilation_error(log: str, source: str, kernel: str, file: str) -> CompilationError:
-    errors = re.findall(r"^(.*?)(?:\(\d+\))?: (?:catastrophic )?error: (.*)$", log, re.MULTILINE)
+    errors = _ERROR.findall(log)
     if errors and all(place == _NAME_MAP for place, _ in errors):
         names = ", ".join(kernels_in(source)) or "none"
         message = (
@@ -311,7 +338,8 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
     if "not allowed in JIT mode" in log:
         hints.append(_HOST_HINT)
     # Removes the lines about the kernel's name and the number of errors.
-    shown = re.sub(rf"^{_NAME_MAP}.*\n(?: .*\n)*\n?", "", log, flags=re.MULTILINE)
+    ours = rf"^(?:{_NAME_MAP}|.*{_PARAMETERS_HEADER}\().*\n(?: .*\n)*\n?"
+    shown = re.sub(ours, "", log, flags=re.MULTILINE)
     shown = re.sub(r"^\d+ (?:catastrophic )?errors? detected in .*", "", shown, flags=re.MULTILINE)
     return CompilationError(
         f"{file} does not compile:\n\n{shown.strip()}" + "\n\n".join(hints), log, file, source

@@ -8,9 +8,9 @@ import itertools
 import math
 import os
 import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code import kernels_in, sass_of
+from adokernels.model.arguments import ArgumentError, packed
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
@@ -43,7 +44,6 @@ _C_TYPES = {
     **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
     **{"complex64": "float2", "complex128": "double2"},
 }
-_POINTER_BYTES = 8
 _NOT_SOURCE = {r"^\s*\.version\s+\d": "PTX", r"\A\x7fELF": "machine code"}
 #: The latest compute capability, times ten, of the PTX that the emulator executes.
 _EMULATED_COMPUTE = 90
@@ -110,6 +110,7 @@ class CudaVariant(OwnVariant):
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
         about: dict[str, Any] = {"file": self.file, "options": options, "trusted": self.trusted}
+        about["run"] = self.isolation and self.isolation.compiled
         return compile_cuda(self.text, _filled(self.kernel, values), arch=arch, **about)
 
     def prepare(self, problem: Problem, block: Block | None = None) -> OwnCall:
@@ -181,8 +182,6 @@ class KernelCall(OwnCall):
             compute = _core.cuda_properties("emulator")["compute"]
             arch = f"compute_{min(compute, _EMULATED_COMPUTE)}"
         self.compiled = variant.compiled(arrays[0].dtype.name, arch)
-        device = problem.device_id if self._emulated else None
-        kernel = _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)
         settings = {"block": block, **variant.default_parameters, **problem.options}
         values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]
         views = [r.memory for r in results]
@@ -196,30 +195,56 @@ class KernelCall(OwnCall):
         else:
             given = list(_evaluated(variant.arguments, [*values, *views], settings))
             names = [f"argument {i + 1}" for i in range(len(given))]
-        sizes = list(kernel.parameters)
+        parameters = self.compiled.parameters
+        if parameters is None:
+            raise ValueError(f"{variant.label} must be compiled as C++14 or later")
         if len(own := _parameter_names(variant.text, variant.kernel)) == len(given):
             names = own
-        if len(sizes) != len(given):
+        if len(parameters) != len(given):
             raise ValueError(
                 f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
-                f"({', '.join(names)}), got {len(sizes)}"
+                f"({', '.join(names)}), got {len(parameters)}"
             )
-        self._kernel, self._arguments = kernel, [*zip(names, given, sizes, strict=True)]
         self._shared_bytes = int(shared)
         pairs = zip([*values, *views], [*operands, *results], strict=True)
         self._arrays = [(view, array) for view, array in pairs if isinstance(array, GuardedArray)]
-        self._names = {id(value): name for name, value, _ in reversed(self._arguments)}
+        self._names = {
+            id(value): name for name, value in reversed([*zip(names, given, strict=True)])
+        }
+        self._given = given
+        for name, value in zip(names, given, strict=True):
+            if not self._emulated and isinstance(value, np.ndarray) and value.ndim:
+                raise ArgumentError(f"{name} must be an array on the GPU, got a NumPy array")
+        is_result = {id(view) for view in views}
+        self._packed = [
+            packed(name, i, value, parameter, is_result=id(value) in is_result)
+            for i, (name, value, parameter) in enumerate(
+                zip(names, given, parameters, strict=True), 1
+            )
+        ]
         #: Arrays on the host, which are copied to the emulator for each launch.
-        self._on_host = {id(v): v for v in given if self._emulated and isinstance(v, np.ndarray)}
-        self._launch = self._launch_with(dict.fromkeys(self._on_host, 0))
+        self._on_host = {
+            id(v): v for v in given if self._emulated and is_array(v) and isinstance(v, np.ndarray)
+        }
+        if not (self._emulated and variant.isolation):  # the child decodes the code
+            self._launch  # noqa: B018
+
+    @cached_property
+    def _kernel(self) -> _core.CudaKernel:
+        device = self.problem.device_id if self._emulated else None
+        return _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)
+
+    @cached_property
+    def _launch(self) -> _core.KernelLaunch:
+        return self._launch_with(dict.fromkeys(self._on_host, 0))
 
     def _launch_with(self, addresses: Mapping[int, int]) -> _core.KernelLaunch:
         """The launch, with addresses instead of arrays on the host, by their id."""
-        packed = [
-            packed_argument(name, np.uintp(addresses[id(v)]) if id(v) in addresses else v, size)
-            for name, v, size in self._arguments
+        arguments = [
+            np.uintp(addresses[id(value)]).tobytes() if id(value) in addresses else known
+            for value, known in zip(self._given, self._packed, strict=True)
         ]
-        return self._kernel.launch(self.grid, self.block, self._shared_bytes, packed)
+        return self._kernel.launch(self.grid, self.block, self._shared_bytes, arguments)
 
     def run(self) -> None:
         """Launch the kernel on the legacy default stream, or execute it on the emulator."""
@@ -239,8 +264,8 @@ class KernelCall(OwnCall):
         """The launch, for another process: with the number of an array instead of its address."""
         places = {id(view): i for i, (view, _) in enumerate(self._arrays)}
         arguments = [
-            places[id(value)] if id(value) in places else packed_argument(name, value, size)
-            for name, value, size in self._arguments
+            places.get(id(value), known)
+            for value, known in zip(self._given, self._packed, strict=True)
         ]
         names = [self._names.get(key, f"array {i + 1}") for key, i in places.items()]
         shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
@@ -262,34 +287,6 @@ class KernelCall(OwnCall):
         arguments = tuple(map(argument, launch.pop("arguments")))
         code, symbol = self.compiled.code, self.compiled.symbol
         return SourceLaunch(code=code, symbol=symbol, arguments=arguments, **launch)
-
-
-def packed_argument(name: str, value: Any, size: int) -> bytes:
-    """The bytes of a kernel argument, an array or a number, for a parameter of `size` bytes."""
-    if hasattr(value, "__cuda_array_interface__"):
-        if size != _POINTER_BYTES:
-            raise TypeError(f"the parameter of the array {name} must have 8 bytes, got {size}")
-        return struct.pack("<Q", value.__cuda_array_interface__["data"][0])
-    if isinstance(value, np.generic):
-        packed = value.tobytes()
-    elif isinstance(value, bool):
-        packed = struct.pack("<?", value)
-    elif isinstance(value, int):
-        try:
-            packed = value.to_bytes(size, "little", signed=value < 0)
-        except OverflowError:
-            raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
-    elif isinstance(value, float) and size in (2, 4, 8):
-        packed = np.asarray(value, f"<f{size}").tobytes()
-    elif isinstance(value, complex) and size in (8, 16):
-        packed = np.asarray(value, f"<c{size}").tobytes()
-    else:
-        raise TypeError(
-            f"{name} must be an array or a number of {size} bytes, got {type(value).__name__}"
-        )
-    if len(packed) != size:
-        raise TypeError(f"{name} must have {size} bytes, got {value!r} with {len(packed)} bytes")
-    return packed
 
 
 def _parameter_names(source: str, kernel: str) -> list[str]:
@@ -392,8 +389,10 @@ def cuda_variant(
         Template parameters or macros with their values, the default first. ``ado.tune`` times all
         values.
     arguments
-        A function of operands and results that returns the kernel's arguments: arrays, NumPy
-        scalars, and Python numbers, which get the size of the parameter.
+        A function of operands and results that returns the kernel's arguments: arrays and numbers.
+        Numbers are converted to the types of the parameters by NumPy's rule 'same_kind': an integer
+        becomes a floating-point number, but not the reverse. Arrays must have the type to which the
+        parameter points; integers may differ in their sign.
     compiler_options
         Further compiler options, for example ``"-DTILE={TILE}"``.
     file

@@ -112,6 +112,10 @@ class GuardedArray:
         self._raw(self._array(memory))[...] = self._raw(values)
         self._upload(memory)
 
+    def change_sentinel(self) -> None:
+        """Exchange the two sentinel bytes, from the next :meth:`poison` on."""
+        self.poison_byte ^= _POISON ^ _POISON_OF_FLOATS
+
     def poison(self) -> None:
         """Overwrite the array and the red zones with sentinel bytes."""
         memory = self.block

@@ -85,6 +85,11 @@ class IsolatedCall(OwnCall):
     def sizes_are_checked(self, value: bool) -> None:
         self._process.sizes_are_checked = value
 
+    @property
+    def memory(self) -> Problem:
+        """The memory of the parent."""
+        return self._memory
+
     # --- Memory -----------------------------------------------------------------------------------
 
     @cached_property

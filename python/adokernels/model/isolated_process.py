@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import math
 import sys
 import sysconfig
@@ -10,10 +12,16 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import numpy as np
+
+from adokernels import _core
+from adokernels.model.arguments import Parameter
+from adokernels.model.compiler import CompilationError, CompiledKernel
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.own_variant import FunctionVariant, OwnVariant
 from adokernels.model.sandbox import Broken, Sandbox
 from adokernels.model.values import is_array
+from adokernels.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 _MEMORY, _MEMORY_FACTOR = 4 << 30, 16
 #: The shortest time of a call in seconds: ratios of times need a number above 0.
 TICK = 1e-9
+_LONGEST = 10_000  # characters of a message
 
 
 class Missing(ValueError):
@@ -83,6 +92,7 @@ class Candidate(Sandbox):
         kind = "KernelOnDevice" if isinstance(variant, CudaVariant) else "FunctionOnDevice"
         kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
         super().__init__(seconds, memory, on_device=kind if problem.device == "cuda" else "")
+        self.is_emulated = kind == "KernelOnEmulator"
         self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
         #: Numbers of unused problems. The process frees their memory when it prepares the next one.
         self.unused: list[int] = []
@@ -102,6 +112,34 @@ class Candidate(Sandbox):
             self.close()
             raise
         self.writes_out = bool(answer.get("out"))
+
+
+class CompilerProcess(Sandbox):
+    """A process that compiles one kernel, because NVRTC cannot be interrupted."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds, _MEMORY, on_device="Compilation")
+
+    def compiled(
+        self, source: str, kernel: str, arch: str, file: str, options: tuple[tuple[str, str], ...]
+    ) -> CompiledKernel:
+        """The kernel, as :func:`adokernels.model.compiler.compiled` returns it."""
+        request = (source, kernel, arch, file, options)
+        try:
+            answer = self.ask(verb="prepare", unused=[], request=request)
+        except Broken as error:
+            raise Broken(f"its compilation failed: {error}") from error
+        with well_formed():
+            ((address, size),) = zip(map(int, answer["addresses"]), answer["sizes"], strict=True)
+            data = np.empty(int(size), np.uint8)
+            self.read([(address, data)])
+            facts = json.loads(data.tobytes())
+            if "error" not in facts:
+                facts["code"] = base64.b64decode(facts["code"])
+                if facts["parameters"] is not None:
+                    facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
+                return CompiledKernel(**facts)
+        raise CompilationError(str(facts["error"]), str(facts["log"]), file, source)
 
 
 class Reply(NamedTuple):
@@ -131,6 +169,8 @@ class Remote:
         with well_formed():
             self._number = int(answer["problem"])
             self._places = list(zip(map(int, answer["addresses"]), blocks, strict=True))
+        if process.is_emulated and answer.get("refusal"):
+            raise _core.Unavailable(printable(str(answer["refusal"]), _LONGEST, lines=True))
         weakref.finalize(self, process.unused.append, self._number)
 
     def ask(self, verb: str, **message: Any) -> dict[str, Any]:

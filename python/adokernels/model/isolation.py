@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from adokernels.model.isolated_call import IsolatedCall
 from adokernels.model.isolated_kernel import IsolatedKernel
-from adokernels.model.isolated_process import Candidate
+from adokernels.model.isolated_process import Candidate, CompilerProcess
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.own_variant import OwnVariant
 
 if TYPE_CHECKING:
+    from adokernels.model.compiler import CompiledKernel
     from adokernels.model.cuda_variant import KernelCall
     from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Problem
@@ -27,6 +28,7 @@ class Isolation(ExitStack):
     def __init__(self, timeout: float) -> None:
         super().__init__()
         self._timeout = timeout
+        self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
         #: By name, device, and id of the function or source, which stays unique while it is held.
         self._processes: dict[tuple[str, str, int], tuple[Any, Candidate]] = {}
 
@@ -47,6 +49,13 @@ class Isolation(ExitStack):
             self._processes[key] = code, process
             self.callback(process.close)
         return self._processes[key][1]
+
+    def compiled(self, *request: Any) -> CompiledKernel:
+        """Compile a kernel in a process, which ends when it exceeds the limits."""
+        if request not in self._compiled:
+            with closing(CompilerProcess(self._timeout)) as process:
+                self._compiled[request] = process.compiled(*request)
+        return self._compiled[request]
 
     def call(
         self, variant: OwnVariant, problem: Problem, plan: KernelCall | None = None

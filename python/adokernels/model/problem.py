@@ -23,6 +23,7 @@ from adokernels.model.values import (
     is_array,
     largest_errors,
     narrowed,
+    refuse_objects,
     same_bytes,
 )
 from adokernels.names import find
@@ -72,6 +73,8 @@ class Values:
     def expected(self) -> Any:
         """The expected result or a tuple of results."""
         exact = self._reference.exact
+        for array in as_tuple(exact):
+            refuse_objects("the result of the reference", array.dtype)
         if self._task.exact is None:
             return exact
         found = tuple(map(narrowed, as_tuple(exact)))
@@ -343,6 +346,12 @@ class Problem:
             for result in self.guarded_results:
                 result.poison()
 
+    def change_sentinels(self) -> None:
+        """Replace the sentinel bytes of the results with others, or restore them."""
+        for result in self.guarded_results:
+            result.change_sentinel()
+        self.forget()
+
     def results(self) -> Any:
         """The results of the last call, on the host; ValueError if one of its red zones changed."""
         results = tuple(result.read().copy() for result in self.guarded_results)
@@ -412,6 +421,11 @@ class Call(ABC):
     @abstractmethod
     def run(self) -> Any:
         """Run the variant once; return the results, or None if they are in the guarded memory."""
+
+    @property
+    def memory(self) -> Problem:
+        """The problem whose guarded memory the variant uses."""
+        return self.problem
 
     @property
     def timed(self) -> Any:

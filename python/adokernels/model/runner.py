@@ -6,6 +6,9 @@ the times of the runner are trusted. A function runs here, so its times are clai
 
 from __future__ import annotations
 
+import base64
+import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +16,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.model.candidate import FunctionOnHost, HostBlock
 from adokernels.model.checker import computes_early, result_on_host
+from adokernels.model.compiler import CompilationError, compiled
 from adokernels.model.libraries import DeviceView, as_library, share_memory
 from adokernels.process import ALL_CHECKS, settings
 
@@ -71,6 +75,20 @@ class _Block(HostBlock):
         arguments = [*(np.int64(each).tobytes() for each in numbers), unit.type(number).tobytes()]
         blocks = min(max(-(-n // _THREADS), 1), _MOST_BLOCKS)
         return kernel.launch((blocks, 1, 1), (_THREADS, 1, 1), 0, arguments)
+
+
+class Compilation:
+    """A kernel that this process compiles: its fields, or the error, as JSON in memory."""
+
+    def __init__(self, _: object, message: Mapping[str, Any]) -> None:
+        facts: dict[str, Any]
+        try:
+            found = compiled(*message["request"])
+            facts = asdict(found) | {"code": base64.b64encode(found.code).decode()}
+        except CompilationError as error:
+            facts = {"error": str(error), "log": error.log}
+        #: The memory that the parent reads.
+        self.blocks = [np.frombuffer(json.dumps(facts).encode(), np.uint8)]
 
 
 class _Kernel:
@@ -186,7 +204,13 @@ class KernelOnEmulator(_Kernel):
         settings.emulated_gpu = self._plan["emulated_gpu"]
         settings.emulator_checks = {*ALL_CHECKS, *self._plan["emulator_checks"]}
         code, symbol = self._plan["kernel"]
-        self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
+        #: Why the emulator refuses the kernel; else empty.
+        self.refusal = ""
+        try:
+            self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
+            self._launch(self._kernel, [0] * len(self._blocks)).info()
+        except _core.Unavailable as error:
+            self.refusal = str(error)
 
     def call(self) -> dict[str, Any]:
         """Execute the kernel once on the blocks of the host."""

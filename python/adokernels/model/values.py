@@ -39,9 +39,27 @@ def is_array(operand: Any) -> bool:
 
 
 def host_operands(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Copy arrays to the host, and convert lists to arrays; scalars do not change."""
+    """Copy arrays to the host, in its byte order, and convert lists to arrays.
+
+    Scalars do not change. TypeError is raised for arrays of Python objects.
+    """
     converted = (np.asarray(o) if isinstance(o, list | tuple) else o for o in operands)
-    return tuple(on_host(o) if is_array(o) else o for o in converted)
+    found = tuple(on_host(o) if is_array(o) else o for o in converted)
+    for i, operand in enumerate(found):
+        if is_array(operand):
+            refuse_objects(f"operand {i + 1}", operand.dtype)
+    return tuple(
+        o.astype(o.dtype.newbyteorder("=")) if is_array(o) and not o.dtype.isnative else o
+        for o in found
+    )
+
+
+def refuse_objects(who: str, dtype: np.dtype[Any]) -> None:
+    """Raise TypeError for elements that are references: copies of them end the process."""
+    if dtype.hasobject:
+        raise TypeError(
+            f"{who} must hold numbers or bytes, got references to Python objects ({dtype})"
+        )
 
 
 def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5) -> NDArray[Any]:
