@@ -45,6 +45,7 @@ ORDER = (
     *("names", "text", "process", "code_text", "storage", "toolkit", "pictures"),
     *("records", "cache"),
     *("machine_code", "fat_binary", "model"),
+    "isolation",
     *("measuring", "large", "distributed"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show

@@ -19,10 +19,10 @@ from conftest import run_python
 
 import adokernels as ado
 from adokernels.cli.program import main
+from adokernels.isolation import sandbox
+from adokernels.isolation.calls import Isolation
 from adokernels.measuring import pipeline
 from adokernels.measuring.checking import _impossible
-from adokernels.model import isolated_process, sandbox
-from adokernels.model.isolation import Isolation
 from adokernels.model.registry import routines
 from adokernels.model.values import Renewal
 
@@ -118,7 +118,7 @@ def ends(pid):
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_failure_is_a_verdict_with_a_record(name, tmp_path, capsys, monkeypatch):
     if "memory" in name:
-        monkeypatch.setattr(isolated_process, "_MEMORY", 600 << 20)
+        monkeypatch.setattr(isolated, "_MEMORY", 600 << 20)
     source, reason = BROKEN[name]
     before = children()  # of earlier tests
     seconds = "1" if "did not return" in reason else "60"
@@ -196,7 +196,7 @@ def test_orphans_end_with_the_check(last, tmp_path):
 def test_the_child_ends_with_its_parent(tmp_path):
     code = (
         "import os, sys, numpy as np, adokernels as ado\n"
-        "from adokernels.model.isolation import Isolation\n"
+        "from adokernels.isolation.calls import Isolation\n"
         "def mine(a): return a.T.copy()\n"
         "with Isolation(60) as isolation:\n"
         "    ladder = isolation.ladder(ado.transpose.with_variants(mine))\n"

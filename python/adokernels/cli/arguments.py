@@ -17,8 +17,8 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.isolation.calls import TIMEOUT
 from adokernels.measuring.nsight_report import SUFFIX
-from adokernels.model.isolation import TIMEOUT
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.storage import replace_file
 from adokernels.text import failure

@@ -22,9 +22,9 @@ from adokernels.cli.arguments import (
     save_and_show,
 )
 from adokernels.cli.output import complain
+from adokernels.isolation.process import FileFunction
 from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
-from adokernels.model.isolated_process import FileFunction
 from adokernels.records.loading import Reported
 from adokernels.records.record import save_plain
 from adokernels.tables.ladders import counted_table

@@ -9,6 +9,8 @@ from numbers import Real
 from typing import Any
 
 from adokernels import _core
+from adokernels.isolation.calls import TIMEOUT, Isolation
+from adokernels.isolation.process import Missing
 from adokernels.measuring.emulating import all_checks
 from adokernels.measuring.pipeline import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
@@ -16,11 +18,9 @@ from adokernels.measuring.sampling import Settings, require_finite
 from adokernels.model.checker import Checker
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
-from adokernels.model.isolated_process import Missing
-from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, check_options
 from adokernels.model.own_variant import OwnVariant
-from adokernels.model.sandbox import Broken
+from adokernels.model.problem import Broken
 from adokernels.model.values import is_array
 from adokernels.records.checked import CheckResult
 from adokernels.records.machine import Machine

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from typing import Any, Literal, overload
 
 from adokernels import _core
+from adokernels.isolation.calls import TIMEOUT, Isolation
 from adokernels.measuring.functions import (
     Function,
     Setup,
@@ -28,7 +29,6 @@ from adokernels.measuring.profiling import emulator_hint, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Settings, require_finite
 from adokernels.model.checker import Checker
-from adokernels.model.isolation import TIMEOUT, Isolation
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
 from adokernels.records.counted import CountedSweep

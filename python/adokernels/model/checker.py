@@ -23,10 +23,8 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
-from adokernels.model.isolated_call import ELSEWHERE, IsolatedCall
-from adokernels.model.libraries import address_range, library_of, on_host, share_memory
-from adokernels.model.problem import Values, changed_values
-from adokernels.model.sandbox import Broken
+from adokernels.model.libraries import address_range, require_no_view, result_on_host
+from adokernels.model.problem import Broken, Values, changed_values
 from adokernels.model.values import as_tuple, is_array, rotated
 from adokernels.text import failure
 
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
+ELSEWHERE = "it launches work on a stream other than the timed one"
 
 
 class Checker:
@@ -130,7 +129,7 @@ class Checker:
                 call = problem.prepare(call.variant, call.block or None)
             results: list[Any] = []
             try:
-                results += (self._result(call, each, views) for each in values.runs)
+                results += (call.computed(each, views=views) for each in values.runs)
                 return None if self.ladder[call.variant].ceiling else values.check(*results)
             except ValueError as error:
                 # If nothing waits for the other stream, results are read before they are computed.
@@ -144,26 +143,6 @@ class Checker:
             raise
         except Exception as error:  # any error of the user's code
             raise ValueError(f"{reason(error)} ({problem})") from error
-
-    def _result(self, call: Call, values: Values, views: bool) -> Any:
-        """Run a variant once; return a copy of its result on the host, or None for a ceiling."""
-        problem, ceiling = call.problem, self.ladder[call.variant].ceiling
-        if isinstance(call, IsolatedCall):
-            return call.computed(values, views=views)
-        problem.load(values)
-        try:
-            problem.poison()
-            returned, result = call.run(), None
-            if not ceiling:
-                result = problem.results() if returned is None else result_on_host(returned)
-            if returned is not None and not views:
-                arrays = (g.memory for g in problem.guarded_operands if isinstance(g, GuardedArray))
-                require_no_view(returned, list(arrays))
-            problem.require_intact(values, results=ceiling or returned is not None)
-        except BaseException:
-            problem.forget()
-            raise
-        return result
 
     def _not_written(self, call: Call, values: Values, result: Any) -> str:
         """The elements that a variant does not write; empty if there are none.
@@ -179,7 +158,7 @@ class Checker:
             return ""
         try:
             memory.change_sentinels()
-            second = as_tuple(self._result(call, values, True))
+            second = as_tuple(call.computed(values, views=True))
             kept = [_kept(*pair) for pair in zip(second, memory.guarded_results, strict=False)]
         except Exception:  # the variant fails at random
             return ""
@@ -255,23 +234,6 @@ def _pointers(arrays: Sequence[Any], results: Sequence[Any]) -> list[int] | None
             return None
         pointers.append(facts["data"][0])
     return pointers
-
-
-def result_on_host(returned: Any) -> Any:
-    """A copy of results on the host, which can be arrays of any library."""
-    arrays = returned if isinstance(returned, tuple) else (returned,)
-    for array in arrays:
-        if library_of(array) is None and not np.isscalar(array):
-            raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
-    copies = tuple(np.array(on_host(array)) for array in arrays)
-    return copies if isinstance(returned, tuple) else copies[0]
-
-
-def require_no_view(returned: Any, operands: Sequence[Any]) -> None:
-    """Raise ValueError if a result shares memory with an operand: returning a view does no work."""
-    for array in returned if isinstance(returned, tuple) else (returned,):
-        if any(share_memory(array, operand) for operand in operands):
-            raise ValueError("wrong result: it returns a view of an operand, not data")
 
 
 def reason(error: Exception) -> str:

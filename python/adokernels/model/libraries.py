@@ -197,3 +197,20 @@ def shares_elements(shape: Sequence[int], strides: Sequence[int], itemsize: int)
             return 0 not in shape
         end += (length - 1) * stride
     return False
+
+
+def result_on_host(returned: Any) -> Any:
+    """A copy of results on the host, which can be arrays of any library."""
+    arrays = returned if isinstance(returned, tuple) else (returned,)
+    for array in arrays:
+        if library_of(array) is None and not np.isscalar(array):
+            raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
+    copies = tuple(np.array(on_host(array)) for array in arrays)
+    return copies if isinstance(returned, tuple) else copies[0]
+
+
+def require_no_view(returned: Any, operands: Sequence[Any]) -> None:
+    """Raise ValueError if a result shares memory with an operand: returning a view does no work."""
+    for array in returned if isinstance(returned, tuple) else (returned,):
+        if any(share_memory(array, operand) for operand in operands):
+            raise ValueError("wrong result: it returns a view of an operand, not data")

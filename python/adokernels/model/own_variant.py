@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from adokernels import _core
-from adokernels.model.candidate import has_out
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.libraries import as_library, require_library
@@ -257,6 +256,14 @@ class FunctionCall(OwnCall):
         if hasattr(returned, "block_until_ready"):
             returned.block_until_ready()
         return returned
+
+
+def has_out(function: Any) -> bool:
+    """Whether a function has a parameter for its results; the child process decides it, too."""
+    try:
+        return "out" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built-in functions without a signature
+        return False
 
 
 def as_variant(what: OwnVariant | Callable[..., Any]) -> OwnVariant:

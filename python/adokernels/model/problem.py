@@ -14,7 +14,13 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
-from adokernels.model.libraries import is_on_device, memory_of, on_host
+from adokernels.model.libraries import (
+    is_on_device,
+    memory_of,
+    on_host,
+    require_no_view,
+    result_on_host,
+)
 from adokernels.model.task import Reference
 from adokernels.model.values import (
     SAME_VALUES,
@@ -41,6 +47,10 @@ if TYPE_CHECKING:
     Arrays = tuple[NDArray[Any], ...]
 
 Block = tuple[int, ...]
+
+
+class Broken(ValueError):
+    """The code of a variant in another process has failed: an error, no answer, or a crash."""
 
 
 class ResultType(NamedTuple):
@@ -421,6 +431,28 @@ class Call(ABC):
     @abstractmethod
     def run(self) -> Any:
         """Run the variant once; return the results, or None if they are in the guarded memory."""
+
+    def computed(self, values: Values, *, views: bool = False) -> Any:
+        """Run the variant once for these values; return a copy of its result, None for a ceiling.
+
+        ValueError is raised if it changes other memory. `views` states whether a result may share
+        memory with an operand.
+        """
+        problem, ceiling = self.problem, self.problem.ladder[self.variant].ceiling
+        problem.load(values)
+        try:
+            problem.poison()
+            returned, result = self.run(), None
+            if not ceiling:
+                result = problem.results() if returned is None else result_on_host(returned)
+            if returned is not None and not views:
+                arrays = (g.memory for g in problem.guarded_operands if isinstance(g, GuardedArray))
+                require_no_view(returned, list(arrays))
+            problem.require_intact(values, results=ceiling or returned is not None)
+        except BaseException:
+            problem.forget()
+            raise
+        return result
 
     @property
     def memory(self) -> Problem:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from adokernels import _core
+from adokernels.isolation.sandbox import Sandbox
 from adokernels.model.arguments import Parameter
 from adokernels.model.compiler import CompilationError, CompiledKernel
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.own_variant import FunctionVariant, OwnVariant
-from adokernels.model.sandbox import Broken, Sandbox
+from adokernels.model.problem import Broken
 from adokernels.model.values import is_array
 from adokernels.text import printable
 

@@ -1,6 +1,6 @@
 """Problems on a GPU in the process of a candidate: kernels under a trusted runner, and functions.
 
-`candidate.py` imports it. No code of the author of a kernel in CUDA C++ source runs on the host, so
+`child.py` imports it. No code of the author of a kernel in CUDA C++ source runs on the host, so
 the times of the runner are trusted. A function runs here, so its times are claims.
 """
 
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.candidate import FunctionOnHost, HostBlock
-from adokernels.model.checker import computes_early, result_on_host
+from adokernels.isolation.child import FunctionOnHost, HostBlock
+from adokernels.model.checker import computes_early
 from adokernels.model.compiler import CompilationError, compiled
-from adokernels.model.libraries import DeviceView, as_library, share_memory
+from adokernels.model.libraries import DeviceView, as_library, result_on_host, share_memory
 from adokernels.process import ALL_CHECKS, settings
 
 if TYPE_CHECKING:

@@ -5,7 +5,10 @@ docs/grading.md describes the protocol.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
+from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,20 +16,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.isolation.process import TICK, Candidate, CompilerProcess, Remote, well_formed
+from adokernels.model.checker import ELSEWHERE
+from adokernels.model.compiler import compile_cuda
 from adokernels.model.guarded import GuardedArray
-from adokernels.model.isolated_process import Remote, well_formed
-from adokernels.model.own_variant import OwnCall
+from adokernels.model.own_ladder import OwnLadder, extended
+from adokernels.model.own_variant import OwnCall, OwnVariant
 from adokernels.model.problem import Problem, Values, changed_values
 from adokernels.model.values import Renewal, is_array
+from adokernels.process import settings
 from adokernels.text import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from adokernels.model.isolated_process import Candidate, Reply
-    from adokernels.model.own_variant import OwnVariant
+    from adokernels.isolation.process import Reply
+    from adokernels.model.compiler import CompiledKernel
+    from adokernels.model.cuda_variant import KernelCall
+    from adokernels.model.ladder import Ladder
 
 #: Both bounds of the time of a call are reduced by this time, and by this share of the difference.
 _SLACK, _SLACK_SHARE = 40e-6, 0.01
@@ -42,7 +51,24 @@ _TOUCHED = 16 << 20
 #: Every sample is verified if that takes less time than this. Otherwise, the first ten are verified
 #: with the larger probability, which then falls to the smaller one.
 _CHEAP_SECONDS, _VERIFIED, _EXPECTED = 0.05, (0.5, 0.1), 5
-ELSEWHERE = "it launches work on a stream other than the timed one"
+#: Writes renewed values: Renewal.of() on the device.
+_RENEW = """
+{include}
+using T = {type};
+extern "C" __global__ void renew(const T* from, T* to, long long n, long long distance, T number) {{
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; i < n;
+       i += step) {{
+    const long long source = i + distance < n ? i + distance : i + distance - n;
+    const T value = from[source];
+    to[i] = value == value ? value {operator} number : value;  // NaN does not change
+  }}
+}}
+"""
+_FLOATS = {2: "__half", 4: "float", 8: "double"}
+_INTEGERS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+#: Seconds that a call may take, by default.
+TIMEOUT = 60.0
 
 
 class IsolatedCall(OwnCall):
@@ -292,3 +318,148 @@ class IsolatedCall(OwnCall):
                 raise ValueError(ELSEWHERE)
         elif self._process.maps(Path(_core.__file__)):
             raise ValueError("it calls the library's own variants")
+
+
+class IsolatedKernel(IsolatedCall):
+    """A kernel under the runner, which times launches with events of its own."""
+
+    def __init__(
+        self, variant: OwnVariant, problem: Problem, process: Candidate, plan: KernelCall
+    ) -> None:
+        self._plan = plan  # the launch in this process, which is never run
+        self._base: Values | None = None  # the values from which samples are made
+        super().__init__(variant, problem, process)
+        self.block, self.grid = plan.block, plan.grid
+
+    def kernels(self) -> Sequence[_core.KernelInfo]:
+        """The kernel that it launches."""
+        return self._plan.kernels()
+
+    @cached_property
+    def _units(self) -> list[tuple[np.dtype[Any], bool]]:
+        """The elements that are renewed, of each block, and whether they are multiplied."""
+        found = []
+        operands = len(self._blocks) - len(self._memory.guarded_results)
+        for place, block in enumerate(self._blocks):
+            size = block.dtype.itemsize // (1 + (block.dtype.kind == "c"))
+            multiplied = place < operands and block.dtype.kind in "fc" and size in _FLOATS
+            unit = f"f{size}" if multiplied else f"u{math.gcd(block.dtype.itemsize, 8)}"
+            found.append((np.dtype(unit), multiplied))
+        return found
+
+    @cached_property
+    def _message(self) -> dict[str, Any]:
+        """The launch for the runner, with numbers of blocks instead of addresses."""
+        message = super()._message
+        compiled, renew = self._plan.compiled, []
+        for unit, multiplied in [] if self.problem.device_id == "emulator" else self._units:
+            names = _FLOATS if multiplied else _INTEGERS
+            text = _RENEW.format(
+                include="#include <cuda_fp16.h>" if unit == np.float16 else "",
+                type=names[unit.itemsize],
+                operator="*" if multiplied else "^",
+            )
+            known = compile_cuda(text, "renew")
+            renew.append((known.code, known.symbol))
+        plan = {
+            **self._plan.stored_places(),
+            "kernel": (compiled.code, compiled.symbol),
+            "renew": renew,
+            "units": [unit for unit, _ in self._units],
+            "emulated_gpu": settings.emulated_gpu,
+            "emulator_checks": settings.emulator_checks,
+        }
+        return message | {"plan": plan}
+
+    def _compare(self, interval: float) -> None:
+        """Do nothing: the times of the runner are trusted."""
+
+    def conclude(self) -> None:
+        """Verify the last sample."""
+        self._verify()
+
+    def _change(self, renewals: Sequence[Renewal]) -> list[tuple[int, float]]:
+        """The parameters of a renewal of each block; results get their sentinel bytes again."""
+        changes: list[tuple[int, float]] = [(0, 0.0)] * len(self._blocks)
+        facts = zip(renewals, self._blocks, self._units, strict=False)
+        for place, (renewal, block, (_, multiplied)) in enumerate(facts):
+            mask = renewal.mask * (block.dtype.kind in "iu")
+            changes[place] = renewal.distance, renewal.factor if multiplied else mask
+        return changes
+
+    def between_samples(self) -> None:
+        """Verify the last sample."""
+        self._verify()
+
+    def _verify(self) -> None:
+        """Copy the memory of the last launch to the host of the runner if it is to be verified."""
+        if self._taken:
+            self._remote.ask("fetch")
+        super()._verify()
+
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
+        """Take a sample of launches whose operands are new.
+
+        Each launch is timed alone. From the overhead of a single launch, the part is subtracted
+        that `repeats` launches in one interval would not have.
+        """
+        self._verify()
+        arrays = [a for a in self._memory.host_arguments if is_array(a)]
+        drawn = [[self._renewal(array) for array in arrays] for _ in range(repeats)]
+        keep = int(self._rng.integers(repeats)) if self._is_chosen() else -1
+        new = self._base is not self._memory.values
+        if new:
+            self._write(self._memory.values)
+            self._base = self._memory.values
+        changes = list(map(self._change, drawn))
+        answer = self._remote.ask("sample", changes=changes, cold=cold, keep=keep, base=new)
+        if keep >= 0:
+            renewals = iter(drawn[keep])
+            self._taken = changed_values(self._memory, lambda array: next(renewals).of(array))
+        seconds = max(answer["seconds"] - answer["overhead"] * (1 - 1 / repeats), TICK)
+        return seconds, answer["hertz"], answer["blocked"], answer["waited"]
+
+
+class Isolation(ExitStack):
+    """The processes of the own variants of a comparison. They end with the context."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__()
+        self._timeout = timeout
+        self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
+        #: By name, device, and id of the function or source, which stays unique while it is held.
+        self._processes: dict[tuple[str, str, int], tuple[Any, Candidate]] = {}
+
+    def ladder(self, ladder: Ladder) -> OwnLadder:
+        """The ladder with its own variants in sandboxes."""
+        found = extended(ladder, ())
+        for variant in ladder:
+            if isinstance(variant, OwnVariant):
+                found.replace(dataclasses.replace(variant, isolation=self))
+        return found
+
+    def _process(self, variant: OwnVariant | None, problem: Problem) -> Candidate:
+        """The process of a variant, or the twin without one, which never loads a function."""
+        code = getattr(variant, "function", getattr(variant, "text", None))
+        key = (variant.name if variant else "", problem.device, id(code))
+        if key not in self._processes:
+            process = Candidate(variant, problem, self._timeout)
+            self._processes[key] = code, process
+            self.callback(process.close)
+        return self._processes[key][1]
+
+    def compiled(self, *request: Any) -> CompiledKernel:
+        """Compile a kernel in a process, which ends when it exceeds the limits."""
+        if request not in self._compiled:
+            with closing(CompilerProcess(self._timeout)) as process:
+                self._compiled[request] = process.compiled(*request)
+        return self._compiled[request]
+
+    def call(
+        self, variant: OwnVariant, problem: Problem, plan: KernelCall | None = None
+    ) -> IsolatedCall:
+        """A call of a function, or a launch of a kernel, in the process of the variant."""
+        process = self._process(variant, problem)
+        if plan:
+            return IsolatedKernel(variant, problem, process, plan)
+        return IsolatedCall(variant, problem, process, lambda: self._process(None, problem))

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels._core import Unavailable
+from adokernels.model.problem import Broken
 from adokernels.text import printable, quantity
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     Places = Iterable[tuple[int, NDArray[np.uint8]]]
 
 #: The program of the child. The interpreter runs the file: importing it would import the package.
-_PROGRAM = Path(__file__).with_name("candidate.py")
+_PROGRAM = Path(__file__).with_name("child.py")
 _LONGEST = 1 << 17  # bytes of a message of the child
 _WATCHED_SECONDS = 0.02
 _STOP_SECONDS = 5.0
@@ -81,10 +82,6 @@ def _inheritable(descriptor: int) -> int:
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     os.close(descriptor)
     return moved
-
-
-class Broken(ValueError):
-    """The code in the child has failed: it raised an error, does not answer, or has ended."""
 
 
 class Sandbox:

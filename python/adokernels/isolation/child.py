@@ -1,4 +1,4 @@
-"""The program of the process of an untrusted function, and of its warden. runner.py imports it.
+"""The program of the process of an untrusted function, and of its warden. device.py imports it.
 
 It imports NumPy, but not this package, whose variants the function must not call. The parent
 (sandbox.py) writes pickled messages to a file and sends their sizes. Replies are JSON, because this
@@ -284,7 +284,7 @@ def main() -> None:
     connection.send(json.dumps({"pid": os.getpid()}).encode())
     kind: Callable[..., Any] = FunctionOnHost
     if name := settings["on_device"]:
-        kind = getattr(__import__("adokernels.model.runner", fromlist=[name]), name)
+        kind = getattr(__import__("adokernels.isolation.device", fromlist=[name]), name)
     else:
         sys.modules["adokernels"] = None  # type: ignore[assignment]  # it cannot be imported
     Server(kind).serve(connection, file)

@@ -1,0 +1,1 @@
+"""Own variants in processes of their own: ``isolated=True``. docs/grading.md has the protocol."""
