@@ -19,6 +19,7 @@ from conftest import run_python
 
 import adokernels as ado
 from adokernels.cli.program import main
+from adokernels.isolation import process as isolated
 from adokernels.isolation import sandbox
 from adokernels.isolation.calls import Isolation
 from adokernels.measuring import pipeline
