@@ -1,21 +1,20 @@
-"""Other libraries' transpose, average_matvec and max_plus, and shared code of the peers.
+"""Other libraries' transpose, average_matvec and max_plus, and the compiler of torch formulas.
 
 Peers return their result, which is preallocated. Products of float32 remain float32: TF32 is off.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import adokernels as ado
+from adokernels.model.libraries import DeviceView
 
 Array = Any
 Peers = dict[str, Callable[[], Any]]
@@ -24,58 +23,13 @@ BLOCK = 1 << 14  # points of max_plus that fit in a core's cache with their sums
 MOST_ROWS = 100_000  # maximum for Python loops, which take 2 us per row
 
 
-def parser(description: str | None, names: Collection[str]) -> argparse.ArgumentParser:
-    """The shared options of peers.py and shapes.py: the routines and the device."""
-    formatter = argparse.RawTextHelpFormatter
-    options = argparse.ArgumentParser(description=description, formatter_class=formatter)
-    text = f"default: all of {', '.join(names)}"
-    options.add_argument("routines", nargs="*", metavar="ROUTINE", default=[*names], help=text)
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    return options
-
-
-def shape(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split("x")))
-
-
-def correct(
-    makers: Mapping[str, Callable[..., Peers]],
-    args: Sequence[Any],
-    error_of: Callable[[Any], float] = lambda _: 0,
-    tolerance: float = 0,
-) -> tuple[Peers, dict[str, str]]:
-    """The correct peers, and the reasons why others are left out.
-
-    Each of the `makers`, by library, makes the peers that work on `args`.
-    """
-    kept: Peers = {}
-    left_out: dict[str, str] = {}
-    for library, make in makers.items():
-        if not importlib.util.find_spec(library.partition(".")[0]):  # torch.compile needs torch
-            left_out[library] = "not installed"
-            continue
-        name = library
-        try:
-            for name, run in make(*args).items():
-                if (error := error_of(run())) <= tolerance:
-                    kept[name] = run
-                else:
-                    left_out[name] = f"WRONG: error {error:.3g} exceeds {tolerance:.3g}"
-        except Exception as error:  # any error of another library
-            left_out[name] = first_line(error)
-    return kept, left_out
-
-
-def first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
-
-
 class Compiler:
     """Compiles torch formulas at their first call."""
 
     def __init__(self) -> None:
         #: Whether a formula is compiled once for all shapes, except for lengths of 1, instead of
-        #: once per shape. Set it before the first formula is compiled.
+        #: once per shape, and cuDNN does not search the fastest algorithm of a shape. Set it before
+        #: the first formula is compiled.
         self.dynamic = False
         self.budget = float("inf")  # remaining seconds for compilation
         self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -113,13 +67,9 @@ def tensors(*arrays: Any) -> list[Any]:
 # --- transpose ------------------------------------------------------------------------------------
 
 
-class Signed:
-    """An array with signed instead of unsigned integers, which torch supports less well."""
-
-    def __init__(self, a: ado.DeviceArray) -> None:
-        interface = dict(a.__cuda_array_interface__)
-        interface["typestr"] = interface["typestr"].replace("u", "i")
-        self.owner, self.__cuda_array_interface__ = a, interface
+def signed(a: ado.DeviceArray) -> DeviceView:
+    """A packed array with signed instead of unsigned integers, which torch supports less well."""
+    return DeviceView(a, 0, a.shape, np.dtype(a.dtype.str.replace("u", "i")))
 
 
 def numpy_transpose(a: np.ndarray) -> Peers:
@@ -148,7 +98,7 @@ def torch_transpose(a: ado.DeviceArray, *, compiled: bool = False) -> Peers:
     if compiled and a.dtype.kind == "c":
         raise TypeError("torch.compile generates no code for complex numbers")
     result = ado.to_device(np.empty(a.shape[::-1], a.dtype))
-    x, out = tensors(Signed(a), Signed(result))
+    x, out = tensors(signed(a), signed(result))
     call = COMPILER.call(transpose_formula, x, out) if compiled else lambda: out.copy_(x.t())
 
     def run() -> ado.DeviceArray:

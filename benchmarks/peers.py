@@ -12,18 +12,66 @@ peers. A peer that cannot run here, or whose result is wrong, is reported and le
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from array_peers import PEERS, correct, parser, shape
-from image_peers import FILTERS, correct_filters, libraries
+import array_peers
+import image_peers
+from array_peers import Peers
 
 import adokernels as ado
 from adokernels.cli.everything import problems
 from adokernels.cli.program import parse
 
-COMPARED = ("transpose", *FILTERS, "average_matvec", "max_plus")
+#: Functions that make a library's peers, by routine, device and library.
+PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
+    **array_peers.PEERS,
+    **image_peers.PEERS,
+}
+
+
+def parser(description: str | None, names: Collection[str]) -> argparse.ArgumentParser:
+    """The shared options of peers.py and shapes.py: the routines and the device."""
+    formatter = argparse.RawTextHelpFormatter
+    options = argparse.ArgumentParser(description=description, formatter_class=formatter)
+    text = f"default: all of {', '.join(names)}"
+    options.add_argument("routines", nargs="*", metavar="ROUTINE", default=[*names], help=text)
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    return options
+
+
+def shape(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("x")))
+
+
+def correct(
+    makers: Mapping[str, Callable[..., Peers]],
+    args: Sequence[Any],
+    error_of: Callable[[Any], float] = lambda _: 0,
+    tolerance: float = 0,
+) -> tuple[Peers, dict[str, str]]:
+    """The correct peers, and the reasons why others are left out.
+
+    Each of the `makers`, by library, makes the peers that work on `args`.
+    """
+    kept: Peers = {}
+    left_out: dict[str, str] = {}
+    for library, make in makers.items():
+        name = library
+        try:
+            for name, run in make(*args).items():
+                if (error := error_of(run())) <= tolerance:
+                    kept[name] = run
+                else:
+                    left_out[name] = f"WRONG: error {error:.3g} exceeds {tolerance:.3g}"
+        except Exception as error:  # any error of another library
+            left_out[name] = first_line(error)
+    return kept, left_out
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
 
 
 def cases(name: str, options: argparse.Namespace) -> Iterator[tuple[str, list[Any]]]:
@@ -44,10 +92,7 @@ def measure(name: str, problem: str, operands: list[Any], options: argparse.Name
     """Measure a variant, the first ceiling and the peers in the same rounds."""
     routine, device = ado.routines[name], options.device
     args = [*map(ado.to_device, operands)] if device == "cuda" else operands
-    if name in FILTERS:
-        peers, left_out = correct_filters(name, operands[0], options.libraries)
-    else:  # ado.sweep checks the results
-        peers, left_out = correct(PEERS[name, device], args)
+    peers, left_out = correct(PEERS[name, device], args)  # ado.sweep checks results of arrays
     ours = options.variant or routine.problem(*args, device=device).best()
     ceilings = [v.name for v in routine if v.device == device and v.ceiling][:1]
     sweep = ado.sweep(
@@ -63,7 +108,7 @@ def measure(name: str, problem: str, operands: list[Any], options: argparse.Name
 
 
 def main() -> None:
-    options = parser(__doc__, COMPARED)
+    options = parser(__doc__, dict.fromkeys(name for name, _ in PEERS))
     options.add_argument("--problems", nargs="+", help="names, such as transpose-int64-8192")
     options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
     options.add_argument("--dtypes", nargs="+", default=[None], help="for --shapes")
@@ -72,7 +117,6 @@ def main() -> None:
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")
     options.add_argument("--json", type=Path, help="folder for the raw measurements")
     given = options.parse_args()
-    given.libraries = libraries(given.device) if set(given.routines) & set(FILTERS) else {}
     for name in given.routines:
         for problem, operands in cases(name, given):
             measure(name, problem, operands, given)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from image_peers import FILTERS, is_colour
+from shape_references import FILTERS, is_colour
 
 SINGLE, THIN = 0.1, 0.2  # shares of problems with a side of 1, and with a side of 2 to 32
 THICKEST = 32
@@ -30,6 +30,13 @@ class Case:
     routine: str
     shape: tuple[int, ...]
     dtype: str
+
+    @property
+    def operand_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of all operands, except for gpp."""
+        if self.routine == "average_matvec":
+            return [self.shape, (self.shape[1], self.shape[1])]
+        return [self.shape, self.shape[:1]] if self.routine == "max_plus" else [self.shape]
 
     def __str__(self) -> str:
         return f"{self.routine} ({', '.join(map(str, self.shape))}) {self.dtype}"

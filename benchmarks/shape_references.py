@@ -7,15 +7,16 @@ reductions.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from image_peers import FILTERS, blur_of, gray_of, is_colour, squared_gradient
-from random_shapes import Case
 
 Array = Any
+FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
+GRAY_WEIGHTS = (19585, 38457, 7494)  # in units of 2^-16
+TAPS = (1, 2, 3, 4, 3, 2, 1)  # of the blur, in units of 1/16
 PERIOD = (1 << 20) - 3  # a prime number
 #: Elements per piece, by library.
 PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
@@ -34,12 +35,6 @@ def plain_reductions(xp: Any) -> Iterator[None]:
         yield
     finally:
         accelerators.set_reduction_accelerators(saved)
-
-
-def operand_shapes(case: Case) -> list[tuple[int, ...]]:
-    if case.routine == "average_matvec":
-        return [case.shape, (case.shape[1], case.shape[1])]
-    return [case.shape, case.shape[:1]] if case.routine == "max_plus" else [case.shape]
 
 
 def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
@@ -75,6 +70,38 @@ def averages(xp: Any, vectors: Array, matrix: Array) -> tuple[Array, Array]:
     rounding = float(kind.epsneg) * (xp.abs(wide) @ unsigned)
     underflow = float(kind.smallest_subnormal) * (1 + xp.abs(wide).sum(axis=1, keepdims=True))
     return wide @ signed, (32 + len(wide)) * (rounding + underflow)
+
+
+def is_colour(routine: str) -> bool:
+    """Whether the routine accepts RGB and RGBA images."""
+    return routine in ("grayscale", "edge_detect")
+
+
+# Formulas for arrays of NumPy, CuPy and torch. The last two axes of an image are its rows and
+# columns. Pixels that lack neighbours are omitted from the result.
+
+
+def weighted(wide: Array, weights: Sequence[float], axis: int) -> Array:
+    """Weighted sum of neighbours along axis -2 or -1."""
+    length = wide.shape[axis] - len(weights) + 1
+    rest = (slice(None),) * (-1 - axis)
+    parts = (w * wide[(..., slice(i, i + length), *rest)] for i, w in enumerate(weights) if w)
+    return sum(parts, start=next(parts))
+
+
+def gray_of(channels: Array) -> Array:
+    red, green, blue = GRAY_WEIGHTS
+    return (red * channels[..., 0] + green * channels[..., 1] + blue * channels[..., 2]) >> 16
+
+
+def blur_of(wide: Array, taps: Sequence[float] = TAPS) -> Array:
+    return weighted(weighted(wide, taps, -2), taps, -1)
+
+
+def squared_gradient(wide: Array) -> Array:
+    x = weighted(weighted(wide, (1, 2, 1), -2), (-1, 0, 1), -1)
+    y = weighted(weighted(wide, (-1, 0, 1), -2), (1, 2, 1), -1)
+    return x * x + y * y
 
 
 def filtered(xp: Any, routine: str, image: Array) -> Array:
