@@ -17,19 +17,19 @@ of L2.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.measuring.ncu_import import _of_csv
 from adokernels.measuring.nsight_report import recorded, run_ncu
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.stored_call import StoredCall
@@ -90,25 +90,6 @@ class Pair(NamedTuple):
         return abs(self.ours - self.ncu) <= limit + self.slack
 
 
-def read_csv(lines: Iterable[str], metrics: Sequence[str]) -> list[Launch]:
-    """Read the output of ``ncu --csv --page raw --print-units base``.
-
-    Messages precede the header, and a row of units follows it. Numbers have thousands separators.
-    Unknown values, written ``n/a``, are missing in the result.
-    """
-    table = [line for line in lines if line.startswith('"')]
-    if len(table) < 2:
-        return []
-    header, _, *rows = csv.reader(table)
-    places = {metric: header.index(metric) for metric in metrics if metric in header}
-    kernel, launches = header.index("Kernel Name"), []
-    for row in rows:
-        texts = {metric: row[place].replace(",", "") for metric, place in places.items()}
-        known = {m: float(t) for m, t in texts.items() if re.fullmatch(r"[-+.\deE]+", t)}
-        launches.append((row[kernel], known))
-    return launches
-
-
 def pairs_of(
     variant: str, ours: Sequence[Launch], ncu: Sequence[Launch], l2_bytes: float
 ) -> Iterator[Pair]:
@@ -145,8 +126,9 @@ def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
             options = ["--metrics", ",".join(metrics)]
             report = recorded(stored.save, Path(folder), options, "cold")
             page = ["--csv", "--page", "raw", "--print-units", "base"]
-            lines = run_ncu(["--import", str(report), *page], report).splitlines()
-        yield from pairs_of(variant.label, ours, read_csv(lines, metrics), l2_bytes)
+            text = run_ncu(["--import", str(report), *page], report)
+        theirs = [(launch.kernel, dict(launch.values)) for launch in _of_csv(text, report.name)]
+        yield from pairs_of(variant.label, ours, theirs, l2_bytes)
 
 
 def summary(pairs: Sequence[Pair]) -> Iterator[str]:
