@@ -12,12 +12,13 @@ peers. A peer that cannot run here, or whose result is wrong, is reported and le
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import array_peers
 import image_peers
+from arguments import parser, shape
 from array_peers import Peers
 
 import adokernels as ado
@@ -29,20 +30,6 @@ PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     **array_peers.PEERS,
     **image_peers.PEERS,
 }
-
-
-def parser(description: str | None, names: Collection[str]) -> argparse.ArgumentParser:
-    """The shared options of peers.py and shapes.py: the routines and the device."""
-    formatter = argparse.RawTextHelpFormatter
-    options = argparse.ArgumentParser(description=description, formatter_class=formatter)
-    text = f"default: all of {', '.join(names)}"
-    options.add_argument("routines", nargs="*", metavar="ROUTINE", default=[*names], help=text)
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    return options
-
-
-def shape(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split("x")))
 
 
 def correct(
@@ -109,6 +96,7 @@ def measure(name: str, problem: str, operands: list[Any], options: argparse.Name
 
 def main() -> None:
     options = parser(__doc__, dict.fromkeys(name for name, _ in PEERS))
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument("--problems", nargs="+", help="names, such as transpose-int64-8192")
     options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
     options.add_argument("--dtypes", nargs="+", default=[None], help="for --shapes")

@@ -36,8 +36,9 @@ from typing import Any
 
 import numpy as np
 import shape_references as references
+from arguments import parser, shape
 from array_peers import COMPILER
-from peers import PEERS, correct, first_line, parser, shape
+from peers import PEERS, correct, first_line
 from random_shapes import DRAW, LIMITS, Case, Limits, cases
 from shape_references import FILTERS, is_colour
 
@@ -290,6 +291,7 @@ def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> list[Ca
 
 def main() -> int:
     parsed = parser(__doc__, DRAW)
+    parsed.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parsed.add_argument("--seed", type=int, default=0)
     parsed.add_argument("--count", type=int, default=50, help="shapes per routine")
     parsed.add_argument("--seconds", type=float, help="sampling time per shape")
