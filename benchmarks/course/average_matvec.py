@@ -18,14 +18,13 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from own_kernels import definitions
-from recording import complete, launched, require, run
+from recording import Records, complete, launched, require, run
 
 import adokernels as ado
 from adokernels.measuring.nsight_report import recorded, run_ncu
@@ -104,7 +103,7 @@ class NcuTable:
         table.write_text("\n".join(self._lines) + "\n", encoding="utf-8")
 
 
-def records() -> Iterator[tuple[str, Callable[[], Any]]]:
+def records() -> Records:
     plain = definitions(NOTEBOOK)["plain"]
     controls = [v for v in plain if isinstance(v, CudaVariant)]
     vectors, matrix = ones_and_twos((LENGTH,) * 3), ones_and_twos((LENGTH,) * 2)
@@ -132,4 +131,4 @@ def records() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 if __name__ == "__main__":
-    run(records(), __doc__)
+    run(__doc__, records)

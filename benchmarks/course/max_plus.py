@@ -136,4 +136,4 @@ RECORDS = {
 }
 
 if __name__ == "__main__":
-    run(RECORDS.items(), __doc__)
+    run(__doc__, RECORDS.items)

@@ -13,20 +13,27 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.model.cuda_variant import CudaVariant, packed_argument
 
+#: Names of records, and the functions that make them.
+Records = Iterable[tuple[str, Callable[[], Any]]]
 
-def run(records: Iterable[tuple[str, Callable[[], Any]]], description: str) -> None:
-    """Make and save records, given their names and the functions that make them.
 
-    The first argument of the script is the folder; ``--only`` names the beginnings of record names.
-    A record that cannot be made does not prevent the others; the exit status is then 1.
+def run(description: str, *groups: Callable[[], Records]) -> None:
+    """Make and save the records of a group, given their names and the functions that make them.
+
+    The first argument of the script is the folder; if there are several groups, the second one is
+    the name of a group. ``--only`` names the beginnings of record names. A record that cannot be
+    made does not prevent the others; the exit status is then 1.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="output folder, which is created")
+    known = {group.__name__: group for group in groups}
+    if len(known) > 1:
+        parser.add_argument("group", choices=known)
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of record names")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     failed, start = False, time.perf_counter()
-    for name, make in records:
+    for name, make in known[getattr(options, "group", next(iter(known)))]():
         if not name.startswith(tuple(options.only)):
             continue
         try:
@@ -69,12 +76,8 @@ def launched(
     """
     compiled = variant.compiled(operands[0].dtype.name)
     kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
-    arguments = [
-        packed_argument(f"argument {i + 1}", value, size)
-        for i, (value, size) in enumerate(
-            zip([*operands, out, *lengths], kernel.parameters, strict=True)
-        )
-    ]
+    values = zip([*operands, out, *lengths], kernel.parameters, strict=True)
+    arguments = [packed_argument(f"argument {i}", *value) for i, value in enumerate(values, 1)]
     launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)
 
     def work() -> ado.DeviceArray:
