@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_peers import COMPILER, Peers
-from shape_references import FILTERS, TAPS, blur_of, gray_of, is_colour, squared_gradient
+from random_shapes import FILTERS, TAPS, blur_of, gray_of, is_colour, squared_gradient
 
 from adokernels.model.libraries import on_host
 

@@ -35,12 +35,11 @@ from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-import shape_references as references
+import random_shapes as references
 from arguments import parser, shape
 from array_peers import COMPILER
 from peers import PEERS, correct, first_line
-from random_shapes import DRAW, LIMITS, Case, Limits, cases
-from shape_references import FILTERS, is_colour
+from random_shapes import DRAW, FILTERS, LIMITS, Case, Limits, cases, is_colour
 
 import adokernels as ado
 from adokernels import _core

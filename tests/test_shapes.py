@@ -18,7 +18,6 @@ sys.path.insert(0, str(FOLDER))
 try:
     import peers
     import random_shapes
-    import shape_references
     import shapes
 finally:
     sys.path.remove(str(FOLDER))
@@ -40,7 +39,7 @@ def drawn(routine, count=400, seed=7, device="cuda"):
 def random_operands(case):
     arrays = [np.empty(s, case.dtype) for s in case.operand_shapes]
     for array in arrays:
-        shape_references.fill_randomly(array, np, np.random.default_rng(5))
+        random_shapes.fill_randomly(array, np, np.random.default_rng(5))
     return arrays
 
 
@@ -88,9 +87,9 @@ def test_images_have_all_ranks_and_channels():
 @pytest.mark.parametrize("piece", [1, 13, 1 << 24])
 @pytest.mark.parametrize("routine", SMALL)
 def test_references_agree_with_the_tasks(routine, piece, monkeypatch):
-    monkeypatch.setitem(shape_references.PIECE, "numpy", piece)
+    monkeypatch.setitem(random_shapes.PIECE, "numpy", piece)
     arrays = random_operands(Case(routine, *SMALL[routine]))
-    expected, unit = shape_references.reference(np, routine, arrays)
+    expected, unit = random_shapes.reference(np, routine, arrays)
     task = TASKS[routine]
     wanted = task.expected(*arrays)
     if routine == "average_matvec":
@@ -106,18 +105,18 @@ def test_references_agree_with_the_tasks(routine, piece, monkeypatch):
 @pytest.mark.parametrize("routine", SMALL)
 def test_error_finds_every_wrong_element(routine):
     arrays = random_operands(Case(routine, *SMALL[routine]))
-    expected, unit = shape_references.reference(np, routine, arrays)
+    expected, unit = random_shapes.reference(np, routine, arrays)
     kind = expected.dtype if unit is None else np.float32
     right = expected.astype(kind)
-    assert shape_references.error(np, right, expected, unit) <= (unit is not None)
+    assert random_shapes.error(np, right, expected, unit) <= (unit is not None)
     for index in (0, -1):
         wrong = right.copy()
         wrong.flat[index] = wrong.flat[index] + 1 if kind != np.uint8 else wrong.flat[index] ^ 1
-        assert shape_references.error(np, wrong, expected, unit) >= 1
+        assert random_shapes.error(np, wrong, expected, unit) >= 1
         if kind != np.uint8:
             wrong.flat[index] = np.nan
-            assert shape_references.error(np, wrong, expected, unit) >= 1
-    assert shape_references.error(np, right[:1], expected, unit) == np.inf
+            assert random_shapes.error(np, wrong, expected, unit) >= 1
+    assert random_shapes.error(np, right[:1], expected, unit) == np.inf
 
 
 def test_the_report_has_the_worst_problems_and_the_reasons():
@@ -173,8 +172,8 @@ def test_a_run_stores_its_results(monkeypatch, tmp_path):
 
 
 def test_wrong_results_make_the_exit_code_1(monkeypatch, tmp_path, capsys):
-    right = shape_references.reference
-    monkeypatch.setattr(shape_references, "reference", lambda *given: (right(*given)[0] + 1, None))
+    right = random_shapes.reference
+    monkeypatch.setattr(random_shapes, "reference", lambda *given: (right(*given)[0] + 1, None))
     assert run(monkeypatch, tmp_path, "max_plus", "--shapes", "3x5", "--dtypes", "f8") == 1
     stored = json.loads(read_file(tmp_path / f"shapes-cpu-{_core.isa()}-max_plus-0.json.xz"))
     assert stored["shapes"] == []
