@@ -23,6 +23,7 @@ from array_peers import COMPILER, Peers
 from random_shapes import FILTERS, TAPS, blur_of, gray_of, is_colour, squared_gradient
 
 from adokernels.model.libraries import on_host
+from adokernels.model.tasks import TASKS
 
 Image = Any
 Run = Callable[[], object]
@@ -31,6 +32,7 @@ WEIGHTS = (0.298839, 0.586811, 0.114350)
 SHARES = np.array(TAPS) / 16  # the taps of adokernels; their sum is 1
 SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of these taps
 RADIUS = 3
+SUM_OF_TAPS = 2800  # of a Gaussian in the reference, which computes with int32
 SENTINEL = 0xA5  # value of results before they are computed
 STRIP = 256  # number of rows and columns that are compared at each edge
 
@@ -39,17 +41,17 @@ class Filter(NamedTuple):
     """A filter of a library: `prepare` returns a function that fills a result from an image."""
 
     prepare: Callable[[Image, Image], Run]
-    expected: Callable[[np.ndarray], np.ndarray]
+    expected: Callable[[np.ndarray], np.ndarray] | None = None  # default: the task's reference
     levels: int = 1  # allowed difference
     dtype: str = "uint8"  # of the result
 
-    def error(self, source: Image, out: Image) -> int:
-        """Largest difference from the reference in the corners, in levels."""
-        worst = 0
+    def error(self, routine: str, source: Image, out: Image) -> int:
+        """Largest difference from the reference in the corners, in levels of at most 255."""
+        expected, worst = self.expected or TASKS[routine].expected, 0
         for corner in itertools.product(*map(ends, source.shape[:2])):
             (down, along), inner = (end[0] for end in corner), tuple(end[1] for end in corner)
-            want = self.expected(on_host(source[down, along])).astype(np.int64)
-            apart = np.abs(on_host(out[down, along]) - want)[inner]
+            want = expected(on_host(source[down, along])).astype(np.int64)
+            apart = np.abs(on_host(out[down, along]).clip(max=255) - want)[inner]
             worst = max(worst, int(apart.max()))
         return worst
 
@@ -75,9 +77,11 @@ def filter_peers(make: Callable[[], Library], routine: str, name: str, image: An
     A batch needs one call per image. Grayscale needs one call, because its pixels are independent.
     """
     library = make()
-    known = {n: [one] for n, one in library.filters.get(routine, {}).items()}
+    known = {n: {routine: one} for n, one in library.filters.get(routine, {}).items()}
     if routine == "edge_detect" and len(library.filters) == 3:
-        known = {name: [next(iter(library.filters[stage].values())) for stage in FILTERS[:3]]}
+        known = {
+            name: {stage: next(iter(library.filters[stage].values())) for stage in FILTERS[:3]}
+        }
     images = library.upload(image)
     images = images.reshape(-1, *images.shape[images.ndim - 2 - is_colour(routine) :])
     if routine == "grayscale":
@@ -87,11 +91,11 @@ def filter_peers(make: Callable[[], Library], routine: str, name: str, image: An
         runs = []
         for first in images:
             source = first
-            for one in filters:
+            for stage, one in filters.items():
                 out = library.upload(np.full(source.shape[:2], SENTINEL, one.dtype))
                 runs.append(one.prepare(source, out))
                 runs[-1]()
-                if (error := one.error(source, out)) > one.levels:
+                if (error := one.error(stage, source, out)) > one.levels:
                     raise ValueError(f"WRONG: {peer} is off by {error} levels")
                 source = out
         peers[peer] = partial(in_order, runs)
@@ -104,29 +108,18 @@ def in_order(runs: Sequence[Run]) -> None:
         run()
 
 
-# References. `border` is a mode of numpy.pad; the default of adokernels is "constant", zeros.
+# References that are not the references of the tasks. The default border of adokernels is zero.
 
 
-def luminance(rgba: np.ndarray) -> np.ndarray:
-    return np.floor(rgba[..., :3] @ np.array(WEIGHTS))
+def blurred(sigma: float = 0.0, border: str = "replicate") -> Callable[[np.ndarray], np.ndarray]:
+    """A blur with the taps of a Gaussian; without `sigma`, the taps of adokernels."""
+    taps = np.exp(-0.5 * (np.arange(-RADIUS, RADIUS + 1) / sigma) ** 2) if sigma else np.array(TAPS)
+    whole = taps if not sigma else np.rint(SUM_OF_TAPS * taps / taps.sum())
+    return partial(TASKS["gaussian_blur"].expected, border=border, taps=whole.astype(int).tolist())
 
 
-def blurred(gray: np.ndarray, taps: np.ndarray = SHARES, border: Any = "constant") -> np.ndarray:
-    return np.floor(blur_of(np.pad(gray.astype(float), RADIUS, border), taps))
-
-
-def gaussian(sigma: float, border: str = "constant") -> Callable[[np.ndarray], np.ndarray]:
-    """The reference of a blur with the taps of a Gaussian."""
-    taps = np.exp(-0.5 * (np.arange(-RADIUS, RADIUS + 1) / sigma) ** 2)
-    return partial(blurred, taps=taps / taps.sum(), border=border)
-
-
-def gradient(gray: np.ndarray, border: Any = "constant", largest: int = 255) -> np.ndarray:
-    square = squared_gradient(np.pad(gray.astype(float), 1, border))
-    return np.minimum(np.floor(np.sqrt(square)), largest)
-
-
-# Peers.
+def replicated_sobel(gray: np.ndarray) -> np.ndarray:
+    return TASKS["sobel"].expected(np.pad(gray, 1, "edge"))[1:-1, 1:-1]
 
 
 @cache
@@ -159,10 +152,10 @@ def cv2_filters() -> Library:
 
         return run
 
-    filters = {"grayscale": {"cv2": Filter(grayscale, luminance)}}
-    filters["gaussian_blur"] = {"cv2 sepFilter2D": Filter(sep_filter, blurred)}
-    filters["gaussian_blur"]["cv2 GaussianBlur"] = Filter(gaussian_blur, gaussian(SIGMA))
-    filters["sobel"] = {"cv2": Filter(sobel, gradient, levels=0)}
+    filters = {"grayscale": {"cv2": Filter(grayscale)}}
+    filters["gaussian_blur"] = {"cv2 sepFilter2D": Filter(sep_filter)}
+    filters["gaussian_blur"]["cv2 GaussianBlur"] = Filter(gaussian_blur, blurred(SIGMA, "constant"))
+    filters["sobel"] = {"cv2": Filter(sobel, levels=0)}
     return Library(np.asarray, filters)
 
 
@@ -204,9 +197,9 @@ def torch_filters() -> Library:
         return run
 
     return torch_library(
-        grayscale={"torch": Filter(grayscale, luminance)},
-        gaussian_blur={"torch": Filter(blur, blurred)},
-        sobel={"torch": Filter(sobel, gradient)},
+        grayscale={"torch": Filter(grayscale)},
+        gaussian_blur={"torch": Filter(blur)},
+        sobel={"torch": Filter(sobel)},
     )
 
 
@@ -226,9 +219,9 @@ def torch_compiled_filters() -> Library:
         out.copy_(square.float().sqrt().clamp(max=255))
 
     return torch_library(
-        grayscale={"torch.compile": Filter(partial(COMPILER.call, grayscale), luminance)},
-        gaussian_blur={"torch.compile": Filter(partial(COMPILER.call, blur), blurred)},
-        sobel={"torch.compile": Filter(partial(COMPILER.call, sobel), gradient)},
+        grayscale={"torch.compile": Filter(partial(COMPILER.call, grayscale))},
+        gaussian_blur={"torch.compile": Filter(partial(COMPILER.call, blur))},
+        sobel={"torch.compile": Filter(partial(COMPILER.call, sobel))},
     )
 
 
@@ -271,10 +264,9 @@ def cupy_filters() -> Library:
 
         return run
 
-    filters = {"grayscale": {"cupy": Filter(grayscale, luminance)}}
-    edge_blurred = partial(blurred, border="edge")
-    filters["gaussian_blur"] = {"cupy": Filter(blur, edge_blurred, levels=0)}
-    filters["sobel"] = {"cupy": Filter(sobel, gradient)}
+    filters = {"grayscale": {"cupy": Filter(grayscale)}}
+    filters["gaussian_blur"] = {"cupy": Filter(blur, blurred(), levels=0)}
+    filters["sobel"] = {"cupy": Filter(sobel)}
     return Library(cupy.asarray, filters)
 
 
@@ -348,14 +340,13 @@ def npp_filters() -> Library:
     kernel = len(taps), ctypes.c_void_p(taps.data_ptr())
     advanced = blur(filters.nppiFilterGaussAdvancedBorder_8u_C1R_Ctx, *kernel)
     gauss = blur(filters.nppiFilterGaussBorder_8u_C1R_Ctx, mask_7x7)
-    unlimited = partial(gradient, border="edge", largest=32767)
     return torch_library(
-        grayscale={"npp": Filter(grayscale, luminance)},
+        grayscale={"npp": Filter(grayscale)},
         gaussian_blur={
-            "npp": Filter(advanced, partial(blurred, border="edge")),
-            "npp Gauss 7x7": Filter(gauss, gaussian(1.8, "edge")),
+            "npp": Filter(advanced, blurred()),
+            "npp Gauss 7x7": Filter(gauss, blurred(1.8)),
         },
-        sobel={"npp": Filter(sobel, unlimited, dtype="int16")},
+        sobel={"npp": Filter(sobel, replicated_sobel, dtype="int16")},
     )
 
 
@@ -396,8 +387,8 @@ def cvcuda_filters() -> Library:
         return partial(cvcuda.gaussian_into, *arguments, stream=stream)
 
     return torch_library(
-        grayscale={"cvcuda": Filter(grayscale, luminance)},
-        gaussian_blur={"cvcuda": Filter(blur, gaussian(SIGMA))},
+        grayscale={"cvcuda": Filter(grayscale)},
+        gaussian_blur={"cvcuda": Filter(blur, blurred(SIGMA, "constant"))},
     )
 
 
