@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import adokernels as ado
 from adokernels import _core
 from adokernels.model.cuda_variant import CudaVariant, packed_argument
@@ -62,21 +64,20 @@ def complete(sweep: ado.records.Sweep, names: Iterable[str]) -> ado.records.Swee
 
 
 def launched(
-    variant: CudaVariant,
-    grid: int,
-    operands: Sequence[ado.DeviceArray],
-    out: ado.DeviceArray,
-    lengths: Sequence[int],
+    variant: CudaVariant, grid: int, operands: Sequence[ado.DeviceArray], shape: Sequence[int]
 ) -> Callable[[], ado.DeviceArray]:
-    """A function that launches a kernel in CUDA C++ source on these arrays and returns `out`.
+    """A function that launches a kernel in CUDA C++ source, and returns its result of this shape.
 
+    The arguments of the kernel are the operands, the result, and the lengths of the first operand.
     The checks of custom variants copy the operands several times, which takes minutes for several
     GiB. Such a function runs as a peer of the built-in variants, in the same rounds, and its result
     is checked.
     """
-    compiled = variant.compiled(operands[0].dtype.name)
+    first = operands[0]
+    compiled = variant.compiled(first.dtype.name)
     kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
-    values = zip([*operands, out, *lengths], kernel.parameters, strict=True)
+    out = ado.to_device(np.full(shape, np.nan, first.dtype))
+    values = zip([*operands, out, *first.shape], kernel.parameters, strict=True)
     arguments = [packed_argument(f"argument {i}", *value) for i, value in enumerate(values, 1)]
     launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)
 
