@@ -28,8 +28,7 @@ class Compiler:
 
     def __init__(self) -> None:
         #: Whether a formula is compiled once for all shapes, except for lengths of 1, instead of
-        #: once per shape, and cuDNN does not search the fastest algorithm of a shape. Set it before
-        #: the first formula is compiled.
+        #: once per shape. Set it before the first formula is compiled.
         self.dynamic = False
         self.budget = float("inf")  # remaining seconds for compilation
         self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}

@@ -9,7 +9,7 @@ A ratio is the time of the fastest peer divided by the time of adokernels. The s
 geometric mean and the minimum of the ratios, and the ten shapes with the smallest ratios. Sizes and
 aspect ratios are log-uniform (random_shapes.py). The results of adokernels and of the peers are
 compared with a reference before they are timed. If a result is wrong, the exit code is 1. The peers
-of gpp are its own variants; with --own, the peers of every routine are.
+of gpp are its own variants.
 
 CPU: samples include the overhead of Python calls. The operands are in the caches if they fit.
 Results are preallocated (out=). OpenCV is a peer for images of at least 64x64 pixels. Its transpose
@@ -73,13 +73,10 @@ class WrongResult(Exception):
 
 
 class Bench:
-    """Makes operands on a device, and the functions to compare on them.
+    """Makes operands on a device, and the functions to compare on them."""
 
-    With `own`, the peers are the other variants of the routine.
-    """
-
-    def __init__(self, device: str, seed: int, *, own: bool) -> None:
-        self.device, self.own, self.xp = device, own, np
+    def __init__(self, device: str, seed: int) -> None:
+        self.device, self.xp = device, np
         if device == "cuda":
             import cupy
 
@@ -106,7 +103,7 @@ class Bench:
         options = batch_option(routine, args[0])
         problem = routine.problem(*args, device=self.device, **options)
         call = problem.prepare(problem.best())
-        if self.own or case.routine == "gpp":
+        if case.routine == "gpp":
             functions, left_out = self._own_variants(routine, problem, call)
         else:
             with references.plain_reductions(self.xp):
@@ -269,7 +266,6 @@ def store(routine: str, records: list[Record], options: argparse.Namespace) -> N
         "routine": routine,
         "device": options.device,
         "seed": options.seed,
-        "own": options.own,
         "context": context(options.device),
         "versions": {name: installed[name] for name in PACKAGES if name in installed},
         "shapes": records,
@@ -296,7 +292,6 @@ def main() -> int:
     parsed.add_argument("--seconds", type=float, help="sampling time per shape")
     words = "seconds for torch.compile, per routine"
     parsed.add_argument("--compile-seconds", type=float, default=30, help=words)
-    parsed.add_argument("--own", action="store_true", help="compare with the own variants")
     parsed.add_argument("--isa", help="CPU: the instruction set; default: the best one")
     parsed.add_argument("--json", type=Path, help="folder for the measurements")
     parsed.add_argument("--verbose", action="store_true", help="print every shape")
@@ -309,7 +304,7 @@ def main() -> int:
     ado.settings.device, COMPILER.dynamic = options.device, True
     if options.isa:
         ado.settings.isa = options.isa
-    bench = Bench(options.device, options.seed, own=options.own)
+    bench = Bench(options.device, options.seed)
     limits, failed = LIMITS[options.device], False
     if options.device == "cuda":
         free, _ = bench.xp.cuda.runtime.memGetInfo()
