@@ -255,32 +255,35 @@ def compiled_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
 
 
 def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
-    """The formula literally, and a single kernel that CuPy compiles from an expression."""
+    """A kernel that CuPy compiles from an expression; separate calls were never the fastest."""
     import cupy
 
     x, terms = cupy.asarray(big), cupy.asarray(small)[:, None]
-    sums, out = cupy.empty_like(x), cupy.full(x.shape[1], cupy.nan, x.dtype)
+    out = cupy.full(x.shape[1], cupy.nan, x.dtype)
     kernel = cupy.ReductionKernel(
         "T x, T term", "T y", "x + term", "max(a, b)", "y = a", "0", "max_plus"
     )
-
-    def whole() -> Array:
-        cupy.add(x, terms, out=sums)
-        cupy.amax(sums, axis=0, out=out)
-        return cupy.maximum(out, 0, out=out)
-
-    return {"cupy": whole, "cupy ReductionKernel": lambda: kernel(x, terms, out, axis=0)}
+    return {"cupy ReductionKernel": partial(kernel, x, terms, out, axis=0)}
 
 
 #: Functions that make a library's peers, by routine, device and library.
 PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     ("transpose", "cpu"): {"numpy": numpy_transpose, "cv2": cv2_transpose},
+    ("transpose", "cuda"): {
+        "torch": torch_transpose,
+        "torch.compile": partial(torch_transpose, compiled=True),
+        "cupy": cupy_transpose,
+    },
     ("average_matvec", "cpu"): {"numpy": numpy_averages},
+    ("average_matvec", "cuda"): {
+        "torch": torch_averages,
+        "torch.compile": compiled_averages,
+        "cupy": cupy_averages,
+    },
     ("max_plus", "cpu"): {"numpy": numpy_max_plus},
+    ("max_plus", "cuda"): {
+        "torch": torch_max_plus,
+        "torch.compile": compiled_max_plus,
+        "cupy": cupy_max_plus,
+    },
 }
-for _routine, _eager, _compiled, _cupy in (
-    ("transpose", torch_transpose, partial(torch_transpose, compiled=True), cupy_transpose),
-    ("average_matvec", torch_averages, compiled_averages, cupy_averages),
-    ("max_plus", torch_max_plus, compiled_max_plus, cupy_max_plus),
-):
-    PEERS[_routine, "cuda"] = {"torch": _eager, "torch.compile": _compiled, "cupy": _cupy}
