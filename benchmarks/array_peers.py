@@ -1,73 +1,26 @@
-"""Other libraries' transpose, average_matvec and max_plus, and shared code of the peers.
+"""Other libraries' transpose, average_matvec and max_plus, and the compiler of torch formulas.
 
 Peers return their result, which is preallocated. Products of float32 remain float32: TF32 is off.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import adokernels as ado
+from adokernels.model.libraries import DeviceView
 
 Array = Any
 Peers = dict[str, Callable[[], Any]]
 
 BLOCK = 1 << 14  # points of max_plus that fit in a core's cache with their sums
 MOST_ROWS = 100_000  # maximum for Python loops, which take 2 us per row
-
-
-def parser(description: str | None, names: Collection[str]) -> argparse.ArgumentParser:
-    """The shared options of peers.py and shapes.py: the routines and the device."""
-    formatter = argparse.RawTextHelpFormatter
-    options = argparse.ArgumentParser(description=description, formatter_class=formatter)
-    text = f"default: all of {', '.join(names)}"
-    options.add_argument("routines", nargs="*", metavar="ROUTINE", default=[*names], help=text)
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    return options
-
-
-def shape(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split("x")))
-
-
-def correct(
-    makers: Mapping[str, Callable[..., Peers]],
-    args: Sequence[Any],
-    error_of: Callable[[Any], float] = lambda _: 0,
-    tolerance: float = 0,
-) -> tuple[Peers, dict[str, str]]:
-    """The correct peers, and the reasons why others are left out.
-
-    Each of the `makers`, by library, makes the peers that work on `args`.
-    """
-    kept: Peers = {}
-    left_out: dict[str, str] = {}
-    for library, make in makers.items():
-        if not importlib.util.find_spec(library.partition(".")[0]):  # torch.compile needs torch
-            left_out[library] = "not installed"
-            continue
-        name = library
-        try:
-            for name, run in make(*args).items():
-                if (error := error_of(run())) <= tolerance:
-                    kept[name] = run
-                else:
-                    left_out[name] = f"WRONG: error {error:.3g} exceeds {tolerance:.3g}"
-        except Exception as error:  # any error of another library
-            left_out[name] = first_line(error)
-    return kept, left_out
-
-
-def first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
 
 
 class Compiler:
@@ -113,13 +66,9 @@ def tensors(*arrays: Any) -> list[Any]:
 # --- transpose ------------------------------------------------------------------------------------
 
 
-class Signed:
-    """An array with signed instead of unsigned integers, which torch supports less well."""
-
-    def __init__(self, a: ado.DeviceArray) -> None:
-        interface = dict(a.__cuda_array_interface__)
-        interface["typestr"] = interface["typestr"].replace("u", "i")
-        self.owner, self.__cuda_array_interface__ = a, interface
+def signed(a: ado.DeviceArray) -> DeviceView:
+    """A packed array with signed instead of unsigned integers, which torch supports less well."""
+    return DeviceView(a, 0, a.shape, np.dtype(a.dtype.str.replace("u", "i")))
 
 
 def numpy_transpose(a: np.ndarray) -> Peers:
@@ -148,7 +97,7 @@ def torch_transpose(a: ado.DeviceArray, *, compiled: bool = False) -> Peers:
     if compiled and a.dtype.kind == "c":
         raise TypeError("torch.compile generates no code for complex numbers")
     result = ado.to_device(np.empty(a.shape[::-1], a.dtype))
-    x, out = tensors(Signed(a), Signed(result))
+    x, out = tensors(signed(a), signed(result))
     call = COMPILER.call(transpose_formula, x, out) if compiled else lambda: out.copy_(x.t())
 
     def run() -> ado.DeviceArray:
@@ -306,32 +255,35 @@ def compiled_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
 
 
 def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
-    """The formula literally, and a single kernel that CuPy compiles from an expression."""
+    """A kernel that CuPy compiles from an expression; separate calls were never the fastest."""
     import cupy
 
     x, terms = cupy.asarray(big), cupy.asarray(small)[:, None]
-    sums, out = cupy.empty_like(x), cupy.full(x.shape[1], cupy.nan, x.dtype)
+    out = cupy.full(x.shape[1], cupy.nan, x.dtype)
     kernel = cupy.ReductionKernel(
         "T x, T term", "T y", "x + term", "max(a, b)", "y = a", "0", "max_plus"
     )
-
-    def whole() -> Array:
-        cupy.add(x, terms, out=sums)
-        cupy.amax(sums, axis=0, out=out)
-        return cupy.maximum(out, 0, out=out)
-
-    return {"cupy": whole, "cupy ReductionKernel": lambda: kernel(x, terms, out, axis=0)}
+    return {"cupy ReductionKernel": partial(kernel, x, terms, out, axis=0)}
 
 
 #: Functions that make a library's peers, by routine, device and library.
 PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     ("transpose", "cpu"): {"numpy": numpy_transpose, "cv2": cv2_transpose},
+    ("transpose", "cuda"): {
+        "torch": torch_transpose,
+        "torch.compile": partial(torch_transpose, compiled=True),
+        "cupy": cupy_transpose,
+    },
     ("average_matvec", "cpu"): {"numpy": numpy_averages},
+    ("average_matvec", "cuda"): {
+        "torch": torch_averages,
+        "torch.compile": compiled_averages,
+        "cupy": cupy_averages,
+    },
     ("max_plus", "cpu"): {"numpy": numpy_max_plus},
+    ("max_plus", "cuda"): {
+        "torch": torch_max_plus,
+        "torch.compile": compiled_max_plus,
+        "cupy": cupy_max_plus,
+    },
 }
-for _routine, _eager, _compiled, _cupy in (
-    ("transpose", torch_transpose, partial(torch_transpose, compiled=True), cupy_transpose),
-    ("average_matvec", torch_averages, compiled_averages, cupy_averages),
-    ("max_plus", torch_max_plus, compiled_max_plus, cupy_max_plus),
-):
-    PEERS[_routine, "cuda"] = {"torch": _eager, "torch.compile": _compiled, "cupy": _cupy}

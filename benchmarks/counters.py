@@ -5,42 +5,35 @@
 
 Every default metric of every kernel of every CUDA variant is read in this process, and by ncu in
 another process on the same operands, with cold caches. Counts that the code and the operands
-alone determine must be equal. All other metrics vary between two runs of the same tool. They must
-agree within 3 %, or within half a unit where values are small. They are compared only for kernels
-of at least 100 us, because the state of the device before a short kernel changes its rates.
-
-ncu empties L2 before each kernel; ado.profile overwrites it, as the timer does. Only ado.profile
-counts the bytes that are still in L2 at the end of a kernel, so DRAM traffic may differ by the size
-of L2.
+alone determine must be equal; the exit status is 1 if one differs. All other metrics vary between
+two runs of the same tool, above all for kernels shorter than 100 us. ncu empties L2 before each
+kernel; ado.profile overwrites it, as the timer does. So only ado.profile counts the bytes that are
+still in L2 at the end of a kernel, and DRAM traffic may differ by the size of L2. The script prints
+the median and the largest relative difference of each metric.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
-import math
 import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
+
+from arguments import parser, shape
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.measuring.ncu_import import _of_csv
 from adokernels.measuring.nsight_report import recorded, run_ncu
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.records.metrics import METRIC_SETS
 
-TOLERANCE = 0.03
-#: Absolute differences that are allowed where values are small: half a percentage point or half a
-#: warp, and counts of rare events.
-SLACK, EVENTS = 0.5, 1000
-#: Rates of shorter kernels are not compared.
-SHORTEST_NANOSECONDS = 100e3
 #: Shapes whose kernels run long enough to compare rates.
 SHAPES = {"average_matvec": (256, 512, 1024), "max_plus": (64, 1 << 20), "gpp": (200, 128, 2048, 2)}
 IMAGES = (8192, 8192)
@@ -50,9 +43,6 @@ EXACT = (
     *("smsp__inst_executed", "smsp__sass_thread_inst_executed", "sm__sass_data_bytes_mem_global"),
     *("l1tex__t_requests", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"),
 )
-#: Metrics that the state of L2 before the kernel changes by at most the size of L2.
-DRAM = ("dram__", "gpu__dram_throughput", "lts__d_sectors", "lts__t_sector_hit_rate")
-TIME, DRAM_BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
 #: Kernels that poll for other blocks, so their number of instructions varies between runs.
 POLLING = ("average_matvec_overlapped",)
 
@@ -68,50 +58,20 @@ class Pair(NamedTuple):
     metric: str
     ours: float
     ncu: float
-    nanoseconds: float = math.inf  # of the kernel
-    slack: float = 0.0  # additional difference due to the state of L2
 
     @property
-    def exact(self) -> bool:
-        """Whether the two values must be equal."""
-        return self.metric.startswith(EXACT) and self.kernel not in POLLING
+    def difference(self) -> float:
+        """The difference, relative to the value of ncu."""
+        return abs(self.ours - self.ncu) / (abs(self.ncu) or 1)
 
     @property
-    def compared(self) -> bool:
-        """Whether the values must agree at all."""
-        return self.exact or self.nanoseconds >= SHORTEST_NANOSECONDS
-
-    @property
-    def agree(self) -> bool:
-        """Whether the values agree within the limits in the description of this script."""
-        if self.exact:
-            return self.ours == self.ncu
-        limit = max(TOLERANCE * abs(self.ncu), EVENTS if self.metric.endswith(".sum") else SLACK)
-        return abs(self.ours - self.ncu) <= limit + self.slack
+    def wrong(self) -> bool:
+        """Whether the values must be equal, and are not."""
+        exact = self.metric.startswith(EXACT) and self.kernel not in POLLING
+        return exact and self.ours != self.ncu
 
 
-def read_csv(lines: Iterable[str], metrics: Sequence[str]) -> list[Launch]:
-    """Read the output of ``ncu --csv --page raw --print-units base``.
-
-    Messages precede the header, and a row of units follows it. Numbers have thousands separators.
-    Unknown values, written ``n/a``, are missing in the result.
-    """
-    table = [line for line in lines if line.startswith('"')]
-    if len(table) < 2:
-        return []
-    header, _, *rows = csv.reader(table)
-    places = {metric: header.index(metric) for metric in metrics if metric in header}
-    kernel, launches = header.index("Kernel Name"), []
-    for row in rows:
-        texts = {metric: row[place].replace(",", "") for metric, place in places.items()}
-        known = {m: float(t) for m, t in texts.items() if re.fullmatch(r"[-+.\deE]+", t)}
-        launches.append((row[kernel], known))
-    return launches
-
-
-def pairs_of(
-    variant: str, ours: Sequence[Launch], ncu: Sequence[Launch], l2_bytes: float
-) -> Iterator[Pair]:
+def pairs_of(variant: str, ours: Sequence[Launch], ncu: Sequence[Launch]) -> Iterator[Pair]:
     """Pair the metrics of a variant's kernels. ValueError: the kernels are not the same."""
     if len(ours) != len(ncu):
         raise ValueError(f"{variant} must launch {len(ours)} kernels, got {len(ncu)}")
@@ -119,18 +79,13 @@ def pairs_of(
         base = kernel.partition("<")[0].rpartition("::")[2]  # ncu writes no namespaces
         if not re.search(rf"\b{re.escape(base)}\b", other):
             raise ValueError(f"{variant} must launch {base}, got {other}")
-        moved = max(mine.get(DRAM_BYTES, 0), theirs.get(DRAM_BYTES, 0))
-        from_l2 = min(l2_bytes / moved, 1.0) if moved else 0.0
         for metric in (metric for metric in mine if metric in theirs):
-            a, b, slack = mine[metric], theirs[metric], 0.0
-            if metric.startswith(DRAM):
-                slack = l2_bytes if metric.endswith(".sum") else from_l2 * max(a, b)
-            yield Pair(variant, base, metric, a, b, theirs.get(TIME, math.inf), slack)
+            yield Pair(variant, base, metric, mine[metric], theirs[metric])
 
 
 def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
     """Read all counters of a routine with both tools, and pair them."""
-    routine, l2_bytes = ado.routines[name], float(_core.cuda_properties()["l2_bytes"])
+    routine = ado.routines[name]
     metrics = _core.existing_metrics(list(METRIC_SETS["default"]), _core.chip())
     images = IMAGES if name == "transpose" or routine.halo is not None else None
     operands = routine.task.random_operands(lengths or SHAPES.get(name, images))
@@ -145,39 +100,33 @@ def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
             options = ["--metrics", ",".join(metrics)]
             report = recorded(stored.save, Path(folder), options, "cold")
             page = ["--csv", "--page", "raw", "--print-units", "base"]
-            lines = run_ncu(["--import", str(report), *page], report).splitlines()
-        yield from pairs_of(variant.label, ours, read_csv(lines, metrics), l2_bytes)
+            text = run_ncu(["--import", str(report), *page], report)
+        theirs = [(launch.kernel, dict(launch.values)) for launch in _of_csv(text, report.name)]
+        yield from pairs_of(variant.label, ours, theirs)
 
 
 def summary(pairs: Sequence[Pair]) -> Iterator[str]:
-    """One line per metric: how many kernels differ, and the largest difference."""
+    """A line per metric, then a line per wrong count."""
     groups = defaultdict(list)
-    for pair in (pair for pair in pairs if pair.compared):
-        groups[pair.metric].append(pair)
-    for metric, group in sorted(groups.items()):
-        wrong = [pair for pair in group if not pair.agree]
-        worst = max(wrong or group, key=lambda p: abs(p.ours - p.ncu) / (abs(p.ncu) or 1))
-        rule = "equal" if worst.exact else "close"
-        yield (
-            f"{metric:70} {rule} {len(group):4} kernels, {len(wrong):3} differ; largest difference:"
-            f" {worst.ours:g} and {worst.ncu:g}, {worst.variant} {worst.kernel}"
-        )
+    for pair in pairs:
+        groups[pair.metric].append(pair.difference)
+    yield f"{'relative difference':70} kernels  median  largest"
+    for metric, found in sorted(groups.items()):
+        yield f"{metric:70} {len(found):7} {median(found):7.2%} {max(found):8.2%}"
+    for p in (pair for pair in pairs if pair.wrong):
+        yield f"{p.variant} {p.kernel} {p.metric} must be equal, got {p.ours:g} and {p.ncu:g}"
 
 
 def main() -> int:
-    formatter = argparse.RawTextHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
-    parser.add_argument("--shape", help="its shape, for example 8192x8192")
-    parser.add_argument("--json", type=Path, help="output file for all pairs of values")
-    options = parser.parse_args()
-    lengths = tuple(map(int, options.shape.split("x"))) if options.shape else None
-    names = options.routines or list(ado.routines)
-    pairs = [pair for name in names for pair in both_profiled(name, lengths)]
+    options = parser(__doc__, ado.routines)
+    options.add_argument("--shape", type=shape, help="its shape, for example 8192x8192")
+    options.add_argument("--json", type=Path, help="output file for all pairs of values")
+    given = options.parse_args()
+    pairs = [pair for name in given.routines for pair in both_profiled(name, given.shape)]
     print(*summary(pairs), sep="\n")
-    if options.json:
-        options.json.write_text(json.dumps([pair._asdict() for pair in pairs]) + "\n")
-    return int(not pairs or any(pair.compared and not pair.agree for pair in pairs))
+    if given.json:
+        given.json.write_text(json.dumps([pair._asdict() for pair in pairs]) + "\n")
+    return int(not pairs or any(pair.wrong for pair in pairs))
 
 
 if __name__ == "__main__":

@@ -134,21 +134,19 @@ def main() -> None:
         aqsm=np.ascontiguousarray(problem.aqsm[:, rows]),
     )
     weak = scaling(lambda _: tiles)
+
+    def efficiencies(times: Any, ideal: Callable[[int], float]) -> dict[int, dict[str, float]]:
+        return {n: {"median": t, "efficiency": ideal(n) / t} for n, (t, _) in times.items()}
+
     if comm.rank == 0:
         report = {
             "device": ado.machine(device).title,
             "ranks": comm.size,
             "shape": [len(problem.wx), *problem.wtilde.shape, problem.wx.shape[1]],
             "serial": serial,
-            "strong": {
-                n: {"median": median, "efficiency": serial / (n * median)}
-                for n, (median, _) in strong.items()
-            },
+            "strong": efficiencies(strong, lambda n: serial / n),
             "same_bits": len({bits for _, bits in strong.values()}) == 1,
-            "weak": {
-                n: {"median": median, "efficiency": weak[1][0] / median}
-                for n, (median, _) in weak.items()
-            },
+            "weak": efficiencies(weak, lambda _: weak[1][0]),
         }
         print(json.dumps(report, indent=1))
     finish()

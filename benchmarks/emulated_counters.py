@@ -112,13 +112,13 @@ def store(path: Path, facts: dict[str, Any], rows: list[dict[str, Any]]) -> None
 
 
 def main(path: Path, names: list[str]) -> None:
+    rows: list[dict[str, Any]] = []
     if names == ["--again"]:
         document = json.loads(path.read_text(encoding="utf-8"))
         for row in document["rows"]:
             count_again(row)
         store(path, document["context"], document["rows"])
         return
-    rows: list[dict[str, Any]] = []
     for routine in (ado.routines[name] for name in names or ado.routines):
         for lengths in SHAPES.get(routine.name, SHAPE):
             rows += compared(routine, lengths)

@@ -52,20 +52,21 @@ PAGES |= {"gpp": "05 gpp.md", **dict.fromkeys(PATTERNS, "access_patterns.md")}
 #: Ladders that notebook 06 shows, and ladders with records of other libraries.
 IN_06 = ("transpose-int64-8192", "transpose-float32-8192", "gaussian_blur-2560x1600")
 COMPARED = [*(f"{name}-16384" for name in FILTERS), "average_matvec-1024", "max_plus-float64"]
-#: The scripts of benchmarks/course, the records to make (default: all), and the notebooks.
+#: The scripts of benchmarks/course or groups of notebooks.py, the records to make (default: all),
+#: and the notebooks.
 COURSE = (
-    ("transpose", "", "01"),
-    ("machine_code", "transpose-int64-8192", "01"),
-    ("exercises", "exercise-tiled_transpose", "01"),
-    ("image_filters", "", "02"),
-    ("exercises", "exercise-coalesced_blur", "02"),
+    ("notebooks transpose", "", "01"),
+    ("notebooks machine_code", "transpose-int64-8192", "01"),
+    ("notebooks exercises", "exercise-tiled_transpose", "01"),
+    ("notebooks image_filters", "", "02"),
+    ("notebooks exercises", "exercise-coalesced_blur", "02"),
     ("average_matvec", "", "03 05/imported"),
-    ("exercises", "exercise-warp_reduction", "03"),
+    ("notebooks exercises", "exercise-warp_reduction", "03"),
     ("max_plus", "", "04 05/imported"),
-    ("machine_code", "max_plus-float64 max_plus-float32", "04"),
-    ("exercises", "exercise-prefetch", "04"),
-    ("gpp", "", "05 gpp.md"),
-    ("exercises", "exercise-hoisting", "05"),
+    ("notebooks machine_code", "max_plus-float64 max_plus-float32", "04"),
+    ("notebooks exercises", "exercise-prefetch", "04"),
+    ("notebooks gpp", "", "05 gpp.md"),
+    ("notebooks exercises", "exercise-hoisting", "05"),
     ("access_patterns", "", "02 06"),
 )
 #: Minutes of the stages that take more than one on a GPU machine with 16 cores, by first words.
@@ -122,8 +123,10 @@ def stages() -> Iterator[Stage]:
         yield Stage(f"counters {routine}", "", f"benchmarks/counters.py {routine}")
         yield Stage(f"sanitizer {routine}", "", f"benchmarks/sanitize.py {routine}")
     for script, only, pages in COURSE:
-        command = f"benchmarks/course/{script}.py {data}/course" + f" --only {only}" * bool(only)
-        yield Stage(f"course {script} {only.partition(' ')[0]}".strip(), pages, command)
+        file, _, group = script.partition(" ")
+        command = f"benchmarks/course/{file}.py {data}/course {group}"
+        command += f" --only {only}" * bool(only)
+        yield Stage(f"course {group or file} {only.partition(' ')[0]}".strip(), pages, command)
     yield Stage("own kernels", "07", f"benchmarks/course/own_kernels.py {data}/own_kernels")
     for isa in ("avx512", "avx2"):
         command = f"benchmarks/shapes.py --isa {isa} --seed 20261122 --json {results}"

@@ -5,7 +5,7 @@
 
 Use it for changes that must not change any speed. It stops after 500 seconds; with ``--resume`` it
 adds rounds to an earlier run. The second command shows the noise: every ratio must be 1. The wheels
-must fit this Python. Their dependencies must be installed; the package itself need not be.
+must fit this Python, in which the package is installed, too.
 
 In each round, both wheels run in new processes with the same operands. For each variant, the
 processes take samples in the order old, new, new, old, or in the reverse order. On a GPU, the
@@ -30,11 +30,8 @@ import collections
 import contextlib
 import fnmatch
 import hashlib
-import itertools
 import json
-import math
 import random
-import re
 import shutil
 import statistics
 import subprocess
@@ -42,15 +39,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gate_worker import MOST_SAMPLES
 
-LEVEL = 0.999
-FEWEST_ROUNDS = 11  # the range of 11 ratios contains the median with a probability of 99.9 %
+import adokernels as ado
+from adokernels import _core, machine_code
+from adokernels.records.statistics import FEWEST_SAMPLES, Z999, median_interval
+
 VARIANT_MARGIN, CALL_MARGIN = 0.01, 0.05
 VISIT_SECONDS = 0.02  # sampling time in one process, before the other one continues
 WORKER = Path(__file__).with_name("gate_worker.py")
@@ -95,7 +93,7 @@ class State:
         self.items = {n: Item(**i) if isinstance(i, dict) else i for n, i in self.items.items()}
 
 
-# --- Statistics -----------------------------------------------------------------------------------
+# --- Statistics and machine code ------------------------------------------------------------------
 
 
 def fast_mean(samples: Iterable[float]) -> float:
@@ -104,21 +102,12 @@ def fast_mean(samples: Iterable[float]) -> float:
     return statistics.fmean(ordered[: (len(ordered) + 1) // 2])
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The confidence interval of the median at the level LEVEL, from order statistics."""
-    ordered, n = sorted(values), len(values)
-    cut, outside = 0, 2.0 ** (1 - n)  # the probability that the median is outside of the interval
-    while (outside := outside + 2.0 ** (1 - n) * math.comb(n, cut + 1)) <= 1 - LEVEL:
-        cut += 1
-    return ordered[cut], ordered[n - 1 - cut]
-
-
 def verdict(ratios: Sequence[float], code: str = "", *, call: bool = False) -> str:
     """The verdict on the ratios of all rounds; in upper case if the gate fails."""
-    if len(ratios) < FEWEST_ROUNDS:
+    if len(ratios) < FEWEST_SAMPLES:
         return "too few rounds"
     margin = CALL_MARGIN if call else VARIANT_MARGIN
-    low, high = median_interval(ratios)
+    low, high = median_interval(ratios, Z999)
     if low > 1 + margin:
         return "SLOWER"
     if high < 1 - margin:
@@ -128,42 +117,18 @@ def verdict(ratios: Sequence[float], code: str = "", *, call: bool = False) -> s
     return "same" if 1 - margin <= low and high <= 1 + margin else "unclear"
 
 
-# --- Machine code ---------------------------------------------------------------------------------
-
-
 def kernels_of(folder: Path) -> Kernels:
-    """The kernels of the package in a folder; none if the tools are missing."""
-    tool = shutil.which("cuobjdump") or shutil.which("/usr/local/cuda/bin/cuobjdump")
+    """The kernels of the package in a folder; none if cuobjdump is missing."""
     found: dict[str, set[str]] = collections.defaultdict(set)
-    for module in folder.glob("adokernels/_core*.so") if tool and shutil.which("c++filt") else ():
-        command = f"{tool} -sass {module} | c++filt"
-        with subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, text=True) as process:
-            for name, digest in read_sass(process.stdout):
-                found[short_name(name)].add(digest)
+    with contextlib.suppress(ado.Unavailable):
+        for module in folder.glob("adokernels/_core*.so"):
+            for arch in machine_code.architectures(module):
+                for cubin in machine_code.cubins_of(module, arch).values():
+                    sections = {s.name: s.content for s in machine_code._sections(cubin)}
+                    for symbol in (kernel.symbol for kernel in machine_code.kernels_in(cubin)):
+                        digest = hashlib.sha1(sections[f".text.{symbol}"]).hexdigest()
+                        found[_core.kernel_name(symbol)].add(digest)
     return {name: sorted(digests) for name, digests in found.items()}
-
-
-def read_sass(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The name of each function in the output of cuobjdump, and a digest of its code."""
-    name, digest = "", hashlib.sha1()
-    for line in itertools.chain(lines, ["Function : "]):
-        if "Function : " in line:
-            if name:
-                yield name, digest.hexdigest()
-            name, digest = line.partition("Function : ")[2].strip(), hashlib.sha1()
-        elif word := re.search(r"/\* 0x[0-9a-f]{16} \*/$", line.rstrip()):
-            digest.update(word[0].encode())
-
-
-def short_name(name: str) -> str:
-    """The name as the package shows it, without the return type, namespaces and parameters."""
-    name = re.sub(r"\(anonymous namespace\)::|ado::(cuda::)?|^void ", "", name)
-    depth = 0
-    for at, letter in enumerate(name):
-        depth += {"<": 1, ">": -1}.get(letter, 0)
-        if letter == "(" and not depth:
-            return name[:at]
-    return name
 
 
 def compare_code(kernels: Sequence[Kernels], launched: Sequence[Sequence[Any]]) -> str:
@@ -258,7 +223,7 @@ def report(state: State) -> Iterator[str]:
         if item.seconds:
             times = zip(*item.seconds, strict=True)
             old, new = (f"{1e6 * statistics.median(side):>11.2f}" for side in times)
-            low, high = median_interval(item.ratios)
+            low, high = median_interval(item.ratios, Z999)
             ratio = f"{statistics.median(item.ratios):>9.4f}{low:>9.4f}{high:>9.4f}"
             code = f" ({item.code})" if item.code else ""
             yield f"{name:<42}{old}{new}{ratio}{len(item.seconds):>7}  {item.verdict}{code}"
@@ -291,8 +256,7 @@ def main() -> None:
         if options.device == "cuda":
             state.gpus.append(gpu())
             if not any(state.kernels):
-                with ThreadPoolExecutor() as pool:
-                    state.kernels = list(pool.map(kernels_of, folders))
+                state.kernels = list(map(kernels_of, folders))
         while time.monotonic() < (end := started + options.seconds):
             one_round(state, folders, options.only, end)
             if options.json:

@@ -64,16 +64,12 @@ class Part(NamedTuple):
         arrays = image, np.zeros(image.shape[:2], np.uint8)
         return cls(*(a if device == "cpu" else ado.to_device(a, device) for a in arrays), device)
 
-    def start(self) -> None:
-        """Enqueue the call on the device. On the CPU, compute the result."""
-        ado.edge_detect(self.image, out=self.result, device="cpu" if self.device == "cpu" else None)
-
 
 def seconds(parts: list[Part], repeats: int) -> float:
-    """The time of one repetition on all devices."""
+    """The time of one repetition on all devices: the calls for all bands are enqueued first."""
     start = time.perf_counter()
-    for part in parts * repeats:
-        part.start()
+    for image, result, device in parts * repeats:
+        ado.edge_detect(image, out=result, device="cpu" if device == "cpu" else None)
     for part in (part for part in parts if part.device != "cpu"):
         ado.synchronize(part.device)
     return (time.perf_counter() - start) / repeats
@@ -97,21 +93,19 @@ def measure(image: np.ndarray, devices: list[str], rounds: int, repeats: int) ->
     bands = list(bands_of(len(image), len(devices), ado.edge_detect.halo))
     whole = [Part.on(devices[0], image)]
     parts = [Part.on(d, image[band.source]) for d, band in zip(devices, bands, strict=True)]
-    for warm_up in (whole, parts):
-        seconds(warm_up, 1)
+    seconds([*whole, *parts], 1)  # warms up
     results = [on_host(part.result)[band.kept] for part, band in zip(parts, bands, strict=True)]
-    times: dict[str, list[float]] = {"whole": [], "bands": []}
-    order = [("whole", whole), ("bands", parts)]
+    kinds, times = {"whole": whole, "bands": parts}, {"whole": [], "bands": []}
     for _ in range(rounds):
-        for name, some in random.sample(order, 2):
-            times[name].append(seconds(some, repeats))
-    ratios = [w / (len(devices) * b) for w, b in zip(times["whole"], times["bands"], strict=True)]
+        for name in random.sample([*kinds], 2):
+            times[name].append(seconds(kinds[name], repeats))
+    ratios = np.divide(times["whole"], times["bands"]) / len(devices)
     return {
         "shape": image.shape,
         "devices": devices,
         "names": [device_name(device) for device in devices],
         **{name: statistics.median(some) for name, some in times.items()},
-        "efficiency": statistics.median(ratios),
+        "efficiency": float(np.median(ratios)),
         "same_bits": np.array_equal(np.concatenate(results), on_host(whole[0].result)),
     }
 

@@ -14,26 +14,25 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_peers import COMPILER, Peers, first_line
+from array_peers import COMPILER, Peers
+from random_shapes import FILTERS, TAPS, blur_of, gray_of, is_colour, squared_gradient
 
 from adokernels.model.libraries import on_host
+from adokernels.model.tasks import TASKS
 
 Image = Any
-Check = Callable[[np.ndarray], np.ndarray]
 Run = Callable[[], object]
 
-FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 WEIGHTS = (0.298839, 0.586811, 0.114350)
-GRAY_WEIGHTS = (19585, 38457, 7494)  # weights of adokernels, in units of 2^-16
-INTEGER_TAPS = (1, 2, 3, 4, 3, 2, 1)
-TAPS = np.array(INTEGER_TAPS) / 16
+SHARES = np.array(TAPS) / 16  # the taps of adokernels; their sum is 1
 SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of these taps
 RADIUS = 3
+SUM_OF_TAPS = 2800  # of a Gaussian in the reference, which computes with int32
 SENTINEL = 0xA5  # value of results before they are computed
 STRIP = 256  # number of rows and columns that are compared at each edge
 
@@ -42,17 +41,17 @@ class Filter(NamedTuple):
     """A filter of a library: `prepare` returns a function that fills a result from an image."""
 
     prepare: Callable[[Image, Image], Run]
-    expected: Check
+    expected: Callable[[np.ndarray], np.ndarray] | None = None  # default: the task's reference
     levels: int = 1  # allowed difference
     dtype: str = "uint8"  # of the result
 
-    def error(self, source: Image, out: Image) -> int:
-        """Largest difference from the reference in the corners, in levels."""
-        worst = 0
+    def error(self, routine: str, source: Image, out: Image) -> int:
+        """Largest difference from the reference in the corners, in levels of at most 255."""
+        expected, worst = self.expected or TASKS[routine].expected, 0
         for corner in itertools.product(*map(ends, source.shape[:2])):
             (down, along), inner = (end[0] for end in corner), tuple(end[1] for end in corner)
-            want = self.expected(on_host(source[down, along])).astype(np.int64)
-            apart = np.abs(on_host(out[down, along]) - want)[inner]
+            want = expected(on_host(source[down, along])).astype(np.int64)
+            apart = np.abs(on_host(out[down, along]).clip(max=255) - want)[inner]
             worst = max(worst, int(apart.max()))
         return worst
 
@@ -68,83 +67,67 @@ def ends(length: int) -> list[tuple[slice, slice]]:
 class Library(NamedTuple):
     """A library's filters, by routine and name; its pipeline uses the first of each routine."""
 
-    upload: Callable[[np.ndarray], Image]
-    full: Callable[[Sequence[int], int, str], Image]  # like numpy.full
+    upload: Callable[[Any], Image]
     filters: Mapping[str, Mapping[str, Filter]]
 
-    def pipelines(self, routine: str, name: str) -> dict[str, list[Filter]]:
-        """The library's implementations of the routine."""
-        if routine != "edge_detect":
-            return {name: [one] for name, one in self.filters.get(routine, {}).items()}
-        if len(self.filters) < 3:
-            return {}
-        return {name: [next(iter(self.filters[stage].values())) for stage in FILTERS[:3]]}
+
+def filter_peers(make: Callable[[], Library], routine: str, name: str, image: Any) -> Peers:
+    """The calls of a library for an image or a batch. ValueError: a result is wrong.
+
+    A batch needs one call per image. Grayscale needs one call, because its pixels are independent.
+    """
+    library = make()
+    known = {n: {routine: one} for n, one in library.filters.get(routine, {}).items()}
+    if routine == "edge_detect" and len(library.filters) == 3:
+        known = {
+            name: {stage: next(iter(library.filters[stage].values())) for stage in FILTERS[:3]}
+        }
+    images = library.upload(image)
+    images = images.reshape(-1, *images.shape[images.ndim - 2 - is_colour(routine) :])
+    if routine == "grayscale":
+        images = images.reshape(1, -1, *images.shape[2:])
+    peers: Peers = {}
+    for peer, filters in known.items():
+        runs = []
+        for first in images:
+            source = first
+            for stage, one in filters.items():
+                out = library.upload(np.full(source.shape[:2], SENTINEL, one.dtype))
+                runs.append(one.prepare(source, out))
+                runs[-1]()
+                if (error := one.error(stage, source, out)) > one.levels:
+                    raise ValueError(f"WRONG: {peer} is off by {error} levels")
+                source = out
+        peers[peer] = partial(in_order, runs)
+    return peers
 
 
-def is_colour(routine: str) -> bool:
-    """Whether the routine accepts RGB and RGBA images."""
-    return routine in ("grayscale", "edge_detect")
+def in_order(runs: Sequence[Run]) -> None:
+    """Call functions. Their results may differ from ours by more than ado.sweep allows."""
+    for run in runs:
+        run()
 
 
-# Formulas for arrays of NumPy, CuPy and torch. The last two axes of an image are its rows and
-# columns. Pixels that lack neighbours are omitted from the result.
+# References that are not the references of the tasks. The default border of adokernels is zero.
 
 
-def weighted(wide: Image, weights: Sequence[float], axis: int) -> Image:
-    """Weighted sum of neighbours along axis -2 or -1."""
-    length = wide.shape[axis] - len(weights) + 1
-    rest = (slice(None),) * (-1 - axis)
-    parts = (w * wide[(..., slice(i, i + length), *rest)] for i, w in enumerate(weights) if w)
-    return sum(parts, start=next(parts))
+def blurred(sigma: float = 0.0, border: str = "replicate") -> Callable[[np.ndarray], np.ndarray]:
+    """A blur with the taps of a Gaussian; without `sigma`, the taps of adokernels."""
+    taps = np.exp(-0.5 * (np.arange(-RADIUS, RADIUS + 1) / sigma) ** 2) if sigma else np.array(TAPS)
+    whole = taps if not sigma else np.rint(SUM_OF_TAPS * taps / taps.sum())
+    return partial(TASKS["gaussian_blur"].expected, border=border, taps=whole.astype(int).tolist())
 
 
-def gray_of(channels: Image) -> Image:
-    red, green, blue = GRAY_WEIGHTS
-    return (red * channels[..., 0] + green * channels[..., 1] + blue * channels[..., 2]) >> 16
+def replicated_sobel(gray: np.ndarray) -> np.ndarray:
+    return TASKS["sobel"].expected(np.pad(gray, 1, "edge"))[1:-1, 1:-1]
 
 
-def blur_of(wide: Image, taps: Sequence[float] = INTEGER_TAPS) -> Image:
-    return weighted(weighted(wide, taps, -2), taps, -1)
-
-
-def squared_gradient(wide: Image) -> Image:
-    x = weighted(weighted(wide, (1, 2, 1), -2), (-1, 0, 1), -1)
-    y = weighted(weighted(wide, (-1, 0, 1), -2), (1, 2, 1), -1)
-    return x * x + y * y
-
-
-# References. `border` is a mode of numpy.pad; the default of adokernels is "constant", zeros.
-
-
-def luminance(rgba: np.ndarray) -> np.ndarray:
-    return np.floor(rgba[..., :3] @ np.array(WEIGHTS))
-
-
-def blurred(taps: np.ndarray = TAPS, border: Any = "constant") -> Check:
-    return lambda gray: np.floor(blur_of(np.pad(gray.astype(float), RADIUS, border), taps))
-
-
-def gaussian(sigma: float) -> np.ndarray:
-    taps = np.exp(-0.5 * (np.arange(-RADIUS, RADIUS + 1) / sigma) ** 2)
-    return taps / taps.sum()
-
-
-def gradient(border: Any = "constant", largest: int = 255) -> Check:
-    def expected(gray: np.ndarray) -> np.ndarray:
-        square = squared_gradient(np.pad(gray.astype(float), 1, border))
-        return np.minimum(np.floor(np.sqrt(square)), largest)
-
-    return expected
-
-
-# Peers.
-
-
+@cache
 def cv2_filters() -> Library:
     import cv2
 
     cv2.setNumThreads(len(os.sched_getaffinity(0)))
-    border, taps = cv2.BORDER_CONSTANT, TAPS.astype(np.float32)
+    border, taps = cv2.BORDER_CONSTANT, SHARES.astype(np.float32)
 
     def grayscale(rgba: np.ndarray, out: np.ndarray) -> Run:
         code = cv2.COLOR_RGBA2GRAY if rgba.shape[-1] == 4 else cv2.COLOR_RGB2GRAY
@@ -169,60 +152,26 @@ def cv2_filters() -> Library:
 
         return run
 
-    blurs = {"cv2 sepFilter2D": Filter(sep_filter, blurred())}
-    blurs["cv2 GaussianBlur"] = Filter(gaussian_blur, blurred(gaussian(SIGMA)))
-    filters = {"grayscale": {"cv2": Filter(grayscale, luminance)}, "gaussian_blur": blurs}
-    filters["sobel"] = {"cv2": Filter(sobel, gradient(), levels=0)}
-    return Library(np.asarray, np.full, filters)
+    filters = {"grayscale": {"cv2": Filter(grayscale)}}
+    filters["gaussian_blur"] = {"cv2 sepFilter2D": Filter(sep_filter)}
+    filters["gaussian_blur"]["cv2 GaussianBlur"] = Filter(gaussian_blur, blurred(SIGMA, "constant"))
+    filters["sobel"] = {"cv2": Filter(sobel, levels=0)}
+    return Library(np.asarray, filters)
 
 
 def torch_library(**filters: dict[str, Filter]) -> Library:
     """A library that works on tensors."""
     import torch
 
-    def full(shape: Sequence[int], value: int, dtype: str) -> torch.Tensor:
-        return torch.full(shape, value, dtype=getattr(torch, dtype), device="cuda")
-
-    return Library(partial(torch.as_tensor, device="cuda"), full, filters)
+    return Library(partial(torch.as_tensor, device="cuda"), filters)
 
 
-def torch_filters(search: bool) -> Library:
-    """Eager mode. Convolutions use half precision, with errors of up to 1/8."""
-    import torch
-    import torch.nn.functional as nn
-
-    torch.backends.cudnn.benchmark = search  # finds the fastest algorithm once per shape
-
-    def kernels(*weights: np.ndarray) -> torch.Tensor:
-        return torch.tensor(np.stack(weights)[:, None], dtype=torch.half, device="cuda")
-
-    def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> Run:
-        (red, green, blue), (a, b, c) = rgba[..., :3].unbind(-1), WEIGHTS
-        return lambda: out.copy_((red * a).add_(green, alpha=b).add_(blue, alpha=c))
-
-    def blur(gray: torch.Tensor, out: torch.Tensor) -> Run:
-        weights = kernels(np.outer(TAPS, TAPS))
-        return lambda: out.copy_(nn.conv2d(gray.half()[None, None], weights, padding=RADIUS)[0, 0])
-
-    def sobel(gray: torch.Tensor, out: torch.Tensor) -> Run:
-        across = np.outer([1, 2, 1], [-1, 0, 1])
-        weights = kernels(across, across.T)
-
-        def run() -> None:
-            x, y = nn.conv2d(gray.half()[None, None], weights, padding=1)[0]
-            out.copy_(torch.hypot(x, y).clamp_(max=255))
-
-        return run
-
-    return torch_library(
-        grayscale={"torch": Filter(grayscale, luminance)},
-        gaussian_blur={"torch": Filter(blur, blurred())},
-        sobel={"torch": Filter(sobel, gradient())},
-    )
-
-
+@cache
 def torch_compiled_filters() -> Library:
-    """Integer formulas, which torch compiles to one or two kernels."""
+    """Integer formulas, which torch compiles to one or two kernels.
+
+    Eager torch, with convolutions in half precision, was the fastest peer at 4 of 754 shapes.
+    """
     import torch.nn.functional as nn
 
     def grayscale(rgba: Image, out: Image) -> None:
@@ -235,16 +184,14 @@ def torch_compiled_filters() -> Library:
         square = squared_gradient(nn.pad(gray.int(), (1,) * 4))
         out.copy_(square.float().sqrt().clamp(max=255))
 
-    def compiled(formula: Callable[..., None], expected: Check) -> dict[str, Filter]:
-        return {"torch.compile": Filter(partial(COMPILER.call, formula), expected)}
-
     return torch_library(
-        grayscale=compiled(grayscale, luminance),
-        gaussian_blur=compiled(blur, blurred()),
-        sobel=compiled(sobel, gradient()),
+        grayscale={"torch.compile": Filter(partial(COMPILER.call, grayscale))},
+        gaussian_blur={"torch.compile": Filter(partial(COMPILER.call, blur))},
+        sobel={"torch.compile": Filter(partial(COMPILER.call, sobel))},
     )
 
 
+@cache
 def cupy_filters() -> Library:
     """The ElementwiseKernels have the formula of adokernels; cupyx convolves twice in float32."""
     import cupy
@@ -263,7 +210,7 @@ def cupy_filters() -> Library:
         return partial(of_planes, *(rgba[..., channel] for channel in range(3)), out)
 
     def blur(gray: cupy.ndarray, out: cupy.ndarray) -> Run:
-        half, taps = cupy.empty(gray.shape, cupy.float32), cupy.asarray(TAPS, cupy.float32)
+        half, taps = cupy.empty(gray.shape, cupy.float32), cupy.asarray(SHARES, cupy.float32)
 
         def run() -> None:
             # The border replicates the nearest pixel. For "constant" and an integer result,
@@ -283,10 +230,10 @@ def cupy_filters() -> Library:
 
         return run
 
-    filters = {"grayscale": {"cupy": Filter(grayscale, luminance)}}
-    filters["gaussian_blur"] = {"cupy": Filter(blur, blurred(border="edge"), levels=0)}
-    filters["sobel"] = {"cupy": Filter(sobel, gradient())}
-    return Library(cupy.asarray, cupy.full, filters)
+    filters = {"grayscale": {"cupy": Filter(grayscale)}}
+    filters["gaussian_blur"] = {"cupy": Filter(blur, blurred(), levels=0)}
+    filters["sobel"] = {"cupy": Filter(sobel)}
+    return Library(cupy.asarray, filters)
 
 
 class Pair(ctypes.Structure):
@@ -306,6 +253,7 @@ class StreamContext(ctypes.Structure):
     )
 
 
+@cache
 def npp_filters() -> Library:
     """Borders replicate the nearest pixel, the only mode of the Gaussian filters of NPP."""
     import torch
@@ -318,7 +266,7 @@ def npp_filters() -> Library:
     filters, colours = load_npp("if"), load_npp("icc")
     replicate, mask_3x3, mask_7x7, l2 = 2, 200, 400, 2
     weights = (ctypes.c_float * 3)(*WEIGHTS)
-    taps = torch.tensor(TAPS, dtype=torch.float32, device="cuda")
+    taps = torch.tensor(SHARES, dtype=torch.float32, device="cuda")
 
     def plane(image: torch.Tensor) -> tuple[ctypes.c_void_p, int]:
         return ctypes.c_void_p(image.data_ptr()), image.stride(0) * image.element_size()
@@ -359,12 +307,12 @@ def npp_filters() -> Library:
     advanced = blur(filters.nppiFilterGaussAdvancedBorder_8u_C1R_Ctx, *kernel)
     gauss = blur(filters.nppiFilterGaussBorder_8u_C1R_Ctx, mask_7x7)
     return torch_library(
-        grayscale={"npp": Filter(grayscale, luminance)},
+        grayscale={"npp": Filter(grayscale)},
         gaussian_blur={
-            "npp": Filter(advanced, blurred(border="edge")),
-            "npp Gauss 7x7": Filter(gauss, blurred(gaussian(1.8), "edge")),
+            "npp": Filter(advanced, blurred()),
+            "npp Gauss 7x7": Filter(gauss, blurred(1.8)),
         },
-        sobel={"npp": Filter(sobel, gradient("edge", largest=32767), dtype="int16")},
+        sobel={"npp": Filter(sobel, replicated_sobel, dtype="int16")},
     )
 
 
@@ -375,8 +323,9 @@ def load_npp(part: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(next((path for path in paths if path.exists()), name)))
 
 
+@cache
 def cvcuda_filters() -> Library:
-    """CV-CUDA has no gradient filter and thus no pipeline."""
+    """CV-CUDA has no gradient filter. Its Gaussian was the fastest peer at none of 88 shapes."""
     import cvcuda
 
     stream = cvcuda.as_stream(0)
@@ -399,68 +348,23 @@ def cvcuda_filters() -> Library:
         code = conversions.RGBA2GRAY if rgba.shape[-1] == 4 else conversions.RGB2GRAY
         return partial(cvcuda.cvtcolor_into, tensor(out), tensor(rgba), code, stream=stream)
 
-    def blur(gray: Image, out: Image) -> Run:  # the taps of a Gaussian
-        arguments = tensor(out), tensor(gray), (7, 7), (SIGMA, SIGMA), cvcuda.Border.CONSTANT
-        return partial(cvcuda.gaussian_into, *arguments, stream=stream)
-
-    return torch_library(
-        grayscale={"cvcuda": Filter(grayscale, luminance)},
-        gaussian_blur={"cvcuda": Filter(blur, blurred(gaussian(SIGMA)))},
-    )
+    return torch_library(grayscale={"cvcuda": Filter(grayscale)})
 
 
-def libraries(device: str, *, search: bool = True) -> dict[str, Library]:
-    """The libraries that can be loaded; with `search`, cuDNN searches algorithms per shape."""
-    makers: dict[str, Callable[[], Library]] = {"cv2": cv2_filters}
-    if device == "cuda":
-        makers = {"torch": partial(torch_filters, search), "torch.compile": torch_compiled_filters}
-        makers |= {"cupy": cupy_filters, "npp": npp_filters, "cvcuda": cvcuda_filters}
-    found = {}
-    for name, make in makers.items():
-        try:
-            found[name] = make()
-        except (ImportError, OSError) as error:
-            print(f"left out {name}: {error}")
-    return found
-
-
-def correct_filters(
-    routine: str, image: Image, found: Mapping[str, Library]
-) -> tuple[Peers, dict[str, str]]:
-    """The correct peers, and the reasons why others are left out.
-
-    A batch needs one call per image. Grayscale needs one call, because its pixels are independent.
-    """
-    peers: Peers = {}
-    left_out: dict[str, str] = {}
-    for library_name, library in found.items():
-        images = library.upload(image)
-        images = images.reshape(-1, *images.shape[images.ndim - 2 - is_colour(routine) :])
-        if routine == "grayscale":
-            images = images.reshape(1, -1, *images.shape[2:])
-        for name, filters in library.pipelines(routine, library_name).items():
-            runs, wrong = [], []
-            try:
-                for place, first in enumerate(images):
-                    source = first
-                    for one in filters:
-                        out = library.full(source.shape[:2], SENTINEL, one.dtype)
-                        runs.append(one.prepare(source, out))
-                        runs[-1]()
-                        if place in (0, len(images) - 1) and one.error(source, out) > one.levels:
-                            wrong.append(one.error(source, out))
-                        source = out
-            except Exception as error:  # any error of another library
-                left_out[name] = first_line(error)
-                continue
-            if wrong:
-                left_out[name] = f"WRONG: off by {wrong} levels"
-            else:
-                peers[name] = partial(in_order, runs)
-    return peers, left_out
-
-
-def in_order(runs: Sequence[Run]) -> None:
-    """Call functions. Their results may differ from ours by more than ado.sweep allows."""
-    for run in runs:
-        run()
+LIBRARIES: dict[str, dict[str, Callable[[], Library]]] = {
+    "cpu": {"cv2": cv2_filters},
+    "cuda": {
+        "torch.compile": torch_compiled_filters,
+        "cupy": cupy_filters,
+        "npp": npp_filters,
+        "cvcuda": cvcuda_filters,
+    },
+}
+#: Functions that make a library's peers, by routine, device and library.
+PEERS = {
+    (routine, device): {
+        name: partial(filter_peers, make, routine, name) for name, make in of.items()
+    }
+    for device, of in LIBRARIES.items()
+    for routine in FILTERS
+}

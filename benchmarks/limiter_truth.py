@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import itertools
 import json
 import subprocess
@@ -64,25 +65,19 @@ def _ring(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
     return (following,)
 
 
-def _recurrence(b: Any, c: Any, length: int, passes: int) -> Any:
+def _recurrence(b: Any, c: Any, *_: int) -> Any:
     pairs = zip(b.tolist(), c.tolist(), strict=True)
     steps = itertools.accumulate(pairs, lambda value, pair: value * pair[0] + pair[1], initial=0.0)
     return np.array(list(steps)[1:])
 
 
-def _horner(degree: int) -> Callable[..., Any]:
-    def polynomial(b: Any, length: int, passes: int) -> Any:
-        value = np.full_like(b, 0.5)
-        for k in range(1, degree + 1):
-            value = value * b + 1.0 / k
-        return value
-
-    return polynomial
+def _polynomial(b: Any, degree: int) -> Any:
+    return np.polyval([0.5, *(1 / k for k in range(1, degree + 1))], b)
 
 
-def _rounds(b: Any, length: int, passes: int) -> Any:
+def _rounds(b: Any, *_: int) -> Any:
     value = b.copy()
-    for _ in range(4):
+    for _round in range(4):
         value ^= value << np.uint32(13)
         value ^= value >> np.uint32(17)
         value ^= value << np.uint32(5)
@@ -96,47 +91,42 @@ def _chase(following: Any, length: int, passes: int) -> Any:
     return np.array([place])
 
 
-def _continued_fraction(b: Any, length: int, passes: int) -> Any:
-    value = 0.0
-    for element in b.tolist():
-        value = element / (1.0 + value)
-    return np.array([value])
+def _continued_fraction(b: Any, *_: int) -> Any:
+    fraction = functools.reduce(lambda value, element: element / (1.0 + value), b.tolist(), 0.0)
+    return np.array([fraction])
 
 
-_TRIAD = Kernel(lambda b, c, length, passes: b + 3.0 * c, _arrays(2), 24, 24, 2)
+def _checksum(b: Any, *_: int) -> Any:
+    return np.array([zlib.crc32(b.tobytes())], np.uint32)
+
+
+_SUM = Kernel(lambda b, *_: np.array([b.sum()]), _arrays(1), 8, 8, 1)
+_TRIAD = Kernel(lambda b, c, *_: b + 3.0 * c, _arrays(2), 24, 24, 2)
 _ROUNDS = Kernel(_rounds, _integers(np.uint32), 8, 8, 24, tolerance=None)
 KERNELS = {
     "recurrence": Kernel(_recurrence, _arrays(2), 24, 24, 2),
-    "ordered_sum": Kernel(lambda b, length, passes: np.array([b.sum()]), _arrays(1), 8, 8, 1),
+    "ordered_sum": _SUM,
+    "total": _SUM,
     "scalar_triad": _TRIAD,
     "triad": _TRIAD,
-    "scalar_polynomial": Kernel(_horner(7), _arrays(1), 16, 16, 14),
-    "polynomial": Kernel(_horner(31), _arrays(1), 16, 16, 62),
-    # One access per pass.
-    "chase": Kernel(_chase, _ring, 8, 0, tolerance=None),
-    "quotients": Kernel(
-        lambda b, c, length, passes: b / (1.0 + c) + c / (1.0 + b), _arrays(2), 24, 24, 5
-    ),
+    "scalar_polynomial": Kernel(lambda b, *_: _polynomial(b, 7), _arrays(1), 16, 16, 14),
+    "polynomial": Kernel(lambda b, *_: _polynomial(b, 31), _arrays(1), 16, 16, 62),
+    "chase": Kernel(_chase, _ring, 8, 0, tolerance=None),  # one access per pass
+    "quotients": Kernel(lambda b, c, *_: b / (1.0 + c) + c / (1.0 + b), _arrays(2), 24, 24, 5),
     "rounds": _ROUNDS,
     "scalar_rounds": _ROUNDS,
-    "checksum": Kernel(
-        lambda b, length, passes: np.array([zlib.crc32(b.tobytes())], np.uint32),
-        _integers(np.uint8),
-        *(1, 5, 4),
-        tolerance=None,
-    ),
+    "checksum": Kernel(_checksum, _integers(np.uint8), 1, 5, 4, tolerance=None),
     "continued_fraction": Kernel(_continued_fraction, _arrays(1), 8, 8, 2),
     "histogram": Kernel(
-        lambda bins, b, length, passes: np.array([b.sum()]),
+        lambda bins, b, *_: np.array([b.sum()]),
         lambda rng, length: (np.zeros(length, np.int64), *_arrays(1)(rng, length)),
         *(16, 32, 1),
     ),
     "fill": Kernel(
-        lambda value, length, passes: np.full(length, value),
+        lambda value, length, _: np.full(length, value),
         lambda rng, length: (float(rng.random()),),
         *(8, 8),
     ),
-    "total": Kernel(lambda b, length, passes: np.array([b.sum()]), _arrays(1), 8, 8, 1),
 }
 
 
@@ -222,12 +212,10 @@ def ladder_of(truth: Truth, library: ctypes.CDLL) -> Any:
         function(*given, ctypes.c_int64(length), ctypes.c_int64(passes))
 
     def requested(*arguments: Any) -> float:
-        *_, length, passes = arguments
-        return (kernel.requested * length or 8.0) * passes
+        return (kernel.requested * arguments[-2] or 8.0) * arguments[-1]
 
     def flops(*arguments: Any) -> float:
-        *_, length, passes = arguments
-        return kernel.flops * length * passes
+        return kernel.flops * arguments[-2] * arguments[-1]
 
     def problems(rng: np.random.Generator) -> Iterator[Sequence[Any]]:
         for length in (1, 5, 67, 1500, 1 << 16):
@@ -269,16 +257,17 @@ def measure(out: Path, repeat: int, seconds: float) -> None:
 def score(folder: Path) -> list[dict[str, Any]]:
     """Compare the limiters of the stored sweeps with the construction."""
     known = {truth.name: truth for truth in truths()}
-    rows = []
-    for path in sorted(folder.glob("*-*.json")):
-        (m,) = ado.load(path).variants
-        truth = known[m.variant]
-        row = {"kernel": truth.name, "known": str(truth.kind), "found": m.limiter.name}
-        if truth.unit:
-            row["known"] += f" ({truth.unit})"
-        evidence = [str(e) for e in m.limiter.evidence]
-        rows.append({**row, "right": truth.agrees(m.limiter), "evidence": evidence})
-    return rows
+    measured = [ado.load(path).variants[0] for path in sorted(folder.glob("*-*.json"))]
+    return [
+        {
+            "kernel": m.variant,
+            "known": f"{truth.kind} ({truth.unit})" if truth.unit else str(truth.kind),
+            "found": m.limiter.name,
+            "right": truth.agrees(m.limiter),
+            "evidence": [str(e) for e in m.limiter.evidence],
+        }
+        for m, truth in ((m, known[m.variant]) for m in measured)
+    ]
 
 
 def main() -> None:

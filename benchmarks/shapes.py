@@ -35,10 +35,11 @@ from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-import shape_references as references
-from array_peers import COMPILER, PEERS, correct, first_line, parser, shape
-from image_peers import FILTERS, correct_filters, is_colour, libraries
-from random_shapes import DRAW, LIMITS, Case, Limits, cases
+import random_shapes as references
+from arguments import parser, shape
+from array_peers import COMPILER
+from peers import PEERS, correct, first_line
+from random_shapes import DRAW, FILTERS, LIMITS, Case, Limits, cases, is_colour
 
 import adokernels as ado
 from adokernels import _core
@@ -77,8 +78,8 @@ class Bench:
     With `own`, the peers are the other variants of the routine.
     """
 
-    def __init__(self, device: str, seed: int, filters: Mapping[str, Any], *, own: bool) -> None:
-        self.device, self.filters, self.own, self.xp = device, filters, own, np
+    def __init__(self, device: str, seed: int, *, own: bool = False) -> None:
+        self.device, self.own, self.xp = device, own, np
         if device == "cuda":
             import cupy
 
@@ -90,7 +91,7 @@ class Bench:
         if case.routine == "gpp":
             args = ado.gpp_operands(case.shape, seed=seed)
             return tuple(map(ado.to_device, args)) if self.device == "cuda" else args
-        args = [np.empty(shape, case.dtype) for shape in references.operand_shapes(case)]
+        args = [np.empty(shape, case.dtype) for shape in case.operand_shapes]
         args = [*map(ado.to_device, args)] if self.device == "cuda" else args
         for arg in args:
             references.fill_randomly(self.xp.asarray(arg), self.xp, self.rng)
@@ -118,7 +119,7 @@ class Bench:
                 raise WrongResult(f"the error is {error:.3g}")
             functions = {OURS: call if self.device == "cuda" else partial(ours, out=result)}
             if case.routine in FILTERS:
-                peers, left_out = self._filters(case, arrays[0])
+                peers, left_out = self._filters(case, args[0])
             else:
                 if unit is not None:  # a peer may sum M numbers one after another
                     allowed += case.shape[2] / case.shape[1]
@@ -134,19 +135,20 @@ class Bench:
     def _filters(self, case: Case, image: Any) -> tuple[dict[str, Any], dict[str, str]]:
         """The peers of a filter, without libraries that do not support the shape."""
         sides = case.shape[:-1] if is_colour(case.routine) else case.shape
-        pixels, smallest, left_out = math.prod(sides), min(sides[-2:]), set()
+        pixels, smallest, unsupported = math.prod(sides), min(sides[-2:]), set()
+        makers = PEERS[case.routine, self.device]
         if self.device == "cpu" and smallest < SMALLEST_FOR_OPENCV:
-            left_out = {"cv2"}
+            unsupported = {"cv2"}
         elif self.device == "cuda" and smallest < SMALLEST_FOR_NPP:
-            left_out = {"npp", "cvcuda"}
+            unsupported = {"npp", "cvcuda"}
         many = len(sides) == 3 and sides[0] > MOST_IMAGES and case.routine != "grayscale"
         if self.device == "cuda" and (pixels > LARGEST_FOR_PEERS or many):
-            left_out = {*self.filters}
-        chosen = {name: one for name, one in self.filters.items() if name not in left_out}
-        peers, reasons = correct_filters(case.routine, image, chosen)
+            unsupported = {*makers}
+        supported = {name: make for name, make in makers.items() if name not in unsupported}
+        peers, left_out = correct(supported, [image])
         if self.device == "cpu" and pixels <= LARGEST_FOR_NUMPY:
             peers["numpy"] = partial(references.filtered, np, case.routine, image)
-        return peers, reasons
+        return peers, left_out
 
     def _copy(self, nbytes: float) -> Callable[[], None]:
         """A copy function whose reads and writes total `nbytes`."""
@@ -288,6 +290,7 @@ def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> list[Ca
 
 def main() -> int:
     parsed = parser(__doc__, DRAW)
+    parsed.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parsed.add_argument("--seed", type=int, default=0)
     parsed.add_argument("--count", type=int, default=50, help="shapes per routine")
     parsed.add_argument("--seconds", type=float, help="sampling time per shape")
@@ -306,10 +309,7 @@ def main() -> int:
     ado.settings.device, COMPILER.dynamic = options.device, True
     if options.isa:
         ado.settings.isa = options.isa
-    filters = {}
-    if set(options.routines) & set(FILTERS) and not options.own:
-        filters = libraries(options.device, search=False)
-    bench = Bench(options.device, options.seed, filters, own=options.own)
+    bench = Bench(options.device, options.seed, own=options.own)
     limits, failed = LIMITS[options.device], False
     if options.device == "cuda":
         free, _ = bench.xp.cuda.runtime.memGetInfo()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
+import timeit
 from collections.abc import Callable
 from typing import Any
 
@@ -45,14 +45,11 @@ def source_of(name: str, gib: float) -> np.ndarray:
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        ado.synchronize()
-        start = time.perf_counter()
+    def finished() -> None:
         work()
         ado.synchronize()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+
+    return statistics.median(timeit.repeat(finished, ado.synchronize, number=1, repeat=repeats))
 
 
 def link(up: int, down: int) -> Callable[[], None]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -69,7 +70,7 @@ class Warmed(Sampler):
 class Pair(NamedTuple):
     """Two functions; `truth` is the ratio theirs / ours."""
 
-    name: str
+    pair: str
     truth: float
     samplers: tuple[Sampler, Sampler]
     device: str = "cuda"
@@ -154,11 +155,8 @@ def one_run(pair: Pair, *, samples: bool) -> Row:
     series = [side.series._replace(facts=facts) for side in samplers]
     found = judge(*series, paired=True)
     row: Row = {
+        **{name: getattr(found, name) for name in ("reason", "ratio", "interval", "resolution")},
         "verdict": found.verdict.value,
-        "reason": found.reason,
-        "ratio": found.ratio,
-        "interval": found.interval,
-        "resolution": found.resolution,
         "undisturbed": float(np.mean([side.undisturbed().mean() for side in series])),
         "contention": facts["contention"],
         "seconds": time.perf_counter() - start,
@@ -180,24 +178,22 @@ def run_series(options: argparse.Namespace) -> None:
     # The counts of aa and power are for all problems together, the counts of load for each group.
     each = options.count if of_load else -(-options.count // 3)
     done = Counter(map(group_of, stored(options.file)))
-    about = context("cpu" if of_load else options.device)
+    facts = {"about": context("cpu" if of_load else options.device), "series": options.series}
     with stopped(max(loads)) as processes, options.file.open("a") as file:
-        for _ in range(each):
-            for load, pair in ((load, pair) for load in loads for pair in known):
-                row = pair._asdict() | {"pair": pair.name, "series": options.series, "load": load}
-                row |= {"processors": PROCESSORS, "about": about}
-                row = {name: row[name] for name in (*GROUP, "truth", "about")}
-                if done[group_of(row)] >= each:
-                    continue
-                if time.monotonic() > end:
-                    return
-                for process in processes[:load]:
-                    process.send_signal(signal.SIGCONT)
-                row |= one_run(pair, samples=options.samples)
-                for process in processes[:load]:
-                    process.send_signal(signal.SIGSTOP)
-                print(json.dumps(row), file=file, flush=True)
-                done[group_of(row)] += 1
+        for _, load, pair in itertools.product(range(each), loads, known):
+            row = pair._asdict() | facts | {"load": load, "processors": PROCESSORS}
+            del row["samplers"]
+            if done[group_of(row)] >= each:
+                continue
+            if time.monotonic() > end:
+                return
+            for process in processes[:load]:
+                process.send_signal(signal.SIGCONT)
+            row |= one_run(pair, samples=options.samples)
+            for process in processes[:load]:
+                process.send_signal(signal.SIGSTOP)
+            print(json.dumps(row), file=file, flush=True)
+            done[group_of(row)] += 1
 
 
 def stored(file: Path) -> list[Row]:

@@ -16,9 +16,8 @@ from adokernels.storage import read_file
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 try:
-    import array_peers
+    import peers
     import random_shapes
-    import shape_references
     import shapes
 finally:
     sys.path.remove(str(FOLDER))
@@ -38,9 +37,9 @@ def drawn(routine, count=400, seed=7, device="cuda"):
 
 
 def random_operands(case):
-    arrays = [np.empty(s, case.dtype) for s in shape_references.operand_shapes(case)]
+    arrays = [np.empty(s, case.dtype) for s in case.operand_shapes]
     for array in arrays:
-        shape_references.fill_randomly(array, np, np.random.default_rng(5))
+        random_shapes.fill_randomly(array, np, np.random.default_rng(5))
     return arrays
 
 
@@ -57,7 +56,7 @@ def test_problems_are_repeatable_valid_and_within_the_limits(routine, device):
             assert all(n <= most for n, most in zip(case.shape, limit, strict=True))
         else:
             # Lengths are rounded, some of them to powers of two.
-            size = max(map(math.prod, shape_references.operand_shapes(case)))
+            size = max(map(math.prod, case.operand_shapes))
             most = 3 * random_shapes.LIMITS[device].bytes
             assert size * np.dtype(case.dtype).itemsize <= most
 
@@ -88,9 +87,9 @@ def test_images_have_all_ranks_and_channels():
 @pytest.mark.parametrize("piece", [1, 13, 1 << 24])
 @pytest.mark.parametrize("routine", SMALL)
 def test_references_agree_with_the_tasks(routine, piece, monkeypatch):
-    monkeypatch.setitem(shape_references.PIECE, "numpy", piece)
+    monkeypatch.setitem(random_shapes.PIECE, "numpy", piece)
     arrays = random_operands(Case(routine, *SMALL[routine]))
-    expected, unit = shape_references.reference(np, routine, arrays)
+    expected, unit = random_shapes.reference(np, routine, arrays)
     task = TASKS[routine]
     wanted = task.expected(*arrays)
     if routine == "average_matvec":
@@ -106,18 +105,18 @@ def test_references_agree_with_the_tasks(routine, piece, monkeypatch):
 @pytest.mark.parametrize("routine", SMALL)
 def test_error_finds_every_wrong_element(routine):
     arrays = random_operands(Case(routine, *SMALL[routine]))
-    expected, unit = shape_references.reference(np, routine, arrays)
+    expected, unit = random_shapes.reference(np, routine, arrays)
     kind = expected.dtype if unit is None else np.float32
     right = expected.astype(kind)
-    assert shape_references.error(np, right, expected, unit) <= (unit is not None)
+    assert random_shapes.error(np, right, expected, unit) <= (unit is not None)
     for index in (0, -1):
         wrong = right.copy()
         wrong.flat[index] = wrong.flat[index] + 1 if kind != np.uint8 else wrong.flat[index] ^ 1
-        assert shape_references.error(np, wrong, expected, unit) >= 1
+        assert random_shapes.error(np, wrong, expected, unit) >= 1
         if kind != np.uint8:
             wrong.flat[index] = np.nan
-            assert shape_references.error(np, wrong, expected, unit) >= 1
-    assert shape_references.error(np, right[:1], expected, unit) == np.inf
+            assert random_shapes.error(np, wrong, expected, unit) >= 1
+    assert random_shapes.error(np, right[:1], expected, unit) == np.inf
 
 
 def test_the_report_has_the_worst_problems_and_the_reasons():
@@ -139,16 +138,14 @@ def test_the_report_has_the_worst_problems_and_the_reasons():
 
 
 def test_failing_and_wrong_peers_are_left_out():
-    peers = {"good": lambda: 1, "wrong": lambda: 3, "fails": lambda: 1 // 0}
-    makers = {"no_such_library": lambda: peers, "json": lambda: 1 // 0, "numpy": lambda: peers}
-    kept, left_out = array_peers.correct(makers, (), lambda result: abs(result - 1), 1)
+    functions = {"good": lambda: 1, "wrong": lambda: 3, "fails": lambda: 1 // 0}
+    makers = {"absent": lambda: __import__("no_such_library"), "mixed": lambda: functions}
+    kept, left_out = peers.correct(makers, (), lambda result: abs(result - 1), 1)
     assert list(kept) == ["good"]
-    error = "ZeroDivisionError: integer division or modulo by zero"
     assert left_out == {
-        "no_such_library": "not installed",
-        "json": error,
+        "absent": "ModuleNotFoundError: No module named 'no_such_library'",
         "wrong": "WRONG: error 2 exceeds 1",
-        "fails": error,
+        "fails": "ZeroDivisionError: integer division or modulo by zero",
     }
 
 
@@ -175,8 +172,8 @@ def test_a_run_stores_its_results(monkeypatch, tmp_path):
 
 
 def test_wrong_results_make_the_exit_code_1(monkeypatch, tmp_path, capsys):
-    right = shape_references.reference
-    monkeypatch.setattr(shape_references, "reference", lambda *given: (right(*given)[0] + 1, None))
+    right = random_shapes.reference
+    monkeypatch.setattr(random_shapes, "reference", lambda *given: (right(*given)[0] + 1, None))
     assert run(monkeypatch, tmp_path, "max_plus", "--shapes", "3x5", "--dtypes", "f8") == 1
     stored = json.loads(read_file(tmp_path / f"shapes-cpu-{_core.isa()}-max_plus-0.json.xz"))
     assert stored["shapes"] == []

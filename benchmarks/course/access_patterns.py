@@ -14,7 +14,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -61,11 +62,11 @@ def counted(variant: ado.Variant, *args: Any, **options: Any) -> ado.records.Mea
     return dataclasses.replace(m, profile=ado.profile(variant, *args, metrics=METRICS, **options))
 
 
-def together(make: Callable[[], Iterator[ado.records.Measurement]]) -> ado.records.Sweep:
+def together(found: Iterable[ado.records.Measurement]) -> ado.records.Sweep:
     """Store measurements of different problems as one record."""
-    found = tuple(make())
+    measured = tuple(found)
     machine = ado.machine("cuda")
-    return ado.records.Sweep(routine=found[0].routine, measurements=found, machine=machine)
+    return ado.records.Sweep(routine=measured[0].routine, measurements=measured, machine=machine)
 
 
 def numbers(count: int, dtype: str = "float32") -> Any:
@@ -74,14 +75,11 @@ def numbers(count: int, dtype: str = "float32") -> Any:
     return np.resize(block, count)
 
 
-def strides() -> Iterator[ado.records.Measurement]:
-    x, naive = numbers(ELEMENTS), ado.strided_copy["naive"]
-    return (counted(naive, x, stride=n, offset=0) for n in STRIDES)
-
-
-def offsets() -> Iterator[ado.records.Measurement]:
-    x, naive = numbers(OFFSET_ELEMENTS), ado.strided_copy["naive"]
-    return (counted(naive, x, stride=1, offset=n) for n in OFFSETS)
+def strided(elements: int, strides: Iterable[int], offsets: Iterable[int]) -> ado.records.Sweep:
+    """The naive kernel for all strides and offsets."""
+    x, naive = numbers(elements), ado.strided_copy["naive"]
+    pairs = itertools.product(strides, offsets)
+    return together(counted(naive, x, stride=stride, offset=offset) for stride, offset in pairs)
 
 
 def pattern_index(lanes: Any) -> tuple[Any, int]:
@@ -126,9 +124,9 @@ def ladder(
 
 
 RECORDS: dict[str, Callable[[], Any]] = {
-    "strided_copy-strides": partial(together, strides),
-    "strided_copy-offsets": partial(together, offsets),
-    "gather-patterns": partial(together, patterns),
+    "strided_copy-strides": partial(strided, ELEMENTS, STRIDES, [0]),
+    "strided_copy-offsets": partial(strided, OFFSET_ELEMENTS, [1], OFFSETS),
+    "gather-patterns": lambda: together(patterns()),
     **{
         f"strided_copy-{n}": partial(
             ladder, ado.strided_copy, lambda: [numbers(ELEMENTS)], stride=n, offset=0
@@ -148,4 +146,4 @@ RECORDS: dict[str, Callable[[], Any]] = {
 }
 
 if __name__ == "__main__":
-    run(RECORDS.items(), __doc__)
+    run(__doc__, RECORDS.items)

@@ -18,14 +18,13 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from own_kernels import definitions
-from recording import complete, launched, require, run
+from recording import Records, complete, launched, require, run
 
 import adokernels as ado
 from adokernels.measuring.nsight_report import recorded, run_ncu
@@ -47,16 +46,6 @@ def ones_and_twos(shape: tuple[int, ...]) -> np.ndarray:
     values = np.unpackbits(random)[:count].astype(np.float32)
     values += 1
     return values.reshape(shape)
-
-
-def work_of(
-    control: CudaVariant, vectors: ado.DeviceArray, matrix: ado.DeviceArray
-) -> Callable[[], ado.DeviceArray]:
-    """A function that launches a control and returns its result."""
-    sets, length, samples = vectors.shape
-    out = ado.to_device(np.full((length, sets), np.nan, np.float32))
-    grid = control.grid(vectors, matrix)
-    return launched(control, grid, (vectors, matrix), out, (sets, length, samples))
 
 
 def compared(
@@ -104,17 +93,18 @@ class NcuTable:
         table.write_text("\n".join(self._lines) + "\n", encoding="utf-8")
 
 
-def records() -> Iterator[tuple[str, Callable[[], Any]]]:
+def records() -> Records:
     plain = definitions(NOTEBOOK)["plain"]
     controls = [v for v in plain if isinstance(v, CudaVariant)]
     vectors, matrix = ones_and_twos((LENGTH,) * 3), ones_and_twos((LENGTH,) * 2)
     on_device = ado.to_device(vectors), ado.to_device(matrix)
-    works = {control.name: work_of(control, *on_device) for control in controls}
+    works = {c.name: launched(c, c.grid(*on_device), on_device, (LENGTH,) * 2) for c in controls}
     yield "average_matvec-plain", partial(compared, controls, works, on_device)
     yield "average_matvec-one_block-reduced", partial(reduced, vectors[:REDUCED], matrix)
     # 20 runs of one block with all sets would take half a minute.
     small = ado.to_device(vectors[:REDUCED]), on_device[1]
-    reduced_work = work_of(plain["plain_one_block"], *small)
+    one_block = plain["plain_one_block"]
+    reduced_work = launched(one_block, one_block.grid(*small), small, (LENGTH, REDUCED))
     profiled = works | {"plain_one_block-reduced": reduced_work}
     del profiled["plain_one_block"]
     for name, work in profiled.items():
@@ -132,4 +122,4 @@ def records() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 if __name__ == "__main__":
-    run(records(), __doc__)
+    run(__doc__, records)

@@ -62,7 +62,7 @@ class Launches:
         """A variant of the ladder with another grid."""
         (resources,) = ado.max_plus[name].resources(*self.operands)
         cubin, kernel = self._kernels[resources.name]
-        out = self._result()
+        out = ado.to_device(np.full(self.operands[0].shape[1], np.nan))
         pointers = [a.__cuda_array_interface__["data"][0] for a in (*self.operands, out)]
         operands = struct.pack("<5q", *pointers, *self.operands[0].shape)  # MaxPlusOperands
         loaded = _core.CudaModule(cubin).kernel(kernel.symbol)
@@ -81,11 +81,8 @@ class Launches:
             f"{kernel}_{threads}", source=SOURCE.read_text(encoding="utf-8"), file=SOURCE.name,
             kernel=f"{kernel}<{{T}}, {listed}>", block=threads,
         )  # fmt: skip
-        grid, shape = blocks * self._multiprocessors, self.operands[0].shape
-        return launched(variant, grid, self.operands, self._result(), shape)
-
-    def _result(self) -> ado.DeviceArray:
-        return ado.to_device(np.full(self.operands[0].shape[1], np.nan))
+        grid, points = blocks * self._multiprocessors, self.operands[0].shape[1:]
+        return launched(variant, grid, self.operands, points)
 
 
 def of_post(launches: Launches) -> dict[str, Work]:
@@ -136,4 +133,4 @@ RECORDS = {
 }
 
 if __name__ == "__main__":
-    run(RECORDS.items(), __doc__)
+    run(__doc__, RECORDS.items)

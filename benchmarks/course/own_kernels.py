@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recording import complete, require, run
+from recording import Records, complete, require, run
 
 import adokernels as ado
 
@@ -80,7 +80,7 @@ def checked(variant: ado.Variant, softmax: ado.Ladder) -> ado.records.CheckResul
     return result
 
 
-def records() -> Iterator[tuple[str, Callable[[], Any]]]:
+def records() -> Records:
     defined = definitions()
     softmax = defined["softmax"]
     x, names = matrix(LONG_ROWS), [v.name for v in softmax if v.device == "cuda"]
@@ -102,4 +102,4 @@ def records() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 if __name__ == "__main__":
-    run(records(), __doc__)
+    run(__doc__, records)

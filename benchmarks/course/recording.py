@@ -9,25 +9,34 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import adokernels as ado
 from adokernels import _core
 from adokernels.model.arguments import packed
 from adokernels.model.cuda_variant import CudaVariant
 
+#: Names of records, and the functions that make them.
+Records = Iterable[tuple[str, Callable[[], Any]]]
 
-def run(records: Iterable[tuple[str, Callable[[], Any]]], description: str) -> None:
-    """Make and save records, given their names and the functions that make them.
 
-    The first argument of the script is the folder; ``--only`` names the beginnings of record names.
-    A record that cannot be made does not prevent the others; the exit status is then 1.
+def run(description: str, *groups: Callable[[], Records]) -> None:
+    """Make and save the records of a group, given their names and the functions that make them.
+
+    The first argument of the script is the folder; if there are several groups, the second one is
+    the name of a group. ``--only`` names the beginnings of record names. A record that cannot be
+    made does not prevent the others; the exit status is then 1.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="output folder, which is created")
+    known = {group.__name__: group for group in groups}
+    if len(known) > 1:
+        parser.add_argument("group", choices=known)
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of record names")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     failed, start = False, time.perf_counter()
-    for name, make in records:
+    for name, make in known[getattr(options, "group", next(iter(known)))]():
         if not name.startswith(tuple(options.only)):
             continue
         try:
@@ -56,26 +65,21 @@ def complete(sweep: ado.records.Sweep, names: Iterable[str]) -> ado.records.Swee
 
 
 def launched(
-    variant: CudaVariant,
-    grid: int,
-    operands: Sequence[ado.DeviceArray],
-    out: ado.DeviceArray,
-    lengths: Sequence[int],
+    variant: CudaVariant, grid: int, operands: Sequence[ado.DeviceArray], shape: Sequence[int]
 ) -> Callable[[], ado.DeviceArray]:
-    """A function that launches a kernel in CUDA C++ source on these arrays and returns `out`.
+    """A function that launches a kernel in CUDA C++ source, and returns its result of this shape.
 
+    The arguments of the kernel are the operands, the result, and the lengths of the first operand.
     The checks of custom variants copy the operands several times, which takes minutes for several
     GiB. Such a function runs as a peer of the built-in variants, in the same rounds, and its result
     is checked.
     """
-    compiled = variant.compiled(operands[0].dtype.name)
+    first = operands[0]
+    compiled = variant.compiled(first.dtype.name)
     kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
-    arguments = [
-        packed(f"argument {i}", i, value, parameter)
-        for i, (value, parameter) in enumerate(
-            zip([*operands, out, *lengths], compiled.parameters or (), strict=True), 1
-        )
-    ]
+    out = ado.to_device(np.full(shape, np.nan, first.dtype))
+    given = zip([*operands, out, *first.shape], compiled.parameters or (), strict=True)
+    arguments = [packed(f"argument {i}", i, *each) for i, each in enumerate(given, 1)]
     launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)
 
     def work() -> ado.DeviceArray:
