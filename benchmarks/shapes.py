@@ -45,7 +45,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.progress import displayed
-from adokernels.measuring.sampling import Sampler, Settings
+from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model.checker import Checker
 from adokernels.model.routine import batch_option
 from adokernels.storage import replace_file
@@ -202,7 +202,7 @@ def sampled(functions: Mapping[str, Any], device: str, seconds: float) -> dict[s
     for name in once.keys() - {OURS}:
         found[name].optional = once[name] > 3 * min(once.values())
     with displayed(False) as silent:
-        settings = Settings("cold" if cold else "warm", None, seconds)
+        settings = Timing("cold" if cold else "warm", None, seconds)
         settings.sample([*found.values()], device, silent)
     for error in filter(None, (sampler.error for sampler in found.values())):
         raise error

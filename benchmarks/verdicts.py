@@ -40,7 +40,7 @@ import numpy as np
 import adokernels as ado
 from adokernels.measuring.context import Contention, context
 from adokernels.measuring.progress import displayed
-from adokernels.measuring.sampling import Sampler, Settings
+from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.records.contention import judge
 
 Row = dict[str, Any]
@@ -147,7 +147,7 @@ def one_run(pair: Pair, *, samples: bool) -> Row:
     samplers = [type(s)(s.take, s.device, calls=s.calls) for s in pair.samplers]
     start, others = time.perf_counter(), Contention("cpu")
     with displayed(False) as silent:
-        settings = Settings(pair.cache, None, 2 * SECONDS)
+        settings = Timing(pair.cache, None, 2 * SECONDS)
         settings.sample(samplers, pair.device, silent)
     for error in filter(None, (sampler.error for sampler in samplers)):
         raise error

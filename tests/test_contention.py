@@ -23,7 +23,7 @@ from adokernels import _core
 from adokernels.measuring import context
 from adokernels.measuring.context import Contention
 from adokernels.measuring.sampling import Sampler
-from adokernels.records.contention import Series, judge, stolen
+from adokernels.records.contention import TimedSeries, judge, stolen
 from adokernels.records.statistics import compare, ratio_of_medians
 from adokernels.tables.measurements import verdict_notes
 from adokernels.tour import summary
@@ -39,7 +39,8 @@ RECORDED = {
 def recorded(row):
     facts = {"threads": row["threads"], "contention": row["contention"]}
     return [
-        Series(*(np.array(s[n]) for n in ("seconds", "waits")), facts=facts) for s in row["sides"]
+        TimedSeries(*(np.array(s[n]) for n in ("seconds", "waits")), facts=facts)
+        for s in row["sides"]
     ]
 
 
@@ -80,7 +81,7 @@ def test_disturbed_rounds_do_not_count():
     """In half of the rounds, other processes make the faster function appear slower."""
     seconds = np.random.default_rng(1).normal(1e-3, 1e-5, 60)
     waits = np.where(np.arange(60) % 2, 4e-3, 0)
-    ours, theirs = Series(seconds + waits, waits), Series(1.5 * seconds, 0 * waits)
+    ours, theirs = TimedSeries(seconds + waits, waits), TimedSeries(1.5 * seconds, 0 * waits)
     both = ours.seconds, theirs.seconds
     assert compare(*both, ratio_of_medians(*both), paired=True)[0] == "unclear"
     found = judge(ours, theirs, paired=True)
@@ -92,10 +93,10 @@ def test_disturbed_rounds_do_not_count():
 def test_ten_undisturbed_rounds_are_enough():
     seconds = np.random.default_rng(1).normal(1e-3, 1e-5, 60)
     waits = np.where(np.arange(60) % 4, 4e-3, 0)  # a quarter is undisturbed
-    ours, theirs = Series(seconds + waits, waits), Series(1.5 * seconds, 0 * waits)
+    ours, theirs = TimedSeries(seconds + waits, waits), TimedSeries(1.5 * seconds, 0 * waits)
     assert judge(ours, theirs, paired=True)[:1] == ("faster",)
     # The waits do not explain the times of the disturbed samples.
-    unexplained = Series(seconds + 2 * waits, waits)
+    unexplained = TimedSeries(seconds + 2 * waits, waits)
     found = judge(unexplained, theirs, paired=True)
     reason = "with the disturbed samples, the result is 'slower'"
     assert (found.verdict, found.reason) == ("unclear", reason)
@@ -106,14 +107,14 @@ def test_a_verdict_that_survives_the_worst_case_stands(paired):
     """All samples of one side waited; without its waits, it would still be slower."""
     fast, slow = np.full(12, 1e-3), np.full(12, 16e-3)
     for wait, verdict in ((10e-3, "faster"), (15.5e-3, "unclear")):
-        found = judge(Series(fast), Series(slow, np.full(12, wait)), paired=paired)
+        found = judge(TimedSeries(fast), TimedSeries(slow, np.full(12, wait)), paired=paired)
         assert found.verdict == verdict
         assert bool(found.reason) is (verdict == "unclear")
     for wait, verdict in ((10e-3, "slower"), (15.5e-3, "unclear")):
-        found = judge(Series(slow), Series(fast, np.full(12, wait)), paired=paired)
+        found = judge(TimedSeries(slow), TimedSeries(fast, np.full(12, wait)), paired=paired)
         assert found.verdict == verdict
     one = np.where(np.arange(11) == 3, 30e-3, 0.0)  # 1 of 11 rounds
-    found = judge(Series(fast[:11] + one, one), Series(15.9 * fast[:11]), paired=paired)
+    found = judge(TimedSeries(fast[:11] + one, one), TimedSeries(15.9 * fast[:11]), paired=paired)
     assert (found.verdict, found.ratio) == ("faster", pytest.approx(15.9))
 
 
@@ -122,7 +123,9 @@ def test_a_large_ratio_survives_a_busy_machine(ratio, verdict):
     busy = {"waits": False, "processors": 2, "other_processes": 1.5}
     facts = {"threads": 2, "contention": busy}
     found = judge(
-        Series(np.full(60, 1e-3), facts=facts), Series(np.full(60, ratio * 1e-3)), paired=True
+        TimedSeries(np.full(60, 1e-3), facts=facts),
+        TimedSeries(np.full(60, ratio * 1e-3)),
+        paired=True,
     )
     assert found.verdict == verdict
     words = "other processes left 0.5 processors to 2 threads"
@@ -138,7 +141,9 @@ def test_a_lower_clock_of_the_gpu_disturbs_samples(changed):
     noise = np.random.default_rng(1).normal(1, 1e-3, (2, n))
     ours, theirs = np.where(slow, 3.3e-3, 1e-3) * noise[0], 2e-3 * noise[1]
     found = judge(
-        Series(ours, clocks=clocks), Series(theirs, clocks=np.full(n, 1.98e9)), paired=True
+        TimedSeries(ours, clocks=clocks),
+        TimedSeries(theirs, clocks=np.full(n, 1.98e9)),
+        paired=True,
     )
     if changed == 30:
         assert (found.verdict, found.samples) == ("faster", 70)
@@ -150,10 +155,10 @@ def test_a_change_of_the_clock_of_the_cpu_cancels_in_the_rounds():
     """No clock is known on the CPU. Both functions take twice as long after half of the rounds."""
     clock = np.where(np.arange(60) < 30, 1.0, 2.0)
     noise = np.random.default_rng(1).normal(1, 5e-3, (2, 60))
-    same = judge(*(Series(1e-3 * clock * side) for side in noise), paired=True)
+    same = judge(*(TimedSeries(1e-3 * clock * side) for side in noise), paired=True)
     assert same.verdict in ("same", "unclear")
     twice = judge(
-        *(Series(f * clock * side) for f, side in zip((1, 2), noise, strict=True)), paired=True
+        *(TimedSeries(f * clock * side) for f, side in zip((1, 2), noise, strict=True)), paired=True
     )
     assert twice.verdict == "faster"
 
@@ -187,13 +192,13 @@ def test_a_whole_run_can_be_disturbed(contention, reason):
     old = {"threads": 4, "contention": {}, "nvidia_smi": {ACTIVE: "0x0000000000000040"}}
     assert stolen(old)[1] == "the GPU reduced its clock (heat)"
     seconds = np.full(20, 1e-3)
-    found = judge(Series(seconds), Series(1.3 * seconds, facts=facts), paired=True)
+    found = judge(TimedSeries(seconds), TimedSeries(1.3 * seconds, facts=facts), paired=True)
     assert (found.verdict, found.reason) == ("unclear" if reason else "faster", reason)
 
 
 def test_fewer_than_eleven_samples_give_no_verdict():
-    six = Series(np.full(6, 1e-3))
-    found = judge(six, Series(np.full(6, 1.9e-3)), paired=True)
+    six = TimedSeries(np.full(6, 1e-3))
+    found = judge(six, TimedSeries(np.full(6, 1.9e-3)), paired=True)
     assert (found.verdict, found.reason) == ("unclear", "it requires 11 samples, got 6")
     assert found.resolution == math.inf
 
@@ -201,24 +206,24 @@ def test_fewer_than_eleven_samples_give_no_verdict():
 @pytest.mark.parametrize(("ratio", "verdict"), [(2, "faster"), (156, "faster"), (0.5, "slower")])
 def test_a_factor_of_two_in_five_rounds_is_a_verdict(ratio, verdict):
     ours, theirs = np.full(5, 1e-3), np.full(5, ratio * 1e-3)
-    found = judge(Series(ours), Series(theirs), paired=True)
+    found = judge(TimedSeries(ours), TimedSeries(theirs), paired=True)
     assert (found.verdict, found.reason) == (verdict, "")
     assert found.resolution == math.inf
-    assert judge(Series(ours), Series(theirs), paired=False).verdict == verdict
+    assert judge(TimedSeries(ours), TimedSeries(theirs), paired=False).verdict == verdict
     few = "it requires 11 samples, got"
-    assert judge(Series(ours[:4]), Series(theirs[:4]), paired=True).reason == f"{few} 4"
+    assert judge(TimedSeries(ours[:4]), TimedSeries(theirs[:4]), paired=True).reason == f"{few} 4"
     close = np.where(np.arange(5) == 2, 1.2e-3, theirs)  # one round
-    assert judge(Series(ours), Series(close), paired=True).reason == f"{few} 5"
-    assert judge(Series(ours), Series(close), paired=False).reason == f"{few} 5"
+    assert judge(TimedSeries(ours), TimedSeries(close), paired=True).reason == f"{few} 5"
+    assert judge(TimedSeries(ours), TimedSeries(close), paired=False).reason == f"{few} 5"
     waits = np.where(np.arange(5) == 2, theirs, 0.0)
-    busy = judge(Series(ours), Series(theirs, waits), paired=True)
+    busy = judge(TimedSeries(ours), TimedSeries(theirs, waits), paired=True)
     assert busy.reason.startswith("other work disturbed 1 of 5 rounds")
 
 
 def test_a_step_in_one_half_of_a_run_gives_no_verdict():
     theirs = np.concatenate([np.full(38, 1.5e-3), np.full(4, 0.99e-3), np.full(8, 1.5e-3)])
     theirs[26:30] = 0.99e-3
-    found = judge(Series(np.full(50, 1e-3)), Series(theirs), paired=True)
+    found = judge(TimedSeries(np.full(50, 1e-3)), TimedSeries(theirs), paired=True)
     assert found.interval == (1.5, 1.5)
     reason = "the two halves of the run contradict each other"
     assert (found.verdict, found.reason) == ("unclear", reason)

@@ -178,13 +178,13 @@ def reader(tmp_path, monkeypatch):
     np.save("scan.npy", pixels)
     for name in ("before.json", "after.json"):
         ado.load(DATA / "transpose-float32-8192.json.xz").save(name)
-    check = sampling.Settings.__post_init__
+    check = sampling.Timing.__post_init__
 
     def shortened(settings):
         check(settings)
         vars(settings).update(seconds=0.01, cache="warm")
 
-    monkeypatch.setattr(sampling.Settings, "__post_init__", shortened)
+    monkeypatch.setattr(sampling.Timing, "__post_init__", shortened)
     if NO_CUDA:
         for name, how in STORED.items():
             monkeypatch.setattr(ado, name, stored(getattr(ado, name), *how))

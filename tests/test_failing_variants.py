@@ -9,7 +9,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.measuring import pipeline
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.sampling import Sampler, Settings
+from adokernels.measuring.sampling import Sampler, Timing
 from adokernels.model.checker import Checker
 from adokernels.text import failure
 
@@ -143,8 +143,8 @@ def test_a_failure_during_counting(monkeypatch):
 
     monkeypatch.setattr(pipeline, "collect", collect)
     checker = Checker(ado.transpose.problem(A, device="cpu"))
-    runs = {name: pipeline.Run(name) for name in NAMES}
-    settings = Settings("warm", None, 0.01)
+    runs = {name: pipeline.Selected(name) for name in NAMES}
+    settings = Timing("warm", None, 0.01)
     with ProgressDisplay(enabled=False) as display:
         found = pipeline.measure_ladder(checker, runs, settings, display, metrics="default")
     assert [m.variant for m in found] == NAMES

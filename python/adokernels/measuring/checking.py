@@ -12,9 +12,9 @@ from adokernels import _core
 from adokernels.isolation.calls import TIMEOUT, Isolation
 from adokernels.isolation.process import Missing
 from adokernels.measuring.emulating import all_checks
-from adokernels.measuring.pipeline import Run, measure_ladder
+from adokernels.measuring.pipeline import Selected, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.checker import Checker
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
@@ -161,11 +161,11 @@ def check(
         if against is None:
             best = ladder.choose(*operands, device=ours.device, **options).variant
             against = dict.fromkeys([*able[:1], *({best}.intersection(able))])
-        runs = {used[name].name: Run(name) for name in (*against, ours.name)}
+        runs = {used[name].name: Selected(name) for name in (*against, ours.name)}
         title = f"{ladder.name} on {problem.device_id}, cold"
         with displayed(progress) as display, display.measurement(title):
-            settings = Settings("cold", None, seconds)
-            timings = measure_ladder(checker, runs, settings, display, ceilings=ceilings)
+            timing = Timing("cold", None, seconds)
+            timings = measure_ladder(checker, runs, timing, display, ceilings=ceilings)
     if timings.interrupted:
         raise KeyboardInterrupt
     wrong = timings.skipped.get(ours.name, "")

@@ -10,7 +10,7 @@ from adokernels import _core
 from adokernels.measuring.functions import Function, Setup, name_of
 from adokernels.measuring.pipeline import measure_functions
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.ladder import options_of
 from adokernels.model.task import Task
 from adokernels.records.changes import SweepComparison, of_functions, of_sweeps
@@ -103,7 +103,7 @@ def compare(
     Unavailable
         If a function runs kernels on the emulator, which does not measure time.
     """
-    settings = Settings(cache, precision, seconds)
+    timing = Timing(cache, precision, seconds)
     if isinstance(before, Stored):
         for option in options:
             hint = _core.suggest(option, options_of(compare))
@@ -117,7 +117,7 @@ def compare(
     task = Task(name_of, tolerance=tolerance) if check else None
     with displayed(progress) as display:
         measured = measure_functions(
-            functions, settings, display, "comparison", device=device, stream=stream, task=task
+            functions, timing, display, "comparison", device=device, stream=stream, task=task
         )
     return of_functions(measured)
 

@@ -31,7 +31,7 @@ from adokernels.measuring.functions import (
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.sampling import Sampler, Settings, clock_reached
+from adokernels.measuring.sampling import Sampler, Timing, clock_reached
 from adokernels.model.checker import Checker, reason
 from adokernels.model.ladder import Variant
 from adokernels.model.problem import Block, Call, Problem, kernels_on
@@ -107,9 +107,9 @@ class Pipeline:
         Whether Ctrl-C ended the measurement.
     """
 
-    def __init__(self, device: str, settings: Settings, display: ProgressDisplay) -> None:
+    def __init__(self, device: str, timing: Timing, display: ProgressDisplay) -> None:
         require_clock(device)
-        self.device, self.settings, self.display = device, settings, display
+        self.device, self.timing, self.display = device, timing, display
         self.works: dict[str, Work] = {}
         self.skipped: dict[str, str] = {}
         self.interrupted = False
@@ -155,8 +155,8 @@ class Pipeline:
         works = {work.name: work for work in self._left() if work.sampler.seconds}
         reached = clock_reached(work.sampler for work in self.works.values())
         shared: dict[str, Any] = {
-            "cache": self.settings.cache,
-            "flush": self.settings.flush,
+            "cache": self.timing.cache,
+            "flush": self.timing.flush,
             "session": uuid.uuid4().hex,
             "context": context(self.device) | {"contention": self._contention},
         }
@@ -188,7 +188,7 @@ class Pipeline:
         contention = Contention(self.device)
         try:
             kind = _core.device_kind(self.device)
-            self.settings.sample(samplers, kind, self.display, share)
+            self.timing.sample(samplers, kind, self.display, share)
         finally:
             self._contention = contention.facts(waits=any(s.waits for s in samplers))
             for sampler in samplers:
@@ -212,12 +212,12 @@ class Pipeline:
         for work in self.display.each("counting", counted, lambda work: work.name):
             with work.sampler.warned_of_errors("no counters"):
                 label = work.call.label if work.call else work.name
-                found = collect(work.counted, label, metrics, self.settings.cache, self.device)
+                found = collect(work.counted, label, metrics, self.timing.cache, self.device)
                 work.profile = found if found.kernels else None
 
     def _experiment(self, trials: Trials) -> None:
         right = [w for w in self._left() if w.call and not w.fields["ceiling"]]
-        budget = self.settings.left / max(len(right), 1)
+        budget = self.timing.left / max(len(right), 1)
         for work in self.display.each("experiments", right, lambda work: work.name):
             assert work.call
             # A variant that cannot run under the changed conditions has no experiments.
@@ -334,7 +334,7 @@ def _fields_of(variant: Variant, call: Call) -> dict[str, Any]:
 
 def measure_functions(
     functions: Sequence[Function],
-    settings: Settings,
+    timing: Timing,
     display: ProgressDisplay,
     title: str = "",
     *,
@@ -362,7 +362,7 @@ def measure_functions(
     if _core.emulated_counts(call_each):  # also detects a function that calls a variant
         require_clock("emulator")
     first = functions[0]
-    pipeline = Pipeline(device or device_of(first.given, results), settings, display)
+    pipeline = Pipeline(device or device_of(first.given, results), timing, display)
     where = pipeline.device
     moved = bytes_of(first.given, results[0]) if bytes is None else bytes
     checked = len(functions) == 1 or bool(task and (first.setup or results[0] is not None))
@@ -370,7 +370,7 @@ def measure_functions(
     handle = 0 if where == "cpu" else stream_handle(stream, where)
     for function in functions:
         sampler = Sampler.of_function(
-            function.run, where, cold=settings.cold, stream=handle, name=function.name
+            function.run, where, cold=timing.cold, stream=handle, name=function.name
         )
         if function.setup:
             sampler.before, sampler.single = function.prepare, True
@@ -381,7 +381,7 @@ def measure_functions(
             **{"flops": flops, "executed_flops": flops, "bytes": moved, "requested_bytes": moved},
         }
         pipeline.works[function.name] = Work(sampler=sampler, fields=fields, checked=checked)
-    with display.measurement(f"{title or first.name} on {where}, {settings.cache}"):
+    with display.measurement(f"{title or first.name} on {where}, {timing.cache}"):
         pipeline.measure()
     for work in pipeline.works.values():
         if work.sampler.error:
@@ -392,7 +392,7 @@ def measure_functions(
 # --- Ladders --------------------------------------------------------------------------------------
 
 
-class Run(NamedTuple):
+class Selected(NamedTuple):
     """A variant to measure, and its block shape; None selects the default shape."""
 
     variant: str
@@ -400,7 +400,7 @@ class Run(NamedTuple):
 
 
 def variant_makers(
-    checker: Checker, runs: Mapping[str, Run], *, cold: bool = True
+    checker: Checker, runs: Mapping[str, Selected], *, cold: bool = True
 ) -> dict[str, Callable[[], Work]]:
     """Functions that prepare and check variants, by the names of their measurements."""
     return {
@@ -413,8 +413,8 @@ def variant_makers(
 
 def measure_ladder(
     checker: Checker,
-    runs: Mapping[str, Run],
-    settings: Settings,
+    runs: Mapping[str, Selected],
+    timing: Timing,
     display: ProgressDisplay,
     *,
     peers: Peers | None = None,
@@ -429,8 +429,8 @@ def measure_ladder(
     time. With `ceilings`, the record contains the ceilings of the machine, and the experiments
     measure those of one thread.
     """
-    ladder, problem, cold = checker.ladder, checker.problem, settings.cold
-    pipeline = Pipeline(problem.device_id, settings, display)
+    ladder, problem, cold = checker.ladder, checker.problem, timing.cold
+    pipeline = Pipeline(problem.device_id, timing, display)
     variants = pipeline.prepare(variant_makers(checker, runs, cold=cold))
     theirs = pipeline.prepare(
         {n: partial(peer_work, checker, n, f, cold=cold) for n, f in (peers or {}).items()}
@@ -440,7 +440,7 @@ def measure_ladder(
     pipeline.works |= {work.name: work for work in stages}
     problem.load(problem.values)
     kind = CpuExperiments if problem.device == "cpu" else GpuExperiments
-    make = partial(kind, problem, settings.cache, display if ceilings else None)
+    make = partial(kind, problem, timing.cache, display if ceilings else None)
     pipeline.measure(checker, metrics, make if experiments else None)
     machine, interrupted = None, pipeline.interrupted
     if ceilings and not interrupted:
@@ -463,7 +463,7 @@ def measure_ladder(
 
 
 def count_ladder(
-    checker: Checker, runs: Mapping[str, Run], display: ProgressDisplay
+    checker: Checker, runs: Mapping[str, Selected], display: ProgressDisplay
 ) -> CountedSweep:
     """Check the variants of a ladder on the emulator, with all of its checks, and count them."""
     problem, skipped, found = checker.problem, dict[str, str](), []

@@ -20,14 +20,14 @@ from adokernels.measuring.functions import (
     require_function,
 )
 from adokernels.measuring.pipeline import (
-    Run,
+    Selected,
     count_ladder,
     measure_functions,
     measure_ladder,
 )
 from adokernels.measuring.profiling import emulator_hint, require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.problem import Block
@@ -97,7 +97,7 @@ def measure(
     Unavailable
         If the variant cannot run here.
     """
-    settings = Settings(cache, precision, seconds)
+    timing = Timing(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
     require((str, type(None)), "a str", device=device)
     require_clock(device)
@@ -115,7 +115,7 @@ def measure(
         problem = ladder.problem(*args, device=device, variant=variant, **options)
         name = variant or problem.best()
         with displayed(False) as silent:
-            result = measure_ladder(Checker(problem), {name: Run(name, block)}, settings, silent)
+            result = measure_ladder(Checker(problem), {name: Selected(name, block)}, timing, silent)
         if result.interrupted:
             raise KeyboardInterrupt
         for skipped, reason in result.skipped.items():
@@ -127,7 +127,7 @@ def measure(
     with displayed(False) as silent:
         measured = measure_functions(
             [Function(label or name_of(what), what, args, options, setup, measure)],
-            settings,
+            timing,
             silent,
             device=device,
             stream=stream,
@@ -249,7 +249,7 @@ def sweep(
     own variant needs a third set of operands and expected results. A kernel in source also needs
     packed copies of operands that are not packed.
     """
-    settings = Settings(cache, precision, seconds)
+    timing = Timing(cache, precision, seconds)
     if not isinstance(routine, Ladder):
         raise TypeError(
             f"routine must be a routine or a ladder, got {kind_of(routine)}: for example "
@@ -294,7 +294,7 @@ def sweep(
             f"counters need device 'cuda', got {problem.device!r}: pass device='cuda', or "
             "device='emulator', which counts without a GPU"
         )
-    runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
+    runs = {name: Selected(name, (blocks or {}).get(name)) for name in names}
     if problem.device_id == "emulator":
         if peers:
             raise ValueError("peers must be None on the emulator, which runs only variants")
@@ -314,7 +314,7 @@ def sweep(
         return measure_ladder(
             Checker(problem),
             runs,
-            settings,
+            timing,
             display,
             peers=peers,
             with_stages=True,

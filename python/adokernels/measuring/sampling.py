@@ -24,7 +24,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.model.problem import Call
-from adokernels.records.contention import THROTTLED, Series, judge
+from adokernels.records.contention import THROTTLED, TimedSeries, judge
 from adokernels.records.forms import LARGEST
 from adokernels.records.measurement import UNCHECKED, Cache, Flush
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
@@ -213,9 +213,9 @@ class Sampler:
         return tuple(flags)
 
     @property
-    def series(self) -> Series:
+    def series(self) -> TimedSeries:
         """The samples so far."""
-        return Series(np.array(self.seconds), np.array(self.waits), np.array(self.clocks))
+        return TimedSeries(np.array(self.seconds), np.array(self.waits), np.array(self.clocks))
 
     def record(self, reached: float, *, checked: bool = True) -> dict[str, Any]:
         """The fields of a Measurement that come from sampling."""
@@ -300,7 +300,7 @@ def _is_precise(ours: Sampler, theirs: Sampler, precision: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Timing:
     """Sampling settings: the common arguments of `measure`, `sweep`, `compare` and `tune`.
 
     `seconds` is the time for the whole call, which begins when this object is made.

@@ -25,7 +25,7 @@ from adokernels.measuring.paying_off import store
 from adokernels.measuring.pipeline import measure_functions, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
-from adokernels.measuring.sampling import Settings, require_finite
+from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, check_options
 from adokernels.model.routine import Routine
@@ -162,7 +162,7 @@ def scan(
             task = Task(name_of, tolerance=None) if peers else None
             ours, *theirs = measure_functions(
                 functions,
-                Settings(cache, precision, share),
+                Timing(cache, precision, share),
                 display,
                 device=device,
                 task=task,
@@ -204,8 +204,8 @@ def scan(
                 found = measured(given, display)
                 if isinstance(routine, Routine) and copies and not found.interrupted:
                     _require_none_skipped(found)
-                    settings = Settings(cache, precision, share)
-                    offloads.append(_offload(routine, given, options, device, settings, display))
+                    timing = Timing(cache, precision, share)
+                    offloads.append(_offload(routine, given, options, device, timing, display))
                 if not copies or not found.interrupted:
                     sweeps.append(found)
                 if interrupted := found.interrupted:
@@ -270,7 +270,7 @@ def _offload(
     operands: Sequence[Any],
     options: Mapping[str, Any],
     device: str | None,
-    settings: Settings,
+    timing: Timing,
     display: ProgressDisplay,
 ) -> Offload:
     """Time the calls with NumPy arrays on the CPU and on the GPU, interleaved."""
@@ -279,8 +279,8 @@ def _offload(
         "call on cpu": partial(routine, *operands, device="cpu", **options),
         "call on cuda": partial(routine, *operands, device=device, **options),
     }
-    with display.measurement(f"{routine.name} with copies, {settings.cache}"):
-        found = measure_ladder(Checker(problem), {}, settings, display, peers=calls)
+    with display.measurement(f"{routine.name} with copies, {timing.cache}"):
+        found = measure_ladder(Checker(problem), {}, timing, display, peers=calls)
     _require_none_skipped(found)
     cpu, gpu = (replace(m, routine=routine.name) for m in found.peers)
     uploaded = sum(a.nbytes for a in problem.host_arguments if is_array(a))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from adokernels.measuring.pipeline import Run, measure_ladder
+from adokernels.measuring.pipeline import Selected, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.sampling import Settings
+from adokernels.measuring.sampling import Timing
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Variant, check_options
 from adokernels.records.measurement import Cache
@@ -56,7 +56,7 @@ def tune(
     Unavailable
         If it cannot run here.
     """
-    sampling = Settings(cache, precision, seconds)
+    timing = Timing(cache, precision, seconds)
     if not isinstance(variant, Variant):
         raise TypeError(
             f"variant must be a variant of a ladder, got {kind_of(variant)}: for example "
@@ -65,10 +65,10 @@ def tune(
     check_options(variant.ladder, args, options, tune)
     tested = variant.settings()
     settings: dict[str, Setting] = {}
-    runs: dict[str, Run] = {}
+    runs: dict[str, Selected] = {}
     for (parameters, one), block in itertools.product(tested, variant.blocks):
         setting = Setting(block, parameters)
-        settings[str(setting)], runs[str(setting)] = setting, Run(one.name, block)
+        settings[str(setting)], runs[str(setting)] = setting, Selected(one.name, block)
     if len(settings) < 2:
         raise ValueError(
             f"variant must have several block shapes or parameter values, got {variant.label}"
@@ -79,6 +79,6 @@ def tune(
     problem = ladder.problem(*args, variant=tested[0][1].name, **options)
     title = f"{variant.label} on {problem.device_id}, {cache}"
     with displayed(progress) as display, display.measurement(title):
-        sweep = measure_ladder(Checker(problem), runs, sampling, display)
+        sweep = measure_ladder(Checker(problem), runs, timing, display)
     names = {"routine": variant.ladder.name, "variant": variant.name}
     return Tuning(**names, settings=settings, sweep=sweep, ladder=variant.ladder)

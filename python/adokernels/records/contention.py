@@ -39,7 +39,7 @@ _SHORTEST = 1e-12
 _OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
-class Series(NamedTuple):
+class TimedSeries(NamedTuple):
     """The samples of one measurement, in the order taken.
 
     Attributes
@@ -110,7 +110,7 @@ class Series(NamedTuple):
 
 
 def judge(
-    ours: Series, theirs: Series, *, paired: bool, names: tuple[str, str] = ("", "")
+    ours: TimedSeries, theirs: TimedSeries, *, paired: bool, names: tuple[str, str] = ("", "")
 ) -> Comparison:
     """Compare two series by their undisturbed samples; the ratio is the ratio of the medians.
 
@@ -166,7 +166,7 @@ def judge(
 
 
 def _undisturbed(
-    ours: Series, theirs: Series, *, paired: bool
+    ours: TimedSeries, theirs: TimedSeries, *, paired: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether each sample is undisturbed; if paired, whether both samples of each round are."""
     reached = max(ours.reached, theirs.reached)
@@ -182,7 +182,9 @@ def _are_enough(*masks: NDArray[np.bool_]) -> bool:
     return all(good.all() or good.sum() >= FEWEST_UNDISTURBED for good in masks)
 
 
-def _why_disturbed(ours: Series, theirs: Series, worse: NDArray[np.bool_], *, paired: bool) -> str:
+def _why_disturbed(
+    ours: TimedSeries, theirs: TimedSeries, worse: NDArray[np.bool_], *, paired: bool
+) -> str:
     what = "rounds" if paired else "samples"
     words = f"other work disturbed {(~worse).sum()} of {len(worse)} {what}"
     busier = max((ours, theirs), key=lambda side: side.waited)

@@ -337,8 +337,10 @@ class Measurement(StoredRecord):
         return self.variant if self.routine == FUNCTION else f"{self.routine}[{self.variant}]"
 
     @property
-    def _series(self) -> contention.Series:
-        return contention.Series(self.samples, self.waits, self.clocks, self.context, self.switches)
+    def _series(self) -> contention.TimedSeries:
+        return contention.TimedSeries(
+            self.samples, self.waits, self.clocks, self.context, self.switches
+        )
 
     def __repr__(self) -> str:
         """For example ``"transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, ...)"``."""
