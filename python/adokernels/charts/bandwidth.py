@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,15 +11,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from adokernels.charts.canvas import Canvas, entry, largest_first, level_entries, level_style
-from adokernels.charts.rows import (
-    Columns,
-    draw_columns,
-    fitting,
-    new_columns,
-    share_of_plot,
-    text_of,
-)
 from adokernels.charts.series import Host, Series, hosts_of
+from adokernels.charts.steps import Columns, text_of
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
@@ -28,9 +21,8 @@ from adokernels.text import NO_LIMIT, percent, quantity, ratio, share_of_limit
 _VARIANT: dict[str, Any] = {"facecolor": "#56B4E9", "edgecolor": "none"}
 _CEILING: dict[str, Any] = {"facecolor": "0.85", "edgecolor": "0.7", "hatch": "////", "lw": 0.5}
 _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0.8}
-#: Columns at the right. A narrow chart omits the optional ones, in their order.
-_TIME, _RATE, _STEP, _SHARE = "time", "bandwidth", "step", "of roof"
-_OPTIONAL = (_TIME, _STEP)
+#: Columns that a narrow chart omits, in this order.
+_OPTIONAL = ("time", "step")
 _BAR = 0.62  # height of a bar, relative to its row
 _FONT = 0.8  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to the markers of a roofline
@@ -84,15 +76,17 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
     axis = _axis_of(series)
     canvas.legend_below(_key(canvas, series, axis))
     groups = _groups(canvas, series, axis)
-    columns = _columns(canvas, groups) if canvas.annotate else {}
-    _frame(canvas, groups, axis, share_of_plot(canvas, columns))
+    headings = [group.names + (group.first - 0.5 - group.names) / 2 for group in groups]
+    cells = _cells(canvas, groups) if canvas.annotate else ()
+    columns = Columns(canvas, cells, headings, _OPTIONAL)
+    _frame(canvas, groups, axis, columns.share_of_plot)
     ends = {g.series.host: max(g.rows.values()) + 0.5 for g in groups}
     for group in groups:
         _draw_header(canvas, group, ends[group.series.host])
         for m, row in group.rows.items():
             peer = m in group.series.sweep.peers
             _bar(canvas, m, row, axis, _PEER if peer else _CEILING if m.ceiling else _VARIANT)
-    draw_columns(canvas, columns)
+    columns.draw()
     rows = [row for group in groups for row in group.rows.items()]
     canvas.badge([(m, (m.bytes_per_second, row)) for m, row in rows if m in wrong])
     parts = []
@@ -264,28 +258,27 @@ def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str,
         canvas.label(words, [place], ha="right", va="center", rows=_FONT, gid=canvas.gid(m))
 
 
-def _columns(canvas: Canvas, groups: Sequence[_Group]) -> Columns:
+def _cells(canvas: Canvas, groups: Sequence[_Group]) -> Iterator[Any]:
     """Time, bandwidth, ratio of times of the step, and share of the roof of each row."""
-    headings = [group.names + (group.first - 0.5 - group.names) / 2 for group in groups]
-    table = new_columns((_TIME, _RATE, _STEP, _SHARE), headings)
     for group in groups:
         sweep = group.series.sweep
         before = sweep.step_pairs()
         for m, row in group.rows.items():
-            cells: dict[str, tuple[str, Mapping[str, Any]]] = {
-                _TIME: (quantity(m.seconds, "s"), {}),
-                _RATE: (quantity(m.bytes_per_second, "B/s"), {}),
-            }
+            step, style = "", {}
             if m in before:
                 verdict = m.compare(before[m]).verdict
                 clear = verdict in (Verdict.FASTER, Verdict.SLOWER)
-                words = ratio(m.speedup_over(before[m])) if clear else verdict.value
-                cells[_STEP] = (words, text_of(verdict, canvas.ink))
+                step = ratio(m.speedup_over(before[m])) if clear else verdict.value
+                style = text_of(verdict, canvas.ink)
+            cells: dict[str, tuple[str, dict[str, Any]]] = {
+                "time": (quantity(m.seconds, "s"), {}),
+                "bandwidth": (quantity(m.bytes_per_second, "B/s"), {}),
+                "step": (step, style),
+                "of roof": ("", {}),
+            }
             if sweep.roof:
-                cells[_SHARE] = (share_of_limit(m.bytes_per_second / sweep.roof), {})
-            for name, (words, own) in cells.items():
-                table[name].append((row, words, {"gid": canvas.gid(m), **own}))
-    return fitting(canvas, table, _OPTIONAL)
+                cells["of roof"] = (share_of_limit(m.bytes_per_second / sweep.roof), {})
+            yield row, m, cells
 
 
 def _requests_more(m: Measurement) -> bool:

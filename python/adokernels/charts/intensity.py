@@ -18,8 +18,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullForma
 
 from adokernels._core import Unavailable
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry, level_style
-from adokernels.charts.labels import Point
+from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, Point, entry, level_style
 from adokernels.charts.layers import (
     REQUESTED,
     Layer,
@@ -28,9 +27,9 @@ from adokernels.charts.layers import (
     bandwidth_roofs,
     draw_roofs,
     draw_tracks,
-    flat_roof,
     label_roofs,
     name_tracks,
+    roof_of,
     track_entries,
 )
 from adokernels.charts.published import PublishedLayer, PublishedPoints, published_layer
@@ -142,15 +141,14 @@ def _layer(
     rates = [t.m.counted_bytes.get("DRAM", 0.0) / t.m.seconds for t in tracks]
     rates += [s.sweep.roof for s in series if s.host is host and s.sweep.roof]
     reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
-    known = bandwidth_roofs(level_bandwidths(machine, reading=reading), 1.0, "B/s")
+    known = bandwidth_roofs(level_bandwidths(machine, reading=reading), "B/s")
     known = [r for r in known if levels is None or not levels.isdisjoint(r.levels)]
     ceilings = machine.of_kind("compute")
     for c in ceilings:
-        if c.operation == "fma":
-            known.append(flat_roof(c, f"{c.level} FMA", "FLOP/s", canvas.ink))
-        elif not fused_only:
-            name = f"{c.level} {c.operation}"
-            known.append(flat_roof(c, name, "FLOP/s", canvas.ink, width=1.0))
+        if c.operation == "fma" or not fused_only:
+            operation, width = ("FMA", 1.5) if c.operation == "fma" else (c.operation, 1.0)
+            name = f"{c.level} {operation}"
+            known.append(roof_of(c, name, "FLOP/s", canvas.ink, style={"lw": width}))
     ours = {t.precision or t.m.problem.precision for t in tracks}
     roofs = list(known)
     if ours and ours <= {c.level for c in ceilings}:
@@ -158,12 +156,18 @@ def _layer(
     roofs += _optional_roofs(host, tracks, levels or frozenset(), canvas.ink)
     limits = [r for r in roofs if not r.name.endswith("add") and _LINK not in r.levels]
     if len(series) > 1:
-        shown = [r.beside_others(host, canvas.ink) for r in (roofs if host.alone else limits)]
+        shown = _of_host(host, roofs if host.alone else limits, canvas.ink)
         return Layer(host, shown, limits, tracks), known
     tracks = [_with_mix(t, roofs) for t in tracks]
     variants = series[0].sweep.variants
     roofs += [r for t in tracks if variants and t.m is series[0].sweep.fastest for r in t.own]
     return Layer(host, roofs, limits, tracks), known
+
+
+def _of_host(host: Host, roofs: Sequence[Roof], colour: str) -> list[Roof]:
+    """The roofs in a chart of several sweeps: line style of the machine, measured values only."""
+    common: dict[str, Any] = {"theoretical": None, "colour": colour, "host": host.name}
+    return [dataclasses.replace(r, style={**r.style, "ls": host.line}, **common) for r in roofs]
 
 
 def has_flops(m: Measurement) -> bool:
@@ -206,15 +210,15 @@ def _optional_roofs(
         if (best := machine.fastest(t.precision or t.m.problem.precision, t.height))
     }
     roofs = [
-        dataclasses.replace(flat_roof(c, c.level, "FLOP/s", ink, width=2.2), tensor=True)
+        roof_of(c, c.level, "FLOP/s", ink, tensor=True, style={"lw": 2.2})
         for c in machine.of_kind("tensor")
         if c.level in needed | levels
     ]
     for c in machine.of_kind("link"):
         if c.level in levels and c.operation.endswith("to device"):
-            style = {"lw": 1.3, "ls": (0, (6, 2, 1, 2))}
-            roof = flat_roof(c, c.name, "B/s", level_style(_LINK)[0])
-            roofs.append(dataclasses.replace(roof, slope=1, levels=(_LINK,), style=style))
+            own: dict[str, Any] = {"slope": 1, "levels": (_LINK,)}
+            own["style"] = {"lw": 1.3, "ls": (0, (6, 2, 1, 2))}
+            roofs.append(roof_of(c, c.name, "B/s", level_style(_LINK)[0], **own))
     return roofs
 
 
@@ -291,10 +295,10 @@ def draw_instructions(
                 f"{host.machine.title}; it is known for NVIDIA GPUs with 128 FP32 lanes per "
                 "multiprocessor: use kind='bandwidth'"
             )
-        roofs = bandwidth_roofs([c for c in reading if c.level in _LEVELS], SECTOR, "sectors/s")
-        roofs.append(flat_roof(issue, "issue slots", "inst/s", canvas.ink))
+        roofs = bandwidth_roofs([c for c in reading if c.level in _LEVELS], "sectors/s", SECTOR)
+        roofs.append(roof_of(issue, "issue slots", "inst/s", canvas.ink))
         if len(series) > 1:
-            roofs = [r.beside_others(host, canvas.ink) for r in roofs]
+            roofs = _of_host(host, roofs, canvas.ink)
         layers.append(Layer(host, roofs, roofs, [t for t in tracks if t.series.host is host]))
     # Walls of the access patterns: sectors per request of global loads and stores.
     sizes = {np.dtype(o.dtype).itemsize for t in tracks for o in t.m.problem.operands}

@@ -10,8 +10,7 @@ from typing import Any
 from matplotlib.artist import Artist
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import FADED, Canvas, entry, largest_first, level_style
-from adokernels.charts.labels import Point
+from adokernels.charts.canvas import FADED, Canvas, Point, entry, largest_first, level_style
 from adokernels.charts.layers import Layer, Roof, Track, bandwidth_roofs
 from adokernels.records.machine import Machine
 from adokernels.text import quantity
@@ -161,12 +160,11 @@ def published_layer(published: PublishedPoints, layers: Sequence[Layer]) -> Publ
     machine, ours = published.machine, [r for layer in layers for r in layer.roofs]
     levels = {level for r in ours for level in r.levels}
     wanted = {r.name.split()[0] for r in ours if not r.slope}
-    roofs = bandwidth_roofs(level_bandwidths(machine), 1.0, "B/s")
+    roofs = bandwidth_roofs(level_bandwidths(machine), "B/s")
     roofs = [r for r in roofs if not levels.isdisjoint(r.levels)]
     for c in machine.of_kind("compute"):
         if c.operation == "fma" and (c.level in wanted or not wanted):
-            own: dict[str, Any] = {"slope": 0, "unit": "FLOP/s", "colour": FADED}
-            roofs.append(Roof(name=f"{c.level} FMA", value=c.measured, **own))
+            roofs.append(Roof(f"{c.level} FMA", c.measured, "FLOP/s", FADED))
     points = []
     for p in published.points:
         xs = {level: x for level, x in p.intensities.items() if level in levels}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import html
 import io
+import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,9 +75,37 @@ def new_table(
     for place, header in enumerate(headers):
         justify: Literal["left", "right"] = "left" if not place or header in left else "right"
         table.add_column(Text(header), justify=justify, no_wrap=True)
-    for place, width in ({0: _LONGEST_NAME} | dict(widths or {})).items():
+    for place, width in ({0: _LONGEST_NAME} | dict(widths or {})).items() if headers else ():
         column = table.columns[place]
         column.no_wrap, column.overflow, column.max_width = False, "fold", width
+    return table
+
+
+def table_of(
+    title: str,
+    rows: Iterable[Mapping[str, Any]],
+    text: Mapping[str, int | None] | Iterable[str] = (),
+    *,
+    notes: Iterable[str] = (),
+    faded: Iterable[bool] = (),
+    sparse: bool = False,
+) -> Table:
+    """Make a table from rows that give the cell of each header; missing cells are empty.
+
+    `text` has the headers of the left-aligned columns. It may give the width to which to fold them
+    (None: no maximum, 0: not folded). The rows for which `faded` is true are less important. If
+    `sparse`, columns whose cells are all empty are omitted, except the first one.
+    """
+    rows = list(rows)
+    every = list(dict.fromkeys(header for row in rows for header in row))
+    empty = {h for h in every[1:] if sparse and not any(str(row.get(h, "")) for row in rows)}
+    headers = [header for header in every if header not in empty]
+    folded = text if isinstance(text, Mapping) else {}
+    widths = {place: folded[h] for place, h in enumerate(headers) if folded.get(h, 0) != 0}
+    table = new_table(title, headers, left=[*text], widths=widths)
+    for row, less in zip(rows, itertools.chain(faded, itertools.repeat(False))):  # noqa: B905
+        table.add_row(*(row.get(h, "") for h in headers), style=FADED if less else "")
+    table.caption = "\n".join(notes) or None
     return table
 
 
