@@ -28,8 +28,8 @@ _FONT = 0.8  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to the markers of a roofline
 #: Heights of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 2.4
-#: Heights of the margin of a header, its heading and the names of the columns, in lines.
-_MARGIN, _HEADING, _NAMES = 0.5, 1.3, 1.0
+#: Heights of the margin of a header and of its heading, in lines.
+_MARGIN, _HEADING = 0.5, 1.3
 #: Ratio of the roofs of two machines above which the axis is logarithmic.
 _WIDEST_SPAN = 20
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
@@ -47,7 +47,12 @@ class _Group:
     ceilings: Sequence[_Line]  # their lines continue through the next groups of the same machine
     top: float  # the position above the header
     first: float  # the position of the first row
-    names: float  # the upper end of the line with the names of the columns
+    line: float  # the height of a line of text in the header
+
+    @property
+    def names(self) -> float:
+        """The upper end of the last line of the header, which has the names of the columns."""
+        return self.first - 0.5 - self.line
 
     @property
     def rows(self) -> dict[Measurement, float]:
@@ -63,10 +68,9 @@ class _Axis(NamedTuple):
     of_host: Mapping[Host | None, float]  # the range of the ceilings of a machine
 
 
-def size_of(series: Sequence[Series]) -> tuple[float, float]:
-    """Width and height in inches of the chart: its rows always have the same height."""
-    rows = sum(len(s.everything) for s in series) + 2 * (len(series) - 1)
-    return 10.0, _REST + _ROW * rows
+def bandwidth_height(series: Sequence[Series]) -> float:
+    """Height in inches of the chart: its rows always have the same height."""
+    return _REST + _ROW * (sum(len(s.everything) for s in series) + 2 * (len(series) - 1))
 
 
 def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement]) -> str:
@@ -76,7 +80,7 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
     axis = _axis_of(series)
     canvas.legend_below(_key(canvas, series, axis))
     groups = _groups(canvas, series, axis)
-    headings = [group.names + (group.first - 0.5 - group.names) / 2 for group in groups]
+    headings = [group.first - 0.5 - group.line / 2 for group in groups]
     cells = _cells(canvas, groups) if canvas.annotate else ()
     columns = Columns(canvas, cells, headings, _OPTIONAL)
     _frame(canvas, groups, axis, columns.share_of_plot)
@@ -141,12 +145,11 @@ def _ceilings(host: Host, axis: _Axis) -> list[_Line]:
 
 def _draw_header(canvas: Canvas, group: _Group, end: float) -> None:
     """Write the subject of a sweep, and draw the ceilings from their labels to the last row."""
-    series, lines = group.series, group.ceilings
-    line = (group.first - 0.5 - group.top) / _header_lines(lines, series)
-    for depth, (value, name, style) in enumerate(lines):
+    series = group.series
+    for depth, (value, name, style) in enumerate(group.ceilings):
         # The leftmost line has the lowest label, so that no line crosses another's label. The names
         # of the columns are below them.
-        y = group.names - line * (depth + 0.9)
+        y = group.names - group.line * (depth + 0.9)
         canvas.line([value, value], [end, y], **style)
         place = {"position": (value, y), "transform": canvas.ax.transData + canvas.shift(-2)}
         font = {"fontsize": canvas.font - 0.5, "color": style["color"]}
@@ -190,30 +193,25 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist |
     return key
 
 
-def _header_lines(lines: Sequence[_Line], series: Series) -> float:
-    """Lines of text of a header: a margin, its heading, labels of ceilings, names of columns."""
-    return _MARGIN + (_HEADING if series.name else 0) + len(lines) + _NAMES
-
-
 def _groups(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group]:
     """The groups of rows below their headers, from top to bottom; the first row is at 0."""
-    found: list[tuple[Series, list[_Line], float]] = []
+    headers: list[tuple[Series, list[_Line], float]] = []  # with the lines of text in a header
     for s in series:
-        labelled = any(s.host is other.host for other, *_ in found)
+        labelled = any(s.host is other.host for other, *_ in headers)
         ceilings = _ceilings(s.host, axis) if s.host and not labelled else []
-        lines = _header_lines(ceilings, s)
-        found.append((s, ceilings, 1.45 * canvas.font * lines if canvas.annotate else 0.0))
-    rows = sum(len(s.everything) for s in series)
-    headers = sum(points for *_, points in found)
-    shrunk = min(1.0, canvas.height / 2 / headers) if headers else 1.0
-    unit = (canvas.height - shrunk * headers) / rows  # points per row
+        # A margin, the heading, the labels of the ceilings, and the names of the columns.
+        lines = _MARGIN + (_HEADING if s.name else 0) + len(ceilings) + 1
+        headers.append((s, ceilings, lines))
+    points = 1.45 * canvas.font if canvas.annotate else 0.0  # the height of a line of text
+    rows, text = sum(len(s.everything) for s in series), sum(lines for *_, lines in headers)
+    points = min(points, canvas.height / 2 / text)
+    line = points * rows / (canvas.height - points * text)
     groups: list[_Group] = []
-    y = -shrunk * found[0][2] / unit
-    for s, ceilings, points in found:
-        header = shrunk * points / unit
-        names = y + header - 0.5 - header * _NAMES / _header_lines(ceilings, s)
-        groups.append(_Group(s, ceilings, top=y - 0.5, first=y + header, names=names))
-        y += header + len(s.everything)
+    y = -line * headers[0][2]
+    for s, ceilings, lines in headers:
+        first = y + line * lines
+        groups.append(_Group(s, ceilings, top=y - 0.5, first=first, line=line))
+        y = first + len(s.everything)
     return groups
 
 

@@ -174,15 +174,15 @@ class Layer:
     roofs: Sequence[Roof]  # drawn
     limits: Sequence[Roof]  # compared with the points
     tracks: Sequence[Track]
+    known: Sequence[Roof]  # of all precisions, which determine the limits of full axes
 
 
-def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
+def draw_roofs(canvas: Canvas, roofs: Sequence[Roof], *, ridges: bool = True) -> list[Roof]:
     """Draw the roofs and their ridge points; return the roofs with space for a label."""
-    left, right = canvas.ax.get_xlim()
-    bottom, top = canvas.ax.get_ylim()
+    (left, right), (bottom, top) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
     decades = np.log10([right / left, top / bottom])
-    peak = max(v for r in roofs if not r.slope for v in r.values)
-    fastest = max(v for r in roofs if r.slope for v in r.values)
+    peak = max((v for r in roofs if not r.slope for v in r.values), default=top)
+    fastest = max((v for r in roofs if r.slope for v in r.values), default=1.0)
     visible = []
     for roof in roofs:
         seen = False
@@ -201,6 +201,8 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
                 seen = seen or (not dashed and length > _ROOM * label)
         if seen:
             visible.append(roof)
+    if not ridges:
+        return visible
     flat = max(r.value for r in roofs if not r.slope)
     for roof in roofs:
         # Labels avoid the lines, so they need not avoid these markers.
@@ -249,11 +251,13 @@ def label_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> None:
 def draw_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
     """Draw the points: highlighted ones in colour and connected, the others small."""
     for t in sorted(tracks, key=lambda t: t.highlighted):
+        requested = "P" if t.peer else "o"
         gid, colour, xs = canvas.gid, t.series.colour, list(t.intensities.values())
         if not t.chosen:
             for level, x in largest_first(t.intensities):
+                marker = requested if level == REQUESTED else level_style(level)[1]
                 style: dict[str, Any] = {"mec": canvas.paper, "mew": 0.3, "ms": _SMALL}
-                style |= {"mfc": colour or FADED, "marker": _marker(t, level), "alpha": 0.6}
+                style |= {"mfc": colour or FADED, "marker": marker, "alpha": 0.6}
                 canvas.ax.plot([x], [t.height], zorder=2.5, gid=gid(t.m), **style)
             continue
         if len(xs) > 1:
@@ -261,22 +265,16 @@ def draw_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
             canvas.line([min(xs), max(xs)], [t.height] * 2, lw=1.0, zorder=3, **style)
         canvas.error_bar(*t.last, ends=(t.amount / s for s in reversed(t.m.interval)), along="y")
         for level, x in largest_first(t.intensities):
-            style = {"marker": _marker(t, level), "gid": gid(t.m)}
+            style = {"gid": gid(t.m)}
             if level == REQUESTED:
                 ink = FADED if t.m.ceiling else colour or canvas.ink
-                style |= {"mfc": canvas.paper, "mec": ink, "mew": 1.2}
+                style |= {"marker": requested, "mfc": canvas.paper, "mec": ink, "mew": 1.2}
             elif colour:
                 style["color"] = colour
             canvas.mark_level(x, t.height, level, **style)
         for x, y, own in t.extra:
             ink = colour or canvas.ink
             canvas.mark(x, y, gid=gid(t.m), mec=ink, mfc=canvas.paper, **own)
-
-
-def _marker(t: Track, level: str) -> str:
-    if level == REQUESTED:
-        return "P" if t.peer else "o"
-    return level_style(level)[1]
 
 
 def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:

@@ -11,7 +11,7 @@ from matplotlib.artist import Artist
 
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas, Point, entry, largest_first, level_style
-from adokernels.charts.layers import Layer, Roof, Track, bandwidth_roofs
+from adokernels.charts.layers import Layer, Roof, Track, bandwidth_roofs, draw_roofs
 from adokernels.records.machine import Machine
 from adokernels.text import quantity
 
@@ -75,15 +75,9 @@ class PublishedLayer:
 
     def draw(self, canvas: Canvas) -> None:
         """Draw the roofs, the points, and a line for each point with one known coordinate."""
-        left, right = canvas.ax.get_xlim()
-        bottom, top = canvas.ax.get_ylim()
-        peak = max((r.value for r in self.roofs if not r.slope), default=top)
-        fastest = max((r.value for r in self.roofs if r.slope), default=1.0)
-        for roof in self.roofs:
-            start = max(left, bottom / roof.value if roof.slope else roof.value / fastest)
-            end = min(right, peak / roof.value) if roof.slope else right
-            ys = [roof.value * x**roof.slope for x in (start, end)]
-            canvas.line([start, end], ys, color=roof.colour, **_LINE)
+        measured: dict[str, Any] = {"theoretical": None, "style": _LINE}
+        draw_roofs(canvas, [dataclasses.replace(r, **measured) for r in self.roofs], ridges=False)
+        bottom, right = canvas.ax.get_ylim()[0], canvas.ax.get_xlim()[1]
         for point in self.points:
             y, xs = point.flops_per_second, point.intensities
             if y is None:

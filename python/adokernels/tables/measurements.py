@@ -50,59 +50,57 @@ ERRORS = "largest\nerror"
 def sweep_table(sweep: Sweep) -> Table:
     """Build the step table of a ladder; columns without a known value are omitted."""
     measured = (*sweep, *sweep.peers)
-    records = [
-        {**r, "interval": interval_cell(m), "share_of_limit": sweep.share_of_limit(m)}
-        for m, r in zip(measured, sweep.records(), strict=True)
-    ]
+    pairs = zip(measured, sweep.records(), strict=True)
+    records = [{**r, "share": sweep.share_of_limit(m)} for m, r in pairs]
+    errors = ("error_ulp", "error_relative")  # 0 is a known error
+    known = {key for r in records for key, value in r.items() if value or key in errors}
+    unit_of_error = "ulp" if any(r["error_relative"] is not None for r in records) else "steps"
+    limit = "\n".join(f"of {sweep.limit}".split())
+    several = len({m.device for m in measured}) > 1
 
-    def cells(
-        key: str, show: Callable[[Any], str | Text] = str, *, zeros: bool = False
-    ) -> list[str | Text]:
-        """The cells of a column; none if no value is known or, unless `zeros`, all are 0."""
-        values = [record[key] for record in records]
-        known = any(value is not None if zeros else value for value in values)
-        return ["" if value is None else show(value) for value in values] if known else []
+    def cell(record: Mapping[str, Any], key: str, show: Callable[[Any], Any]) -> str | Text:
+        return "" if record[key] is None or key not in known else show(record[key])
 
-    def quantities(name: str, key: str, unit: str) -> dict[str, list[str | Text]]:
-        """A column with one prefix, so that its numbers are easy to compare."""
-        known = [record[key] for record in records if record[key]]
-        factor, unit = prefix(math.sqrt(min(known) * max(known)) if known else 0.0, unit)
-        return {f"{name}\n[{unit}]": cells(key, lambda value: number(value / factor))}
+    def scaled(record: Mapping[str, Any], name: str, key: str, unit: str) -> dict[str, str | Text]:
+        """A cell of a column with one prefix, so that its numbers are easy to compare."""
+        values = [r[key] for r in records if r[key]]
+        factor, unit = prefix(math.sqrt(min(values) * max(values)) if values else 0.0, unit)
+        return {f"{name}\n[{unit}]": cell(record, key, lambda value: number(value / factor))}
 
-    integers = all(record["error_relative"] is None for record in records)
-    columns = {
-        "device": cells("device") if len({m.device for m in measured}) > 1 else [],
-        **quantities("time", "seconds", "s"),
-        "95 %\nCI": cells("interval"),
-        "samples": cells("samples"),
-        "speed-up\n(total)": cells("speedup", ratio),
-        "speed-up\n(step)": cells("step_speedup", ratio),
-        "step is": cells("verdict", verdict_cell),
-        **quantities("useful", "bytes_per_second", "B/s"),
-        "\n".join(f"of {sweep.limit}".split()): cells("share_of_limit", share_of_limit),
-        **quantities("executed", "flops_per_second", "FLOP/s"),
-        "AI\n[FLOP/B]": cells("intensity", number),
-        **quantities("clock", "clock", "Hz"),
-        f"error\n[{'steps' if integers else 'ulp'}]": cells("error_ulp", magnitude, zeros=True),
-        "relative\nerror": cells("error_relative", magnitude, zeros=True),
-    }
-    columns = {header: column for header, column in columns.items() if column}
-    table = new_table(sweep.title, ["variant", *columns], left=("device", "step is"))
-    for record, *row in zip(records, *columns.values(), strict=True):
-        kind = " (ceiling)" if record["ceiling"] else ""
-        if record["peer"]:
-            kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
-        table.add_row(record["variant"] + kind, *row, style=FADED if record["ceiling"] else "")
+    rows = []
+    for m, r in zip(measured, records, strict=True):
+        kind = " (ceiling)" if r["ceiling"] else ""
+        if r["peer"]:
+            kind = " (peer, unchecked)" if r["unchecked"] else " (peer)"
+        rows.append(
+            {
+                "variant": r["variant"] + kind,
+                "device": r["device"] if several else "",
+                **scaled(r, "time", "seconds", "s"),
+                "95 %\nCI": interval_cell(m),
+                "samples": cell(r, "samples", str),
+                "speed-up\n(total)": cell(r, "speedup", ratio),
+                "speed-up\n(step)": cell(r, "step_speedup", ratio),
+                "step is": cell(r, "verdict", verdict_cell),
+                **scaled(r, "useful", "bytes_per_second", "B/s"),
+                limit: cell(r, "share", share_of_limit),
+                **scaled(r, "executed", "flops_per_second", "FLOP/s"),
+                "AI\n[FLOP/B]": cell(r, "intensity", number),
+                **scaled(r, "clock", "clock", "Hz"),
+                f"error\n[{unit_of_error}]": cell(r, "error_ulp", magnitude),
+                "relative\nerror": cell(r, "error_relative", magnitude),
+            }
+        )
     flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
     notes = interval_notes(sweep)
     notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
-    if any((record["share_of_limit"] or 0) > NO_LIMIT for record in records):
+    if any((r["share"] or 0) > NO_LIMIT for r in records):
         why = "caches hold the data" if sweep.limit == "roof" else "FMAs do not compute all FLOPs"
         notes.append(f"no limit: above {percent(NO_LIMIT)} of the {sweep.limit}, because {why}")
     notes += verdict_notes({m.variant: m.compare(b) for m, b in sweep.step_pairs().items()})
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
-    table.caption = "\n".join(notes)
-    return table
+    text, faded = ("device", "step is"), [m.ceiling for m in measured]
+    return table_of(sweep.title, rows, text, notes=notes, faded=faded, sparse=True)
 
 
 def interval_cell(m: Measurement) -> str:
@@ -144,21 +142,25 @@ def scan_table(scan: Scan) -> Table:
     """
     if scan.offloads:
         return _offload_table(scan)
-    rows: list[dict[str, str]] = []
-    skipped, errors = [], False
-    for found in scan:
-        skipped += [f"skipped {name}: {why}" for name, why in found.skipped.items()]
-        if measured := (*found.measurements, *found.peers):
-            row = {"problem": _shapes(measured[0])}
-            row["compulsory\nbytes"] = quantity(measured[0].bytes, "B")
-            for m in measured:
-                errors = errors or bool(m.shown_error)
-                nearest = str(found.nearest_limit(m) or "")
-                parts = [quantity(m.seconds, "s"), nearest, m.shown_error]
-                row[m.variant] = ", ".join(filter(None, parts))
-            rows.append(row)
+    headers = ["problem", "compulsory\nbytes", *scan.names]
+    errors = any(m.shown_error for found in scan for m in (*found.measurements, *found.peers))
     more = ", share of the nearest limit, error" if errors else " and share of the nearest limit"
-    return table_of(f"{scan.title}: time{more}", rows, notes=dict.fromkeys(skipped))
+    table = new_table(f"{scan.title}: time{more}", headers)
+    skipped: dict[str, None] = {}
+    for found in scan:
+        by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
+        skipped |= dict.fromkeys(f"skipped {name}: {why}" for name, why in found.skipped.items())
+        if not by_name:
+            continue
+        first = next(iter(by_name.values()))
+        times = dict.fromkeys(scan.names, "")
+        for name, m in by_name.items():
+            nearest = found.nearest_limit(m)
+            parts = [quantity(m.seconds, "s"), str(nearest or ""), m.shown_error]
+            times[name] = ", ".join(filter(None, parts))
+        table.add_row(_shapes(first), quantity(first.bytes, "B"), *times.values())
+    table.caption = "\n".join(skipped)
+    return table
 
 
 def _offload_table(scan: Scan) -> Table:
@@ -202,22 +204,24 @@ def changes_table(changes: SweepComparison) -> Table:
     round, and the interval belongs to this median. On a busy machine, the ratio of the two times
     can be outside the interval.
     """
-    before, after = ("\n".join(textwrap.wrap(label, 24)) for label in changes.labels)
-    rows = []
-    for change in changes:
+    # Longer names are folded.
+    labels = ["\n".join(textwrap.wrap(label, 24)) for label in changes.labels]
+    kind = "function" if changes[0].after.routine == FUNCTION else "variant"
+    headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
+    errors = [_pair_of_errors(change.before, change.after) for change in changes]
+    table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
+    for change, error in zip(changes, errors, strict=True):
         verdict, gain, (low, high) = change.comparison
         few = " (range)" if change.comparison.confidence is None else ""
-        rows.append(
-            {
-                "function" if change.after.routine == FUNCTION else "variant": change.variant,
-                before: quantity(change.before.seconds, "s"),
-                after: quantity(change.after.seconds, "s"),
-                "speed-up": ratio(gain),
-                "99.9 %\ninterval": f"{low:.3g} to {high:.3g}{few}",
-                "samples": f"{len(change.before.samples)}, {len(change.after.samples)}",
-                f"{after} is": verdict_cell(verdict.value),
-                ERRORS: _pair_of_errors(change.before, change.after),
-            }
+        table.add_row(
+            change.variant,
+            quantity(change.before.seconds, "s"),
+            quantity(change.after.seconds, "s"),
+            ratio(gain),
+            f"{low:.3g} to {high:.3g}{few}",
+            f"{len(change.before.samples)}, {len(change.after.samples)}",
+            verdict_cell(verdict.value),
+            *([error] if any(errors) else []),
         )
     notes = [
         f"only {label}: {', '.join(names)}"
@@ -232,7 +236,8 @@ def changes_table(changes: SweepComparison) -> Table:
     if any(not low <= gain <= high for gain, (low, high) in gains):
         notes.append("speed-up: the median of the ratios per round, not the ratio of the two times")
     notes += verdict_notes({change.variant: change.comparison for change in changes})
-    return table_of(changes.title, rows, (f"{after} is",), notes=notes, sparse=True)
+    table.caption = "\n".join(notes)
+    return table
 
 
 def verdict_cell(verdict: str) -> Text:
