@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import html
 import io
-import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -103,8 +102,10 @@ def table_of(
     folded = text if isinstance(text, Mapping) else {}
     widths = {place: folded[h] for place, h in enumerate(headers) if folded.get(h, 0) != 0}
     table = new_table(title, headers, left=[*text], widths=widths)
-    for row, less in zip(rows, itertools.chain(faded, itertools.repeat(False))):  # noqa: B905
-        table.add_row(*(row.get(h, "") for h in headers), style=FADED if less else "")
+    less_important = dict(enumerate(faded))
+    for place, row in enumerate(rows):
+        style = FADED if less_important.get(place) else ""
+        table.add_row(*(row.get(h, "") for h in headers), style=style)
     table.caption = "\n".join(notes) or None
     return table
 
