@@ -183,7 +183,9 @@ def to_markdown(table: Table | Listing) -> str:
     rule = ("--:" if c.justify == "right" else ":--" for c in table.columns)
     title, notes = (_plain(text or "").splitlines() for text in (table.title, table.caption))
     parts = [*(f"**{_markdown_cell(part)}**" for part in title), ""]
-    parts += [line(_markdown_cell(c.header) for c in table.columns), line(rule), *map(line, rows)]
+    if table.columns:  # a table without rows has none
+        parts += [line(_markdown_cell(c.header) for c in table.columns), line(rule)]
+    parts += map(line, rows)
     return "\n".join([*parts, "", *(f"{_markdown_cell(note)}  " for note in notes), ""])
 
 
