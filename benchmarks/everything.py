@@ -36,7 +36,7 @@ import adokernels as ado
 from adokernels.measuring.context import cpu_name
 from adokernels.model.tasks import TASKS
 from adokernels.storage import replace_file
-from adokernels.tables.machines import refusal
+from adokernels.tables.measurements import refusal
 
 ROOT = Path(__file__).resolve().parent.parent
 RESERVE = 15  # seconds of a call that are kept for packing

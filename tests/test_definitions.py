@@ -31,8 +31,7 @@ from adokernels.records.sweep import Sweep
 from adokernels.report import page
 from adokernels.storage import read_file
 from adokernels.tables import tables_of
-from adokernels.tables.machines import machine_tables
-from adokernels.tables.measurements import counter_table, resources_table
+from adokernels.tables.measurements import counter_table, machine_tables, resources_table
 from adokernels.text import NO_LIMIT, share_of_limit
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

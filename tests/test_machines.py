@@ -10,7 +10,7 @@ import adokernels as ado
 from adobook.pages import results, still
 from adokernels.cli import everything, main
 from adokernels.cli.program import parse
-from adokernels.tables.machines import machine_tables, refusal
+from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.tables.rendering import to_text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

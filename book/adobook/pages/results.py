@@ -15,10 +15,10 @@ from adobook.published import read_toml
 from adobook.text import write_rich_table, write_table
 from adokernels.model.tasks import TASKS
 from adokernels.tables.diagnoses import diagnosis_tables
-from adokernels.tables.machines import machine_tables
 from adokernels.tables.measurements import (
     hotspot_table,
     machine_table,
+    machine_tables,
     sweep_table,
     sweep_tables,
 )

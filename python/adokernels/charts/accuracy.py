@@ -64,7 +64,16 @@ def accuracy(
     rows = (*sweep.variants, *sweep.peers)
     known = {m: error for m in rows if (error := getattr(m, _FIELDS[kind])) is not None}
     if not any(known.values()):
-        raise ValueError(_why_nothing(sweep, rows, kind))
+        errors = [m.error for m in rows if m.error is not None]
+        why = (
+            f"sweep must have errors in ulp: results of {sweep.routine} must be exact or were not "
+            "checked, or an earlier version measured the sweep"
+        )
+        if kind == "relative" and any(m.error_ulp is not None for m in rows):
+            why = f"{sweep.routine} computes integers, which have no relative error; use kind='ulp'"
+        elif errors and not any(errors):
+            why = f"all results of {sweep.routine} are exact: there is no accuracy to draw"
+        raise ValueError(why)
     best = frontier(known)
     canvas = Canvas(ax, annotate=annotate, size=(9.0, 5.0))
     canvas.identify([rows])
@@ -116,19 +125,6 @@ def frontier(errors: dict[Measurement, float]) -> list[Measurement]:
         if not found or errors[m] < errors[found[-1]]:
             found.append(m)
     return found
-
-
-def _why_nothing(sweep: Sweep, rows: Sequence[Measurement], kind: str) -> str:
-    """Why there is nothing to draw."""
-    if kind == "relative" and any(m.error_ulp is not None for m in rows):
-        return f"{sweep.routine} computes integers, which have no relative error; use kind='ulp'"
-    errors = [m.error for m in rows if m.error is not None]
-    if errors and not any(errors):
-        return f"all results of {sweep.routine} are exact: there is no accuracy to draw"
-    return (
-        f"sweep must have errors in ulp: results of {sweep.routine} must be exact or were not "
-        "checked, or an earlier version measured the sweep"
-    )
 
 
 def _frame(canvas: Canvas, heights: dict[Measurement, float], has_exact: bool, unit: str) -> None:

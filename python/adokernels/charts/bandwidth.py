@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,15 +11,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from adokernels.charts.canvas import Canvas, entry, largest_first, level_entries, level_style
-from adokernels.charts.rows import (
-    Columns,
-    draw_columns,
-    fitting,
-    new_columns,
-    share_of_plot,
-    text_of,
-)
 from adokernels.charts.series import Host, Series, hosts_of
+from adokernels.charts.steps import Columns, text_of
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
@@ -28,16 +21,15 @@ from adokernels.text import NO_LIMIT, percent, quantity, ratio, share_of_limit
 _VARIANT: dict[str, Any] = {"facecolor": "#56B4E9", "edgecolor": "none"}
 _CEILING: dict[str, Any] = {"facecolor": "0.85", "edgecolor": "0.7", "hatch": "////", "lw": 0.5}
 _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0.8}
-#: Columns at the right. A narrow chart omits the optional ones, in their order.
-_TIME, _RATE, _STEP, _SHARE = "time", "bandwidth", "step", "of roof"
-_OPTIONAL = (_TIME, _STEP)
+#: Columns that a narrow chart omits, in this order.
+_OPTIONAL = ("time", "step")
 _BAR = 0.62  # height of a bar, relative to its row
 _FONT = 0.8  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to the markers of a roofline
 #: Heights of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 2.4
-#: Heights of the margin of a header, its heading and the names of the columns, in lines.
-_MARGIN, _HEADING, _NAMES = 0.5, 1.3, 1.0
+#: Heights of the margin of a header and of its heading, in lines.
+_MARGIN, _HEADING = 0.5, 1.3
 #: Ratio of the roofs of two machines above which the axis is logarithmic.
 _WIDEST_SPAN = 20
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
@@ -55,7 +47,12 @@ class _Group:
     ceilings: Sequence[_Line]  # their lines continue through the next groups of the same machine
     top: float  # the position above the header
     first: float  # the position of the first row
-    names: float  # the upper end of the line with the names of the columns
+    line: float  # the height of a line of text in the header
+
+    @property
+    def names(self) -> float:
+        """The upper end of the last line of the header, which has the names of the columns."""
+        return self.first - 0.5 - self.line
 
     @property
     def rows(self) -> dict[Measurement, float]:
@@ -71,10 +68,9 @@ class _Axis(NamedTuple):
     of_host: Mapping[Host | None, float]  # the range of the ceilings of a machine
 
 
-def size_of(series: Sequence[Series]) -> tuple[float, float]:
-    """Width and height in inches of the chart: its rows always have the same height."""
-    rows = sum(len(s.everything) for s in series) + 2 * (len(series) - 1)
-    return 10.0, _REST + _ROW * rows
+def bandwidth_height(series: Sequence[Series]) -> float:
+    """Height in inches of the chart: its rows always have the same height."""
+    return _REST + _ROW * (sum(len(s.everything) for s in series) + 2 * (len(series) - 1))
 
 
 def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement]) -> str:
@@ -84,15 +80,17 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
     axis = _axis_of(series)
     canvas.legend_below(_key(canvas, series, axis))
     groups = _groups(canvas, series, axis)
-    columns = _columns(canvas, groups) if canvas.annotate else {}
-    _frame(canvas, groups, axis, share_of_plot(canvas, columns))
+    headings = [group.first - 0.5 - group.line / 2 for group in groups]
+    cells = _cells(canvas, groups) if canvas.annotate else ()
+    columns = Columns(canvas, cells, headings, _OPTIONAL)
+    _frame(canvas, groups, axis, columns.share_of_plot)
     ends = {g.series.host: max(g.rows.values()) + 0.5 for g in groups}
     for group in groups:
         _draw_header(canvas, group, ends[group.series.host])
         for m, row in group.rows.items():
             peer = m in group.series.sweep.peers
             _bar(canvas, m, row, axis, _PEER if peer else _CEILING if m.ceiling else _VARIANT)
-    draw_columns(canvas, columns)
+    columns.draw()
     rows = [row for group in groups for row in group.rows.items()]
     canvas.badge([(m, (m.bytes_per_second, row)) for m, row in rows if m in wrong])
     parts = []
@@ -147,12 +145,11 @@ def _ceilings(host: Host, axis: _Axis) -> list[_Line]:
 
 def _draw_header(canvas: Canvas, group: _Group, end: float) -> None:
     """Write the subject of a sweep, and draw the ceilings from their labels to the last row."""
-    series, lines = group.series, group.ceilings
-    line = (group.first - 0.5 - group.top) / _header_lines(lines, series)
-    for depth, (value, name, style) in enumerate(lines):
+    series = group.series
+    for depth, (value, name, style) in enumerate(group.ceilings):
         # The leftmost line has the lowest label, so that no line crosses another's label. The names
         # of the columns are below them.
-        y = group.names - line * (depth + 0.9)
+        y = group.names - group.line * (depth + 0.9)
         canvas.line([value, value], [end, y], **style)
         place = {"position": (value, y), "transform": canvas.ax.transData + canvas.shift(-2)}
         font = {"fontsize": canvas.font - 0.5, "color": style["color"]}
@@ -196,30 +193,25 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist |
     return key
 
 
-def _header_lines(lines: Sequence[_Line], series: Series) -> float:
-    """Lines of text of a header: a margin, its heading, labels of ceilings, names of columns."""
-    return _MARGIN + (_HEADING if series.name else 0) + len(lines) + _NAMES
-
-
 def _groups(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group]:
     """The groups of rows below their headers, from top to bottom; the first row is at 0."""
-    found: list[tuple[Series, list[_Line], float]] = []
+    headers: list[tuple[Series, list[_Line], float]] = []  # with the lines of text in a header
     for s in series:
-        labelled = any(s.host is other.host for other, *_ in found)
+        labelled = any(s.host is other.host for other, *_ in headers)
         ceilings = _ceilings(s.host, axis) if s.host and not labelled else []
-        lines = _header_lines(ceilings, s)
-        found.append((s, ceilings, 1.45 * canvas.font * lines if canvas.annotate else 0.0))
-    rows = sum(len(s.everything) for s in series)
-    headers = sum(points for *_, points in found)
-    shrunk = min(1.0, canvas.height / 2 / headers) if headers else 1.0
-    unit = (canvas.height - shrunk * headers) / rows  # points per row
+        # A margin, the heading, the labels of the ceilings, and the names of the columns.
+        lines = _MARGIN + (_HEADING if s.name else 0) + len(ceilings) + 1
+        headers.append((s, ceilings, lines))
+    points = 1.45 * canvas.font if canvas.annotate else 0.0  # the height of a line of text
+    rows, text = sum(len(s.everything) for s in series), sum(lines for *_, lines in headers)
+    points = min(points, canvas.height / 2 / text)
+    line = points * rows / (canvas.height - points * text)
     groups: list[_Group] = []
-    y = -shrunk * found[0][2] / unit
-    for s, ceilings, points in found:
-        header = shrunk * points / unit
-        names = y + header - 0.5 - header * _NAMES / _header_lines(ceilings, s)
-        groups.append(_Group(s, ceilings, top=y - 0.5, first=y + header, names=names))
-        y += header + len(s.everything)
+    y = -line * headers[0][2]
+    for s, ceilings, lines in headers:
+        first = y + line * lines
+        groups.append(_Group(s, ceilings, top=y - 0.5, first=first, line=line))
+        y = first + len(s.everything)
     return groups
 
 
@@ -264,28 +256,27 @@ def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str,
         canvas.label(words, [place], ha="right", va="center", rows=_FONT, gid=canvas.gid(m))
 
 
-def _columns(canvas: Canvas, groups: Sequence[_Group]) -> Columns:
+def _cells(canvas: Canvas, groups: Sequence[_Group]) -> Iterator[Any]:
     """Time, bandwidth, ratio of times of the step, and share of the roof of each row."""
-    headings = [group.names + (group.first - 0.5 - group.names) / 2 for group in groups]
-    table = new_columns((_TIME, _RATE, _STEP, _SHARE), headings)
     for group in groups:
         sweep = group.series.sweep
         before = sweep.step_pairs()
         for m, row in group.rows.items():
-            cells: dict[str, tuple[str, Mapping[str, Any]]] = {
-                _TIME: (quantity(m.seconds, "s"), {}),
-                _RATE: (quantity(m.bytes_per_second, "B/s"), {}),
-            }
+            step, style = "", {}
             if m in before:
                 verdict = m.compare(before[m]).verdict
                 clear = verdict in (Verdict.FASTER, Verdict.SLOWER)
-                words = ratio(m.speedup_over(before[m])) if clear else verdict.value
-                cells[_STEP] = (words, text_of(verdict, canvas.ink))
+                step = ratio(m.speedup_over(before[m])) if clear else verdict.value
+                style = text_of(verdict, canvas.ink)
+            cells: dict[str, tuple[str, dict[str, Any]]] = {
+                "time": (quantity(m.seconds, "s"), {}),
+                "bandwidth": (quantity(m.bytes_per_second, "B/s"), {}),
+                "step": (step, style),
+                "of roof": ("", {}),
+            }
             if sweep.roof:
-                cells[_SHARE] = (share_of_limit(m.bytes_per_second / sweep.roof), {})
-            for name, (words, own) in cells.items():
-                table[name].append((row, words, {"gid": canvas.gid(m), **own}))
-    return fitting(canvas, table, _OPTIONAL)
+                cells["of roof"] = (share_of_limit(m.bytes_per_second / sweep.roof), {})
+            yield row, m, cells
 
 
 def _requests_more(m: Measurement) -> bool:

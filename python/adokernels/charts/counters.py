@@ -186,8 +186,10 @@ def speed_of_light(
                 ends = [y - _BAR / 2, y + _BAR / 2]
                 canvas.ax.plot([old[side][1]] * 2, ends, zorder=3, **tick)
         _name_units(canvas, row, height, sides, old)
-    colours = {"compute: busiest pipe": COMPUTE, "memory: busiest level": MEMORY}
-    key: list[Artist] = [Patch(color=colour, label=label) for label, colour in colours.items()]
+    key: list[Artist] = [
+        Patch(color=COMPUTE, label="compute: busiest pipe"),
+        Patch(color=MEMORY, label="memory: busiest level"),
+    ]
     if before:
         key.append(entry("previous variant", marker="|", color=canvas.ink, mew=2, ms=8))
     canvas.legend_below(key)

@@ -18,8 +18,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullForma
 
 from adokernels._core import Unavailable
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry, level_style
-from adokernels.charts.labels import Point
+from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, Point, entry, level_style
 from adokernels.charts.layers import (
     REQUESTED,
     Layer,
@@ -28,9 +27,9 @@ from adokernels.charts.layers import (
     bandwidth_roofs,
     draw_roofs,
     draw_tracks,
-    flat_roof,
     label_roofs,
     name_tracks,
+    roof_of,
     track_entries,
 )
 from adokernels.charts.published import PublishedLayer, PublishedPoints, published_layer
@@ -91,11 +90,8 @@ def draw_flops(
             "what must contain counted FLOPs for by_precision=True, got none; measure with"
             " ado.sweep(..., counters=True)"
         )
-    layers, known = [], []
-    for host in hosts_of(series):
-        layer, roofs = _layer(canvas, host, series, tracks, levels, fused_only=by_precision)
-        layers.append(layer)
-        known += roofs
+    hosts = hosts_of(series)
+    layers = [_layer(canvas, h, series, tracks, levels, fused_only=by_precision) for h in hosts]
     walls: list[Wall] = []
     if len(series) == 1 and shows("DRAM") and not by_precision:
         xs = dict.fromkeys(t.m.flops / t.m.bytes for t in tracks if t.m.flops and t.m.bytes)
@@ -117,10 +113,11 @@ def draw_flops(
         series,
         wrong,
         layers,
-        names=("Arithmetic intensity [FLOP/byte]", "Performance [FLOP/s]"),
+        x="Arithmetic intensity [FLOP/byte]",
+        y="Performance [FLOP/s]",
         points="{} bytes, counted",
         notes=_notes(canvas, series, layers),
-        full=known if full else (),
+        full=full,
         walls=walls,
         more=visible,
         regions=regions,
@@ -136,34 +133,48 @@ def _layer(
     levels: frozenset[str] | None,
     *,
     fused_only: bool,
-) -> tuple[Layer, list[Roof]]:
-    """Points of a machine with the roofs of their precisions; the roofs of all precisions."""
+) -> Layer:
+    """The points of a machine, with the roofs of their precisions."""
     machine, tracks = host.machine, [t for t in tracks if t.series.host is host]
     rates = [t.m.counted_bytes.get("DRAM", 0.0) / t.m.seconds for t in tracks]
     rates += [s.sweep.roof for s in series if s.host is host and s.sweep.roof]
     reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
-    known = bandwidth_roofs(level_bandwidths(machine, reading=reading), 1.0, "B/s")
+    known = bandwidth_roofs(level_bandwidths(machine, reading=reading), "B/s")
     known = [r for r in known if levels is None or not levels.isdisjoint(r.levels)]
     ceilings = machine.of_kind("compute")
     for c in ceilings:
-        if c.operation == "fma":
-            known.append(flat_roof(c, f"{c.level} FMA", "FLOP/s", canvas.ink))
-        elif not fused_only:
-            name = f"{c.level} {c.operation}"
-            known.append(flat_roof(c, name, "FLOP/s", canvas.ink, width=1.0))
+        if c.operation == "fma" or not fused_only:
+            operation, width = ("FMA", 1.5) if c.operation == "fma" else (c.operation, 1.0)
+            name = f"{c.level} {operation}"
+            known.append(roof_of(c, name, "FLOP/s", canvas.ink, style={"lw": width}))
     ours = {t.precision or t.m.problem.precision for t in tracks}
     roofs = list(known)
     if ours and ours <= {c.level for c in ceilings}:
         roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
-    roofs += _optional_roofs(host, tracks, levels or frozenset(), canvas.ink)
+    # The roofs of tensor cores that points need, and those of the requested levels.
+    best = (machine.fastest(t.precision or t.m.problem.precision, t.height) for t in tracks)
+    optional = (levels or frozenset()) | {c.level for c in best if c}
+    tensor = [c for c in machine.of_kind("tensor") if c.level in optional]
+    style: dict[str, Any] = {"tensor": True, "style": {"lw": 2.2}}
+    roofs += [roof_of(c, c.level, "FLOP/s", canvas.ink, **style) for c in tensor]
+    for c in machine.of_kind("link"):
+        if c.level in optional and c.operation.endswith("to device"):
+            style = {"levels": (_LINK,), "style": {"lw": 1.3, "ls": (0, (6, 2, 1, 2))}}
+            roofs.append(roof_of(c, c.name, "B/s", level_style(_LINK)[0], slope=1, **style))
     limits = [r for r in roofs if not r.name.endswith("add") and _LINK not in r.levels]
     if len(series) > 1:
-        shown = [r.beside_others(host, canvas.ink) for r in (roofs if host.alone else limits)]
-        return Layer(host, shown, limits, tracks), known
+        shown = _of_host(host, roofs if host.alone else limits, canvas.ink)
+        return Layer(host, shown, limits, tracks, known)
     tracks = [_with_mix(t, roofs) for t in tracks]
     variants = series[0].sweep.variants
     roofs += [r for t in tracks if variants and t.m is series[0].sweep.fastest for r in t.own]
-    return Layer(host, roofs, limits, tracks), known
+    return Layer(host, roofs, limits, tracks, known)
+
+
+def _of_host(host: Host, roofs: Sequence[Roof], colour: str) -> list[Roof]:
+    """The roofs in a chart of several sweeps: line style of the machine, measured values only."""
+    common: dict[str, Any] = {"theoretical": None, "colour": colour, "host": host.name}
+    return [dataclasses.replace(r, style={**r.style, "ls": host.line}, **common) for r in roofs]
 
 
 def has_flops(m: Measurement) -> bool:
@@ -193,29 +204,6 @@ def _tracks(
                 compulsory=flops / m.bytes if bounded else None,
                 precision=precision,
             )
-
-
-def _optional_roofs(
-    host: Host, tracks: Sequence[Track], levels: frozenset[str], ink: str
-) -> list[Roof]:
-    """Make the roofs of tensor cores that points need, and those of the requested levels."""
-    machine = host.machine
-    needed = {
-        best.level
-        for t in tracks
-        if (best := machine.fastest(t.precision or t.m.problem.precision, t.height))
-    }
-    roofs = [
-        dataclasses.replace(flat_roof(c, c.level, "FLOP/s", ink, width=2.2), tensor=True)
-        for c in machine.of_kind("tensor")
-        if c.level in needed | levels
-    ]
-    for c in machine.of_kind("link"):
-        if c.level in levels and c.operation.endswith("to device"):
-            style = {"lw": 1.3, "ls": (0, (6, 2, 1, 2))}
-            roof = flat_roof(c, c.name, "B/s", level_style(_LINK)[0])
-            roofs.append(dataclasses.replace(roof, slope=1, levels=(_LINK,), style=style))
-    return roofs
 
 
 def _slowest_memory(roofs: Sequence[Roof]) -> Roof:
@@ -281,7 +269,7 @@ def draw_instructions(
     canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement], *, full: bool
 ) -> None:
     """Draw the instruction roofline; Unavailable without an issue rate."""
-    tracks = [t for s in series for m in s.everything if (t := _track(m, s))]
+    tracks = list(_instruction_tracks(series))
     layers = []
     for host in hosts_of(series):
         issue, reading = host.machine.issue_rate, level_bandwidths(host.machine, reading=True)
@@ -291,11 +279,12 @@ def draw_instructions(
                 f"{host.machine.title}; it is known for NVIDIA GPUs with 128 FP32 lanes per "
                 "multiprocessor: use kind='bandwidth'"
             )
-        roofs = bandwidth_roofs([c for c in reading if c.level in _LEVELS], SECTOR, "sectors/s")
-        roofs.append(flat_roof(issue, "issue slots", "inst/s", canvas.ink))
+        roofs = bandwidth_roofs([c for c in reading if c.level in _LEVELS], "sectors/s", SECTOR)
+        roofs.append(roof_of(issue, "issue slots", "inst/s", canvas.ink))
         if len(series) > 1:
-            roofs = [r.beside_others(host, canvas.ink) for r in roofs]
-        layers.append(Layer(host, roofs, roofs, [t for t in tracks if t.series.host is host]))
+            roofs = _of_host(host, roofs, canvas.ink)
+        ours = [t for t in tracks if t.series.host is host]
+        layers.append(Layer(host, roofs, limits=roofs, tracks=ours, known=roofs))
     # Walls of the access patterns: sectors per request of global loads and stores.
     sizes = {np.dtype(o.dtype).itemsize for t in tracks for o in t.m.problem.operands}
     patterns = [(1, "stride 0"), *((size, f"unit stride, {size} B") for size in sorted(sizes))]
@@ -303,42 +292,44 @@ def draw_instructions(
     for sectors, words in (*patterns, (WARP, "scattered")):
         walls.setdefault(sectors, []).append(words)
     used = [style for t in tracks if t.chosen for *_, style in t.extra]
-    notes = [
+    notes: list[Artist | str] = [
         entry(f"global {op}s only / their sectors", **style, **canvas.hollow)
         for op, style in _ACCESS.items()
         if style in used
     ]
     shown = {t.m for t in tracks}
     missing = dict.fromkeys(m.variant for s in series for m in s.everything if m not in shown)
+    notes += [f"not shown, no counters: {', '.join(missing)}"] if missing else []
     _draw(
         canvas,
         series,
         wrong,
         layers,
-        names=(
-            "Instruction intensity [warp instructions / 32-byte sector]",
-            "Warp instructions / s",
-        ),
+        x="Instruction intensity [warp instructions / 32-byte sector]",
+        y="Warp instructions / s",
         points="all instructions / {} sectors",
-        notes=[*notes, *([f"not shown, no counters: {', '.join(missing)}"] if missing else [])],
-        full=[r for layer in layers for r in layer.roofs] if full else (),
+        notes=notes,
+        full=full,
         walls=[(1 / sectors, "; ".join(words)) for sectors, words in walls.items()],
         wide=True,
     )
 
 
-def _track(m: Measurement, series: Series) -> Track | None:
-    instructions = m.profile.get("instructions") if m.profile else None
-    if not m.profile or not instructions:
-        return None
-    extra = []
-    for op, style in _ACCESS.items():
-        requests, sectors = m.profile.get(f"{op}_requests"), m.profile.get(f"{op}_sectors")
-        if requests and sectors and requests > _LEAST * instructions:
-            extra.append((requests / sectors, requests / m.seconds, style))
-    moved = {level: m.counted_bytes[level] for level in _LEVELS if level in m.counted_bytes}
-    places = {level: instructions * SECTOR / amount for level, amount in moved.items()}
-    return Track(m=m, series=series, amount=instructions, intensities=places, extra=tuple(extra))
+def _instruction_tracks(series: Sequence[Series]) -> Iterator[Track]:
+    """The points of the measurements with counted instructions."""
+    for s in series:
+        for m in s.everything:
+            get = m.profile.get if m.profile else lambda _: None
+            if not (instructions := get("instructions")):
+                continue
+            extra = []
+            for op, style in _ACCESS.items():
+                requests, sectors = get(f"{op}_requests"), get(f"{op}_sectors")
+                if requests and sectors and requests > _LEAST * instructions:
+                    extra.append((requests / sectors, requests / m.seconds, style))
+            moved = {k: m.counted_bytes[k] for k in _LEVELS if k in m.counted_bytes}
+            places = {level: instructions * SECTOR / amount for level, amount in moved.items()}
+            yield Track(m=m, series=s, amount=instructions, intensities=places, extra=tuple(extra))
 
 
 def _draw(
@@ -347,10 +338,11 @@ def _draw(
     wrong: Sequence[Measurement],
     layers: Sequence[Layer],
     *,
-    names: tuple[str, str],
+    x: str,
+    y: str,
     points: str,
     notes: Sequence[Artist | str],
-    full: Sequence[Roof] = (),
+    full: bool,
     walls: Sequence[Wall] = (),
     wide: bool = False,
     more: Sequence[Point] = (),
@@ -359,22 +351,22 @@ def _draw(
 ) -> None:
     """Draw a roofline with one layer per machine, and its title.
 
-    `names` are the names of the axes, `points` is the legend entry of points with a placeholder for
-    their memory level, and `notes` are further legend entries. By default, the limits of the axes
-    depend on the points, the positions `more` and, if `wide`, on the walls. If there are `full`
-    roofs, all charts of a machine have the same limits, unless points are outside.
+    `x` and `y` are the names of the axes, `points` is the legend entry of points with a placeholder
+    for their memory level, and `notes` are further legend entries. By default, the limits of the
+    axes depend on the points, the positions `more` and, if `wide`, on the walls. If `full`, all
+    charts of a machine have the same limits, unless points are outside.
     """
     tracks = [t for layer in layers for t in layer.tracks]
     roofs = [r for layer in layers for r in layer.roofs]
     more = [*(published.places if published else ()), *more]
-    _set_limits(canvas, layers, full, more, [x for x, _ in walls] if wide else ())
-    canvas.frame(*names, spines="left right bottom top")
+    _set_limits(canvas, layers, more, [place for place, _ in walls] if wide else (), full=full)
+    canvas.frame(x, y, spines="left right bottom top")
     visible = [draw_roofs(canvas, layer.roofs) for layer in layers]
     (left, right), (bottom, top) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
-    for x, words in walls:
-        if left < x < right:
-            canvas.line([x, x], [bottom, top], ls=":", color=FADED)
-            canvas.label_wall(words, x, bottom, top, _ALONG_WALL)
+    for place, words in walls:
+        if left < place < right:
+            canvas.line([place] * 2, [bottom, top], ls=":", color=FADED)
+            canvas.label_wall(words, place, bottom, top, _ALONG_WALL)
     if published:
         published.draw(canvas)
     draw_tracks(canvas, tracks)
@@ -387,7 +379,7 @@ def _draw(
         if published:
             published.label(canvas)
         key = [*track_entries(series, tracks, points), *notes]
-        key += [f"off scale: {words}" for x, words in walls if not left < x < right]
+        key += [f"off scale: {words}" for place, words in walls if not left < place < right]
         key += published.key(canvas, tracks) if published else []
         for host in (layer.host for layer in layers):
             words = "measured ceiling" if host.alone else f"ceilings of {host.machine.title}"
@@ -418,13 +410,14 @@ def _draw(
 def _set_limits(
     canvas: Canvas,
     layers: Sequence[Layer],
-    full: Sequence[Roof],
     more: Sequence[Point],
     walls: Sequence[float],
+    *,
+    full: bool,
 ) -> None:
     """Set the logarithmic limits: around points and roofs, or whole decades for the machine."""
     tracks = [t for layer in layers for t in layer.tracks]
-    roofs = full or [r for layer in layers for r in layer.roofs]
+    roofs = [r for layer in layers for r in (layer.known if full else layer.roofs)]
     places = [(x, t.height) for t in tracks for x in t.intensities.values()]
     places += [(x, y) for t in tracks for x, y, _ in t.extra]
     points = np.log10([*places, *more]).reshape(-1, 2)

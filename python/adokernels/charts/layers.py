@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.text import Text
-from matplotlib.transforms import Transform
 
 from adokernels.charts.canvas import (
     CHARACTER,
     COMPASS,
     FADED,
     Canvas,
+    Point,
     entry,
     largest_first,
     level_entries,
     level_style,
 )
-from adokernels.charts.labels import Point
 from adokernels.charts.series import Host, Series
 from adokernels.records.machine import Ceiling
 from adokernels.records.measurement import Measurement
@@ -46,15 +43,15 @@ _SMALL = 3.5
 _NEAR = 40.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Roof:
     """A roof with `value` at intensity 1, proportional to it (slope 1) or constant (slope 0)."""
 
     name: str
     value: float
-    slope: int
     unit: str
     colour: str
+    slope: int = 0
     theoretical: float | None = None
     levels: tuple[str, ...] = ()  # the memory levels that it limits; none if it is constant
     host: str = ""  # the name of its machine, if the chart has several
@@ -74,21 +71,14 @@ class Roof:
         """The measured and the theoretical value, if known."""
         return [v for v in (self.value, self.theoretical) if v]
 
-    def beside_others(self, host: Host, colour: str) -> Roof:
-        """The roof in a chart of several sweeps: line style of its machine, measured value only."""
-        style = {**self.style, "ls": host.line}
-        return dataclasses.replace(
-            self, theoretical=None, colour=colour, host=host.name, style=style
-        )
+
+def roof_of(c: Ceiling, name: str, unit: str, colour: str, per: float = 1.0, **more: Any) -> Roof:
+    """Make the roof of a ceiling, by default a constant one, for work in units of `per` bytes."""
+    theoretical = c.theoretical / per if c.theoretical else None
+    return Roof(name, c.measured / per, unit, colour, theoretical=theoretical, **more)
 
 
-def flat_roof(ceiling: Ceiling, name: str, unit: str, colour: str, width: float = 1.5) -> Roof:
-    """Make the roof of a ceiling that does not depend on the intensity."""
-    own: dict[str, Any] = {"unit": unit, "colour": colour, "style": {"lw": width}}
-    return Roof(name=name, value=ceiling.measured, theoretical=ceiling.theoretical, slope=0, **own)
-
-
-def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[Roof]:
+def bandwidth_roofs(ceilings: Sequence[Ceiling], unit: str, per: float = 1.0) -> list[Roof]:
     """Make the roofs of the memory levels, for traffic in units of `per` bytes.
 
     L1 and shared memory have the same data path. If their ceilings agree, they share one roof.
@@ -100,18 +90,11 @@ def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[
         # Use the higher ceiling, so that no point is above its roof.
         ours["L1"], levels["L1"] = both[1], ("L1", "shared")
         del ours["shared"]
-    return [
-        Roof(
-            name=f"{'/'.join(levels[level])} {c.operation}",
-            value=c.measured / per,
-            theoretical=c.theoretical / per if c.theoretical else None,
-            slope=1,
-            unit=unit,
-            colour=level_style(level)[0],
-            levels=levels[level],
-        )
-        for level, c in ours.items()
-    ]
+    roofs = []
+    for level, c in ours.items():
+        name, colour = f"{'/'.join(levels[level])} {c.operation}", level_style(level)[0]
+        roofs.append(roof_of(c, name, unit, colour, per, slope=1, levels=levels[level]))
+    return roofs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,15 +174,15 @@ class Layer:
     roofs: Sequence[Roof]  # drawn
     limits: Sequence[Roof]  # compared with the points
     tracks: Sequence[Track]
+    known: Sequence[Roof]  # of all precisions, which determine the limits of full axes
 
 
-def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
+def draw_roofs(canvas: Canvas, roofs: Sequence[Roof], *, ridges: bool = True) -> list[Roof]:
     """Draw the roofs and their ridge points; return the roofs with space for a label."""
-    left, right = canvas.ax.get_xlim()
-    bottom, top = canvas.ax.get_ylim()
+    (left, right), (bottom, top) = canvas.ax.get_xlim(), canvas.ax.get_ylim()
     decades = np.log10([right / left, top / bottom])
-    peak = max(v for r in roofs if not r.slope for v in r.values)
-    fastest = max(v for r in roofs if r.slope for v in r.values)
+    peak = max((v for r in roofs if not r.slope for v in r.values), default=top)
+    fastest = max((v for r in roofs if r.slope for v in r.values), default=1.0)
     visible = []
     for roof in roofs:
         seen = False
@@ -218,6 +201,8 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
                 seen = seen or (not dashed and length > _ROOM * label)
         if seen:
             visible.append(roof)
+    if not ridges:
+        return visible
     flat = max(r.value for r in roofs if not r.slope)
     for roof in roofs:
         # Labels avoid the lines, so they need not avoid these markers.
@@ -254,23 +239,25 @@ def label_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> None:
         ]
         style = {"ha": "center" if roof.slope else "right", "color": roof.colour}
         text = canvas.text(roof.words, rotation_mode="anchor", **style)
-        canvas.labels.add(text, places, fit=partial(_follow, text, decades, roof.slope))
 
+        def follow(text: Text = text, slope: int = roof.slope) -> None:
+            """Rotate the label to the slope; the angle depends on the current size of the chart."""
+            start, end = decades.transform([(0, 0), (1, slope)])
+            text.set_rotation(math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])))
 
-def _follow(text: Text, decades: Transform, slope: int) -> None:
-    """Rotate a text to a slope; the angle depends on the current size of the chart."""
-    start, end = decades.transform([(0, 0), (1, slope)])
-    text.set_rotation(math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])))
+        canvas.labels.add(text, places, fit=follow)
 
 
 def draw_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
     """Draw the points: highlighted ones in colour and connected, the others small."""
     for t in sorted(tracks, key=lambda t: t.highlighted):
+        requested = "P" if t.peer else "o"
         gid, colour, xs = canvas.gid, t.series.colour, list(t.intensities.values())
         if not t.chosen:
             for level, x in largest_first(t.intensities):
+                marker = requested if level == REQUESTED else level_style(level)[1]
                 style: dict[str, Any] = {"mec": canvas.paper, "mew": 0.3, "ms": _SMALL}
-                style |= {"mfc": colour or FADED, "marker": _marker(t, level), "alpha": 0.6}
+                style |= {"mfc": colour or FADED, "marker": marker, "alpha": 0.6}
                 canvas.ax.plot([x], [t.height], zorder=2.5, gid=gid(t.m), **style)
             continue
         if len(xs) > 1:
@@ -278,22 +265,16 @@ def draw_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
             canvas.line([min(xs), max(xs)], [t.height] * 2, lw=1.0, zorder=3, **style)
         canvas.error_bar(*t.last, ends=(t.amount / s for s in reversed(t.m.interval)), along="y")
         for level, x in largest_first(t.intensities):
-            style = {"marker": _marker(t, level), "gid": gid(t.m)}
+            style = {"gid": gid(t.m)}
             if level == REQUESTED:
                 ink = FADED if t.m.ceiling else colour or canvas.ink
-                style |= {"mfc": canvas.paper, "mec": ink, "mew": 1.2}
+                style |= {"marker": requested, "mfc": canvas.paper, "mec": ink, "mew": 1.2}
             elif colour:
                 style["color"] = colour
             canvas.mark_level(x, t.height, level, **style)
         for x, y, own in t.extra:
             ink = colour or canvas.ink
             canvas.mark(x, y, gid=gid(t.m), mec=ink, mfc=canvas.paper, **own)
-
-
-def _marker(t: Track, level: str) -> str:
-    if level == REQUESTED:
-        return "P" if t.peer else "o"
-    return level_style(level)[1]
 
 
 def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:

@@ -100,7 +100,7 @@ def memory_chart(
         for level, name in (("L1", "L1 and shared memory"), ("L2", "L2"), ("DRAM", "DRAM")):
             if unit := profile.longest.busiest(level):
                 column.fill(level, unit.share)
-            rate = None if level == "DRAM" else profile.get(f"{level.lower()}_hit_rate")
+            rate = profile.get(f"{level.lower()}_hit_rate") if level != "DRAM" else None
             hits = [] if rate is None else [(f"hit rate {percent(rate)}", False)]
             column.box(level, 0, 1, [(name, False), *hits])
         for flow in arrows:

@@ -12,8 +12,7 @@ from adokernels import _core
 from adokernels.charts.patterns import draw_banks, draw_divergence, draw_sectors
 from adokernels.charts.roofline import roofline
 from adokernels.charts.scans import draw_scan
-from adokernels.charts.slopes import draw_slopes
-from adokernels.charts.steps import steps
+from adokernels.charts.steps import draw_slopes, steps
 from adokernels.patterns.banks import BankConflicts
 from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import Sectors

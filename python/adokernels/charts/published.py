@@ -10,9 +10,8 @@ from typing import Any
 from matplotlib.artist import Artist
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import FADED, Canvas, entry, largest_first, level_style
-from adokernels.charts.labels import Point
-from adokernels.charts.layers import Layer, Roof, Track, bandwidth_roofs
+from adokernels.charts.canvas import FADED, Canvas, Point, entry, largest_first, level_style
+from adokernels.charts.layers import Layer, Roof, Track, bandwidth_roofs, draw_roofs
 from adokernels.records.machine import Machine
 from adokernels.text import quantity
 
@@ -76,15 +75,9 @@ class PublishedLayer:
 
     def draw(self, canvas: Canvas) -> None:
         """Draw the roofs, the points, and a line for each point with one known coordinate."""
-        left, right = canvas.ax.get_xlim()
-        bottom, top = canvas.ax.get_ylim()
-        peak = max((r.value for r in self.roofs if not r.slope), default=top)
-        fastest = max((r.value for r in self.roofs if r.slope), default=1.0)
-        for roof in self.roofs:
-            start = max(left, bottom / roof.value if roof.slope else roof.value / fastest)
-            end = min(right, peak / roof.value) if roof.slope else right
-            ys = [roof.value * x**roof.slope for x in (start, end)]
-            canvas.line([start, end], ys, color=roof.colour, **_LINE)
+        measured: dict[str, Any] = {"theoretical": None, "style": _LINE}
+        draw_roofs(canvas, [dataclasses.replace(r, **measured) for r in self.roofs], ridges=False)
+        bottom, right = canvas.ax.get_ylim()[0], canvas.ax.get_xlim()[1]
         for point in self.points:
             y, xs = point.flops_per_second, point.intensities
             if y is None:
@@ -161,12 +154,11 @@ def published_layer(published: PublishedPoints, layers: Sequence[Layer]) -> Publ
     machine, ours = published.machine, [r for layer in layers for r in layer.roofs]
     levels = {level for r in ours for level in r.levels}
     wanted = {r.name.split()[0] for r in ours if not r.slope}
-    roofs = bandwidth_roofs(level_bandwidths(machine), 1.0, "B/s")
+    roofs = bandwidth_roofs(level_bandwidths(machine), "B/s")
     roofs = [r for r in roofs if not levels.isdisjoint(r.levels)]
     for c in machine.of_kind("compute"):
         if c.operation == "fma" and (c.level in wanted or not wanted):
-            own: dict[str, Any] = {"slope": 0, "unit": "FLOP/s", "colour": FADED}
-            roofs.append(Roof(name=f"{c.level} FMA", value=c.measured, **own))
+            roofs.append(Roof(f"{c.level} FMA", c.measured, "FLOP/s", FADED))
     points = []
     for p in published.points:
         xs = {level: x for level, x in p.intensities.items() if level in levels}

@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args
 
 from matplotlib.axes import Axes
 
-from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
-from adokernels.charts.bandwidth import size_of as bandwidth_size
+from adokernels.charts.bandwidth import bandwidth_height, draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas
 from adokernels.charts.intensity import OPTIONAL, draw_flops, draw_instructions, has_flops
 from adokernels.charts.published import PublishedPoints
@@ -143,8 +142,8 @@ def roofline(
     kind = _checked_kind(kind, series)
     hosts = hosts_of(series)
     shown = _known_levels(levels, hosts)
-    size = bandwidth_size(series) if kind == "bandwidth" else (10.0, 6.0)
-    canvas = Canvas(ax, annotate=annotate, size=size)
+    height = bandwidth_height(series) if kind == "bandwidth" else 6.0
+    canvas = Canvas(ax, annotate=annotate, size=(10.0, height))
     canvas.identify([s.everything for s in series])
     wrong = [m for s in series for m in s.everything if s.host and above_roof(m, s.host.machine)]
     if kind == "bandwidth":
@@ -198,11 +197,10 @@ def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
     everything = [m for s in series for m in s.everything]
     if chosen != "roofline" and not everything:
         raise ValueError(f"kind={chosen!r} needs measurements, got a machine alone")
-    machines = [(s, s.host.machine if s.host else None) for s in series]
     bare = [
         s.sweep.routine or "the machine"
-        for s, machine in machines
-        if not (machine and machine.of_kind("compute") and level_bandwidths(machine))
+        for s in series
+        if not (s.host and s.host.machine.of_kind("compute") and level_bandwidths(s.host.machine))
     ]
     if bare and chosen != "bandwidth":
         raise ValueError(

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from adokernels.charts.canvas import FADED, Canvas, entry, log_ticks
-from adokernels.charts.rows import beside_peers
+from adokernels.charts.steps import beside_peers
 from adokernels.records.measurement import Measurement
 from adokernels.records.scan import Scan, link_seconds
 from adokernels.records.sweep import Sweep

@@ -27,7 +27,7 @@ _FEW = 3
 _MOST_OPERANDS = 3
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Host:
     """A machine whose ceilings are drawn: the highest ones if several sweeps measured them."""
 
@@ -199,24 +199,23 @@ def _hosts(machines: Sequence[Machine]) -> dict[str, Host]:
         same = ceilings == found[0].ceilings
         merged[title] = found[0] if same else dataclasses.replace(found[0], ceilings=ceilings)
     if len(merged) == 1:
-        return {title: Host(machine=machine) for title, machine in merged.items()}
+        return {title: Host(machine) for title, machine in merged.items()}
     short = {title: " ".join(_COMMON.sub(" ", title).split()) for title in merged}
     if not all(short.values()) or len({*short.values()}) < len(short):
         short = {title: title for title in merged}
     return {
-        title: Host(machine=machine, name=short[title], line=line, words=words)
+        title: Host(machine, short[title], line, words)
         for (title, machine), (words, line) in zip(merged.items(), _LINES.items(), strict=False)
     }
 
 
 def _names(sweeps: Sequence[Sweep], hosts: Mapping[str, Host]) -> list[str]:
     """Distinct names of several sweeps: routine and machine, and the problem if necessary."""
-    measured = [sweep for sweep in sweeps if len(sweep)]
+    if sum(len(sweep) > 0 for sweep in sweeps) < 2:
+        return [""] * len(sweeps)
     found = [""] * len(sweeps)
-    if len(measured) < 2:
-        return found
-    details = list(zip(*map(_details, measured), strict=True))
-    varying = [i for i, values in enumerate(details) if len(set(values)) > 1]
+    known = [_details(sweep) for sweep in sweeps if len(sweep)]
+    varying = [i for i, values in enumerate(zip(*known, strict=True)) if len({*values}) > 1]
     for count in range(len(varying) + 1):
         # Only ambiguous names get more details.
         ambiguous = [found.count(text) > 1 for text in found]

@@ -1,39 +1,142 @@
-"""The charts of a ladder's steps: one row per variant, with its time or its number of sectors."""
+"""The charts of a ladder's steps: one row per variant, with its time or its number of sectors.
+
+The slope chart has two times of each variant, joined by a line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
-from adokernels.charts.canvas import MEMORY, Canvas, entry, log_axis
-from adokernels.charts.rows import (
-    Columns,
-    beside_peers,
-    draw_columns,
-    fitting,
-    line_of,
-    new_columns,
-    share_of_plot,
-    text_of,
-    verdict_entries,
-)
+from adokernels.charts.canvas import FADED, LITERAL, LOST, MEMORY, Canvas, entry, log_axis
 from adokernels.charts.series import title_of
+from adokernels.records.changes import SweepComparison
 from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
+from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
-from adokernels.text import count, number, percent, quantity, ratio, require, share_of_limit
+from adokernels.text import (
+    count,
+    number,
+    percent,
+    printable,
+    quantity,
+    ratio,
+    require,
+    share_of_limit,
+)
+
+#: Widest columns together, as a fraction of the width of the axes.
+_WIDEST = 0.5
+#: Maximum number of characters of a cell.
+_LONGEST_CELL = 24
+#: Width of a character and of the space between columns, relative to the size of the font.
+_CHARACTER, _GAP = 0.6, 1.6
+#: Dashes and spaces of the line of an unclear step, in units of the line width.
+_DASHES = (0, (2.2, 1.6))
+
+
+class Columns:
+    """Columns of text beside the rows of a chart; the last one ends at the right edge of the axes.
+
+    Each of the `rows` has its vertical position, its measurement, and the text and style of its
+    cell in each column. The names of the columns are at the positions `headings`. Columns without
+    any text are omitted, and the `optional` ones, in their order, if space is missing.
+    """
+
+    def __init__(
+        self,
+        canvas: Canvas,
+        rows: Iterable[tuple[float, Measurement, Mapping[str, tuple[str, Mapping[str, Any]]]]],
+        headings: Sequence[float],
+        optional: Iterable[str],
+    ) -> None:
+        self.canvas = canvas
+        columns: dict[str, list[tuple[float, str, Mapping[str, Any]]]] = {}
+        for y, m, cells in rows:
+            for name, (words, style) in cells.items():
+                column = columns.setdefault(name, [])
+                if words:
+                    own = {"gid": canvas.gid(m), **style}
+                    column.append((y, printable(words, _LONGEST_CELL), own))
+        bold = {"fontweight": "bold"}
+        self.columns = {
+            name: [*((y, name, bold) for y in headings), *cells]
+            for name, cells in columns.items()
+            if cells
+        }
+        for name in optional:
+            if self.share_of_plot < 1 - _WIDEST:
+                self.columns.pop(name, None)
+
+    @property
+    def _widths(self) -> list[float]:
+        """The width of each column with the space before it, in points."""
+        longest = [max(len(words) for _, words, _ in cells) for cells in self.columns.values()]
+        return [self.canvas.font * (_CHARACTER * characters + _GAP) for characters in longest]
+
+    @property
+    def share_of_plot(self) -> float:
+        """The fraction of the width of the axes that the columns leave for the plot."""
+        return 1 - sum(self._widths) / self.canvas.width
+
+    def draw(self) -> None:
+        """Draw the cells. Labels that are added later avoid them."""
+        canvas, widths = self.canvas, self._widths
+        for place, cells in enumerate(self.columns.values()):
+            shift = canvas.shift(-sum(widths[place + 1 :]))
+            style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": canvas.font}
+            style |= {"color": canvas.ink, "transform": canvas.ax.get_yaxis_transform() + shift}
+            for y, words, own in cells:
+                text = canvas.ax.text(1.0, y, words, **{**style, **LITERAL, **own})
+                canvas.labels.add(text, [{}])
+
+
+def line_of(verdict: Verdict, faster: str) -> dict[str, Any]:
+    """Style of the line of a step: `faster` is the colour of a faster one, unclear ones are dashed.
+
+    Slower steps have a warning colour, others are grey.
+    """
+    colour = {Verdict.FASTER: faster, Verdict.SLOWER: LOST}.get(verdict, FADED)
+    return {"color": colour, "ls": _DASHES if verdict is Verdict.UNCLEAR else "-"}
+
+
+def text_of(verdict: Verdict, faster: str) -> dict[str, Any]:
+    """Style of a text about a step: the colour of its line; only unclear steps are in italics."""
+    style = "italic" if verdict is Verdict.UNCLEAR else "normal"
+    return {"color": line_of(verdict, faster)["color"], "fontstyle": style}
+
+
+def verdict_entries(verdicts: Iterable[Verdict], faster: str, prefix: str = "") -> list[Line2D]:
+    """Make one legend entry per verdict that occurs; `prefix` precedes its word."""
+    found = set(verdicts)
+    return [
+        entry(f"{prefix}{v.value}", lw=1.4, **line_of(v, faster)) for v in Verdict if v in found
+    ]
+
+
+def beside_peers(ours: Measurement, peers: Sequence[Measurement]) -> list[str]:
+    """Compare a variant with the fastest peer, in words; empty if the verdict is unclear."""
+    if not peers:
+        return []
+    peer = min(peers, key=lambda m: m.seconds)
+    verdict, gain, _ = ours.compare(peer)
+    if verdict is Verdict.UNCLEAR:
+        return []
+    words = "as fast as" if verdict is Verdict.SAME else f"{number(gain)} times as fast as"
+    return [f"{words} {peer.shown_as}"]
+
 
 _PEER = "#E69F00"
 _DOT: dict[str, Any] = {"marker": "o", "color": MEMORY}
-#: Columns of the table: time, ratio of times of the step, its verdict. The last column is the
-#: share of the limit that is nearest for the fastest variant: "of roof" or "of FMA peak".
-_TIME, _STEP, _VERDICT = "time", "step", "step is"
 #: Columns that a narrow chart omits, in this order: the lines also show the steps.
-_OMITTED = (_VERDICT, _STEP)
+_OMITTED = ("step is", "step")
 #: Height of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 1.7
 #: Space on either side of the dots, as a factor of the time.
@@ -84,9 +187,9 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
     if sweep.roof and variants and variants[0].bytes and sweep.limit == "roof":
         limit = variants[0].bytes / sweep.roof
         times.append(limit)
-    table = _table(canvas, sweep, rows) if annotate else {}
+    table = Columns(canvas, _table(canvas, sweep, rows) if annotate else (), [-1], _OMITTED)
     low, high = min(times) / _MARGIN, max(times) * _MARGIN
-    plot = share_of_plot(canvas, table)
+    plot = table.share_of_plot
     unit = _log_axis(canvas, low, high, len(rows), "s", plot)
     for tick in canvas.ax.get_xticks():
         canvas.ax.plot([tick, tick], [-0.5, len(rows) - 0.5], color="0.85", lw=0.6, zorder=0)
@@ -104,7 +207,7 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
         key.append(entry("peer: code of another library", marker="s", color=_PEER))
     before = sweep.step_pairs()
     verdicts = {m: m.compare(old).verdict for m, old in before.items()}
-    if _VERDICT not in table:  # otherwise, the table explains the lines
+    if "step is" not in table.columns:  # otherwise, the table explains the lines
         key += verdict_entries(verdicts.values(), canvas.ink, "step is ")
     for row, m in enumerate(rows):
         if m in before:
@@ -114,7 +217,7 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
         peer = {"marker": "s", "color": _PEER}
         dot = {"marker": "D", **canvas.hollow} if m.ceiling else peer if m in sweep.peers else _DOT
         canvas.mark(m.seconds, row, gid=canvas.gid(m), **dot)
-    draw_columns(canvas, table)
+    table.draw()
     if limit:
         _label_roof(canvas, f"roof, {quantity(limit, 's')}", limit)
     canvas.legend_below(key if len(key) > 1 else [])
@@ -146,25 +249,27 @@ def _label_roof(canvas: Canvas, words: str, x: float) -> None:
     canvas.label(words, sides, position=(x, -1), va="center", color=MEMORY)
 
 
-def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> Columns:
-    """Make the table, without the columns that have no cells or for which there is no space."""
-    last = f"of {sweep.limit}"
-    table = new_columns((_TIME, _STEP, _VERDICT, last), [-1])
+def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> Iterator[Any]:
+    """The rows of the table: time, ratio of times and verdict of the step, share of the limit."""
     before = sweep.step_pairs()
     for row, m in enumerate(rows):
         fastest = not m.ceiling and m in sweep.variants and m is sweep.fastest
         bold = {"fontweight": "bold"} if fastest else {}
-        cells: dict[str, tuple[str, dict[str, Any]]] = {_TIME: (quantity(m.seconds, "s"), bold)}
+        verdict, gain, style, share = "", "", {}, sweep.share_of_limit(m)
         if m in before:
-            verdict, gain = m.compare(before[m]).verdict, ratio(m.speedup_over(before[m]))
-            style = text_of(verdict, canvas.ink)
-            cells |= {_STEP: (gain, style), _VERDICT: (verdict.value, style)}
-        share = sweep.share_of_limit(m)
-        if share is not None:
-            cells[last] = (share_of_limit(share), bold)
-        for name, (words, style) in cells.items():
-            table[name].append((row, words, {"gid": canvas.gid(m), **style}))
-    return fitting(canvas, table, _OMITTED)
+            found = m.compare(before[m]).verdict
+            verdict, gain = found.value, ratio(m.speedup_over(before[m]))
+            style = text_of(found, canvas.ink)
+        yield (
+            row,
+            m,
+            {
+                "time": (quantity(m.seconds, "s"), bold),
+                "step": (gain, style),
+                "step is": (verdict, style),
+                f"of {sweep.limit}": ("" if share is None else share_of_limit(share), bold),
+            },
+        )
 
 
 def _finding(sweep: Sweep) -> str:
@@ -214,3 +319,84 @@ def _counted_steps(sweep: CountedSweep, ax: Axes | None, *, annotate: bool) -> A
         finding += f": {times} times fewer than {variants[0].variant}"
     canvas.title(finding, f"{sweep.title}; emulated, not timed")
     return canvas.ax
+
+
+_FASTER = "#0072B2"
+_LONGEST_NAME = 40
+#: Positions of the two runs, and of the labels beside them, as fractions of the width.
+_BEFORE, _AFTER, _LABEL = 0.38, 0.62, 0.035
+#: Height of a label, relative to the size of its font.
+_LINE = 1.5
+
+
+def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
+    """Draw the times before on the left and the times after on the right, logarithmically."""
+    if not len(changes):
+        raise ValueError("changes must contain at least one variant, got none")
+    canvas = Canvas(ax, annotate=True, size=(8.5, 1.6 + 0.26 * len(changes)))
+    ax = canvas.ax
+    before = [math.log10(c.before.seconds) for c in changes]
+    after = [math.log10(c.after.seconds) for c in changes]
+    gains = [c.after.speedup_over(c.before) for c in changes]  # ratios of the times in the chart
+    low, high = min(*before, *after), max(*before, *after)
+    # Each label needs one line, even if all times are nearly the same.
+    space = _LINE * canvas.font * len(changes) / canvas.height
+    span = max(high - low, 0.02)
+    margin = span * max(0.08, (space - 0.84) / 2)
+    limits = low - margin, high + margin
+    ax.set(xlim=(0, 1), ylim=limits, xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    step = _LINE * canvas.font / canvas.height * (span + 2 * margin)
+    left, right = (_spread(values, step, limits) for values in (before, after))
+    for i, change in enumerate(changes):
+        verdict = change.comparison.verdict
+        line = line_of(verdict, _FASTER)
+        # Otherwise, the lines of unchanged times would hide the other lines.
+        front = 0 if verdict is Verdict.SAME else 1
+        ends = [before[i], after[i]]
+        canvas.line([_BEFORE, _AFTER], ends, lw=1.4, zorder=2 + front, **line)
+        first, name = (printable(m.variant, _LONGEST_NAME) for m in (change.before, change.after))
+        gain = ratio(gains[i])
+        texts = (
+            (f"{first}  {quantity(change.before.seconds, 's')}", _BEFORE, -1, before, left),
+            (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
+        )
+        face = canvas.paper if verdict is Verdict.UNCLEAR else line["color"]
+        for words, x, side, points, places in texts:
+            canvas.mark(x, points[i], marker="o", mfc=face, mec=line["color"], zorder=4 + front)
+            end = x + side * _LABEL
+            ax.plot([x, end], [points[i], places[i]], color=FADED, lw=0.5, zorder=1)
+            at = {"x": end + side * 0.008, "y": places[i], "ha": "left" if side > 0 else "right"}
+            canvas.text(words, va="center", bbox=None, **at, **text_of(verdict, _FASTER))
+    below = ax.transAxes + canvas.shift(0, -0.6 * canvas.font)
+    head: dict[str, Any] = {"transform": below, "ha": "center", "va": "top", "gid": "subject"}
+    head |= {"fontsize": canvas.font + 1, "fontweight": "bold", **LITERAL}
+    for x, label in zip((_BEFORE, _AFTER), changes.labels, strict=True):
+        ax.text(x, 0.0, printable(label, _LONGEST_NAME), **head)
+    verdicts = [change.comparison.verdict for change in changes]
+    canvas.legend_below(verdict_entries(verdicts, _FASTER))
+    counts = ", ".join(f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts)
+    mean = ratio(math.exp(np.mean(np.log(gains))))
+    finding = f"{changes.labels[1]}: {counts}; mean speed-up {mean}"
+    canvas.title(finding, f"{changes.title}; times on a logarithmic axis")
+    return ax
+
+
+def _spread(values: Sequence[float], step: float, limits: tuple[float, float]) -> list[float]:
+    """Positions as close as possible to the values, in their order, at least one step apart."""
+    groups: list[tuple[float, int]] = []  # centre and number of labels that touch each other
+    for value in sorted(values):
+        groups.append((value, 1))
+        while len(groups) > 1:
+            (low, n), (high, m) = groups[-2:]
+            if high - low >= step * (n + m) / 2:
+                break
+            groups[-2:] = [((low * n + high * m) / (n + m), n + m)]
+    spread: list[float] = []
+    for centre, members in groups:
+        reach = step * (members - 1) / 2
+        middle = min(max(centre, limits[0] + reach), limits[1] - reach)
+        spread += [middle - reach + step * k for k in range(members)]
+    places = np.empty(len(values))
+    places[np.argsort(values, kind="stable")] = spread
+    return list(places)

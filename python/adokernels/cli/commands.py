@@ -28,8 +28,7 @@ from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.records.loading import Reported
 from adokernels.records.record import save_plain
 from adokernels.tables.ladders import counted_table
-from adokernels.tables.machines import machine_tables, refusal
-from adokernels.tables.measurements import changes_table, sweep_tables
+from adokernels.tables.measurements import changes_table, machine_tables, refusal, sweep_tables
 from adokernels.tables.rendering import show
 from adokernels.text import percent
 

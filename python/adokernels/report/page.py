@@ -30,7 +30,7 @@ from adokernels.storage import replace_file
 from adokernels.tables import tables_of
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table
-from adokernels.tables.rendering import FADED, new_table, to_html
+from adokernels.tables.rendering import table_of, to_html
 from adokernels.text import escaped, number, quantity, ratio, require, share_of_limit
 
 #: A caption, and a PNG image or its path.
@@ -91,7 +91,8 @@ def write_report(
     require(Iterable, "a sequence of sweeps, scans and comparisons", sweeps=sweeps)
     for record in sweeps:
         require(Reported, "sweeps, scans and comparisons", sweeps=record)
-    name = escaped(title)
+    name, folder = escaped(title), resources.files("adokernels.report")
+    script, style = (folder.joinpath(f).read_text("utf-8") for f in ("page.js", "page.css"))
     machines: dict[str, Machine] = {}  # each once, even if several sweeps ran on it
     measured: list[Measurement] = []
     for record in sweeps:
@@ -105,21 +106,27 @@ def write_report(
     if context is None:  # the contexts of the records agree within one session
         carriers: tuple[Machine | Measurement, ...] = (*machines.values(), *measured)
         context = {key: value for carrier in carriers for key, value in carrier.context.items()}
+    images = []
+    for caption, image in pictures:
+        content = image if isinstance(image, bytes) else Path(image).read_bytes()
+        source = f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
+        words = f'<figcaption>{escaped(caption)}</figcaption><img src="{source}"'
+        images.append(f'<figure>{words} alt="{escaped(caption)}"></figure>')
     anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]
     numbers = itertools.count(1)
     parts = [
         f"<h1>{name}</h1>",
         _headline(sweeps, anchors) if sweeps else "",
         f"<p>{_METHOD}</p>",
-        *(_picture(image, caption) for caption, image in pictures),
+        *images,
         *map(_section, sweeps, anchors, itertools.repeat(numbers)),
         _about(machines.values(), context),
-        f"<script>\n{_resource('page.js')}</script>",
+        f"<script>\n{script}</script>",
     ]
     page = (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{name}</title>\n<style>\n{_resource('page.css')}</style>\n</head>\n<body>\n"
+        f"<title>{name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         + "\n".join(filter(None, parts))
         + "\n</body>\n</html>\n"
     )
@@ -136,23 +143,29 @@ _METHOD = (
 
 
 def _section(record: Reported, anchor: str, numbers: Iterator[int]) -> str:
+    """The tables and charts of a record; with hardware counters, also its diagnosis."""
     name, subject = _names(record)
     first, *others = (table for table in tables_of(record) if isinstance(table, Table))
-    style, words, details = "", f"Chart of {record.title}.", []
+    style, words = "", f"Chart of {record.title}."
     if isinstance(record, Sweep):
         times = ", ".join(f"{m.variant} {quantity(m.seconds, 's')}" for m in record)
         style, words = "variants", f"Times of {record.title}: {times}."
-        details = [*_details_of_sweep(record, numbers)]
-    parts = (
+    parts = [
         f'<section id="{anchor}">\n<h2>{escaped(name)}</h2>',
         f'<p class="subject">{escaped(subject)}</p>' if subject else "",
         _table(first, style, record.title),
         _chart(plot, record, words, numbers) if len(record) else "",
         *map(_titled, others),
-        *details,
-        "</section>",
-    )
-    return "\n".join(filter(None, parts))
+    ]
+    if isinstance(record, Sweep) and any(m.profile for m in record.variants):
+        parts.append(_chart(speed_of_light, record, f"Speed of light of {record.title}.", numbers))
+        parts.append(_chart(warp_states, record, f"Warp states of {record.title}.", numbers))
+        diagnosis, *proposals = diagnosis_tables(diagnose(record))
+        diagnosis.title = "Diagnosis"
+        parts += map(_titled, (diagnosis, *proposals))
+    if isinstance(record, Sweep) and len(record):
+        parts.append(_titled(_variants_table(record), "variants details"))
+    return "\n".join(filter(None, [*parts, "</section>"]))
 
 
 def _names(record: Reported) -> tuple[str, str]:
@@ -163,18 +176,6 @@ def _names(record: Reported) -> tuple[str, str]:
         return f"{first} and {second}" if name == FUNCTION else f"{name} (comparison)", record.title
     subject = record.title.removeprefix(record.routine).removeprefix(", ")
     return f"{record.routine}{' (sizes)' if isinstance(record, Scan) else ''}", subject
-
-
-def _details_of_sweep(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
-    """Two charts and the diagnosis, if there are hardware counters, and the table of variants."""
-    if any(m.profile for m in sweep.variants):
-        yield _chart(speed_of_light, sweep, f"Speed of light of {sweep.title}.", numbers)
-        yield _chart(warp_states, sweep, f"Warp states of {sweep.title}.", numbers)
-        diagnosis, *proposals = diagnosis_tables(diagnose(sweep))
-        diagnosis.title = "Diagnosis"
-        yield from map(_titled, (diagnosis, *proposals))
-    if len(sweep):
-        yield _titled(_variants_table(sweep), "variants details")
 
 
 def _titled(table: Table, style: str = "") -> str:
@@ -213,20 +214,11 @@ def _chart(
     )
 
 
-def _picture(image: str | Path | bytes, caption: str) -> str:
-    content = image if isinstance(image, bytes) else Path(image).read_bytes()
-    source = f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
-    words = escaped(caption)
-    return f'<figure><figcaption>{words}</figcaption><img src="{source}" alt="{words}"></figure>'
-
-
 def _about(machines: Iterable[Machine], facts: Mapping[str, Any]) -> str:
     """The ceilings of the machines, and the context of the measurements."""
     tables = [_titled(machine_table(machine)) for machine in machines]
     if facts:
-        lines = (
-            f"<dt>{escaped(key)}</dt><dd>{escaped(str(value))}</dd>" for key, value in facts.items()
-        )
+        lines = (f"<dt>{escaped(k)}</dt><dd>{escaped(str(v))}</dd>" for k, v in facts.items())
         tables.append(
             "<details>\n<summary>Machine, software and settings</summary>\n"
             f"<dl>\n{chr(10).join(lines)}\n</dl>\n</details>"
@@ -234,10 +226,6 @@ def _about(machines: Iterable[Machine], facts: Mapping[str, Any]) -> str:
     if not tables:
         return ""
     return "\n".join(['<section id="machines">\n<h2>Machines</h2>', *tables, "</section>"])
-
-
-def _resource(name: str) -> str:
-    return resources.files("adokernels.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _inline_svg(figure: Figure, prefix: str, label: str) -> str:
@@ -280,13 +268,8 @@ def _variants_table(sweep: Sweep) -> Table:
     """
     measured = (*sweep.measurements, *sweep.peers)
     rows = [_details(sweep, m) for m in measured]
-    known = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
-    table = new_table("Each variant", known, left=[_CHANGES])
-    if _CHANGES in known:
-        table.columns[-1].no_wrap = False
-    for m, row in zip(measured, rows, strict=True):
-        table.add_row(*(row[name] for name in known), style=FADED if m.ceiling else "")
-    return table
+    faded = [m.ceiling for m in measured]
+    return table_of("Each variant", rows, {_CHANGES: None}, faded=faded, sparse=True)
 
 
 def _summary(record: Reported) -> dict[str, str]:

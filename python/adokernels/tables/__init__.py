@@ -27,7 +27,7 @@ _BUILDERS = {
     "ProfileComparison": ("measurements", "comparison_table"),
     "Resources": ("measurements", "resources_table"),
     "Routines": ("ladders", "routines_table"),
-    "Sass": ("machine_code", "sass_tables"),
+    "Sass": ("listings", "sass_tables"),
     "Scan": ("measurements", "scan_table"),
     "Sweep": ("measurements", "sweep_tables"),
     "Tuning": ("ladders", "tuning_table"),

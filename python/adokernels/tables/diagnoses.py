@@ -9,7 +9,7 @@ from rich.table import Table
 from adokernels.diagnosis.cards import Card, CardEvidence, Cards, Validity, cards
 from adokernels.diagnosis.diagnosis import Diagnosis, Finding
 from adokernels.records.limiter import Step
-from adokernels.tables.rendering import new_table
+from adokernels.tables.rendering import new_table, table_of
 from adokernels.text import number, percent, quantity, ratio
 
 #: Maximum number of steps in the table of a sweep on the emulator.
@@ -18,19 +18,9 @@ _FURTHER = 3
 
 def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
     """Build the tables of a diagnosis: limiters and next steps, then the outcomes."""
-    tables = [_advice_table(diagnosis)]
-    if any(finding.outcome for finding in diagnosis):
-        tables.append(_outcome_table(diagnosis))
-    return tables
-
-
-def _advice_table(diagnosis: Diagnosis) -> Table:
-    sentences = ["limiter", "evidence", "next step"]
-    headers, widths = ["variant", *sentences, "gains\nat most"], {1: 16, 2: 44, 3: 38}
-    table = new_table(f"Diagnosis: {diagnosis.title}", headers, left=sentences, widths=widths)
-    notes = []
+    advised, realised, bounds, withheld = [], [], [], []
     for finding in diagnosis:
-        advice, found = finding.advice, finding.limiter
+        advice, found, outcome = finding.advice, finding.limiter, finding.outcome
         evidence = [str(e) for e in found.evidence]
         if found.share_of_time < 1:
             evidence.append(f"{found.kernel} takes {percent(found.share_of_time)} of the time")
@@ -42,45 +32,48 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
             obsolete = [k for k in finding.cards if cards[k].validity is Validity.OBSOLETE]
             named = (f"{k} ({Validity.OBSOLETE})" if k in obsolete else k for k in finding.cards)
             steps.append(f"cards: {', '.join(named)}")
-        bound, limiter = bound_cell(advice.bound) if advice else "", found.name
-        if not finding.counted:
-            limiter += ", by experiment" if found.tried else ", without counters"
-        table.add_row(finding.variant, limiter, "; ".join(evidence), "; ".join(steps), bound)
+        by = "" if finding.counted else ", by experiment" if found.tried else ", without counters"
+        bound = ratio(advice.bound) if advice and advice.bound is not None else ""
+        advised.append(
+            {
+                "variant": finding.variant,
+                "limiter": found.name + by,
+                "evidence": "; ".join(evidence),
+                "next step": "; ".join(steps),
+                "gains\nat most": bound,
+            }
+        )
         if advice and bound:
-            notes.append(
-                f"{finding.variant} {bound}: {advice.basis} ({', '.join(advice.provenance)})"
-            )
-    table.caption = "\n".join(["Bounds:", *notes]) if notes else None
-    return table
-
-
-def _outcome_table(diagnosis: Diagnosis) -> Table:
-    words = ["bound", "target metric", "named"]
-    headers = ["step", "proposed", "changed", "gains\nat most"]
-    headers += ["realised gain,\n99.9 % interval", *words]
-    left = ["proposed", "changed", *words]
-    title = "Proposed, and what the next variant did"
-    table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 6), 24))
-    notes = []
-    for finding in diagnosis:
-        if outcome := finding.outcome:
-            advice, metric = finding.advice, outcome.metric
-            moved = f"{metric.text}, {'' if metric.moved else 'not '}improved" if metric else ""
-            low, high = outcome.interval
-            table.add_row(
-                f"{finding.variant} to {outcome.variant}",
-                str(advice.step) if advice else "",
-                listed(outcome.changes),
-                bound_cell(advice.bound) if advice else "",
-                f"{ratio(outcome.ratio)}\n({number(low)} to {number(high)})",
-                verdict_on(finding),
-                moved,
-                {True: "yes", False: "no", None: ""}[finding.named],
-            )
-            if outcome.reason:
-                notes.append(f"no verdict on the step after {finding.variant}: {outcome.reason}")
-    table.caption = "\n".join(notes) or None
-    return table
+            origin = ", ".join(advice.provenance)
+            bounds.append(f"{finding.variant} {bound}: {advice.basis} ({origin})")
+        if not outcome:
+            continue
+        metric, (low, high) = outcome.metric, outcome.interval
+        moved = f"{metric.text}, {'' if metric.moved else 'not '}improved" if metric else ""
+        realised.append(
+            {
+                "step": f"{finding.variant} to {outcome.variant}",
+                "proposed": str(advice.step) if advice else "",
+                "changed": listed(outcome.changes),
+                "gains\nat most": bound,
+                "realised gain,\n99.9 % interval": (
+                    f"{ratio(outcome.ratio)}\n({number(low)} to {number(high)})"
+                ),
+                "bound": verdict_on(finding),
+                "target metric": moved,
+                "named": {True: "yes", False: "no", None: ""}[finding.named],
+            }
+        )
+        if outcome.reason:
+            withheld.append(f"no verdict on the step after {finding.variant}: {outcome.reason}")
+    text: dict[str, int | None] = {"limiter": 16, "evidence": 44, "next step": 38}
+    notes = ["Bounds:", *bounds] if bounds else []
+    tables = [table_of(f"Diagnosis: {diagnosis.title}", advised, text, notes=notes)]
+    if realised:
+        text = {"proposed": 24, "changed": 24, "bound": 0, "target metric": 24, "named": 0}
+        title = "Proposed, and what the next variant did"
+        tables.append(table_of(title, realised, text, notes=withheld))
+    return tables
 
 
 def listed(changes: Iterable[Step] | None) -> str:
@@ -99,29 +92,24 @@ def verdict_on(finding: Finding) -> str:
     return "held" if finding.held else "violated"
 
 
-def bound_cell(bound: float | None) -> str:
-    """Format a bound."""
-    return "" if bound is None else ratio(bound)
-
-
 def cards_table(cards: Cards) -> Table:
     """Build the table of all cards."""
-    headers = ("card", "problem", "indicators", "strategy", "advice on an H200")
-    widths = dict(enumerate((24, 26, 32, 32, 26)))
-    table = new_table("Quick-reference cards", headers, left=headers, widths=widths)
-    for card in cards.values():
-        table.add_row(
-            card.key,
-            f"{card.category}: {card.problem}",
-            "; ".join(map(str, card.indicators)),
-            "; ".join(card.strategy),
-            f"{card.validity}; see {card.examples[-1]}",
-        )
-    table.caption = (
+    rows = [
+        {
+            "card": card.key,
+            "problem": f"{card.category}: {card.problem}",
+            "indicators": "; ".join(map(str, card.indicators)),
+            "strategy": "; ".join(card.strategy),
+            "advice on an H200": f"{card.validity}; see {card.examples[-1]}",
+        }
+        for card in cards.values()
+    ]
+    note = (
         'ado.cards["occupancy"] shows one card. ado.cards["occupancy"].evidence(sweep) shows its'
         " counters before and after the step."
     )
-    return table
+    text = dict(zip(rows[0], (24, 26, 32, 32, 26), strict=True))
+    return table_of("Quick-reference cards", rows, text, notes=[note])
 
 
 def card_table(card: Card) -> Table:

@@ -20,7 +20,7 @@ from adokernels.tables.measurements import (
     verdict_cell,
     verdict_notes,
 )
-from adokernels.tables.rendering import FADED, LiteralTable, new_table, width_of
+from adokernels.tables.rendering import FADED, LiteralTable, new_table, table_of, width_of
 from adokernels.text import count, number, percent, quantity, ratio
 
 _Column = tuple[str, Callable[[CountedVariant], str]]
@@ -40,25 +40,31 @@ def ladder_table(ladder: Ladder) -> Table:
 
 def tuning_table(tuning: Tuning) -> Table:
     """One row per setting: its time, and the comparison with the default."""
-    errors = any(m.shown_error for m in tuning.sweep)
-    headers = ["setting", "time", "95 % CI", "samples", "against the\ndefault", "it is"]
-    headers += [ERRORS] * errors
-    title = f"{tuning.routine}[{tuning.variant}]: {tuning.sweep.title}"
-    table, default = new_table(title, headers, left=["it is"]), tuning.default
+    default = tuning.default
     others = [m for m in tuning.sweep if m is not default]
     comparisons = {m.variant: m.compare(default) for m in others} if default else {}
+    rows = []
     for m in tuning.sweep:
         against = comparisons.get(m.variant)
-        cells = [m.variant, quantity(m.seconds, "s"), interval_cell(m), str(len(m.samples))]
-        gain = ratio(m.speedup_over(default)) if against and default else ""
-        verdict = verdict_cell(against.verdict.value) if against else Text("the default")
-        table.add_row(*cells, gain, verdict, *([m.shown_error] if errors else []))
+        rows.append(
+            {
+                "setting": m.variant,
+                "time": quantity(m.seconds, "s"),
+                "95 % CI": interval_cell(m),
+                "samples": str(len(m.samples)),
+                "against the\ndefault": ratio(m.speedup_over(default))
+                if against and default
+                else "",
+                "it is": verdict_cell(against.verdict.value) if against else "the default",
+                ERRORS: m.shown_error,
+            }
+        )
     notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
     notes += interval_notes(tuning.sweep)
     notes += verdict_notes(comparisons)
     notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
-    table.caption = "\n".join(notes)
-    return table
+    title = f"{tuning.routine}[{tuning.variant}]: {tuning.sweep.title}"
+    return table_of(title, rows, ("it is",), notes=notes, sparse=True)
 
 
 def _shown(summary: str) -> str:
@@ -68,16 +74,15 @@ def _shown(summary: str) -> str:
 
 def routines_table(routines: Mapping[str, Routine]) -> Table:
     """One line per routine: what it computes, and its number of variants per device."""
-    headers = ["routine", "what it computes", "variants"]
-    table = new_table("Routines", headers, left=headers)
+    rows = []
     for routine in routines.values():
         devices = Counter(v.device for v in routine if not v.ceiling)
         counts = ", ".join(f"{n} {device}" for device, n in devices.items())
-        table.add_row(routine.name, _shown(routine.summary), counts)
-    table.columns[1].no_wrap = False
-    text = "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
-    table.caption = text
-    return table
+        summary = _shown(routine.summary)
+        rows.append({"routine": routine.name, "what it computes": summary, "variants": counts})
+    note = "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
+    text = {"routine": 24, "what it computes": None, "variants": 0}
+    return table_of("Routines", rows, text, notes=[note])
 
 
 def counted_table(sweep: CountedSweep, width: int | None = None) -> Table:

@@ -1,4 +1,4 @@
-"""Tables and listings of hot spots and heat maps: samples or counts per source line."""
+"""Tables and listings of code: samples or counts per source line, and machine code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from adokernels.records.heatmap import (
     LineCounts,
 )
 from adokernels.records.hotspots import HotLine, Hotspots
-from adokernels.tables.rendering import new_table
+from adokernels.records.instructions import Code
+from adokernels.records.sass import Sass
+from adokernels.tables.rendering import table_of
 from adokernels.text import count, percent
 
 #: Maximum number of lines in the table, and of characters of code per line.
@@ -45,28 +47,26 @@ def hotspot_blocks(hotspots: Hotspots) -> list[Table | Listing]:
     """Build the tables of hot spots, and the code around the lines with their shares."""
     tables: list[Table | Listing] = [_line_table(hotspots)]
     if len(hotspots.kernels) > 1 or any(not entry.path for entry in hotspots.entries):
-        table = new_table("kernels", ["kernel", "samples", "share"], widths={0: None})
         with_lines = {entry.kernel for entry in hotspots.entries if entry.path}
+        rows = []
         for kernel, samples in hotspots.kernels.items():
-            name = kernel.partition("<")[0]
-            shown = name if kernel in with_lines else f"{name} (no source lines)"
+            lines = "" if kernel in with_lines else " (no source lines)"
             share = percent(samples / hotspots.samples) if hotspots.samples else ""
-            table.add_row(shown, count(samples), share)
-        tables.append(table)
-    return [*tables, *_hot_listings(hotspots)]
-
-
-def _hot_listings(hotspots: Hotspots) -> Iterator[Listing]:
-    """Excerpts with enough samples, in descending order of samples."""
+            name = kernel.partition("<")[0] + lines
+            rows.append({"kernel": name, "samples": count(samples), "share": share})
+        tables.append(table_of("kernels", rows, {"kernel": None}))
+    # Excerpts with enough samples, in descending order of samples.
     hottest = hotspots.lines[0].share if hotspots.lines else 1.0
     found = [(e, [hot for hot in hotspots.lines if hot in e]) for e in hotspots.excerpts]
-    for excerpt, lines in sorted(found, key=lambda pair: -sum(hot.share for hot in pair[1])):
-        if sum(hot.share for hot in lines) >= _SHOWN:
+    for excerpt, hots in sorted(found, key=lambda pair: -sum(hot.share for hot in pair[1])):
+        if sum(hot.share for hot in hots) >= _SHOWN:
             marks = {}
-            for hot in lines:
+            for hot in hots:
                 reasons = _reasons_of(hot, len(hot.reasons))
                 marks[hot.line] = [Mark(percent(hot.share), hot.share / hottest, reasons)]
-            yield Listing(f"{excerpt.path}:{excerpt.line}", excerpt.text, excerpt.line, marks)
+            title = f"{excerpt.path}:{excerpt.line}"
+            tables.append(Listing(title, excerpt.text, excerpt.line, marks))
+    return tables
 
 
 def _reasons_of(line: HotLine, most: int) -> str:
@@ -76,19 +76,18 @@ def _reasons_of(line: HotLine, most: int) -> str:
 
 
 def _line_table(hotspots: Hotspots) -> Table:
-    title = f"{hotspots.routine}[{hotspots.variant}], {hotspots.problem}: hottest lines"
-    sentences = ["stall reasons", "code"]
-    headers = ["line", "samples", "share", "not issued", *sentences]
-    table = new_table(title, headers, left=sentences, widths={0: None})
+    rows = []
     for line in hotspots.lines[:_LINES]:
         code = line.text.strip()
-        table.add_row(
-            line.place,
-            count(line.samples),
-            percent(line.share),
-            percent(line.not_issued / line.samples) if line.samples else "",
-            _reasons_of(line, _REASONS),
-            code if len(code) <= _CODE else f"{code[: _CODE - 3]}...",
+        rows.append(
+            {
+                "line": line.place,
+                "samples": count(line.samples),
+                "share": percent(line.share),
+                "not issued": percent(line.not_issued / line.samples) if line.samples else "",
+                "stall reasons": _reasons_of(line, _REASONS),
+                "code": code if len(code) <= _CODE else f"{code[: _CODE - 3]}...",
+            }
         )
     notes = [f"{count(hotspots.samples)} samples."]
     if rest := hotspots.lines[_LINES:]:
@@ -100,31 +99,58 @@ def _line_table(hotspots: Hotspots) -> Table:
     if hotspots.unattributed:
         others = count(hotspots.unattributed)
         notes.append(f"{others} further samples belong to kernels without a name.")
-    table.caption = " ".join(notes)
-    return table
+    title = f"{hotspots.routine}[{hotspots.variant}], {hotspots.problem}: hottest lines"
+    text = {"line": None, "stall reasons": 0, "code": 0}
+    return table_of(title, rows, text, notes=[" ".join(notes)])
 
 
 def heatmap_blocks(heatmap: Heatmap) -> list[Table | Listing]:
     """Build the listings of a heat map, and the table of its machine instructions."""
-    found: list[Table | Listing] = [_totals(heatmap), *_listings([heatmap])]
+    rows = []
+    for kind, name in ACCESSES.items():
+        total = heatmap.total(kind)
+        if total.requests:
+            rows.append({"accesses": name, "requests": count(total.requests), **_cells(total)})
+            rows[-1]["ideal per request"] = _short(total.ideal_per_request)
+    title = f"{_name(heatmap)}, {heatmap.problem}: counted by {heatmap.source}"
+    note = (
+        f"{count(heatmap.instructions)} {heatmap.code} instructions of warps. Transfers: sectors "
+        "of global memory, wavefronts of shared memory. Atomics to the same address repeat them."
+    )
+    totals = table_of(title, rows, {"accesses": None}, notes=[note])
+    found: list[Table | Listing] = [totals, *_listings([heatmap])]
     if any(entry.instruction for entry in heatmap.entries):
-        found.append(_instruction_table(heatmap))
+        accessing = [(e, of_kind) for e in heatmap.entries for of_kind in e.accesses().values()]
+        most = sorted(accessing, key=lambda pair: -pair[1].transfers)[:_INSTRUCTIONS]
+        rows = [
+            {
+                "address": f"{entry.address:04x}",
+                "instruction": " ".join(entry.instruction.split()),
+                "executed": count(entry.instructions),
+                **_cells(of_kind),
+                "line": f"{entry.path.rpartition('/')[2]}:{entry.line}" if entry.path else "",
+            }
+            for entry, of_kind in most
+        ]
+        title = "Machine instructions that access memory"
+        found.append(table_of(title, rows, ("instruction", "line")))
     return found
 
 
 def heatmap_pair_blocks(pair: HeatmapPair) -> list[Table | Listing]:
     """Build the listings of the hardware and of the emulator side by side."""
-    both = [pair.hardware, pair.emulator]
-    headers = ["accesses", *(f"{part} {h.code}" for part in ("", "ideal") for h in both)]
-    title = f"{_name(both[0])}: transfers per request"
-    table = new_table(title, [header.strip() for header in headers], widths={0: None})
+    both, rows = [pair.hardware, pair.emulator], []
     for kind, name in ACCESSES.items():
         totals = [heatmap.total(kind) for heatmap in both]
         if any(total.requests for total in totals):
-            counted = [_short(total.per_request) for total in totals]
-            table.add_row(name, *counted, *(_short(total.ideal_per_request) for total in totals))
-    table.caption = "; ".join(f"{h.code}: {h.source}, {h.problem}" for h in both)
-    return [table, *_listings(both)]
+            row = {"accesses": name}
+            row |= {h.code: _short(t.per_request) for h, t in zip(both, totals, strict=True)}
+            for heatmap, total in zip(both, totals, strict=True):
+                row[f"ideal {heatmap.code}"] = _short(total.ideal_per_request)
+            rows.append(row)
+    note = "; ".join(f"{h.code}: {h.source}, {h.problem}" for h in both)
+    title = f"{_name(both[0])}: transfers per request"
+    return [table_of(title, rows, {"accesses": None}, notes=[note]), *_listings(both)]
 
 
 def _short(value: float) -> str:
@@ -135,22 +161,12 @@ def _name(heatmap: Heatmap) -> str:
     return f"{heatmap.routine}[{heatmap.variant}]"
 
 
-def _totals(heatmap: Heatmap) -> Table:
-    headers = ["accesses", "requests", "transfers", "ideal", "per request", "ideal per request"]
-    title = f"{_name(heatmap)}, {heatmap.problem}: counted by {heatmap.source}"
-    table = new_table(title, headers, widths={0: None})
-    for kind, name in ACCESSES.items():
-        total = heatmap.total(kind)
-        if total.requests:
-            cells = map(count, (total.requests, total.transfers, total.ideal))
-            each = _short(total.per_request), _short(total.ideal_per_request)
-            table.add_row(name, *cells, *each)
-    executed = count(heatmap.instructions)
-    table.caption = (
-        f"{executed} {heatmap.code} instructions of warps. Transfers: sectors of global memory, "
-        "wavefronts of shared memory. Atomics to the same address repeat them."
-    )
-    return table
+def _cells(accesses: Accesses) -> dict[str, str]:
+    return {
+        "transfers": count(accesses.transfers),
+        "ideal": count(accesses.ideal),
+        "per request": _short(accesses.per_request),
+    }
 
 
 def _listings(heatmaps: Sequence[Heatmap]) -> Iterator[Listing]:
@@ -209,38 +225,83 @@ def _fp64(line: LineCounts, heatmap: Heatmap) -> Mark:
 
 def _transfers(line: LineCounts, heatmap: Heatmap, kinds: Sequence[str]) -> Mark:
     found = {kind: of_kind for kind, of_kind in line.accesses().items() if kind in kinds}
-    both = len(found) > 1
-    texts = [
-        f"{'S' if 'stores' in k else 'L'} {_per_request(a)}" if both else _per_request(a)
-        for k, a in found.items()
-    ]
+    texts = []
+    for kind, accesses in found.items():
+        text, ideal = _short(accesses.per_request), _short(accesses.ideal_per_request)
+        letter = "S " if "stores" in kind else "L "
+        letter = letter if len(found) > 1 else ""
+        texts.append(letter + (text if text == ideal else f"{text} (ideal {ideal})"))
     hints = [f"{count(a.requests)} {ACCESSES[k]}: {count(a.transfers)}" for k, a in found.items()]
     excess = max((a.excess for a in found.values()), default=0.0)
     return Mark(", ".join(texts), excess, "; ".join(hints))
 
 
-def _per_request(accesses: Accesses) -> str:
-    text, ideal = _short(accesses.per_request), _short(accesses.ideal_per_request)
-    return text if text == ideal else f"{text} (ideal {ideal})"
+#: Columns of accesses: the heading, the kind and the space.
+_WIDTHS = {
+    "global\nloads": ("load", "global"),
+    "global\nstores": ("store", "global"),
+    "copies to\nshared": ("copy", "global"),
+    "shared\nloads": ("load", "shared"),
+    "shared\nstores": ("store", "shared"),
+    "local\nloads": ("load", "local"),
+}
+#: Maximum number of source lines per loop in the table.
+_LOOP_LINES = 4
 
 
-def _instruction_table(heatmap: Heatmap) -> Table:
-    """The machine instructions that access memory, those with the most transfers first."""
-    headers = ["address", "instruction", "executed", "transfers", "ideal", "per request", "line"]
-    left = ["instruction", "line"]
-    table = new_table("Machine instructions that access memory", headers, left=left)
-    accessing = [
-        (entry, of_kind) for entry in heatmap.entries for of_kind in entry.accesses().values()
+def sass_tables(sass: Sass) -> list[Table]:
+    """Build the tables of machine code: kernels, and loops if there are any."""
+    kernels = [
+        {
+            "kernel": k.name.partition("<")[0],
+            "block": " x ".join(map(str, k.block)),
+            "instructions": str(len(k.instructions)),
+            "registers": str(k.registers),
+            "compiler's\nlimit": str(k.register_limit),
+            "registers\nleft unused": str(
+                "unknown" if k.registers_unused is None else k.registers_unused
+            ),
+            **_widths(k),
+        }
+        for k in sass.kernels
     ]
-    for entry, of_kind in sorted(accessing, key=lambda pair: -pair[1].transfers)[:_INSTRUCTIONS]:
-        place = f"{entry.path.rpartition('/')[2]}:{entry.line}" if entry.path else ""
-        table.add_row(
-            f"{entry.address:04x}",
-            " ".join(entry.instruction.split()),
-            count(entry.instructions),
-            count(of_kind.transfers),
-            count(of_kind.ideal),
-            _short(of_kind.per_request),
-            place,
+    loops = []
+    for kernel in sass.kernels:
+        for loop in kernel.loops:
+            more = len(loop.lines) - _LOOP_LINES
+            loops.append(
+                {
+                    **({"kernel": kernel.name.partition("<")[0]} if len(sass) > 1 else {}),
+                    "first": f"{loop.first:#06x}{' (main)' if loop is kernel.main_loop else ''}",
+                    "last": f"{loop.last:#06x}",
+                    "depth": str(loop.depth),
+                    "instructions": str(len(loop)),
+                    **_widths(loop),
+                    "waits for\nglobal loads": str(loop.load_waits) if loop.innermost else "",
+                    "source lines": ", ".join(loop.lines[:_LOOP_LINES])
+                    + (f" and {more} more" if more > 0 else ""),
+                }
+            )
+    title = f"{sass.routine}[{sass.variant}]: machine code for {sass.arch}"
+    note = (
+        "Registers per thread. Left unused: available without reducing the resident blocks. "
+        "Accesses: instructions x bits per thread."
+    )
+    tables = [table_of(title, kernels, ("block", *_WIDTHS), notes=[note], sparse=True)]
+    if loops:
+        text = ("first", "last", *_WIDTHS, "source lines")
+        note = (
+            "Main: the innermost loop that loads the most bytes. Waits: how often an iteration "
+            "waits for loads; loads that overlap count once (innermost loops only)."
         )
-    return table
+        tables.append(table_of("Loops, per iteration", loops, text, notes=[note], sparse=True))
+    return tables
+
+
+def _widths(code: Code) -> dict[str, str]:
+    """The cells of accesses, for example ``"2 x 64, 1 x 128"``."""
+    cells = {}
+    for header, (kind, space) in _WIDTHS.items():
+        widths = code.widths(kind, space)  # type: ignore[arg-type]
+        cells[header] = ", ".join(f"{n} x {b}" if b else f"{n}" for b, n in widths.items())
+    return cells

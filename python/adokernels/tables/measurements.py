@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from adokernels.records import contention
 from adokernels.records.changes import SweepComparison
 from adokernels.records.definitions import EMULATED, FULL, LIMITING
 from adokernels.records.forms import number_in
 from adokernels.records.kernels import Resources
 from adokernels.records.limiter import Provenance
-from adokernels.records.machine import Machine
+from adokernels.records.machine import Machine, contradictions
 from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import KernelProfile, Profile, ProfileComparison
 from adokernels.records.scan import Scan, link_seconds
 from adokernels.records.statistics import Comparison, rounded_up
 from adokernels.records.sweep import Sweep
-from adokernels.tables.rendering import FADED, ITALIC, new_table
+from adokernels.tables.rendering import FADED, ITALIC, new_table, table_of
 from adokernels.text import (
     NO_LIMIT,
     binary_size,
@@ -50,59 +51,57 @@ ERRORS = "largest\nerror"
 def sweep_table(sweep: Sweep) -> Table:
     """Build the step table of a ladder; columns without a known value are omitted."""
     measured = (*sweep, *sweep.peers)
-    records = [
-        {**r, "interval": interval_cell(m), "share_of_limit": sweep.share_of_limit(m)}
-        for m, r in zip(measured, sweep.records(), strict=True)
-    ]
+    pairs = zip(measured, sweep.records(), strict=True)
+    records = [{**r, "share": sweep.share_of_limit(m)} for m, r in pairs]
+    errors = ("error_ulp", "error_relative")  # 0 is a known error
+    known = {key for r in records for key, value in r.items() if value or key in errors}
+    unit_of_error = "ulp" if any(r["error_relative"] is not None for r in records) else "steps"
+    limit = "\n".join(f"of {sweep.limit}".split())
+    several = len({m.device for m in measured}) > 1
 
-    def cells(
-        key: str, show: Callable[[Any], str | Text] = str, *, zeros: bool = False
-    ) -> list[str | Text]:
-        """The cells of a column; none if no value is known or, unless `zeros`, all are 0."""
-        values = [record[key] for record in records]
-        known = any(value is not None if zeros else value for value in values)
-        return ["" if value is None else show(value) for value in values] if known else []
+    def cell(record: Mapping[str, Any], key: str, show: Callable[[Any], Any]) -> str | Text:
+        return "" if record[key] is None or key not in known else show(record[key])
 
-    def quantities(name: str, key: str, unit: str) -> dict[str, list[str | Text]]:
-        """A column with one prefix, so that its numbers are easy to compare."""
-        known = [record[key] for record in records if record[key]]
-        factor, unit = prefix(math.sqrt(min(known) * max(known)) if known else 0.0, unit)
-        return {f"{name}\n[{unit}]": cells(key, lambda value: number(value / factor))}
+    def scaled(record: Mapping[str, Any], name: str, key: str, unit: str) -> dict[str, str | Text]:
+        """A cell of a column with one prefix, so that its numbers are easy to compare."""
+        values = [r[key] for r in records if r[key]]
+        factor, unit = prefix(math.sqrt(min(values) * max(values)) if values else 0.0, unit)
+        return {f"{name}\n[{unit}]": cell(record, key, lambda value: number(value / factor))}
 
-    integers = all(record["error_relative"] is None for record in records)
-    columns = {
-        "device": cells("device") if len({m.device for m in measured}) > 1 else [],
-        **quantities("time", "seconds", "s"),
-        "95 %\nCI": cells("interval"),
-        "samples": cells("samples"),
-        "speed-up\n(total)": cells("speedup", ratio),
-        "speed-up\n(step)": cells("step_speedup", ratio),
-        "step is": cells("verdict", verdict_cell),
-        **quantities("useful", "bytes_per_second", "B/s"),
-        "\n".join(f"of {sweep.limit}".split()): cells("share_of_limit", share_of_limit),
-        **quantities("executed", "flops_per_second", "FLOP/s"),
-        "AI\n[FLOP/B]": cells("intensity", number),
-        **quantities("clock", "clock", "Hz"),
-        f"error\n[{'steps' if integers else 'ulp'}]": cells("error_ulp", magnitude, zeros=True),
-        "relative\nerror": cells("error_relative", magnitude, zeros=True),
-    }
-    columns = {header: column for header, column in columns.items() if column}
-    table = new_table(sweep.title, ["variant", *columns], left=("device", "step is"))
-    for record, *row in zip(records, *columns.values(), strict=True):
-        kind = " (ceiling)" if record["ceiling"] else ""
-        if record["peer"]:
-            kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
-        table.add_row(record["variant"] + kind, *row, style=FADED if record["ceiling"] else "")
+    rows = []
+    for m, r in zip(measured, records, strict=True):
+        kind = " (ceiling)" if r["ceiling"] else ""
+        if r["peer"]:
+            kind = " (peer, unchecked)" if r["unchecked"] else " (peer)"
+        rows.append(
+            {
+                "variant": r["variant"] + kind,
+                "device": r["device"] if several else "",
+                **scaled(r, "time", "seconds", "s"),
+                "95 %\nCI": interval_cell(m),
+                "samples": cell(r, "samples", str),
+                "speed-up\n(total)": cell(r, "speedup", ratio),
+                "speed-up\n(step)": cell(r, "step_speedup", ratio),
+                "step is": cell(r, "verdict", verdict_cell),
+                **scaled(r, "useful", "bytes_per_second", "B/s"),
+                limit: cell(r, "share", share_of_limit),
+                **scaled(r, "executed", "flops_per_second", "FLOP/s"),
+                "AI\n[FLOP/B]": cell(r, "intensity", number),
+                **scaled(r, "clock", "clock", "Hz"),
+                f"error\n[{unit_of_error}]": cell(r, "error_ulp", magnitude),
+                "relative\nerror": cell(r, "error_relative", magnitude),
+            }
+        )
     flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
     notes = interval_notes(sweep)
     notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
-    if any((record["share_of_limit"] or 0) > NO_LIMIT for record in records):
+    if any((r["share"] or 0) > NO_LIMIT for r in records):
         why = "caches hold the data" if sweep.limit == "roof" else "FMAs do not compute all FLOPs"
         notes.append(f"no limit: above {percent(NO_LIMIT)} of the {sweep.limit}, because {why}")
     notes += verdict_notes({m.variant: m.compare(b) for m, b in sweep.step_pairs().items()})
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
-    table.caption = "\n".join(notes)
-    return table
+    text, faded = ("device", "step is"), [m.ceiling for m in measured]
+    return table_of(sweep.title, rows, text, notes=notes, faded=faded, sparse=True)
 
 
 def interval_cell(m: Measurement) -> str:
@@ -166,34 +165,30 @@ def scan_table(scan: Scan) -> Table:
 
 
 def _offload_table(scan: Scan) -> Table:
-    headers = ["problem", "compulsory\nbytes", "CPU", "GPU with\ncopies"]
-    headers += ["with copies,\nthe GPU is", "speed-up", "kernel\nalone"]
-    headers += ["copies at the\nlink's roof"]
-    errors = [pair_of_errors(o.cpu, o.gpu) for o in scan.offloads]
-    headers += [ERRORS] * any(errors)
-    table = new_table(f"{scan.title}: calls with NumPy arrays", headers, left=headers[4:5])
-    comparisons = {}
-    for found, kernel, o, error in zip(scan, scan.kernels, scan.offloads, errors, strict=True):
+    comparisons, rows = {}, []
+    for found, kernel, o in zip(scan, scan.kernels, scan.offloads, strict=True):
         size = binary_size(kernel.bytes)
         comparisons[size] = o.gpu.compare(o.cpu)
         copies = link_seconds(found.machine, o.uploaded, o.downloaded)
-        cells = (
-            _shapes(kernel),
-            size,
-            quantity(o.cpu.seconds, "s"),
-            quantity(o.gpu.seconds, "s"),
-            verdict_cell(comparisons[size].verdict.value),
-            ratio(o.gpu.speedup_over(o.cpu)),
-            quantity(kernel.seconds, "s"),
-            quantity(copies, "s") if copies else "",
-            error,
+        rows.append(
+            {
+                "problem": _shapes(kernel),
+                "compulsory\nbytes": size,
+                "CPU": quantity(o.cpu.seconds, "s"),
+                "GPU with\ncopies": quantity(o.gpu.seconds, "s"),
+                "with copies,\nthe GPU is": verdict_cell(comparisons[size].verdict.value),
+                "speed-up": ratio(o.gpu.speedup_over(o.cpu)),
+                "kernel\nalone": quantity(kernel.seconds, "s"),
+                "copies at the\nlink's roof": quantity(copies, "s") if copies else "",
+                ERRORS: _pair_of_errors(o.cpu, o.gpu),
+            }
         )
-        table.add_row(*cells[: len(headers)])
-    table.caption = "\n".join([scan.finding, *verdict_notes(comparisons)])
-    return table
+    notes, title = verdict_notes(comparisons), f"{scan.title}: calls with NumPy arrays"
+    text = ("with copies,\nthe GPU is",)
+    return table_of(title, rows, text, notes=[scan.finding, *notes], sparse=True)
 
 
-def pair_of_errors(first: Measurement, second: Measurement) -> str:
+def _pair_of_errors(first: Measurement, second: Measurement) -> str:
     """The errors of two measurements, for example ``"0.5 ulp, 0.8 ulp"``; empty without both."""
     errors = [m.shown_error for m in (first, second)]
     return ", ".join(error or "unknown" for error in errors) if any(errors) else ""
@@ -214,7 +209,7 @@ def changes_table(changes: SweepComparison) -> Table:
     labels = ["\n".join(textwrap.wrap(label, 24)) for label in changes.labels]
     kind = "function" if changes[0].after.routine == FUNCTION else "variant"
     headers = [kind, *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
-    errors = [pair_of_errors(change.before, change.after) for change in changes]
+    errors = [_pair_of_errors(change.before, change.after) for change in changes]
     table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
     for change, error in zip(changes, errors, strict=True):
         verdict, gain, (low, high) = change.comparison
@@ -255,8 +250,15 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
         tables.append(hotspot_table(sweep))
     if any(m.profile for m in sweep):
         tables.append(counter_table(sweep))
-    elif any(m.experiments for m in sweep) and (limiters := _limiter_table(sweep)).row_count:
-        tables.append(limiters)
+    elif tried := [
+        (m.variant, m.limiter) for m in sweep.variants if m.experiments and m.limiter.tried
+    ]:
+        rows = [
+            {"variant": name, "limiter": found.name, "evidence": found.evidence[0].statement}
+            for name, found in tried
+        ]
+        text = {"variant": 24, "limiter": 24, "evidence": 60}
+        tables.append(table_of("Limiters by experiment, without counters", rows, text))
     if any(m.kernels for m in sweep):
         tables.append(resources_table(*(m.resources for m in sweep.variants)))
     return tables
@@ -264,27 +266,21 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
 
 def resources_table(*variants: Resources) -> Table:
     """List the resource usage of each variant's kernels, named without template arguments."""
-    headers = ["variant", "kernel", "block", "registers\nper thread"]
-    headers += [
-        "local memory\nper thread [B]",
-        "shared memory\nper block [B]",
-        "theoretical\noccupancy",
+    rows = [
+        {
+            "variant": "" if place else resources.variant,
+            "kernel": k.name.partition("<")[0],
+            "block": " x ".join(map(str, k.block)),
+            "registers\nper thread": str(k.registers),
+            "local memory\nper thread [B]": str(k.local_bytes),
+            "shared memory\nper block [B]": str(k.shared_bytes),
+            "theoretical\noccupancy": percent(k.occupancy),
+            "limited by": k.limiter,
+        }
+        for resources in variants
+        for place, k in enumerate(resources)
     ]
-    left = ("kernel", "block", "limited by")
-    table = new_table("Resources of the kernels", [*headers, "limited by"], left=left)
-    for resources in variants:
-        for place, k in enumerate(resources):
-            table.add_row(
-                "" if place else resources.variant,
-                k.name.partition("<")[0],
-                " x ".join(map(str, k.block)),
-                str(k.registers),
-                str(k.local_bytes),
-                str(k.shared_bytes),
-                percent(k.occupancy),
-                k.limiter,
-            )
-    return table
+    return table_of("Resources of the kernels", rows, ("kernel", "block", "limited by"))
 
 
 def counter_table(sweep: Sweep) -> Table:
@@ -292,51 +288,31 @@ def counter_table(sweep: Sweep) -> Table:
 
     The shares of peak are the quantities from which the limiter is derived.
     """
-    units = [f"{name}\n[%]" for name in ("compute", "memory", "L1", "L2", "DRAM")]
-    headers = ["variant", "limiter", *units, "DRAM bytes /\ncompulsory", "sectors\nper load"]
-    headers += ["sectors\nper store", "issue\nslots", "achieved\noccupancy", "most frequent stall"]
-    title = "Hardware counters; compute and memory levels in % of peak"
-    left = ["limiter", "most frequent stall"]
-    table = new_table(title, headers, left=left, widths={1: 10})
-    basis = dict.fromkeys(
-        f"Counted with {m.profile.collector}." for m in (*sweep, *sweep.peers) if m.profile
-    )
-    for m in (*sweep, *sweep.peers):
-        if not m.profile:
-            continue
-        values, longest = m.profile.quantities, m.profile.longest
-        shares = ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")
+    counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
+    rows = []
+    for m, profile in counted:
+        values = profile.quantities
         excess = values["dram_bytes"] / m.bytes if m.bytes and "dram_bytes" in values else None
-        table.add_row(
-            m.variant,
-            m.limiter.kind,
-            *(_known(longest.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
-            _known(excess, number),
-            _known(values.get("load_sectors_per_request"), number),
-            _known(values.get("store_sectors_per_request"), number),
-            _known(values.get("issue_active"), percent),
-            _known(values.get("occupancy"), percent),
-            _largest_stall(values),
-            style=FADED if m.ceiling else "",
-        )
-    table.caption = (
-        f"{' '.join(basis)} Shares of peak: of the busiest unit, over the time of the longest "
+        row: dict[str, str] = {"variant": m.variant, "limiter": m.limiter.kind}
+        for name in ("compute", "memory", "L1", "L2", "DRAM"):
+            share = profile.longest.get(f"{name.lower()}_sol")
+            row[f"{name}\n[%]"] = _known(share, lambda share: f"{100 * share:.0f}")
+        row["DRAM bytes /\ncompulsory"] = _known(excess, number)
+        row["sectors\nper load"] = _known(values.get("load_sectors_per_request"), number)
+        row["sectors\nper store"] = _known(values.get("store_sectors_per_request"), number)
+        row["issue\nslots"] = _known(values.get("issue_active"), percent)
+        row["achieved\noccupancy"] = _known(values.get("occupancy"), percent)
+        row["most frequent stall"] = _largest_stall(values)
+        rows.append(row)
+    basis = " ".join(dict.fromkeys(f"Counted with {p.collector}." for _, p in counted))
+    note = (
+        f"{basis} Shares of peak: of the busiest unit, over the time of the longest "
         f"kernel. The largest is the limiter if it is at least {percent(LIMITING)}; otherwise "
         f"latency, or too little work (fewer than {FULL} waves of blocks)."
     )
-    return table
-
-
-def _limiter_table(sweep: Sweep) -> Table:
-    """List the limiters that experiments show, with the decisive evidence."""
-    headers = ["variant", "limiter", "evidence"]
-    title = "Limiters by experiment, without counters"
-    table = new_table(title, headers, left=headers, widths={1: 24, 2: 60})
-    for m in sweep.variants:
-        found = m.limiter
-        if found.tried:
-            table.add_row(m.variant, found.name, found.evidence[0].statement)
-    return table
+    title = "Hardware counters; compute and memory levels in % of peak"
+    text = {"limiter": 10, "most frequent stall": 0}
+    return table_of(title, rows, text, notes=[note], faded=[m.ceiling for m, _ in counted])
 
 
 def _known(value: float | None, show: Callable[[float], str]) -> str:
@@ -381,7 +357,7 @@ def profile_table(profile: Profile) -> Table:
             continue
         if q.section != section:
             section = q.section
-            table.add_row(section, *[""] * (len(headers) - 1), style="dim")
+            table.add_row(section, style=FADED)
         cells = ["n/a" if v is None else shown(q, v) for v in values]
         table.add_row(f"  {q.title}", *cells, *([EMULATED.get(q.key, "")] if emulated else []))
     table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
@@ -409,44 +385,43 @@ def hotspot_table(sweep: Sweep) -> Table:
     The gain is the excess over the time that the stage's compulsory bytes take at the roof. Ranks
     are proportional to it; the largest is 100.
     """
-    headers = ["pipeline", "rank", "stage", "time", "of all\nstages", "of\nroof", "possible\ngain"]
-    title = "Hotspots: the stages where optimisation gains most"
-    table = new_table(title, headers, left=["stage"])
+    rows = []
     for m in sweep.variants:
         shares = {stage: sweep.share_of_roof(stage) for stage in sweep.stages_of(m)}
         gains = {s: s.seconds * max(1 - (share or 0.0), 0.0) for s, share in shares.items()}
         largest = max(gains.values(), default=0) or 1
         total = sum(stage.seconds for stage in shares)
         for place, (stage, share) in enumerate(sorted(shares.items(), key=lambda s: -gains[s[0]])):
-            table.add_row(
-                "" if place else m.variant,
-                f"{100 * gains[stage] / largest:.0f}",
-                f"{stage.routine}[{stage.variant}]",
-                quantity(stage.seconds, "s"),
-                percent(stage.seconds / total),
-                "" if share is None else share_of_limit(share),
-                quantity(gains[stage], "s"),
+            rows.append(
+                {
+                    "pipeline": "" if place else m.variant,
+                    "rank": f"{100 * gains[stage] / largest:.0f}",
+                    "stage": f"{stage.routine}[{stage.variant}]",
+                    "time": quantity(stage.seconds, "s"),
+                    "of all\nstages": percent(stage.seconds / total),
+                    "of\nroof": "" if share is None else share_of_limit(share),
+                    "possible\ngain": quantity(gains[stage], "s"),
+                }
             )
-    return table
+    return table_of("Hotspots: the stages where optimisation gains most", rows, ("stage",))
 
 
 def machine_table(machine: Machine) -> Table:
     """Build the table of a machine's ceilings; theoretical figures are shown if there are any."""
     units = {"bandwidth": "B/s", "link": "B/s", "instructions": "inst/s"}
     issue = machine.issue_rate
-    ceilings = (*machine.ceilings, *([issue] if issue else []))
-    known = any(c.theoretical for c in ceilings)
-    headers = ["ceiling", "measured", *(["theoretical", "share", "basis"] if known else [])]
-    widest = max(len(c.name) for c in ceilings)
-    table = new_table(machine.title, headers, left=["basis"], widths={0: widest})
-    for c in ceilings:
+    rows = []
+    for c in (*machine.ceilings, *([issue] if issue else [])):
         unit = units.get(c.kind, "OP/s" if c.level == "INT8 tensor" else "FLOP/s")
-        theory = quantity(c.theoretical, unit) if c.theoretical else ""
-        share = percent(c.measured / c.theoretical) if c.theoretical else ""
-        cells = (c.name, quantity(c.measured, unit), theory, share, c.basis)
-        table.add_row(*cells[: len(headers)])
-    if known:
-        table.columns[-1].no_wrap = False
+        rows.append(
+            {
+                "ceiling": c.name,
+                "measured": quantity(c.measured, unit),
+                "theoretical": quantity(c.theoretical, unit) if c.theoretical else "",
+                "share": percent(c.measured / c.theoretical) if c.theoretical else "",
+                "basis": c.basis,
+            }
+        )
     refused: dict[str, list[str]] = {}  # one sentence per reason
     for name, reason in machine.refused.items():
         refused.setdefault(reason, []).append(name)
@@ -459,5 +434,53 @@ def machine_table(machine: Machine) -> Table:
     if isinstance(measured, str):
         words = "" if load is None else f", load of the machine {load:.1f}"
         notes.append(f"Measured {measured[:10]} {measured[11:16]} UTC{words}.")
-    table.caption = "\n".join(notes)
-    return table
+    text = {"ceiling": None, "basis": None}
+    return table_of(machine.title, rows, text, notes=notes, sparse=True)
+
+
+def refusal(sweep: Sweep) -> str:
+    """Return why the times of a sweep do not describe its machine; empty if they do."""
+    for m in sweep.variants:
+        if reason := contention.stolen(m.context)[1]:
+            return reason
+        if "throttled" in m.flags:
+            return f"the clock was reduced while {m.variant} was measured"
+    if sweep.machine is not None:
+        for name, reason in contradictions(sweep.machine.ceilings).items():
+            return f"the ceiling {name} is impossible: {reason}"
+    return "" if sweep.variants else "no variant was measured"
+
+
+def machine_tables(sweeps: Iterable[Sweep]) -> list[Table]:
+    """One table per ladder and problem that several machines have measured.
+
+    Per machine: the time, the speed-up over the previous variant, the share of its nearest limit,
+    and the limiter.
+    """
+    ladders: dict[tuple[str, str], dict[str, Sweep]] = {}
+    for sweep in sweeps:
+        first = sweep.variants[0]
+        title = first.machine_title or first.device
+        ladders.setdefault((sweep.routine, str(first.problem)), {})[title] = sweep
+    tables = []
+    for (routine, problem), of in ladders.items():
+        if len(of) < 2:
+            continue
+        headers = ["variant"]
+        for name in of:
+            headers += [f"{name}:\ntime", "step", "of limit", "limiter"]
+        table = new_table(f"{routine}, {problem}", headers, left=["limiter"])
+        for name in dict.fromkeys(m.variant for sweep in of.values() for m in sweep.variants):
+            cells = [name]
+            for sweep in of.values():
+                m = next((m for m in sweep.variants if m.variant == name), None)
+                if m is None:
+                    cells += [""] * 4
+                    continue
+                before = sweep.step_pairs().get(m)
+                step = ratio(m.speedup_over(before)) if before else ""
+                share = str(sweep.nearest_limit(m) or "")
+                cells += [quantity(m.seconds, "s"), step, share, m.limiter.name]
+            table.add_row(*cells)
+        tables.append(table)
+    return tables

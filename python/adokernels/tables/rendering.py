@@ -74,9 +74,39 @@ def new_table(
     for place, header in enumerate(headers):
         justify: Literal["left", "right"] = "left" if not place or header in left else "right"
         table.add_column(Text(header), justify=justify, no_wrap=True)
-    for place, width in ({0: _LONGEST_NAME} | dict(widths or {})).items():
+    for place, width in ({0: _LONGEST_NAME} | dict(widths or {})).items() if headers else ():
         column = table.columns[place]
         column.no_wrap, column.overflow, column.max_width = False, "fold", width
+    return table
+
+
+def table_of(
+    title: str,
+    rows: Iterable[Mapping[str, Any]],
+    text: Mapping[str, int | None] | Iterable[str] = (),
+    *,
+    notes: Iterable[str] = (),
+    faded: Iterable[bool] = (),
+    sparse: bool = False,
+) -> Table:
+    """Make a table from rows that give the cell of each header; missing cells are empty.
+
+    `text` has the headers of the left-aligned columns. It may give the width to which to fold them
+    (None: no maximum, 0: not folded). The rows for which `faded` is true are less important. If
+    `sparse`, columns whose cells are all empty are omitted, except the first one.
+    """
+    rows = list(rows)
+    every = list(dict.fromkeys(header for row in rows for header in row))
+    empty = {h for h in every[1:] if sparse and not any(str(row.get(h, "")) for row in rows)}
+    headers = [header for header in every if header not in empty]
+    folded = text if isinstance(text, Mapping) else {}
+    widths = {place: folded[h] for place, h in enumerate(headers) if folded.get(h, 0) != 0}
+    table = new_table(title, headers, left=[*text], widths=widths)
+    less_important = dict(enumerate(faded))
+    for place, row in enumerate(rows):
+        style = FADED if less_important.get(place) else ""
+        table.add_row(*(row.get(h, "") for h in headers), style=style)
+    table.caption = "\n".join(notes) or None
     return table
 
 
@@ -153,7 +183,9 @@ def to_markdown(table: Table | Listing) -> str:
     rule = ("--:" if c.justify == "right" else ":--" for c in table.columns)
     title, notes = (_plain(text or "").splitlines() for text in (table.title, table.caption))
     parts = [*(f"**{_markdown_cell(part)}**" for part in title), ""]
-    parts += [line(_markdown_cell(c.header) for c in table.columns), line(rule), *map(line, rows)]
+    if table.columns:  # a table without rows has none
+        parts += [line(_markdown_cell(c.header) for c in table.columns), line(rule)]
+    parts += map(line, rows)
     return "\n".join([*parts, "", *(f"{_markdown_cell(note)}  " for note in notes), ""])
 
 
