@@ -8,11 +8,14 @@ import pytest
 import adokernels as ado
 from adokernels.charts.roofline import above_roof
 from adokernels.model.tasks import TASKS
-from adokernels.records.metrics import GLOBAL, METRIC_SETS, SECTOR
+from adokernels.records.metrics import CONFLICTS, GLOBAL, METRIC_SETS, SECTOR, WAVEFRONTS
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 #: Metrics that were added after the stored measurements.
-SINCE = {GLOBAL.format("requests", "atom")}
+SINCE = {
+    *(GLOBAL.format(*each) for each in (("requests", "atom"), ("sectors", "atom"))),
+    *(GLOBAL.format("sectors", "red"), CONFLICTS.format("atom"), WAVEFRONTS.format("atom")),
+}
 LADDERS = [f"{routine}-{name}" for routine, t in TASKS.items() for name in t.benchmark_problems]
 
 
