@@ -159,7 +159,8 @@ def parameters():
 def test_numbers_are_converted_to_the_types_of_parameters_or_refused(declaration):
     (value, expected), wrong = PARAMETERS[declaration]
     parameter = parameters()[declaration]
-    same = expected if isinstance(expected, bytes) else np.asarray(expected).tobytes()
+    known = isinstance(expected, bytes | np.generic)
+    same = bytes(expected) if known else np.asarray(expected).tobytes()
     assert packed("p", 1, value, parameter) == same
     with pytest.raises(ArgumentError, match="the kernel's parameter 1 is "):
         packed("p", 1, wrong, parameter)
