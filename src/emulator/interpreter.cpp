@@ -15,7 +15,7 @@ namespace {
 void take(Warp& warp, const StackEntry& entry, u32 mask) {
   warp.reconverges = entry.reconverges, warp.block = entry.next, warp.mask = mask;
   warp.resumes = entry.pc >= 0;
-  warp.awaited = entry.awaits != 0;
+  warp.awaited = entry.awaits;
   if (warp.resumes) warp.pc = entry.pc;
 }
 
@@ -52,7 +52,7 @@ Arrival arrive_at_barrier(Worker& worker, Warp& warp, const Inst& inst, int posi
   const Program& p = worker.program;
   const int line = p.line_of_code[position];
   BlockState& block = *warp.home;
-  warp.awaited = false;
+  warp.awaited = 0;
   const u32 index = *reinterpret_cast<const u32*>(warp.at(inst.a));
   if (index >= block.barriers.size()) {
     report(worker, warp, line, std::countr_zero(mask), "invalid barrier",
@@ -265,7 +265,6 @@ bool run_warp(Worker& worker, Warp& warp) {
           break;
         }
         case Op::kExit:
-          if (!check_exit(worker, warp, p.line_of_code[position], active)) return false;
           warp.alive &= ~active;
           warp.mask &= ~active;
           if (warp.mask == 0) {
@@ -297,20 +296,6 @@ bool run_warp(Worker& worker, Warp& warp) {
         case Op::kMbarrier:
           if (!mbarrier(worker, warp, *inst, active)) return false;
           break;
-        case Op::kBarrier:
-          switch (arrive_at_barrier(worker, warp, *inst, position, active)) {
-            case Arrival::kFailed:
-              return false;
-            case Arrival::kParked:
-              next = warp.block;
-              goto path_ends;
-            case Arrival::kArrived:
-              break;
-          }
-          warp.pc = position + 1;
-          if (warp.state == WarpState::kReady) break;
-          warp.resumes = true;
-          return true;
         case Op::kClusterArrive:
           if (warp.arrived)
             return report(worker, warp, p.line_of_code[position], std::countr_zero(active),
@@ -344,15 +329,18 @@ bool run_warp(Worker& worker, Warp& warp) {
           fence_passed(warp);
           break;
         default:
-          switch (warp_operation(worker, warp, *inst, position, active)) {
-            case Arrival::kFailed:
-              return false;
-            case Arrival::kParked:
-              next = warp.block;
-              goto path_ends;
-            case Arrival::kArrived:
-              break;
+          const Arrival arrival = inst->op == Op::kBarrier
+                                      ? arrive_at_barrier(worker, warp, *inst, position, active)
+                                      : warp_operation(worker, warp, *inst, position, active);
+          if (arrival == Arrival::kFailed) return false;
+          if (arrival == Arrival::kParked) {
+            next = warp.block;
+            goto path_ends;
           }
+          if (warp.state == WarpState::kReady) break;
+          warp.pc = position + 1;
+          warp.resumes = true;
+          return true;
       }
     }
   path_ends:

@@ -100,7 +100,7 @@ struct WarpProgress {
   WarpState state = WarpState::kReady;
   bool yielded = false;  // waits in a loop for another warp or block
   int barrier = 0, strong = 0;
-  bool awaited = false;  // the path has waited at its next instruction
+  u32 awaited = 0;       // lanes for which the path has waited at its next instruction
   bool arrived = false;  // at the cluster's barrier, in its `phase`
   u64 phase = 0;
   s64 transitions = 0;
@@ -299,8 +299,6 @@ enum class Arrival { kArrived, kParked, kFailed };  // kParked: another path run
 Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int position, u32 mask);
 // Where a lane waits, for a message; empty if it does not wait.
 std::string waits_at(const Worker& worker, const Warp& warp, int lane);
-// Reports lanes that end, although other lanes wait for them to exchange values.
-bool check_exit(Worker& worker, const Warp& warp, int line, u32 mask);
 
 // schedule.cpp: completes the barrier of a cluster if all warps that have not ended have arrived.
 void complete_cluster_barrier(Cluster& cluster);

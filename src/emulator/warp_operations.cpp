@@ -13,17 +13,6 @@ namespace {
 
 const u32* words(const Warp& warp, u32 r) { return reinterpret_cast<const u32*>(warp.at(r)); }
 
-// The instruction of a message about lanes that exchange values.
-std::string name_of(Op op) {
-  static constexpr const char* kNames[] = {"shfl.sync",  "vote.sync",  "match.sync",
-                                           "redux.sync", "elect.sync", "__syncwarp"};
-  return kNames[static_cast<int>(op) - static_cast<int>(Op::kShuffle)];
-}
-std::string place(const Worker& worker, int line) {
-  const SourceLine at = source_line(worker.launch, line);
-  return at.file + ":" + std::to_string(at.line);
-}
-
 // Stores a result for the lanes of `mask`.
 void set_words(Worker& worker, Warp& warp, u32 d, const u32* values, u32 mask) {
   worker.launch.functions.blend(warp.at(d), values, mask, 4);
@@ -140,82 +129,62 @@ bool exchange(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, int 
   return true;
 }
 
-// Exchanges values between this path and others, which wait at copies of the instruction. If this
-// path's lanes name lanes that have not arrived, it waits for them.
-Arrival meet(Worker& worker, Warp& warp, const Inst& inst, int position, u32 mask, u32 missing) {
+// Exchanges values between this path and others, which wait at copies of the instruction. Returns
+// kParked, and does nothing, if lanes that this path names have not arrived at a copy.
+Arrival meet(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask, u32 awaited) {
   const Program& p = worker.program;
-  const LaneFunctions& f = worker.launch.functions;
   struct Copy {
     const Inst* inst;
-    const Extra* extra;
-    u32 lanes;
+    u32 lanes, awaits;
     StackEntry* path;  // null: the current path
+    const Extra& extra(const Program& p) const { return p.extras[inst->aux]; }
   };
-  std::vector<Copy> copies{{&inst, &p.extras[inst.aux], mask, nullptr}};
-  const bool may_be_copied =
-      inst.op != Op::kShuffle || static_cast<ShuffleMode>(inst.mode) != ShuffleMode::kMatrix;
-  for (StackEntry& path : warp.stack) {
-    if (path.awaits == 0 || !may_be_copied) continue;
-    const Inst& other = p.code[path.pc];
-    if (other.op == inst.op && other.mode == inst.mode)
-      copies.push_back({&other, &p.extras[other.aux], path.mask & warp.alive, &path});
-  }
+  std::vector<Copy> copies{{&inst, mask, awaited, nullptr}};
+  const bool matrix = inst.op == Op::kShuffle && inst.mode == static_cast<u8>(ShuffleMode::kMatrix);
+  for (StackEntry& path : warp.stack)
+    if (const Inst& other = p.code[std::max(path.pc, 0)];
+        path.awaits != 0 && other.op == inst.op && other.mode == inst.mode && !matrix)
+      copies.push_back({&other, path.mask & warp.alive, path.awaits, &path});
   // Registers that hold the operands and results of all copies, in the order of Extra.
   constexpr u32 kBytes = 8 * kLanes, kResult = 5;
-  alignas(64) u8 registers[6][kBytes] = {};
+  alignas(64) u8 registers[kResult + 1][kBytes] = {};
+  const auto blend = [&](void* to, const void* from, u32 lanes, int bytes) {
+    worker.launch.functions.blend(to, from, lanes, bytes);
+  };
+  const bool wide = inst.op == Op::kMatch && (inst.mode & 2) != 0;
+  for (const Copy& c : copies)
+    for (std::size_t i = 1; i < kResult && c.extra(p)[i] != kNone; ++i)
+      blend(registers[i], warp.at(c.extra(p)[i]), c.lanes,
+            i != 2                 ? 4
+            : inst.op == Op::kVote ? 1
+            : wide                 ? 8
+                                   : 4);
   auto* const members = reinterpret_cast<u32*>(registers[1]);
   u32 all = 0;
-  for (const Copy& c : copies) {
-    f.blend(members, warp.at((*c.extra)[1]), c.lanes, 4);
-    all |= c.lanes;
-  }
-  const u32 elsewhere = missing & ~all;
   const auto lacks_lanes = [&](const Copy& c) {
     for (const int lane : Lanes{c.lanes})
-      for (const int other : Lanes{members[lane] & warp.alive})
+      for (const int other : Lanes{members[lane] & (warp.alive | c.awaits)})
         if (!((all >> other) & 1) || members[other] != members[lane]) return true;
     return false;
   };
-  while (std::erase_if(copies, lacks_lanes) != 0) {
+  do {
     all = 0;
     for (const Copy& c : copies) all |= c.lanes;
-  }
-  const int line = p.line_of_code[position];
-  if (copies.empty() || copies[0].path != nullptr) {
-    if (mask == warp.mask && run_others_first(warp, position, missing)) return Arrival::kParked;
-    if (worker.launch.options.synccheck) {
-      const int lane = std::countr_zero(elsewhere != 0 ? elsewhere : missing);
-      report(worker, warp, line, lane, "missing thread",
-             name_of(inst.op) +
-                 ": the mask names this thread, which does not execute the instruction with the "
-                 "others" +
-                 waits_at(worker, warp, lane));
-      return Arrival::kFailed;
-    }
-    return exchange(worker, warp, inst, p.extras[inst.aux], line, mask) ? Arrival::kArrived
-                                                                        : Arrival::kFailed;
-  }
+  } while (std::erase_if(copies, lacks_lanes) != 0);
+  if (copies.empty() || copies[0].path != nullptr) return Arrival::kParked;
   Inst joint = inst;
   joint.d = kResult * kBytes;
   Extra operands;
   for (u32 i = 0; i < kResult; ++i) operands.registers[i] = i * kBytes;
-  const bool is_wide = inst.op == Op::kMatch && (inst.mode & 2) != 0;
-  for (const Copy& c : copies)
-    for (std::size_t i = 2; i < kResult && (*c.extra)[i] != kNone; ++i)
-      f.blend(registers[i], warp.at((*c.extra)[i]), c.lanes,
-              inst.op == Op::kVote ? 1
-              : is_wide            ? 8
-                                   : 4);
   u8* const own = std::exchange(warp.bases[0], registers[0]);
   const bool fine = exchange(worker, warp, joint, operands, line, all);
   warp.bases[0] = own;
-  if (!fine) return Arrival::kFailed;
   for (const Copy& c : copies) {
-    if (c.inst->d != kNone) f.blend(warp.at(c.inst->d), registers[kResult], c.lanes, inst.bytes);
-    if (const u32 to = (*c.extra)[0]; to != kNone) f.blend(warp.at(to), registers[0], c.lanes, 1);
+    if (c.inst->d != kNone) blend(warp.at(c.inst->d), registers[kResult], c.lanes, inst.bytes);
+    if (const u32 to = c.extra(p)[0]; to != kNone) blend(warp.at(to), registers[0], c.lanes, 1);
     if (c.path != nullptr) ++c.path->pc, c.path->awaits = 0;
   }
-  return Arrival::kArrived;
+  return fine ? Arrival::kArrived : Arrival::kFailed;
 }
 
 // Reads a string in the kernel's memory. Returns false if it is not readable.
@@ -419,25 +388,12 @@ bool lane_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
 }  // namespace
 
 std::string waits_at(const Worker& worker, const Warp& warp, int lane) {
-  for (const StackEntry& path : warp.stack)
-    if (path.awaits != 0 && ((path.mask >> lane) & 1))
-      return "; it waits for other threads at " +
-             place(worker, worker.program.line_of_code[path.pc]);
-  return "";
-}
-
-bool check_exit(Worker& worker, const Warp& warp, int line, u32 mask) {
   for (const StackEntry& path : warp.stack) {
-    const u32 missing = path.awaits & mask;
-    if (missing == 0 || !worker.launch.options.synccheck) continue;
-    const Inst& inst = worker.program.code[path.pc];
-    if (inst.op != Op::kBarrier)
-      return report(worker, warp, worker.program.line_of_code[path.pc], std::countr_zero(missing),
-                    "missing thread",
-                    name_of(inst.op) + ": the mask names this thread, which ends at " +
-                        place(worker, line) + " without executing the instruction");
+    if (path.awaits == 0 || !((path.mask >> lane) & 1)) continue;
+    const SourceLine at = source_line(worker.launch, worker.program.line_of_code[path.pc]);
+    return "; it waits for other threads at " + at.file + ":" + std::to_string(at.line);
   }
-  return true;
+  return "";
 }
 
 Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int position, u32 mask) {
@@ -445,21 +401,40 @@ Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int positio
   const auto arrival = [](bool fine) { return fine ? Arrival::kArrived : Arrival::kFailed; };
   if (inst.op < Op::kShuffle || inst.op > Op::kWarpBarrier)
     return arrival(lane_operation(worker, warp, inst, line, mask));
+  const auto name = [&] {
+    static constexpr const char* kNames[] = {"shfl.sync",  "vote.sync",  "match.sync",
+                                             "redux.sync", "elect.sync", "__syncwarp"};
+    return std::string(kNames[static_cast<int>(inst.op) - static_cast<int>(Op::kShuffle)]);
+  };
   const Extra& e = worker.program.extras[inst.aux];
-  const bool checks = worker.launch.options.synccheck, again = std::exchange(warp.awaited, false);
-  if (checks || mask != warp.alive) {
+  const bool checks = worker.launch.options.synccheck;
+  // Lanes that ended after this path began to wait for them are missing.
+  const u32 awaited = std::exchange(warp.awaited, 0);
+  u32 missing = 0;
+  if (checks || (warp.alive | awaited) != mask) {
     const u32* const members = words(warp, e[1]);
-    u32 named = 0;
-    for (const int lane : Lanes{mask}) {
-      named |= members[lane];
-      if (checks && !((members[lane] >> lane) & 1))
-        return arrival(report(worker, warp, line, lane, "invalid mask",
-                              name_of(inst.op) + ": the mask does not contain the calling thread"));
-    }
-    // Lanes that end after this path began to wait are missing.
-    if (!again && (named & warp.alive & ~mask) != 0) end_idle_lanes(worker.program, warp);
-    if (const u32 missing = named & warp.alive & ~mask; missing != 0)
-      return meet(worker, warp, inst, position, mask, missing);
+    u32 named = 0, own = 0;
+    for (const int lane : Lanes{mask}) named |= members[lane], own |= members[lane] & 1u << lane;
+    if (checks && own != mask)
+      return arrival(report(worker, warp, line, std::countr_zero(mask & ~own), "invalid mask",
+                            name() + ": the mask does not contain the calling thread"));
+    if ((named & warp.alive & ~mask) != 0) end_idle_lanes(worker.program, warp);
+    missing = named & (warp.alive | awaited) & ~mask;
+  }
+  if (missing != 0) {
+    const Arrival met = meet(worker, warp, inst, line, mask, awaited);
+    if (met != Arrival::kParked) return met;
+    if (mask == warp.mask && run_others_first(warp, position, missing)) return met;
+    u32 elsewhere = missing;
+    for (const StackEntry& path : warp.stack)
+      if (path.awaits != 0 && worker.program.code[path.pc].op == inst.op) elsewhere &= ~path.mask;
+    const int lane = std::countr_zero(elsewhere != 0 ? elsewhere : missing);
+    if (checks)
+      return arrival(report(worker, warp, line, lane, "missing thread",
+                            name() +
+                                ": the mask names this thread, which does not execute the "
+                                "instruction with the others" +
+                                waits_at(worker, warp, lane)));
   }
   return arrival(exchange(worker, warp, inst, e, line, mask));
 }
