@@ -16,7 +16,7 @@ void take(Warp& warp, const StackEntry& entry, u32 mask) {
   warp.reconverges = entry.reconverges, warp.block = entry.next, warp.mask = mask;
   warp.resumes = entry.pc >= 0;
   warp.awaited = entry.awaits;
-  if (warp.resumes) warp.pc = entry.pc;
+  warp.pc = entry.pc;
 }
 
 // Takes the next path from the stack. Returns false if there is none: all lanes have ended.

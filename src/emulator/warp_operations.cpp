@@ -59,16 +59,16 @@ bool shuffle(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, int l
 bool vote(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, u32 mask) {
   const u32* members = words(warp, e[1]);
   const u32 predicate = warp.predicate(e[2]);
+  const auto mode = static_cast<VoteMode>(inst.mode);
   u32 out[kLanes] = {}, bits = 0;
   for (const int lane : Lanes{mask}) {
     const u32 group = members[lane] & mask, yes = predicate & group;
     out[lane] = yes;
     const bool all = yes == group, any = yes != 0;
-    const auto mode = static_cast<VoteMode>(inst.mode);
     const bool result = mode == VoteMode::kAll ? all : mode == VoteMode::kAny ? any : all || !any;
     bits |= static_cast<u32>(result) << lane;
   }
-  if (static_cast<VoteMode>(inst.mode) == VoteMode::kBallot)
+  if (mode == VoteMode::kBallot)
     set_words(worker, warp, inst.d, out, mask);
   else
     set_predicate(warp, inst.d, bits, mask);
