@@ -328,19 +328,30 @@ bool run_warp(Worker& worker, Warp& warp) {
           std::atomic_thread_fence(std::memory_order_seq_cst);
           fence_passed(warp);
           break;
-        default:
-          const Arrival arrival = inst->op == Op::kBarrier
-                                      ? arrive_at_barrier(worker, warp, *inst, position, active)
-                                      : warp_operation(worker, warp, *inst, position, active);
-          if (arrival == Arrival::kFailed) return false;
-          if (arrival == Arrival::kParked) {
-            next = warp.block;
-            goto path_ends;
+        case Op::kBarrier:
+          switch (arrive_at_barrier(worker, warp, *inst, position, active)) {
+            case Arrival::kFailed:
+              return false;
+            case Arrival::kParked:
+              next = warp.block;
+              goto path_ends;
+            case Arrival::kArrived:
+              break;
           }
-          if (warp.state == WarpState::kReady) break;
           warp.pc = position + 1;
+          if (warp.state == WarpState::kReady) break;
           warp.resumes = true;
           return true;
+        default:  // sharing the code of kBarrier was 6 % slower: fewer variables in registers
+          switch (warp_operation(worker, warp, *inst, position, active)) {
+            case Arrival::kFailed:
+              return false;
+            case Arrival::kParked:
+              next = warp.block;
+              goto path_ends;
+            case Arrival::kArrived:
+              break;
+          }
       }
     }
   path_ends:
