@@ -23,6 +23,86 @@ TEXT = (Path(__file__).parent / "data" / "emulator" / "checks.cu").read_text()
 #: (kinds of the error or "", name, body)
 KERNELS = re.findall(r"^//: (?:(.+): )?(.+)\n((?:(?!//:).*\n)*)", TEXT, re.M)
 
+T = np.arange(256, dtype=np.int32)
+LANE = T % 32
+
+
+def shuffled(x, source):
+    """x of lane `source`, if that lane is in the same warp, else of the lane itself."""
+    inside = (source >= 0) & (source < 32)
+    return np.where(inside, x[T - LANE + np.where(inside, source, LANE)], x)
+
+
+def of_warp(function, x):
+    """The result of a function of a warp's values."""
+    return np.repeat([function(row) for row in x.reshape(8, 32)], 32).astype(np.int64)
+
+
+def ballot(yes):
+    return of_warp(lambda row: sum(int(bit) << i for i, bit in enumerate(row)), yes)
+
+
+def butterfly():
+    x = T.copy()
+    for d in 16, 8, 4, 2, 1:
+        sent = shuffled(np.where(T & 16, x, x + 1), LANE ^ d)
+        x = np.where(T & 16, x * 3 - sent, sent ^ x)
+    return x
+
+
+def loop():
+    x = T.copy()
+    for k in range(4):
+        plain = (T + k) % 3 != 0
+        sent = shuffled(np.where(plain, x, 2 * x), LANE ^ 5)
+        x = np.where(plain, x + sent, k - sent)
+    return x
+
+
+def nested():
+    odd, second, eighth = T & 1 != 0, T & 2 != 0, T & 8 != 0
+    sent = T * np.where(odd, np.where(second, 1, 2), np.where(eighth, 3, 4))
+    x = shuffled(sent, LANE + 3)
+    x = np.where(odd, np.where(second, x + 1, x * 2), np.where(eighth, x - 5, x ^ 7))
+    return shuffled(x, LANE ^ 1)
+
+
+def matched():
+    value = np.where(T & 1, T % 4, T % 6)
+    same = np.array([ballot(value == v)[t] for t, v in enumerate(value)])
+    return np.where(T & 1, same, ~same)
+
+
+def some_first():
+    x = np.where(T & 1, T, 2 * (T ^ 6))
+    return np.where(T & 1, x[T ^ 1], x[T ^ 1] + 1)
+
+
+#: Results of kernels whose lanes exchange values at several copies of an instruction.
+COPIES = {
+    "syncwarp": np.where(T & 1, 5 * (T ^ 1), 3 * (T ^ 1) + 1),
+    "shuffle in a helper": np.where(
+        T % 3 == 0,
+        3 * (sent := shuffled(np.where(T % 3 == 0, 2 * T, T + 7), LANE - 1)),
+        sent - 1,
+    ),
+    "ballot": ballot(np.where(T & 4, T % 3 == 0, T % 5 == 0)) ^ np.where(T & 4, 1, 0),
+    "any": np.where(T & 4, np.isin(T // 32, [1, 2]) + 3, 2 * np.isin(T // 32, [1, 2])),
+    "sum": of_warp(np.sum, np.where(LANE < 10, T, 3 * T)) * np.where(LANE < 10, 1, -1),
+    "match of 64 bits": matched(),
+    "match of all": np.where(T & 1, -1, 2),
+    "butterfly": butterfly(),
+    "nested branches": nested(),
+    "loop": loop(),
+    "two masks": np.where(T & 1, 10 * (T ^ 9), (T ^ 9) + 3),
+    "some lanes first": some_first(),
+    "shuffles before copies of a barrier": np.where(T & 1, T, T ^ 2),
+    "after a return": np.where(
+        T < 200, of_warp(np.max, np.where(T < 200, np.where(T & 1, T, 2 * T), 0)), -77
+    ),
+    "elected lane": np.where(T & 1, 2 + (LANE == 0), 5 * (LANE == 0)),
+}
+
 
 @pytest.fixture(scope="module")
 def module():
@@ -39,7 +119,8 @@ def module():
 @pytest.mark.parametrize("index", range(len(KERNELS)), ids=[name for _, name, _ in KERNELS])
 def test_a_kernel(module, index):
     """As one block of 256 threads; n is 200."""
-    kinds = KERNELS[index][0].split("|")
+    kinds, name, _ = KERNELS[index]
+    kinds = kinds.split("|")
     a, out = device_array(256, "i4", np.arange(256)), device_array(256, "i4", -77)
     arguments = out, a, np.int32(200)
     options = {"outputs": [out], "shared_bytes": 3072}
@@ -47,3 +128,5 @@ def test_a_kernel(module, index):
     if "race" in kinds:
         kinds.append("uninitialised")  # before the other thread has written
     assert (error["kind"] if error else "") in kinds, error and error["text"]
+    if not error and name.startswith("copies, "):
+        np.testing.assert_array_equal(out, COPIES[name.removeprefix("copies, ")].astype("i4"))

@@ -158,9 +158,9 @@ void Decoder::move_matrices(const Words& w) {
       const u32 row = transposed ? second : fourth, column = transposed ? fourth : second;
       const u32 from = combined("add.u32", 4, row, immediate(8 * i, 4));
       const u32 start = temporary(4);
-      const u32 e = extra({kNone, low, from, immediate(31, 4), immediate(~0u, 4)});
+      const u32 e = extra({kNone, immediate(~0u, 4), low, from, immediate(31, 4)});
       emit(Op::kShuffle,
-           {.d = start, .aux = e, .bytes = 4, .mode = static_cast<u8>(ShuffleMode::kIndex)});
+           {.d = start, .aux = e, .bytes = 4, .mode = static_cast<u8>(ShuffleMode::kMatrix)});
       const u32 at = temporary(4), wide = temporary(8);
       emit_alu("mad.lo.u32", at, column, immediate(2, 4), start);
       emit_alu("pack.b64", wide, at, high);

@@ -6,7 +6,8 @@ namespace ado::emulator {
 
 void Decoder::barrier(const Words& w) {
   const auto& o = s_->operands;
-  if (contains(w, "warp")) return emit(Op::kWarpBarrier, {.a = value(o.at(0), 4)});
+  if (contains(w, "warp"))
+    return emit(Op::kWarpBarrier, {.aux = extra({kNone, value(o.at(0), 4)})});
   if (contains(w, "cluster"))
     return emit(contains(w, "arrive") ? Op::kClusterArrive : Op::kClusterWait);
   std::size_t i = 0;
@@ -32,7 +33,7 @@ void Decoder::shuffle(const Words& w) {
   const u32 d = result(pair ? o[0].parts[0] : o[0], 4),
             predicate = pair ? result(o[0].parts[1], 1) : kNone;
   const u32 e = extra(
-      {predicate, value(o.at(1), 4), value(o.at(2), 4), value(o.at(3), 4), value(o.at(4), 4)});
+      {predicate, value(o.at(4), 4), value(o.at(1), 4), value(o.at(2), 4), value(o.at(3), 4)});
   const auto kind = contains(w, "up")     ? ShuffleMode::kUp
                     : contains(w, "down") ? ShuffleMode::kDown
                     : contains(w, "bfly") ? ShuffleMode::kButterfly
@@ -45,7 +46,7 @@ void Decoder::vote(const Words& w) {
   if (!contains(w, "sync")) unknown();
   const bool ballot = contains(w, "ballot");
   const u32 d = result(o.at(0), ballot ? 4 : 1);
-  const u32 e = extra({kNone, value(o.at(1), 1), value(o.at(2), 4)});
+  const u32 e = extra({kNone, value(o.at(2), 4), value(o.at(1), 1)});
   const auto kind = ballot               ? VoteMode::kBallot
                     : contains(w, "all") ? VoteMode::kAll
                     : contains(w, "any") ? VoteMode::kAny
@@ -61,7 +62,7 @@ void Decoder::match(const Words& w) {
   if (bytes != 4 && bytes != 8) unknown();
   const u32 d = result(pair ? o[0].parts[0] : o[0], 4);
   const u32 e =
-      extra({pair ? result(o[0].parts[1], 1) : kNone, value(o.at(1), bytes), value(o.at(2), 4)});
+      extra({pair ? result(o[0].parts[1], 1) : kNone, value(o.at(2), 4), value(o.at(1), bytes)});
   const auto kind = (all ? 1 : 0) | (bytes == 8 ? 2 : 0);
   emit(Op::kMatch, {.d = d, .aux = e, .bytes = 4, .mode = static_cast<u8>(kind)});
 }
@@ -72,7 +73,7 @@ void Decoder::warp_reduce(const Words& w) {
   if (mode == kAtomicOps.end() || mode->second > AtomicOp::kXor || is_float_type(w.back()))
     unknown();
   const u32 d = result(o.at(0), 4);
-  const u32 e = extra({kNone, value(o.at(1), 4), value(o.at(2), 4)});
+  const u32 e = extra({kNone, value(o.at(2), 4), value(o.at(1), 4)});
   const auto kind = static_cast<int>(mode->second) | (is_signed_type(w.back()) ? 16 : 0);
   emit(Op::kWarpReduce, {.d = d, .aux = e, .bytes = 4, .mode = static_cast<u8>(kind)});
 }

@@ -73,7 +73,6 @@ class Flow {
       if (p_.code[i].op == Op::kBranch)
         leads[labels_[p_.code[i].aux]] = targets[labels_[p_.code[i].aux]] = true;
       if (ends_block(p_.code[i])) leads[i + 1] = true;
-      if (p_.code[i].op == Op::kBarrier) leads[i] = leads[i + 1] = true;  // paths stop there
     }
     block_of_.assign(size + 1, -1);
     for (int i = 0; i < size; ++i) {

@@ -45,18 +45,18 @@ enum class Op : u8 {
   kWaitGroup,  // aux: pending groups that may remain
   kCopyBulk,   // Access::extra: see BulkOperand
   kCommitBulk,
-  kWaitBulk,     // aux: pending groups that may remain
-  kMbarrier,     // mode: MbarrierMode; Access::extra: see MbarrierOperand
-  kBarrier,      // a: index, b: threads or kNone; mode: kSync, kArrive, reductions into d
-  kWarpBarrier,  // a: members
+  kWaitBulk,  // aux: pending groups that may remain
+  kMbarrier,  // mode: MbarrierMode; Access::extra: see MbarrierOperand
+  kBarrier,   // a: index, b: threads or kNone; mode: kSync, kArrive, reductions into d
   kClusterArrive,
   kClusterWait,
-  kShuffle,     // extra
-  kVote,        // extra
-  kMatch,       // extra
-  kWarpReduce,  // extra: redux.sync
+  kShuffle,  // this and the next five: extra: predicate, members, operands
+  kVote,
+  kMatch,
+  kWarpReduce,  // redux.sync
+  kElect,
+  kWarpBarrier,
   kActiveMask,
-  kElect,    // extra
   kMatrix,   // aux: index of Program::matrices
   kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
@@ -98,7 +98,8 @@ enum BulkOperand : u8 {  // registers of an Extra
 };
 enum class BulkMode : u8 { kLoad, kStore, kSharedToShared };
 enum class BarrierMode : u8 { kSync, kArrive, kPopulation, kAnd, kOr };
-enum class ShuffleMode : u8 { kUp, kDown, kButterfly, kIndex };
+// kMatrix: as kIndex, of an .aligned instruction, which has no copies on other paths.
+enum class ShuffleMode : u8 { kUp, kDown, kButterfly, kIndex, kMatrix };
 enum class VoteMode : u8 { kAll, kAny, kUniform, kBallot };
 enum class ClockMode : u8 { kCycles, kNanoseconds };
 enum class AtomicOp : u8 {

@@ -84,6 +84,8 @@ struct StackEntry {
   int reconverges;  // block at which this path ends; -1: at the exit
   int next;         // block where execution continues
   u32 mask;
+  int pc = -1;     // position in this block; -1: its beginning
+  u32 awaits = 0;  // lanes for which this path waits at an instruction
 };
 
 enum class WarpState : u8 { kReady, kBarrier, kCluster, kDone };
@@ -98,9 +100,7 @@ struct WarpProgress {
   WarpState state = WarpState::kReady;
   bool yielded = false;  // waits in a loop for another warp or block
   int barrier = 0, strong = 0;
-  // Lanes on other paths that have arrived at a barrier, at this line, before the rest of the warp.
-  u32 parked = 0;
-  int parked_at = 0;
+  u32 awaited = 0;       // lanes for which the path has waited at its next instruction
   bool arrived = false;  // at the cluster's barrier, in its `phase`
   u64 phase = 0;
   s64 transitions = 0;
@@ -275,7 +275,10 @@ std::string awaited(const Warp& warp, u64 address);
 bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& product, int line,
                        u32 mask);
 
-// interpreter.cpp: lanes that have nothing left to do but end, on paths that are not being
+// interpreter.cpp: lets the current path wait at an instruction for other lanes, and takes another
+// path. Returns false if there is none that can run.
+bool run_others_first(Warp& warp, int position, u32 awaits);
+// Lanes that have nothing left to do but end, on paths that are not being
 // executed, end now, because nothing waits for threads that have ended.
 void end_idle_lanes(const Program& program, Warp& warp);
 // Lets lanes go on that wait for the path that polls memory. Returns false if there are none.
@@ -292,7 +295,10 @@ void fence_passed(Warp& warp);
 inline constexpr int kPollsBeforeYield = 64;
 
 // warp_operations.cpp: everything that exchanges values between lanes, and calls of the host
-bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask);
+enum class Arrival { kArrived, kParked, kFailed };  // kParked: another path runs first
+Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int position, u32 mask);
+// Where a lane waits, for a message; empty if it does not wait.
+std::string waits_at(const Worker& worker, const Warp& warp, int lane);
 
 // schedule.cpp: completes the barrier of a cluster if all warps that have not ended have arrived.
 void complete_cluster_barrier(Cluster& cluster);

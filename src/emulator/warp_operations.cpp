@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "emulator/state.hpp"
 
@@ -11,25 +12,6 @@ namespace ado::emulator {
 namespace {
 
 const u32* words(const Warp& warp, u32 r) { return reinterpret_cast<const u32*>(warp.at(r)); }
-
-// The lanes in the mask of an instruction must be the lanes that execute it.
-bool check_members(Worker& worker, Warp& warp, int line, const u32* members, u32 mask,
-                   const char* what) {
-  if (!worker.launch.options.synccheck) return true;
-  for (const int lane : Lanes{mask}) {
-    const u32 named = members[lane];
-    if (!((named >> lane) & 1))
-      return report(worker, warp, line, lane, "invalid mask",
-                    std::string(what) + ": the mask does not contain the calling thread");
-    if ((named & warp.alive & ~mask) != 0) end_idle_lanes(worker.program, warp);
-    if (const u32 missing = named & warp.alive & ~mask; missing != 0)
-      return report(worker, warp, line, std::countr_zero(missing), "missing thread",
-                    std::string(what) +
-                        ": the mask names this thread, which does not execute the instruction with "
-                        "the others");
-  }
-  return true;
-}
 
 // Stores a result for the lanes of `mask`.
 void set_words(Worker& worker, Warp& warp, u32 d, const u32* values, u32 mask) {
@@ -45,11 +27,9 @@ void set_predicate(Warp& warp, u32 d, u32 value, u32 mask) {
   predicate = (predicate & ~mask) | (value & mask);
 }
 
-bool shuffle(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
-  const Extra& e = worker.program.extras[inst.aux];
-  const u32 *value = words(warp, e[1]), *lane_or_mask = words(warp, e[2]),
-            *clamp = words(warp, e[3]);
-  if (!check_members(worker, warp, line, words(warp, e[4]), mask, "shfl.sync")) return false;
+bool shuffle(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, int line, u32 mask) {
+  const u32 *value = words(warp, e[2]), *lane_or_mask = words(warp, e[3]),
+            *clamp = words(warp, e[4]);
   const auto mode = static_cast<ShuffleMode>(inst.mode);
   alignas(64) u32 out[kLanes];
   u32 valid = 0, missing = 0;
@@ -76,33 +56,29 @@ bool shuffle(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   return true;
 }
 
-bool vote(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
-  const Extra& e = worker.program.extras[inst.aux];
-  const u32* members = words(warp, e[2]);
-  if (!check_members(worker, warp, line, members, mask, "vote.sync")) return false;
-  const u32 predicate = warp.predicate(e[1]);
+bool vote(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, u32 mask) {
+  const u32* members = words(warp, e[1]);
+  const u32 predicate = warp.predicate(e[2]);
+  const auto mode = static_cast<VoteMode>(inst.mode);
   u32 out[kLanes] = {}, bits = 0;
   for (const int lane : Lanes{mask}) {
     const u32 group = members[lane] & mask, yes = predicate & group;
     out[lane] = yes;
     const bool all = yes == group, any = yes != 0;
-    const auto mode = static_cast<VoteMode>(inst.mode);
     const bool result = mode == VoteMode::kAll ? all : mode == VoteMode::kAny ? any : all || !any;
     bits |= static_cast<u32>(result) << lane;
   }
-  if (static_cast<VoteMode>(inst.mode) == VoteMode::kBallot)
+  if (mode == VoteMode::kBallot)
     set_words(worker, warp, inst.d, out, mask);
   else
     set_predicate(warp, inst.d, bits, mask);
   return true;
 }
 
-bool match(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
-  const Extra& e = worker.program.extras[inst.aux];
-  const u32* members = words(warp, e[2]);
-  if (!check_members(worker, warp, line, members, mask, "match.sync")) return false;
+bool match(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, u32 mask) {
+  const u32* members = words(warp, e[1]);
   const int bytes = inst.mode & 2 ? 8 : 4;
-  const u8* values = warp.at(e[1]);
+  const u8* values = warp.at(e[2]);
   u32 out[kLanes] = {}, all_equal = 0;
   for (const int lane : Lanes{mask}) {
     const u32 group = members[lane] & mask;
@@ -121,10 +97,8 @@ bool match(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   return true;
 }
 
-bool reduce(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
-  const Extra& e = worker.program.extras[inst.aux];
-  const u32 *values = words(warp, e[1]), *members = words(warp, e[2]);
-  if (!check_members(worker, warp, line, members, mask, "redux.sync")) return false;
+bool reduce(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, u32 mask) {
+  const u32 *members = words(warp, e[1]), *values = words(warp, e[2]);
   const auto op = static_cast<AtomicOp>(inst.mode & 15);
   u32 out[kLanes] = {};
   for (const int lane : Lanes{mask}) {
@@ -138,6 +112,79 @@ bool reduce(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   }
   set_words(worker, warp, inst.d, out, mask);
   return true;
+}
+
+bool exchange(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, int line, u32 mask) {
+  if (inst.op == Op::kShuffle) return shuffle(worker, warp, inst, e, line, mask);
+  if (inst.op == Op::kVote) return vote(worker, warp, inst, e, mask);
+  if (inst.op == Op::kMatch) return match(worker, warp, inst, e, mask);
+  if (inst.op == Op::kWarpReduce) return reduce(worker, warp, inst, e, mask);
+  if (inst.op == Op::kWarpBarrier) {
+    warp_synchronised(warp, words(warp, e[1]), mask);
+    return true;
+  }
+  const u32 leader = static_cast<u32>(std::countr_zero(mask));  // kElect
+  set_all(worker, warp, inst.d, leader, mask);
+  set_predicate(warp, e[0], 1u << leader, mask);
+  return true;
+}
+
+// Exchanges values between this path and others, which wait at copies of the instruction. Returns
+// kParked, and does nothing, if lanes that this path names have not arrived at a copy.
+Arrival meet(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask, u32 awaited) {
+  const Program& p = worker.program;
+  struct Copy {
+    const Inst* inst;
+    u32 lanes, awaits;
+    StackEntry* path;  // null: the current path
+    const Extra& extra(const Program& p) const { return p.extras[inst->aux]; }
+  };
+  std::vector<Copy> copies{{&inst, mask, awaited, nullptr}};
+  const bool matrix = inst.op == Op::kShuffle && inst.mode == static_cast<u8>(ShuffleMode::kMatrix);
+  for (StackEntry& path : warp.stack)
+    if (const Inst& other = p.code[std::max(path.pc, 0)];
+        path.awaits != 0 && other.op == inst.op && other.mode == inst.mode && !matrix)
+      copies.push_back({&other, path.mask & warp.alive, path.awaits, &path});
+  // Registers that hold the operands and results of all copies, in the order of Extra.
+  constexpr u32 kBytes = 8 * kLanes, kResult = 5;
+  alignas(64) u8 registers[kResult + 1][kBytes] = {};
+  const auto blend = [&](void* to, const void* from, u32 lanes, int bytes) {
+    worker.launch.functions.blend(to, from, lanes, bytes);
+  };
+  const bool wide = inst.op == Op::kMatch && (inst.mode & 2) != 0;
+  for (const Copy& c : copies)
+    for (std::size_t i = 1; i < kResult && c.extra(p)[i] != kNone; ++i)
+      blend(registers[i], warp.at(c.extra(p)[i]), c.lanes,
+            i != 2                 ? 4
+            : inst.op == Op::kVote ? 1
+            : wide                 ? 8
+                                   : 4);
+  auto* const members = reinterpret_cast<u32*>(registers[1]);
+  u32 all = 0;
+  const auto lacks_lanes = [&](const Copy& c) {
+    for (const int lane : Lanes{c.lanes})
+      for (const int other : Lanes{members[lane] & (warp.alive | c.awaits)})
+        if (!((all >> other) & 1) || members[other] != members[lane]) return true;
+    return false;
+  };
+  do {
+    all = 0;
+    for (const Copy& c : copies) all |= c.lanes;
+  } while (std::erase_if(copies, lacks_lanes) != 0);
+  if (copies.empty() || copies[0].path != nullptr) return Arrival::kParked;
+  Inst joint = inst;
+  joint.d = kResult * kBytes;
+  Extra operands;
+  for (u32 i = 0; i < kResult; ++i) operands.registers[i] = i * kBytes;
+  u8* const own = std::exchange(warp.bases[0], registers[0]);
+  const bool fine = exchange(worker, warp, joint, operands, line, all);
+  warp.bases[0] = own;
+  for (const Copy& c : copies) {
+    if (c.inst->d != kNone) blend(warp.at(c.inst->d), registers[kResult], c.lanes, inst.bytes);
+    if (const u32 to = c.extra(p)[0]; to != kNone) blend(warp.at(to), registers[0], c.lanes, 1);
+    if (c.path != nullptr) ++c.path->pc, c.path->awaits = 0;
+  }
+  return fine ? Arrival::kArrived : Arrival::kFailed;
 }
 
 // Reads a string in the kernel's memory. Returns false if it is not readable.
@@ -277,31 +324,9 @@ bool print(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   return true;
 }
 
-}  // namespace
-
-bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
+// The other operations of warp_operation.
+bool lane_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   switch (inst.op) {
-    case Op::kShuffle:
-      return shuffle(worker, warp, inst, line, mask);
-    case Op::kVote:
-      return vote(worker, warp, inst, line, mask);
-    case Op::kMatch:
-      return match(worker, warp, inst, line, mask);
-    case Op::kWarpReduce:
-      return reduce(worker, warp, inst, line, mask);
-    case Op::kWarpBarrier:
-      if (!check_members(worker, warp, line, words(warp, inst.a), mask, "__syncwarp")) return false;
-      warp_synchronised(warp, words(warp, inst.a), mask);
-      return true;
-    case Op::kElect: {
-      const Extra& e = worker.program.extras[inst.aux];
-      const u32* members = words(warp, e[1]);
-      if (!check_members(worker, warp, line, members, mask, "elect.sync")) return false;
-      const u32 leader = static_cast<u32>(std::countr_zero(mask));
-      set_all(worker, warp, inst.d, leader, mask);
-      set_predicate(warp, e[0], 1u << leader, mask);
-      return true;
-    }
     case Op::kActiveMask:
       set_all(worker, warp, inst.d, mask, mask);
       return true;
@@ -358,6 +383,60 @@ bool warp_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
                     inst.mode == 1 ? "the called address is not a function with these parameters"
                                    : "the kernel executed trap");
   }
+}
+
+}  // namespace
+
+std::string waits_at(const Worker& worker, const Warp& warp, int lane) {
+  for (const StackEntry& path : warp.stack) {
+    if (path.awaits == 0 || !((path.mask >> lane) & 1)) continue;
+    const SourceLine at = source_line(worker.launch, worker.program.line_of_code[path.pc]);
+    return "; it waits for other threads at " + at.file + ":" + std::to_string(at.line);
+  }
+  return "";
+}
+
+Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int position, u32 mask) {
+  const int line = worker.program.line_of_code[position];
+  const auto arrival = [](bool fine) { return fine ? Arrival::kArrived : Arrival::kFailed; };
+  if (inst.op < Op::kShuffle || inst.op > Op::kWarpBarrier)
+    return arrival(lane_operation(worker, warp, inst, line, mask));
+  const auto name = [&] {
+    static constexpr const char* kNames[] = {"shfl.sync",  "vote.sync",  "match.sync",
+                                             "redux.sync", "elect.sync", "__syncwarp"};
+    return std::string(kNames[static_cast<int>(inst.op) - static_cast<int>(Op::kShuffle)]);
+  };
+  const Extra& e = worker.program.extras[inst.aux];
+  const bool checks = worker.launch.options.synccheck;
+  // Lanes that ended after this path began to wait for them are missing.
+  const u32 awaited = std::exchange(warp.awaited, 0);
+  u32 missing = 0;
+  if (checks || (warp.alive | awaited) != mask) {
+    const u32* const members = words(warp, e[1]);
+    u32 named = 0, own = 0;
+    for (const int lane : Lanes{mask}) named |= members[lane], own |= members[lane] & 1u << lane;
+    if (checks && own != mask)
+      return arrival(report(worker, warp, line, std::countr_zero(mask & ~own), "invalid mask",
+                            name() + ": the mask does not contain the calling thread"));
+    if ((named & warp.alive & ~mask) != 0) end_idle_lanes(worker.program, warp);
+    missing = named & (warp.alive | awaited) & ~mask;
+  }
+  if (missing != 0) {
+    const Arrival met = meet(worker, warp, inst, line, mask, awaited);
+    if (met != Arrival::kParked) return met;
+    if (mask == warp.mask && run_others_first(warp, position, missing)) return met;
+    u32 elsewhere = missing;
+    for (const StackEntry& path : warp.stack)
+      if (path.awaits != 0 && worker.program.code[path.pc].op == inst.op) elsewhere &= ~path.mask;
+    const int lane = std::countr_zero(elsewhere != 0 ? elsewhere : missing);
+    if (checks)
+      return arrival(report(worker, warp, line, lane, "missing thread",
+                            name() +
+                                ": the mask names this thread, which does not execute the "
+                                "instruction with the others" +
+                                waits_at(worker, warp, lane)));
+  }
+  return arrival(exchange(worker, warp, inst, e, line, mask));
 }
 
 }  // namespace ado::emulator

@@ -54,6 +54,49 @@ s[t] = 1; __syncwarp(0xffff0000u); o[t] += s[t ^ 2]; }
 //: tiles of 16
 S(int, s, 256); auto tile = cg::tiled_partition<16>(cg::this_thread_block()); s[t] = t;
 tile.sync(); o[t] = s[t ^ 8]; tile.sync(); s[t] = 2; tile.sync(); o[t] += s[t ^ 4];
+//: copies, syncwarp
+S(int, s, 256); if (t & 1) { s[t] = 3 * t; __syncwarp(); o[t] = s[t ^ 1]; } else { s[t] = 5 * t;
+__syncwarp(); o[t] = s[t ^ 1] + 1; }
+//: copies, shuffle in a helper
+auto left = [&](int x) { return __shfl_up_sync(FULL, x, 1); };
+if (t % 3 == 0) o[t] = left(2 * t) * 3; else o[t] = left(t + 7) - 1;
+//: copies, ballot
+if (t & 4) o[t] = __ballot_sync(FULL, t % 3 == 0) ^ 1; else o[t] = __ballot_sync(FULL, t % 5 == 0);
+//: copies, any
+if (t & 4) o[t] = __any_sync(FULL, t == 70) + 3; else o[t] = 2 * __any_sync(FULL, t == 33);
+//: copies, sum
+if (t % 32 < 10) o[t] = __reduce_add_sync(FULL, t); else o[t] = -__reduce_add_sync(FULL, 3 * t);
+//: copies, match of 64 bits
+const long long high = 1ll << 40;
+if (t & 1) o[t] = __match_any_sync(FULL, t % 4 * high); else o[t] = ~__match_any_sync(FULL, t % 6 * high);
+//: copies, match of all
+int p = 0; if (t & 1) o[t] = __match_all_sync(FULL, t / 64, &p); else {
+__match_all_sync(FULL, t / 32 / 2, &p); o[t] = 2 * p; }
+//: copies, butterfly
+int x = a[t]; for (int d = 16; d; d /= 2) { if (t & 16) x = x * 3 - __shfl_xor_sync(FULL, x, d);
+else x = __shfl_xor_sync(FULL, x + 1, d) ^ x; } o[t] = x;
+//: copies, nested branches
+int x; if (t & 1) { if (t & 2) x = __shfl_down_sync(FULL, t, 3) + 1;
+else x = __shfl_down_sync(FULL, 2 * t, 3) * 2; } else { if (t & 8)
+x = __shfl_down_sync(FULL, 3 * t, 3) - 5; else x = __shfl_down_sync(FULL, 4 * t, 3) ^ 7; }
+o[t] = __shfl_xor_sync(FULL, x, 1);
+//: copies, loop
+int x = t; for (int k = 0; k < 4; ++k) { if ((t + k) % 3) { x += __shfl_xor_sync(FULL, x, 5); continue; }
+x = a[k] - __shfl_xor_sync(FULL, 2 * x, 5); } o[t] = x;
+//: copies, two masks
+const unsigned half = t & 16 ? 0xffff0000u : 0xffffu;
+if (t & 1) o[t] = __shfl_xor_sync(half, t, 9) * 2; else o[t] = __shfl_xor_sync(half, 5 * t, 9) + 3;
+//: copies, some lanes first
+int x = t; if (t & 1) x = __shfl_xor_sync(FULL, x, 1); else { x = __shfl_xor_sync(0x55555555u, x, 6);
+x = __shfl_xor_sync(FULL, 2 * x, 1) + 1; } o[t] = x;
+//: copies, shuffles before copies of a barrier
+int x = t; if (t & 1) { o[t] = x; SYNC; } else { o[t] = __shfl_xor_sync(0x55555555u, x, 2); SYNC; }
+//: copies, after a return
+if (t >= n) return; if (t & 1) o[t] = __reduce_max_sync(FULL, t); else o[t] = __reduce_max_sync(FULL, 2 * t);
+//: copies, elected lane
+auto elect = [] { int yes; asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; "
+"selp.s32 %0, 1, 0, p; }" : "=r"(yes)); return yes; };
+if (t & 1) o[t] = elect() + 2; else o[t] = 5 * elect();
 //: shuffles in half a warp
 if (t % 32 < 16) o[t] = __shfl_xor_sync(0xffffu, t, 8);
 //: vote in a loop
@@ -245,6 +288,27 @@ int x = t; if (t % 32 < 5) x = __any_sync(FULL, 1); o[t] = x;
 o[t] = __shfl_sync(1u, t, 0);
 //: missing thread: warp sum in a branch
 int x = t; if (t < n) for (int d = 16; d; d /= 2) x += __shfl_down_sync(FULL, x, d); o[t] = x;
+//: invalid mask: copies, lane outside of its mask
+if (t & 1) o[t] = __shfl_xor_sync(FULL, t, 1); else o[t] = __shfl_xor_sync(0xaaaaaaaau, 2 * t, 1) + 1;
+//: missing thread: copies, different masks
+if (t & 1) o[t] = __shfl_xor_sync(FULL, t, 2); else o[t] = __shfl_xor_sync(0x55555555u, 2 * t, 2) + 1;
+//: missing thread: copies, overlapping masks
+if (t & 16) o[t] = __ballot_sync(0xffff8000u, t & 2); else o[t] = __ballot_sync(0x1ffffu, t & 4) + 1;
+//: missing thread: copies, different shuffles
+if (t & 1) o[t] = __shfl_up_sync(FULL, t, 2); else o[t] = __shfl_down_sync(FULL, 2 * t, 2) + 1;
+//: missing thread: copies, different order
+if (t & 1) { __syncwarp(); o[t] = __ballot_sync(FULL, t & 2); } else {
+o[t] = __ballot_sync(FULL, t & 4) + 1; __syncwarp(); }
+//: missing thread: copies, once and twice
+int x; if (t & 1) x = __shfl_xor_sync(FULL, t, 1); else {
+x = __shfl_xor_sync(FULL, 2 * t, 1); x = __shfl_xor_sync(FULL, x, 1) + 1; } o[t] = x;
+//: missing thread|divergent barrier: copies, other lanes at a barrier
+if (t & 1) { o[t] = 1; __syncwarp(); } else { o[t] = 2; SYNC; }
+//: missing thread: copies, other lanes end
+if (t & 1) { o[t] = 2; __threadfence(); o[t] = 3; return; } __syncwarp(); o[t] = 1;
+//: race: copies, write after syncwarp
+S(int, s, 256); s[t] = 0; __syncwarp(); if (t & 1) { __syncwarp(); o[t] = s[t ^ 1]; } else {
+__syncwarp(); s[t] = t; o[t] = 1; }
 //: deadlock: endless wait
 __shared__ volatile int flag; if (t == 0) flag = 0; SYNC; while (flag == 0) { } o[t] = 1;
 //: out of bounds: beyond the result
