@@ -242,11 +242,12 @@ def prepared(
 
 
 @contextmanager
-def _skipping(*errors: type[Exception]) -> Iterator[None]:
+def _skipping(*errors: type[Exception], label: str = "") -> Iterator[None]:
+    """Raise Skipped instead of these errors, without the label at the beginning."""
     try:
         yield
     except errors as error:
-        raise Skipped(str(error)) from error
+        raise Skipped(str(error).removeprefix(f"{label}: ")) from error
 
 
 def variant_work(
@@ -257,13 +258,16 @@ def variant_work(
     if why := variant.why_unavailable_on(problem.device_id) or problem.why_not(variant.name):
         raise Skipped(why)
     # If the caller has chosen the block shape, errors are raised.
-    with _skipping(*([] if block else [ValueError, TypeError, _core.Unavailable])):
+    errors: tuple[type[Exception], ...] = (ValueError, TypeError, _core.Unavailable) * (not block)
+    if problem.device_id == "emulator":
+        errors = (ValueError, TypeError, RuntimeError)  # also what the emulator refuses
+    with _skipping(*errors, label=variant.label):
         call = problem.prepare(variant.name, block)
     with _skipping(ValueError):
-        errors = checker.before(call)
+        found = checker.before(call)
     sampler = Sampler.of_call(call, cold=cold, name=name)
     fields = _fields_of(variant, call) | {"variant": name}
-    return Work(sampler=sampler, fields=fields, call=call, counted=call.timed, errors=errors)
+    return Work(sampler=sampler, fields=fields, call=call, counted=call.timed, errors=found)
 
 
 def peer_work(checker: Checker, name: str, function: Callable[[], object], *, cold: bool) -> Work:
