@@ -119,8 +119,9 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
         and peaks of FMAs and additions in FP64 and FP32, with the number of threads that CPU
         variants use. For a GPU, also bandwidths of its link to the host, and peaks of the tensor
         cores if cuBLAS is installed. Theoretical figures come from queried device properties, where
-        known. Each ceiling is measured until two rounds agree within 10 %. If they do not in five
-        rounds, or if it contradicts another one, it is left out, and ``refused`` has the reason.
+        known. Each ceiling is measured until two rounds agree within 10 %. A ceiling is omitted if
+        no two of five rounds agree, or if it contradicts another ceiling; ``refused`` has the
+        reason.
 
     Notes
     -----
@@ -253,7 +254,7 @@ def _measure(device: str, case: _Case) -> Ceiling:
 
 
 def _sampled(sample: Callable[[], Sample]) -> list[float]:
-    """The times of the samples in which no thread waited for a processor, or else of all."""
+    """The times of the samples without waits for a processor; of all samples if all waited."""
     taken: list[Sample] = []
     start = time.perf_counter()
     while len(taken) < _SAMPLES:
