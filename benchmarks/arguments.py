@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def parser(description: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
-    """A parser whose positional arguments are routines, by default all of these names."""
+    """Make a parser whose positional arguments are routines; the default is all `names`."""
     formatter = argparse.RawTextHelpFormatter
     options = argparse.ArgumentParser(description=description, formatter_class=formatter)
     text = f"default: all of {', '.join(names)}"
@@ -16,5 +16,5 @@ def parser(description: str | None, names: Iterable[str]) -> argparse.ArgumentPa
 
 
 def shape(text: str) -> tuple[int, ...]:
-    """The lengths in a text such as 8192x8192."""
+    """Convert a text such as 8192x8192 to lengths."""
     return tuple(map(int, text.split("x")))

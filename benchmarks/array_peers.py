@@ -255,7 +255,7 @@ def compiled_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
 
 
 def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
-    """A kernel that CuPy compiles from an expression; separate calls were never the fastest."""
+    """A kernel that CuPy compiles from an expression. Separate calls were never the fastest."""
     import cupy
 
     x, terms = cupy.asarray(big), cupy.asarray(small)[:, None]

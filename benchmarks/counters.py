@@ -66,7 +66,7 @@ class Pair(NamedTuple):
 
     @property
     def wrong(self) -> bool:
-        """Whether the values must be equal, and are not."""
+        """Whether the values differ although they must be equal."""
         exact = self.metric.startswith(EXACT) and self.kernel not in POLLING
         return exact and self.ours != self.ncu
 
@@ -106,7 +106,7 @@ def both_profiled(name: str, lengths: tuple[int, ...] | None) -> Iterator[Pair]:
 
 
 def summary(pairs: Sequence[Pair]) -> Iterator[str]:
-    """A line per metric, then a line per wrong count."""
+    """Yield a line per metric, then a line per wrong count."""
     groups = defaultdict(list)
     for pair in pairs:
         groups[pair.metric].append(pair.difference)

@@ -52,8 +52,8 @@ PAGES |= {"gpp": "05 gpp.md", **dict.fromkeys(PATTERNS, "access_patterns.md")}
 #: Ladders that notebook 06 shows, and ladders with records of other libraries.
 IN_06 = ("transpose-int64-8192", "transpose-float32-8192", "gaussian_blur-2560x1600")
 COMPARED = [*(f"{name}-16384" for name in FILTERS), "average_matvec-1024", "max_plus-float64"]
-#: The scripts of benchmarks/course or groups of notebooks.py, the records to make (default: all),
-#: and the notebooks.
+#: Scripts of benchmarks/course (notebooks.py with a group), the records to make (default: all), and
+#: the notebooks that show them.
 COURSE = (
     ("notebooks transpose", "", "01"),
     ("notebooks machine_code", "transpose-int64-8192", "01"),

@@ -5,7 +5,7 @@
 
 Use it for changes that must not change any speed. It stops after 500 seconds; with ``--resume`` it
 adds rounds to an earlier run. The second command shows the noise: every ratio must be 1. The wheels
-must fit this Python, in which the package is installed, too.
+must be built for this Python, and the package must be installed in it.
 
 In each round, both wheels run in new processes with the same operands. For each variant, the
 processes take samples in the order old, new, new, old, or in the reverse order. On a GPU, the

@@ -32,7 +32,7 @@ WEIGHTS = (0.298839, 0.586811, 0.114350)
 SHARES = np.array(TAPS) / 16  # the taps of adokernels; their sum is 1
 SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of these taps
 RADIUS = 3
-SUM_OF_TAPS = 2800  # of a Gaussian in the reference, which computes with int32
+SUM_OF_TAPS = 2800  # sum of a Gaussian's taps in the reference, which computes with int32
 SENTINEL = 0xA5  # value of results before they are computed
 STRIP = 256  # number of rows and columns that are compared at each edge
 
@@ -103,12 +103,12 @@ def filter_peers(make: Callable[[], Library], routine: str, name: str, image: An
 
 
 def in_order(runs: Sequence[Run]) -> None:
-    """Call functions. Their results may differ from ours by more than ado.sweep allows."""
+    """Call functions; return nothing: ado.sweep would reject small differences of the results."""
     for run in runs:
         run()
 
 
-# References that are not the references of the tasks. The default border of adokernels is zero.
+# References for filters with other borders or taps. The default border of adokernels is zero.
 
 
 def blurred(sigma: float = 0.0, border: str = "replicate") -> Callable[[np.ndarray], np.ndarray]:
@@ -170,7 +170,8 @@ def torch_library(**filters: dict[str, Filter]) -> Library:
 def torch_compiled_filters() -> Library:
     """Integer formulas, which torch compiles to one or two kernels.
 
-    Eager torch, with convolutions in half precision, was the fastest peer at 4 of 754 shapes.
+    Eager torch, with convolutions in half precision, is omitted: it was the fastest peer at 4 of
+    754 shapes.
     """
     import torch.nn.functional as nn
 
@@ -325,7 +326,7 @@ def load_npp(part: str) -> ctypes.CDLL:
 
 @cache
 def cvcuda_filters() -> Library:
-    """CV-CUDA has no gradient filter. Its Gaussian was the fastest peer at none of 88 shapes."""
+    """CV-CUDA has no gradient filter. Its Gaussian is omitted: it was never the fastest peer."""
     import cvcuda
 
     stream = cvcuda.as_stream(0)

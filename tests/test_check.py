@@ -100,7 +100,7 @@ def test_command_line_reports_compilation_errors_without_a_gpu(tmp_path, capsys)
 # --- Kernels in source ----------------------------------------------------------------------------
 
 
-#: Parameters of which each test uses one: their declaration, an accepted and a refused argument.
+#: Declarations of parameters: an accepted argument, its converted value, and a refused argument.
 PARAMETERS = {
     "double p": ((2, 2.0), 1j),
     "float p": ((np.int64(2), np.float32(2)), 1e300),
@@ -175,7 +175,7 @@ def test_arrays_must_have_the_types_of_pointers(declaration):
         assert len(packed("p", 1, np.zeros(3, dtype), parameter)) == 8
     for dtype in refused:
         with pytest.raises(
-            ArgumentError, match=r"p is an array of .*, the kernel's parameter 1 is"
+            ArgumentError, match=r"p must match the kernel's parameter 1, .*, got an array of "
         ):
             packed("p", 1, np.zeros(3, dtype), parameter)
 
@@ -193,7 +193,7 @@ def test_kernels_get_arguments_of_the_types_of_their_parameters():
         assert np.array_equal(scale(2, a, variant="k", device="emulator"), 2 * x)
     swept = ado.sweep(scale, 2, x.astype(np.float32), device="emulator")
     assert (
-        "x is an array of float32, the kernel's parameter 2 is const double*; pass x.astype(np.f"
+        "the kernel's parameter 2, const double*, got an array of float32; pass x.astype(np.f"
         in (swept.skipped["doubles"])
     )
     found = ado.check(scale["doubles"], scale, 2, x.astype(np.float32), device="emulator")
@@ -201,7 +201,7 @@ def test_kernels_get_arguments_of_the_types_of_their_parameters():
     counted = ado.ladder("total", reference=lambda a: a.sum(keepdims=True))
     kernel = "__global__ void k(const int* a, int* o, int n) { o[0] = 3; }"
     counted.cuda_variant("k", source=kernel, block=1, grid=1)
-    with pytest.raises(TypeError, match=r"o is an array of int64.*let the reference return int32"):
+    with pytest.raises(TypeError, match=r"o must .* array of int64.*the reference return int32"):
         counted(np.arange(3, dtype=np.int32), variant="k", device="emulator")
 
 

@@ -141,7 +141,7 @@ def edges(t, few=False):
 
 
 def special(function, *x):
-    """The IEEE result for operands of which one is infinite or NaN."""
+    """The IEEE result if an operand is infinite or NaN."""
     with np.errstate(all="ignore"):
         return float(function(*map(np.float64, x)))
 

@@ -270,7 +270,7 @@ def test_references_have_a_higher_precision_than_results_with_rounding(name):
 
 
 def test_errors_in_ulp_and_relative():
-    """Both belong to the reference; near 0, to the root mean square of its row."""
+    """Both refer to the reference or, near 0, to the root mean square of its row."""
     exact = np.array([1.0, 2.0, 4.0])
     ulp = np.spacing(np.float32(1))
     got = np.array([1, 2 + 6 * ulp, 4], np.float32)

@@ -76,7 +76,7 @@ def numbers(count: int, dtype: str = "float32") -> Any:
 
 
 def strided(elements: int, strides: Iterable[int], offsets: Iterable[int]) -> ado.records.Sweep:
-    """The naive kernel for all strides and offsets."""
+    """Measure the naive kernel for all strides and offsets."""
     x, naive = numbers(elements), ado.strided_copy["naive"]
     pairs = itertools.product(strides, offsets)
     return together(counted(naive, x, stride=stride, offset=offset) for stride, offset in pairs)

@@ -1,12 +1,12 @@
-"""Records the data of notebooks 01, 02 and 05 beyond the stored ladders, and of all exercises.
+"""Records data of notebooks 01, 02 and 05 that the stored ladders lack, and of all exercises.
 
     python benchmarks/course/notebooks.py FOLDER transpose [--only NAME ...]
 
 transpose
     transpose-naive-blocks: the naive kernel with several block shapes, timed in the same rounds,
-    each with the counters of the ladders and the counters of branches. transpose-hotspots-VARIANT,
-    transpose-heatmap-VARIANT: samples and stall reasons by source line of three variants, and
-    counts; naive with the block shape of the slides.
+    each with the counters of the ladders and of branches. transpose-hotspots-VARIANT,
+    transpose-heatmap-VARIANT: samples, stall reasons and counts by source line of three variants.
+    The naive kernel has the block shape of the slides.
 image_filters
     The image has the size of the GTC 2015 talk. image_filters-application: the host time of each
     step of the application: copy the photograph to the device, run the naive variant of each
@@ -15,15 +15,15 @@ image_filters
     image_filters-samples-VARIANT, gaussian_blur-heatmap-VARIANT: samples of the warps of variants
     of the Gaussian, and counts by source line.
 gpp
-    Samples of the warps of the steps that replace divisions and square roots (figures 7 and 8 of
-    the post), and the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
-    copies of an array with the three ways of loading. The last step with no energy near a pole
-    (gpp-si214-far in the parent folder, with the ladders). It needs the extra ``kernels`` and a GPU
-    whose counters can be read.
+    gpp-samples-VARIANT: samples of the warps of the steps that replace divisions and square roots
+    (figures 7 and 8 of the post). gpp-traffic-VARIANT, gpp-staging: sectors between L1, L2 and DRAM
+    by their source, in gpp and in copies of an array with three ways of loading. gpp-si214-far, in
+    the parent folder with the ladders: the last step with no energy near a pole. This group needs
+    the extra ``kernels`` and a GPU whose counters can be read.
 exercises
     The starters and the solutions. Each sweep contains the variant that the completed kernel must
-    be faster than, the starter if its result is correct, and the solution. A starter with a wrong
-    result is in ``skipped``.
+    beat, the starter if its result is correct, and the solution. A starter with a wrong result is
+    in ``skipped``.
 machine_code
     The machine code of kernels in ladders of the parent folder. This needs a build with machine
     code for their GPU, cuobjdump and nvdisasm, but no GPU. Machine code of another build is
@@ -95,7 +95,7 @@ BLURS = ("naive", "coalesced", "shared")
 
 
 def application(rgba: Any) -> ado.records.Sweep:
-    """Time the steps, which return after the GPU has finished; the result of all is checked."""
+    """Time the steps; each one waits for the GPU. The result of all steps together is checked."""
     photo = ado.to_device(rgba)
     gray, blurred, edges = (ado.to_device(rgba[..., 0].copy()) for _ in range(3))
 

@@ -24,8 +24,8 @@ def run(description: str, *groups: Callable[[], Records]) -> None:
     """Make and save the records of a group, given their names and the functions that make them.
 
     The first argument of the script is the folder; if there are several groups, the second one is
-    the name of a group. ``--only`` names the beginnings of record names. A record that cannot be
-    made does not prevent the others; the exit status is then 1.
+    the name of a group. ``--only`` selects records by the beginnings of their names. If a record
+    cannot be made, the others are still made, and the exit status is 1.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="output folder, which is created")

@@ -38,7 +38,7 @@ py::dict dict_of(const Operations& o) {
   return found;
 }
 
-// The accesses of a line or of a whole launch.
+// The operations and accesses of a source line or of a launch.
 py::dict accesses_of(const auto& c) {
   using namespace py::literals;
   return py::dict(

@@ -70,7 +70,7 @@ const auto& find(const Rows& rows, const char* what, const auto& wanted, const a
   throw ValueError(std::string(what) + " must be one of " + known + ", got " + std::string(wanted));
 }
 
-// Streams would need the locale of the C++ runtime, of which a process can have several.
+// Streams would need the locale of the C++ runtime, and a process can have several runtimes.
 std::string text_of(double value) {
   char digits[32];
   const auto format = std::chars_format::general;

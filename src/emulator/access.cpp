@@ -49,9 +49,10 @@ int count_unique(const s64* offsets, u32 mask, int bytes) {
   return addresses.count() * bytes;
 }
 
-// The sectors of an atomic operation, each as often as lanes update one of its addresses.
+// The number of sectors of an atomic operation. Each sector counts once per lane that updates the
+// most frequent address in it.
 int count_updates(const u64* addresses, u32 mask) {
-  int most[kLanes] = {};  // per sector, at its first lane
+  int most[kLanes] = {};  // per sector, stored at the index of its first lane
   for (const int lane : Lanes{mask}) {
     int same = 0, first = lane;
     for (const int other : Lanes{mask}) {
@@ -64,8 +65,8 @@ int count_updates(const u64* addresses, u32 mask) {
   return std::accumulate(most, most + kLanes, 0);
 }
 
-// The largest number of lanes that update one bank. Groups of 16 lanes of 8 bytes follow each
-// other.
+// The largest number of lanes that update one bank. For 8 bytes per lane, the hardware serves the
+// two halves of the warp one after another, so their numbers are added.
 int most_updates_of_a_bank(const u64* addresses, u32 mask, int bytes) {
   int per_bank[2][32] = {}, most[2] = {};
   for (const int lane : Lanes{mask}) {
@@ -418,7 +419,7 @@ bool shared_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
   return true;
 }
 
-// The hardware interleaves the local memories of a warp: word by word, one word per lane.
+// The hardware interleaves the local memory of a warp: words with the same index are adjacent.
 int count_local_sectors(const s64* offsets, s64 size, u32 mask, int bytes) {
   Different sectors;
   for (const int lane : Lanes{mask})

@@ -118,7 +118,7 @@ void Decoder::load_or_store(const Words& w, bool store) {
   if (contains(w, "acquire")) emit(Op::kFence);
 }
 
-// How often the function refers to a register.
+// The number of times that the function refers to a register.
 int Decoder::mentions_of(int reg) const {
   const auto in = [&](const auto& self, const Operand& o) -> int {
     int found = o.kind == Kind::kRegister && o.reg == reg;

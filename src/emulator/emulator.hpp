@@ -116,10 +116,10 @@ struct Error {
   std::string text() const;
 };
 
-// Lanes of an atomic operation that update the same address do so one after another. `sectors` and
-// `wavefronts` contain these repetitions, as the hardware's counters do: for each sector of global
-// memory, the largest number of lanes per address; in shared memory, the largest number of lanes
-// per bank. `ideal` is their number without repetitions.
+// Lanes of an atomic operation that update the same address are served one after another. `sectors`
+// and `wavefronts` contain these repetitions, as the hardware's counters do. In global memory, a
+// sector counts once per lane that updates its most frequent address. In shared memory, the
+// wavefronts are the largest number of lanes that update one bank. `ideal` excludes repetitions.
 struct AccessCounts {
   std::int64_t requests = 0;    // per warp
   std::int64_t lanes = 0;       // active lanes of all requests
@@ -172,7 +172,7 @@ struct Counts {
   Operations operations{};
   AccessCounts global_loads, global_stores, global_atomics, shared_loads, shared_stores,
       shared_atomics, local_loads, local_stores, constant_loads;
-  // Different addresses of atomic operations in global memory; kManyAddresses: at least as many.
+  // Different addresses of atomic operations in global memory, counted up to kManyAddresses.
   static constexpr std::size_t kManyAddresses = 1024;
   std::int64_t atomic_addresses = 0;
   // Global memory of bulk copies, which the hardware does not count as loads and stores. One

@@ -50,7 +50,7 @@ enum class Op : u8 {
   kBarrier,   // a: index, b: threads or kNone; mode: kSync, kArrive, reductions into d
   kClusterArrive,
   kClusterWait,
-  kShuffle,  // this and the next five: extra: predicate, members, operands
+  kShuffle,  // kShuffle to kWarpBarrier: Extra with predicate, members, operands
   kVote,
   kMatch,
   kWarpReduce,  // redux.sync
@@ -98,7 +98,7 @@ enum BulkOperand : u8 {  // registers of an Extra
 };
 enum class BulkMode : u8 { kLoad, kStore, kSharedToShared };
 enum class BarrierMode : u8 { kSync, kArrive, kPopulation, kAnd, kOr };
-// kMatrix: as kIndex, of an .aligned instruction, which has no copies on other paths.
+// kMatrix: like kIndex, but for an .aligned instruction, which has no copies on other paths.
 enum class ShuffleMode : u8 { kUp, kDown, kButterfly, kIndex, kMatrix };
 enum class VoteMode : u8 { kAll, kAny, kUniform, kBallot };
 enum class ClockMode : u8 { kCycles, kNanoseconds };
@@ -156,7 +156,7 @@ struct Access {
   bool synchronises = false;
   bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
-  bool counts_lanes = false;  // adds 1 without a result: the hardware counts the lanes instead
+  bool counts_lanes = false;  // adds 1, result unused: the hardware adds the lane count
   u8 element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
   MoveFunction move = nullptr;
   AluFunction combine = nullptr;  // of an atomic on 16-bit floats

@@ -322,7 +322,7 @@ class BodyParser {
           if (c_.take('+')) number(c_);
         }
       }
-      // The positions of the calls between the innermost and the outermost one precede.
+      // Earlier entries have the positions of nested calls. The outermost position is kept.
       for (std::size_t back = 1; back <= kMostNestedCalls && back <= f_.lines.size(); ++back) {
         const Line& call = f_.lines[f_.lines.size() - back];
         if (call.file != line.outer_file || call.line != line.outer_line) continue;

@@ -119,7 +119,7 @@ struct Text {
   std::vector<std::string_view> callable;  // functions with a body that are not kernels
 };
 
-// "header.h:3, inlined at kernel.cu:5, ", or empty without a position.
+// For example "header.h:3, inlined at kernel.cu:5, "; empty if the line has no position.
 std::string place_of(const Text& text, const Line& line);
 
 void parse_module(Text& text);

@@ -209,7 +209,7 @@ struct Worker {
   std::vector<SiteCache> sites;
   std::vector<AccessCounts> counts;          // per access
   std::vector<AccessCounts> copy_sources;    // per access: global loads of cp.async
-  std::vector<AccessCounts> local;           // per access: its lanes in local memory
+  std::vector<AccessCounts> local;           // per access: counts in local memory
   std::unordered_set<u64> atomic_addresses;  // in global memory; the first kManyAddresses
   std::vector<BlockCounts> blocks;
   s64 branches = 0, divergent = 0, barriers = 0, atomics = 0, copies = 0, executed = 0;
@@ -278,10 +278,10 @@ bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& product,
 // interpreter.cpp: lets the current path wait at an instruction for other lanes, and takes another
 // path. Returns false if there is none that can run.
 bool run_others_first(Warp& warp, int position, u32 awaits);
-// Lanes that have nothing left to do but end, on paths that are not being
-// executed, end now, because nothing waits for threads that have ended.
+// Ends the lanes of waiting paths whose next instruction is an unconditional exit, because nothing
+// waits for threads that have ended.
 void end_idle_lanes(const Program& program, Warp& warp);
-// Lets lanes go on that wait for the path that polls memory. Returns false if there are none.
+// Resumes lanes that wait for the path that polls memory. Returns false if there are none.
 bool let_waiting_lanes_run(Warp& warp);
 
 // races.cpp
@@ -297,7 +297,7 @@ inline constexpr int kPollsBeforeYield = 64;
 // warp_operations.cpp: everything that exchanges values between lanes, and calls of the host
 enum class Arrival { kArrived, kParked, kFailed };  // kParked: another path runs first
 Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int position, u32 mask);
-// Where a lane waits, for a message; empty if it does not wait.
+// The end of a message, which states where a lane waits; empty if it does not wait.
 std::string waits_at(const Worker& worker, const Warp& warp, int lane);
 
 // schedule.cpp: completes the barrier of a cluster if all warps that have not ended have arrived.

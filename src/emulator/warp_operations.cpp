@@ -129,8 +129,8 @@ bool exchange(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, int 
   return true;
 }
 
-// Exchanges values between this path and others, which wait at copies of the instruction. Returns
-// kParked, and does nothing, if lanes that this path names have not arrived at a copy.
+// Exchanges values between this path and the paths that wait at copies of the instruction. If lanes
+// in the mask of this path have not arrived at a copy, it does nothing and returns kParked.
 Arrival meet(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask, u32 awaited) {
   const Program& p = worker.program;
   struct Copy {
@@ -324,7 +324,7 @@ bool print(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   return true;
 }
 
-// The other operations of warp_operation.
+// Operations that do not wait for other lanes.
 bool lane_operation(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask) {
   switch (inst.op) {
     case Op::kActiveMask:
@@ -408,7 +408,7 @@ Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int positio
   };
   const Extra& e = worker.program.extras[inst.aux];
   const bool checks = worker.launch.options.synccheck;
-  // Lanes that ended after this path began to wait for them are missing.
+  // Lanes that have ended since this path began to wait for them are missing, too.
   const u32 awaited = std::exchange(warp.awaited, 0);
   u32 missing = 0;
   if (checks || (warp.alive | awaited) != mask) {

@@ -66,8 +66,8 @@ def accuracy(
     if not any(known.values()):
         errors = [m.error for m in rows if m.error is not None]
         why = (
-            f"sweep must have errors in ulp: results of {sweep.routine} must be exact or were not "
-            "checked, or an earlier version measured the sweep"
+            f"sweep must have errors in ulp, got none: results of {sweep.routine} must be exact or "
+            "were not checked, or an earlier version measured the sweep"
         )
         if kind == "relative" and any(m.error_ulp is not None for m in rows):
             why = f"{sweep.routine} computes integers, which have no relative error; use kind='ulp'"

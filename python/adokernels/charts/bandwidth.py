@@ -195,7 +195,7 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist |
 
 def _groups(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group]:
     """The groups of rows below their headers, from top to bottom; the first row is at 0."""
-    headers: list[tuple[Series, list[_Line], float]] = []  # with the lines of text in a header
+    headers: list[tuple[Series, list[_Line], float]] = []  # the number is lines of text
     for s in series:
         labelled = any(s.host is other.host for other, *_ in headers)
         ceilings = _ceilings(s.host, axis) if s.host and not labelled else []

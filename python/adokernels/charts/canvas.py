@@ -57,8 +57,8 @@ class Labels(Artist):
     ) -> None:
         """Add a label with its candidate positions, the preferred one first.
 
-        Further groups of positions are used only if the label overlaps something at all positions
-        of the groups before. `fit` adapts the label to the current size of the chart.
+        The positions of a further group are used only if the label overlaps something at all
+        positions of the previous groups. `fit` adapts the label to the current size of the chart.
         """
         self._items.append((text, list(map(list, places)), fit))
 

@@ -151,7 +151,8 @@ def _layer(
     roofs = list(known)
     if ours and ours <= {c.level for c in ceilings}:
         roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
-    # The roofs of tensor cores that points need, and those of the requested levels.
+    # Tensor cores and links have roofs if `levels` contains them; tensor cores also if points need
+    # them.
     best = (machine.fastest(t.precision or t.m.problem.precision, t.height) for t in tracks)
     optional = (levels or frozenset()) | {c.level for c in best if c}
     tensor = [c for c in machine.of_kind("tensor") if c.level in optional]

@@ -1,6 +1,6 @@
 """The charts of a ladder's steps: one row per variant, with its time or its number of sectors.
 
-The slope chart has two times of each variant, joined by a line.
+The slope chart has two times per variant, joined by a line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Columns:
 
     Each of the `rows` has its vertical position, its measurement, and the text and style of its
     cell in each column. The names of the columns are at the positions `headings`. Columns without
-    any text are omitted, and the `optional` ones, in their order, if space is missing.
+    text are omitted. If space is missing, `optional` columns are omitted, in their order.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Columns:
 
 
 def line_of(verdict: Verdict, faster: str) -> dict[str, Any]:
-    """Style of the line of a step: `faster` is the colour of a faster one, unclear ones are dashed.
+    """Style of the line of a step: `faster` is the colour of faster steps.
 
-    Slower steps have a warning colour, others are grey.
+    Slower steps have a warning colour, and other steps are grey. Unclear steps are dashed.
     """
     colour = {Verdict.FASTER: faster, Verdict.SLOWER: LOST}.get(verdict, FADED)
     return {"color": colour, "ls": _DASHES if verdict is Verdict.UNCLEAR else "-"}

@@ -56,8 +56,9 @@ CONTENDED = 4.0
 FEW_ADDRESSES = 1024
 #: FP64 instructions are notable from this share: their rate is up to 64 times lower.
 UNINTENDED = 0.01
-#: Compulsory bytes per thread from which one block is too few, if they are worth `SEVERAL` blocks,
-#: and compulsory bytes that are worth a block. Smaller problems do not fill any device.
+#: More blocks are advised from `WORTH_A_BLOCK` compulsory bytes per multiprocessor. If there is a
+#: single block, they are also advised from `DIVISIBLE` bytes per thread, but not below `SEVERAL`
+#: times `WORTH_A_BLOCK`. Smaller problems do not fill any device.
 DIVISIBLE, WORTH_A_BLOCK, SEVERAL = 64, 4096, 8
 #: The other kernels of a variant are considered from this share of the time.
 _REST = 0.05
@@ -111,21 +112,21 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
 def advise_from_counts(k: KernelFacts, useful_bytes: float) -> tuple[Advice, ...]:
     """Propose steps that follow from counts alone, without times.
 
-    The work is first divided among the multiprocessors. Faults that affect at least half of a
-    quantity follow, then the other steps; in each group, the largest excess is first.
+    The division of a single block is first, then faults that affect at least half of a quantity,
+    then the other steps. In each group, the largest excess is first.
     """
     found = sorted(_from_counts(k, useful_bytes), key=lambda item: -item[0])
     found += [(0.0, *each, "") for each in _narrow(k, NARROW)]
     sentences: dict[tuple[Step, str], str] = {}
     for _, step, text, kind in found:
         place = f" ({place})" if (place := k.profile.places.get(kind)) else ""
-        of = "" if kind in ("load", "store") else kind  # one of the two
+        of = "" if kind in ("load", "store") else kind  # propose only one of the two
         sentences.setdefault((step, of), text.replace("{of}", "") + place)
     return tuple(Advice(step, text, None, "") for (step, _), text in sentences.items())
 
 
 def _from_counts(k: KernelFacts, useful_bytes: float) -> Iterator[tuple[float, Step, str, str]]:
-    """Yield rank, step, sentence and kind of excess; ranks of faults of at least half exceed 1."""
+    """Yield rank, step, sentence and kind of excess. The rank is above 1 if half is excess."""
 
     def fault(share: float) -> float:
         return share + (share >= 0.5)
@@ -167,7 +168,7 @@ def _from_counts(k: KernelFacts, useful_bytes: float) -> Iterator[tuple[float, S
 
 
 def _repeated(k: KernelFacts, instructions: float) -> Iterator[tuple[float, Step, str, str]]:
-    """Yield the steps for accesses of one warp or of many that are served one after another."""
+    """Yield the steps for accesses that the hardware serves one after another."""
     text = "add up in registers or shared memory before atomic operations: "
     loads, stores = (k.get(f"{each}_requests") or 0.0 for each in ("load", "store"))
     names = ("ideal_sectors", "updates", "addresses")

@@ -1,1 +1,1 @@
-"""Own variants in processes of their own: ``isolated=True``. docs/grading.md has the protocol."""
+"""Runs own variants in separate processes: ``isolated=True``. See docs/grading.md."""

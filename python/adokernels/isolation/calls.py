@@ -51,7 +51,7 @@ _TOUCHED = 16 << 20
 #: Every sample is verified if that takes less time than this. Otherwise, the first ten are verified
 #: with the larger probability, which then falls to the smaller one.
 _CHEAP_SECONDS, _VERIFIED, _EXPECTED = 0.05, (0.5, 0.1), 5
-#: Writes renewed values: Renewal.of() on the device.
+#: A kernel that does the work of Renewal.of() on the device.
 _RENEW = """
 {include}
 using T = {type};
@@ -113,7 +113,7 @@ class IsolatedCall(OwnCall):
 
     @property
     def memory(self) -> Problem:
-        """The memory of the parent."""
+        """The problem whose memory belongs to the parent."""
         return self._memory
 
     # --- Memory -----------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ class IsolatedKernel(IsolatedCall):
 
     @cached_property
     def _units(self) -> list[tuple[np.dtype[Any], bool]]:
-        """The elements that are renewed, of each block, and whether they are multiplied."""
+        """Per block: the type of the elements that are renewed, and whether they are multiplied."""
         found = []
         operands = len(self._blocks) - len(self._memory.guarded_results)
         for place, block in enumerate(self._blocks):
@@ -398,10 +398,10 @@ class IsolatedKernel(IsolatedCall):
         super()._verify()
 
     def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool, float]:
-        """Take a sample of launches whose operands are new.
+        """Take a sample of launches with new operands.
 
-        Each launch is timed alone. From the overhead of a single launch, the part is subtracted
-        that `repeats` launches in one interval would not have.
+        Each launch is timed alone. Its time therefore contains more overhead than `repeats`
+        launches in one interval; the additional overhead is subtracted.
         """
         self._verify()
         arrays = [a for a in self._memory.host_arguments if is_array(a)]
@@ -439,7 +439,7 @@ class Isolation(ExitStack):
         return found
 
     def _process(self, variant: OwnVariant | None, problem: Problem) -> Candidate:
-        """The process of a variant, or the twin without one, which never loads a function."""
+        """The process of a variant; None: the twin, a process that never loads a function."""
         code = getattr(variant, "function", getattr(variant, "text", None))
         key = (variant.name if variant else "", problem.device, id(code))
         if key not in self._processes:
@@ -449,7 +449,7 @@ class Isolation(ExitStack):
         return self._processes[key][1]
 
     def compiled(self, *request: Any) -> CompiledKernel:
-        """Compile a kernel in a process, which ends when it exceeds the limits."""
+        """Compile a kernel in a separate process, which is killed if it exceeds the limits."""
         if request not in self._compiled:
             with closing(CompilerProcess(self._timeout)) as process:
                 self._compiled[request] = process.compiled(*request)

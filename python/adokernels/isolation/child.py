@@ -1,4 +1,4 @@
-"""The program of the process of an untrusted function, and of its warden. device.py imports it.
+"""The program of the child that runs untrusted functions, and of its warden. device.py imports it.
 
 It imports NumPy, but not this package, whose variants the function must not call. The parent
 (sandbox.py) writes pickled messages to a file and sends their sizes. Replies are JSON, because this

@@ -1,7 +1,7 @@
 """Problems on a GPU in the process of a candidate: kernels under a trusted runner, and functions.
 
-`child.py` imports it. No code of the author of a kernel in CUDA C++ source runs on the host, so
-the times of the runner are trusted. A function runs here, so its times are claims.
+`child.py` imports it. A kernel in CUDA C++ source runs no code of its author on the host, so the
+times of the runner are trusted. A function runs in this process, so its times are claims.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Block(HostBlock):
 
 
 class Compilation:
-    """A kernel that this process compiles: its fields, or the error, as JSON in memory."""
+    """Compiles a kernel. The fields of the result, or the error, are stored as JSON."""
 
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
         facts: dict[str, Any]
@@ -204,7 +204,7 @@ class KernelOnEmulator(_Kernel):
         settings.emulated_gpu = self._plan["emulated_gpu"]
         settings.emulator_checks = {*ALL_CHECKS, *self._plan["emulator_checks"]}
         code, symbol = self._plan["kernel"]
-        #: Why the emulator refuses the kernel; else empty.
+        #: Why the emulator refuses the kernel; empty if it does not.
         self.refusal = ""
         try:
             self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)

@@ -49,9 +49,9 @@ _MOST_PROCESSES, _MOST_THREADS = 64, 1024
 _STOPPED_NANOSECONDS = 30_000
 #: A run of less than this part of a call gains nothing.
 _STOPPED_SHARE = 0.01
-#: Longer runs are tolerated at this number or this part of the calls. The system can account
-#: for a run late, on a busy machine for some of a hundred calls. The median of five or more samples
-#: of which two are too short is still one of the others, or between two of them.
+#: Longer runs are tolerated in this number or this part of the calls, because the system can
+#: account for a run late: on a busy machine, in some of a hundred calls. If two of at least five
+#: samples are too short, the median is still one of the other samples, or between two of them.
 _MOST_RUNS, _RUNS_OF_CALLS = 2, 0.1
 #: If other threads ran for longer than this time, the first one can have waited for them.
 _OTHERS_NANOSECONDS = 40_000

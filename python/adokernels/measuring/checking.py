@@ -119,7 +119,7 @@ def check(
         facts: dict[str, Any] = {"isolated": isolated}
         used = isolation.ladder(extended) if isolation else extended
         if why := ours.why_unavailable_on(device or ours.device):
-            # The compiler needs no GPU.
+            # The compiler does not need a GPU.
             tested = used[ours.name]
             if isinstance(tested, CudaVariant) and (args or ladder.task.core):
                 arrays = filter(is_array, args or ladder.task.empty_operands())
@@ -140,8 +140,8 @@ def check(
         able = [v.name for v in usable if not problem.why_not(v.name)]
         if timed and not emulated and against is None and not is_member and not able:
             raise ValueError(
-                f"{ladder.name} must have a variant on {ours.device} for these operands, with "
-                f"which {ours.name} is compared; pass timed=False to test only its results"
+                f"{ladder.name} must have a variant on {ours.device} that accepts these operands, "
+                f"got none to compare with {ours.name}; pass timed=False to check only its results"
             )
         try:
             call = problem.prepare(ours.name)

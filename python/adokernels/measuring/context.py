@@ -89,7 +89,7 @@ class Contention:
         self._start = time.perf_counter()
 
     def facts(self, *, waits: bool) -> dict[str, Any]:
-        """What other processes have used; see :func:`adokernels.records.contention.stolen`.
+        """The resources that others used; see :func:`adokernels.records.contention.stolen`.
 
         Parameters
         ----------

@@ -115,7 +115,7 @@ def metrics_of(counts: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
 
 
-#: Kinds of excess for which the worst source line is reported: accesses, and which of their counts.
+#: Kinds of excess for which the worst source line is reported: accesses, and the name of a count.
 _EXCESS = {
     **{kind: ((f"global_{kind}s",), "sectors") for kind in ("load", "store", "atomic")},
     "conflicts": (("shared_loads", "shared_stores"), "wavefronts"),
@@ -126,7 +126,7 @@ _EXCESS = {
 
 
 def places_of(counts: Mapping[str, Any]) -> dict[str, str]:
-    """The source line with the most FP64 instructions, and with the most transfers of each kind.
+    """The source lines with the most FP64 instructions, and with the most transfers of each kind.
 
     The counts of an inlined function belong to the line that calls it.
     """
@@ -143,7 +143,7 @@ def places_of(counts: Mapping[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def all_checks() -> Iterator[None]:
-    """Turn on all checks of the emulator, and keep those of the settings."""
+    """Turn on all checks of the emulator, in addition to the checks in the settings."""
     checks = settings.emulator_checks
     settings.emulator_checks = {*ALL_CHECKS, *checks}
     try:

@@ -119,8 +119,9 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
         and peaks of FMAs and additions in FP64 and FP32, with the number of threads that CPU
         variants use. For a GPU, also bandwidths of its link to the host, and peaks of the tensor
         cores if cuBLAS is installed. Theoretical figures come from queried device properties, where
-        known. Each ceiling is measured until two rounds agree within 10 %. If they do not in five
-        rounds, or if it contradicts another one, it is left out, and ``refused`` has the reason.
+        known. Each ceiling is measured until two rounds agree within 10 %. A ceiling is omitted if
+        no two of five rounds agree, or if it contradicts another ceiling; ``refused`` has the
+        reason.
 
     Notes
     -----
@@ -188,10 +189,11 @@ def _agreed(
 ) -> tuple[tuple[Ceiling, ...], dict[str, str]]:
     """Measure ceilings until two rounds agree; return them, and reasons for the refused ones.
 
-    The best sample of all rounds counts. Ceilings that contradict others are measured again. DRAM
-    copy is always returned, because shares of the roof refer to it.
+    The best round counts; another one must reach almost its speed. Ceilings that contradict others
+    are measured again. DRAM copy is always returned, because shares of the roof refer to it.
     """
     found: dict[str, Ceiling] = {}
+    second: dict[str, float] = {}  # the speed of the second-best round
     missing: dict[str, str] = {}
     wrong = dict.fromkeys((case.name for case in cases), "")
     for _ in range(_ROUNDS):
@@ -205,14 +207,15 @@ def _agreed(
                     raise
                 missing[case.name] = str(error)
                 continue
-            old = found.get(case.name, new)
-            best, other = sorted((new, old), key=lambda c: -c.measured)
-            if case.name not in found or other.measured < (1 - _AGREED) * best.measured:
-                share = percent(other.measured / best.measured)
+            best = max(new, found.get(case.name, new), key=lambda c: c.measured)
+            speeds = [new.measured, second.get(case.name, 0.0)]
+            speeds += [found[case.name].measured] if case.name in found else []
+            found[case.name], second[case.name] = best, sorted(speeds)[-2]
+            if second[case.name] < (1 - _AGREED) * best.measured:
+                share = percent(second[case.name] / best.measured)
                 doubtful[case.name] = (
-                    f"no two rounds agree; one has {share} of the speed of another"
+                    f"only one round reached its speed, the next one {share} of it"
                 )
-            found[case.name] = best
         measured = [found[case.name] for case in cases if case.name in found]
         wrong = doubtful | contradictions(measured)
         if not wrong:
@@ -253,7 +256,7 @@ def _measure(device: str, case: _Case) -> Ceiling:
 
 
 def _sampled(sample: Callable[[], Sample]) -> list[float]:
-    """The times of the samples in which no thread waited for a processor, or else of all."""
+    """The times of the samples without waits for a processor; of all samples if all waited."""
     taken: list[Sample] = []
     start = time.perf_counter()
     while len(taken) < _SAMPLES:

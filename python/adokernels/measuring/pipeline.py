@@ -61,7 +61,7 @@ class Skipped(Exception):
 
 @dataclass(eq=False, kw_only=True)
 class Work:
-    """What is measured: it is prepared, and its result was checked.
+    """A variant, function, peer or stage that is prepared and checked, and can be measured.
 
     Attributes
     ----------
@@ -72,7 +72,8 @@ class Work:
     call
         The call of a variant, which is checked again after timing; None for other works.
     counted
-        What the counters count: a function without arguments, or a call of the core. None: nothing.
+        The work that the counters count: a function without arguments, or a call of the core. None:
+        it is not counted.
     errors
         The errors in its checks; None if they are unknown.
     checked
@@ -293,9 +294,10 @@ def peer_work(checker: Checker, name: str, function: Callable[[], object], *, co
 
 
 def stage_works(pipelines: Sequence[Variant], problem: Problem, *, cold: bool) -> list[Work]:
-    """Every stage of these pipelines once, with the operand that it has in them.
+    """Prepare each stage of these pipelines once, with its operand in the pipelines.
 
-    All pipelines have the same routines in order. Each takes the result of the previous stage.
+    All pipelines have the same routines in the same order. A stage takes the result of the previous
+    stage.
     """
     found: dict[tuple[str, str], Work] = {}
     chains = [pipeline.stages for pipeline in pipelines if pipeline.stages]
@@ -348,9 +350,9 @@ def measure_functions(
     flops: float = 0.0,
     bytes: float | None = None,
 ) -> list[Measurement]:
-    """Time functions interleaved, on the device of their operands and results if it is None.
+    """Time functions interleaved; by default, on the device of their operands and results.
 
-    With a `task`, the results must agree within its tolerance. If `bytes` is None, it is the bytes
+    With a `task`, the results must agree within its tolerance. The default of `bytes` is the size
     of the operands and of the result. Exceptions of functions are raised unchanged.
     """
     require((str, type(None)), "a str", device=device)
@@ -431,7 +433,7 @@ def measure_ladder(
 
     With `experiments`, variants are also timed under changed conditions, in the second half of the
     time. With `ceilings`, the record contains the ceilings of the machine, and the experiments
-    measure those of one thread.
+    measure the ceilings of one thread.
     """
     ladder, problem, cold = checker.ladder, checker.problem, timing.cold
     pipeline = Pipeline(problem.device_id, timing, display)

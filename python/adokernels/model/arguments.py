@@ -1,4 +1,4 @@
-"""Arguments of kernels in CUDA C++ source: converted to the types of the parameters, or refused."""
+"""Converts arguments of kernels in CUDA C++ source to the types of the parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: NumPy's types of the fundamental types, by the names that a demangler writes.
+#: NumPy's types for the fundamental types of C++, by their demangled names.
 _SCALARS = {
     **{"bool": "?", "char": "i1", "signed char": "i1", "unsigned char": "u1", "char8_t": "u1"},
     **{"short": "i2", "unsigned short": "u2", "char16_t": "u2", "__half": "f2"},
@@ -23,7 +23,7 @@ _SCALARS = {
 _BFLOAT16 = "__nv_bfloat16"
 #: Types of numbers that are passed by value: bfloat16 is rounded from float32.
 _BY_VALUE = {_BFLOAT16: "f4", "float2": "c8", "double2": "c16"}
-#: CUDA's vectors, for example uchar4: the names of their elements' types.
+#: CUDA's vector types, for example uchar4.
 _VECTOR = re.compile(r"(u?)(char|short|int|longlong|long|float|double|__half)([1-4])(_\d+a)?")
 _COMPLEX = re.compile(r"(?:[\w:]+::)?complex<(float|double)>")
 
@@ -70,8 +70,8 @@ def packed(
 ) -> bytes:
     """The bytes of an argument for the parameter with this number, from 1.
 
-    Arrays become their addresses. Numbers are converted if NumPy's rule 'same_kind' converts their
-    type, and integers to other integers if the value fits.
+    Arrays become their addresses. Numbers are converted if NumPy's rule 'same_kind' permits it.
+    Integers are converted to other types of integers if the value fits.
 
     Raises
     ------
@@ -87,7 +87,10 @@ def packed(
             dtype = getattr(value, "dtype", None)
             dtype = dtype if isinstance(dtype, np.dtype) else np.dtype(facts["typestr"])
             if objection := _objection(who, dtype, parameter, is_result):
-                raise ArgumentError(f"{who} is an array of {dtype}, {place}{objection}")
+                raise ArgumentError(
+                    f"{who} must match the kernel's parameter {number}, {parameter.words}, got an "
+                    f"array of {dtype}{objection}"
+                )
             return struct.pack("<Q", facts["data"][0])
     kind, got = parameter.type, f"got {type(value).__name__} {value!r}"
     if parameter.pointee is not None:
@@ -143,7 +146,7 @@ def _objection(who: str, dtype: np.dtype[Any], parameter: Parameter, is_result: 
     """Why a parameter cannot be the address of elements of a type; empty if it can."""
     kind, size = parameter.pointee, parameter.pointee_bytes
     if kind is None:
-        return ", not a pointer"
+        return ": the parameter is not a pointer"
     if not dtype.isnative:
         return ": its bytes must have the order of this machine"
     wanted, in_vector = _dtype_of(kind), False
@@ -182,7 +185,7 @@ def _leaves(dtype: np.dtype[Any]) -> set[np.dtype[Any]]:
 
 
 def _exchangeable(given: np.dtype[Any], wanted: np.dtype[Any], in_vector: bool) -> bool:
-    """Whether a kernel can use numbers of one type as the other: integers without their sign."""
+    """Whether a kernel can read numbers of one type as another: the sign of integers may differ."""
     if wanted.kind in "biu":
         kinds = "biumMSV" if wanted.itemsize == 1 else "biumMV"
         size = 1 if given.kind in "SV" and wanted.itemsize == 1 else given.itemsize

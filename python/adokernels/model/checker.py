@@ -145,10 +145,10 @@ class Checker:
             raise ValueError(f"{reason(error)} ({problem})") from error
 
     def _not_written(self, call: Call, values: Values, result: Any) -> str:
-        """The elements that a variant does not write; empty if there are none.
+        """Describe the elements that a variant does not write; empty if there are none.
 
-        They keep the sentinel bytes, also in a second run with other ones: a variant can compute
-        the value of one sentinel.
+        These elements keep the sentinel bytes in two runs with different sentinels. One run is not
+        enough, because a variant can compute the value of one sentinel.
         """
         memory = call.memory
         first = [

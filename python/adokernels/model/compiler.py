@@ -92,7 +92,7 @@ def compile_cuda(
     Unless `trusted`, the compiler reads no file outside of the folders of headers: `source` may
     only include files with a literal relative path, and ``-Xptxas`` accepts only options that
     concern the machine code. The compiler's messages could otherwise show any file that the process
-    can read. `run` calls :func:`compiled` with its arguments, in another process.
+    can read. `run` calls :func:`compiled` with the same arguments in another process.
 
     Raises
     ------

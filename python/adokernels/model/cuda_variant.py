@@ -226,7 +226,7 @@ class KernelCall(OwnCall):
         self._on_host = {
             id(v): v for v in given if self._emulated and is_array(v) and isinstance(v, np.ndarray)
         }
-        if not (self._emulated and variant.isolation):  # the child decodes the code
+        if not (self._emulated and variant.isolation):  # otherwise, the child decodes the code
             self._launch  # noqa: B018
 
     @cached_property

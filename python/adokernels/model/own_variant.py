@@ -259,7 +259,7 @@ class FunctionCall(OwnCall):
 
 
 def has_out(function: Any) -> bool:
-    """Whether a function has a parameter for its results; the child process decides it, too."""
+    """Whether a function has a parameter for its results. The child process tests this, too."""
     try:
         return "out" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # built-in functions without a signature

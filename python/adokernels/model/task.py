@@ -299,9 +299,9 @@ class Task:
 
         `lengths` has one length per name in ``lengths``, in the same order, for example ``(rows,
         cols)``, after batch dimensions, if the routine is batched. `dtype` is the element type of
-        operands that accept several types. The defaults are those of the task. ValueError is raised
-        for a wrong number of lengths or a negative length, and TypeError if the routine does not
-        accept that type.
+        operands that accept several types. The task has default lengths and types. ValueError is
+        raised for a wrong number of lengths or a negative length, and TypeError if the routine does
+        not accept that type.
         """
         assert self.core is not None
         routine, given = self.core, self._lengths_or_default(lengths)

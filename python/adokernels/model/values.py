@@ -55,7 +55,7 @@ def host_operands(operands: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def refuse_objects(who: str, dtype: np.dtype[Any]) -> None:
-    """Raise TypeError for elements that are references: copies of them end the process."""
+    """Raise TypeError if elements are Python objects: copies of references crash the process."""
     if dtype.hasobject:
         raise TypeError(
             f"{who} must hold numbers or bytes, got references to Python objects ({dtype})"
@@ -291,8 +291,8 @@ def largest_errors(
     """The largest difference from a reference in higher precision: in ulp, and relative.
 
     Both refer to the magnitude of the reference, or to the root mean square of its row (the last
-    axis) if this is larger: an element near 0, the rest of a cancellation, has no meaningful error
-    of its own. One ulp is the distance between neighbouring numbers of the result's type there; for
+    axis) if this is larger: the error of an element near 0 that remains after cancellation is not
+    meaningful. One ulp is the distance between neighbouring numbers of the result's type there; for
     integers, it is 1, and the relative error is None. Elements that are not finite are omitted.
     With `at`, both refer to these numbers instead of the reference. Neither error exceeds the
     largest number that a record can store.

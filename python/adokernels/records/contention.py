@@ -91,10 +91,10 @@ class TimedSeries(NamedTuple):
         return float(np.mean(self._waited))
 
     def shifted(self, direction: int, share: float, reached: float) -> _Samples:
-        """The longest (1) or shortest (-1) times that the samples can have taken without others.
+        """The longest (1) or shortest (-1) times that samples without other work can have taken.
 
-        Others can have taken its waits, the share of its time by which its clock is lower than
-        `reached`, and `share` of its time.
+        In each sample, other work can have taken its waits, the share of its time by which its
+        clock is lower than `reached`, and `share` of its time.
         """
         lost = share * self.seconds
         if len(self.waits) == len(self.seconds):
@@ -115,9 +115,10 @@ def judge(
     """Compare two series by their undisturbed samples; the ratio is the ratio of the medians.
 
     If too few samples are undisturbed, or if others used the processors or the GPU during the run,
-    the verdict must survive the worst case: what they can have taken is subtracted from the slower
-    series and added to the faster one. The verdict is also withheld if all samples together,
-    without the waits, show the opposite, or if the halves of the run contradict each other.
+    the verdict must survive the worst case: the time that they can have taken is subtracted from
+    the slower series and added to the faster one. The verdict is also withheld if all samples
+    together, without the waits, show the opposite, or if the halves of the run contradict each
+    other.
     """
     masks = _undisturbed(ours, theirs, paired=paired)
     enough = _are_enough(*masks)
@@ -198,9 +199,10 @@ def _why_disturbed(
 
 
 def stolen(facts: Mapping[str, Any]) -> tuple[float, str]:
-    """The largest share of the time of a whole run that others can have taken, and how.
+    """The largest share of the time of a whole run that others can have taken, and the reason.
 
-    It is 0 without a reason if nothing is known, or if the samples contain what was taken.
+    The share is 0 and the reason is empty if nothing is known, or if the waits of the samples
+    contain the time that others took.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class Accesses(Fields):
         addresses of constant memory. Lanes that update the same address with an atomic operation
         do so one after another: each repetition is a further sector or wavefront.
     ideal
-        Transfers that the same bytes need at least; of atomics, without repetitions.
+        Minimum number of transfers for the same bytes; for atomics, without repetitions.
     """
 
     requests: Count = 0
@@ -98,7 +98,7 @@ class LineCounts(Fields):
     local_loads, local_stores
         Accesses to local memory: spilled registers (only on a GPU), and arrays indexed at run time.
     constant_loads
-        Loads from constant memory, only counted by the emulator.
+        Loads from constant memory; only the emulator counts them.
     """
 
     kernel: str

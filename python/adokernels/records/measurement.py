@@ -326,7 +326,7 @@ class Measurement(StoredRecord):
     def speedup_over(self, other: Measurement) -> float:
         """The ratio of the medians, ``other.seconds / self.seconds``; above 1 if this is faster.
 
-        It is the ratio of :meth:`compare`, without its conditions.
+        It is the ratio of :meth:`compare`, but any two measurements are accepted.
         """
         require(Measurement, "a measurement", other=other)
         return other.seconds / self.seconds

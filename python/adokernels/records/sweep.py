@@ -219,13 +219,13 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         """The step table as one dictionary per measurement, in SI units; peers come last.
 
         Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
-        ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
-        are ratios of medians. ``verdict`` states whether this step
-        exceeds the noise, ``withheld`` why there is no verdict, and ``resolution`` the smallest
-        difference that the run could have found. ``confidence`` is the level of the interval from
-        ``ci_low`` to ``ci_high``. ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit``
-        are the methods of these names. The errors are described in :class:`Measurement`. A value
-        that does not apply is None.
+        ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both are
+        ratios of medians. ``verdict`` states whether this step exceeds the noise, ``withheld`` why
+        there is no verdict, and ``resolution`` the smallest difference that the run could have
+        found. ``confidence`` is the level of the interval from ``ci_low`` to ``ci_high``.
+        ``share_of_roof``, ``share_of_peak`` and ``share_of_mix_limit`` are the methods of these
+        names. The errors are described in :class:`Measurement`. A value that does not apply is
+        None.
         """
         before = self.step_pairs()
         records = [_record(self, m, before.get(m)) for m in self]

@@ -115,7 +115,7 @@ def heatmap_blocks(heatmap: Heatmap) -> list[Table | Listing]:
     title = f"{_name(heatmap)}, {heatmap.problem}: counted by {heatmap.source}"
     note = (
         f"{count(heatmap.instructions)} {heatmap.code} instructions of warps. Transfers: sectors "
-        "of global memory, wavefronts of shared memory. Atomics to the same address repeat them."
+        "of global memory, wavefronts of shared memory. Atomics to one address repeat transfers."
     )
     totals = table_of(title, rows, {"accesses": None}, notes=[note])
     found: list[Table | Listing] = [totals, *_listings([heatmap])]

@@ -91,9 +91,9 @@ def table_of(
 ) -> Table:
     """Make a table from rows that give the cell of each header; missing cells are empty.
 
-    `text` has the headers of the left-aligned columns. It may give the width to which to fold them
-    (None: no maximum, 0: not folded). The rows for which `faded` is true are less important. If
-    `sparse`, columns whose cells are all empty are omitted, except the first one.
+    `text` has the headers of the left-aligned columns. A mapping also has the width at which each
+    column is folded (None: no maximum, 0: not folded). Rows for which `faded` is true are less
+    important. If `sparse`, columns whose cells are all empty are omitted, except the first one.
     """
     rows = list(rows)
     every = list(dict.fromkeys(header for row in rows for header in row))

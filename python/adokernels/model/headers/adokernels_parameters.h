@@ -1,5 +1,5 @@
-// The types of a kernel's parameters, which the mangled name of a variable spells out. NVRTC
-// includes this file before the source. The types are unknown before C++14.
+// Encodes the types of a kernel's parameters in the mangled name of a variable. NVRTC includes this
+// file before the source. Before C++14, the types are unknown.
 #pragma once
 #if __cplusplus >= 201402L
 namespace adokernels_parameters {
