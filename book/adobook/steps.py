@@ -26,7 +26,7 @@ def between(faster: Measurement, slower: Measurement) -> str:
     interval = f"99.9 % interval {limits}"
     if found.confidence is None:
         interval = f"only {found.samples} samples, range {limits}"
-    return f"{ratio(factor)} (median of the paired ratios, {interval}), **{verdict}**"
+    return f"{ratio(factor)} ({interval}), **{verdict}**"
 
 
 def step(

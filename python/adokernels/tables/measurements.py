@@ -199,12 +199,7 @@ def _shapes(m: Measurement) -> str:
 
 
 def changes_table(changes: SweepComparison) -> Table:
-    """One row per variant: both times, the ratio with its interval, the verdict.
-
-    If both variants were sampled in the same rounds, the ratio is the median of the ratios per
-    round, and the interval belongs to this median. On a busy machine, the ratio of the two times
-    can be outside the interval.
-    """
+    """One row per variant: both times, the ratio with its interval, the verdict."""
     # Longer names are folded.
     labels = ["\n".join(textwrap.wrap(label, 24)) for label in changes.labels]
     kind = "function" if changes[0].after.routine == FUNCTION else "variant"
