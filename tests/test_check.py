@@ -128,6 +128,7 @@ POINTERS = {
     "const volatile unsigned char* p": (["u1", "?", "S7"], ["f4", "i2"]),
     "float4* p": (["f4"], ["f8", "i4"]),
     "double2* p": (["f8", "c16"], ["c8"]),
+    "const __half2* p": (["f2", "u4"], ["u2", "f4"]),
     "int4* p": (["f4", "f8", "u1"], []),
     "cuda::std::complex<double>* p": (["c16"], ["c8", "f8"]),
     "const __nv_bfloat16* p": (["u2"], ["f2", "f4"]),

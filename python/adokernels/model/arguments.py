@@ -164,6 +164,8 @@ def _objection(who: str, dtype: np.dtype[Any], parameter: Parameter, is_result: 
             return f": its elements have {dtype.itemsize} bytes, not {size}"
     elif in_vector and wanted.kind in "iu":  # kernels copy any data in vectors of integers
         fits = True
+    elif in_vector and wanted == np.float16 and dtype.kind in "iu":  # which hold the bits
+        fits = dtype.itemsize == size
     else:
         fits = all(_exchangeable(leaf, wanted, in_vector) for leaf in _leaves(dtype))
     if fits or wanted is None:
