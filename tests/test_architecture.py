@@ -1,12 +1,20 @@
-"""The structure of the Python package: layers without cycles."""
+"""The structure of the Python package: layers without cycles; mistakes for its tests."""
 
 import ast
+import json
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import adokernels as ado
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 PACKAGE = Path(ado.__file__).parent
+PLANTED = Path(__file__).parent / "planted"
 
 
 def module_of(path):
@@ -74,3 +82,14 @@ def test_packages_import_earlier_packages_only():
 def test_the_product_does_not_need_the_book():
     for path in MODULES.values():
         assert "adobook" not in path.read_text(encoding="utf-8"), path
+
+
+def test_planted_mistakes_belong_to_the_code():
+    """tests/planted changes one place of a file per mistake, and records the test that noticed it."""
+    repository = Path(__file__).parents[1]
+    mistakes = tomllib.loads((PLANTED / "mistakes.toml").read_text(encoding="utf-8"))["mistake"]
+    for mistake in mistakes:
+        text = (repository / mistake["file"]).read_text(encoding="utf-8")
+        assert text.count(mistake["old"].strip("\n")) == 1, mistake["name"]
+    caught = json.loads((PLANTED / "caught.json").read_text(encoding="utf-8"))
+    assert {mistake["name"] for mistake in mistakes} >= caught.keys()
