@@ -85,7 +85,7 @@ def test_the_product_does_not_need_the_book():
 
 
 def test_planted_mistakes_belong_to_the_code():
-    """tests/planted changes one place of a file per mistake, and records the test that noticed it."""
+    """Each mistake changes one place of a file; caught.json has the test that noticed it."""
     repository = Path(__file__).parents[1]
     mistakes = tomllib.loads((PLANTED / "mistakes.toml").read_text(encoding="utf-8"))["mistake"]
     for mistake in mistakes:
