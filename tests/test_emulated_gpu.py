@@ -610,6 +610,17 @@ def test_the_error_of_a_refused_feature_has_the_line_of_the_kernel(feature):
     assert re.search(message, swept.skipped["k"])
 
 
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_a_mask_without_the_calling_lane_is_harmless_without_checks():
+    ladder = ado.ladder("reduce", reference=lambda a: np.zeros_like(a))
+    source = """__global__ void k(const unsigned* a, unsigned* o, int n) {
+      o[threadIdx.x] = __reduce_add_sync(a[threadIdx.x] & 0, 1);
+    }"""
+    ladder.cuda_variant("k", source=source, block=32)
+    ado.settings.emulator_checks = ()
+    assert not ladder(np.ones(32, np.uint32), device="emulator").any()
+
+
 # --- Advice from counts -------------------------------------------------------------------------
 
 HEAD = "(const {0}* a, {0}* o, int n) {{ int i = blockIdx.x * blockDim.x + threadIdx.x;"

@@ -103,6 +103,7 @@ bool reduce(Worker& worker, Warp& warp, const Inst& inst, const Extra& e, u32 ma
   u32 out[kLanes] = {};
   for (const int lane : Lanes{mask}) {
     const u32 group = members[lane] & mask;
+    if (group == 0) continue;  // an invalid mask, without synccheck
     u32 sum = values[first_of(group)];
     for (const int other : Lanes{group & (group - 1)})
       sum = inst.mode & 16 ? static_cast<u32>(combine(op, static_cast<s32>(sum),
