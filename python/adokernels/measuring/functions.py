@@ -94,9 +94,10 @@ class Function:
         lazy = isinstance(returned, Iterator) or inspect.isawaitable(returned)
         if inspect.iscoroutine(returned):
             returned.close()  # otherwise, Python warns that it was never awaited
-        numpy = isinstance(returned, np.ndarray | np.generic)  # not every array has a buffer
-        # xarray: `data` is the Dask array.
-        if lazy or has_dask_array((returned, None if numpy else getattr(returned, "data", None))):
+        values = [returned]
+        if not isinstance(returned, np.ndarray | np.generic):  # their `data` can raise an error
+            values.append(getattr(returned, "data", None))  # xarray keeps the Dask array there
+        if lazy or has_dask_array(values):
             raise TypeError(
                 f"{self.name} must do its work before it returns, got a {type(returned).__name__}, "
                 "which does it later: compute the result inside the function"
