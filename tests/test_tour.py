@@ -51,8 +51,8 @@ def run(capsys, tmp_path):
 def test_the_short_tour(run, tmp_path, monkeypatch, small_photograph):
     """The only test of the tour that measures."""
     monkeypatch.setattr(tour, "_SECONDS", 0.01)
-    status, out, _ = run("--size", "48")
-    assert status == 0
+    status, out, err = run("--size", "48")
+    assert status == 0, err
     folder = tmp_path / "out"
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "http" not in page  # opens offline

@@ -106,9 +106,12 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
 
 
 def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
-    """The read ceilings of the caches, and the copy or (if `reading`) read ceiling of DRAM."""
-    of_memory = "read" if reading else "copy"
+    """The read ceilings of the caches, and the copy ceiling of DRAM.
+
+    With `reading`, the ceiling of DRAM is its read ceiling if it is known.
+    """
     ceilings = machine.of_kind("bandwidth")
+    of_memory = "read" if reading and "DRAM read" in [c.name for c in ceilings] else "copy"
     return [c for c in ceilings if c.operation == (of_memory if c.level == "DRAM" else "read")]
 
 

@@ -219,6 +219,8 @@ def _has_points(series: Series) -> bool:
     sweep, variants, host = series.sweep, series.sweep.variants, series.host
     if len(sweep) and not any(map(has_flops, sweep)):
         return False
+    if len(sweep) and host and not host.machine.of_kind("compute"):
+        return False
     if len(variants) < 2 or host is None:
         return True
     # Memory-bound points may all have the same intensity.
