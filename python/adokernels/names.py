@@ -1,8 +1,7 @@
 """The names of the package, and the modules that define them.
 
-Names are imported at their first use. A method can therefore use a name of a package that imports
-the method's own package, as in :mod:`adokernels.records.shown`. ``make generate`` writes
-``__init__.pyi``, which type checkers read, from these names.
+Names are imported at their first use. ``make generate`` writes ``__init__.pyi``, which type
+checkers read, from these names.
 """
 
 from __future__ import annotations
@@ -79,17 +78,6 @@ _RETURNED = {
     "adokernels.records.sweep": "Sweep",
     "adokernels.records.tuning": "Setting Tuning",
 }
-#: Names that are not public. Methods of lower packages use them: records to explain and show
-#: themselves, ladders to measure and to accept arrays of other libraries.
-_USED_FROM_BELOW = {
-    "limiter": "adokernels.diagnosis.limiter",
-    "lazy_call": "adokernels.large.dask_arrays",
-    "pays_off": "adokernels.measuring.paying_off",
-    "tables_of": "adokernels.tables",
-    "to_html": "adokernels.tables.rendering",
-    "to_markdown": "adokernels.tables.rendering",
-    "to_text": "adokernels.tables.rendering",
-}
 
 
 def computing_routines() -> list[str]:
@@ -114,4 +102,4 @@ SUBPACKAGES = ("distributed", "records")
 
 def find(name: str) -> Any:
     """Import the object with this name."""
-    return getattr(importlib.import_module((PUBLIC | RECORDS | _USED_FROM_BELOW)[name]), name)
+    return getattr(importlib.import_module((PUBLIC | RECORDS)[name]), name)

@@ -32,7 +32,6 @@ from adokernels.model.values import (
     refuse_objects,
     same_bytes,
 )
-from adokernels.names import find
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 from adokernels.text import visible
@@ -164,8 +163,9 @@ class Choice:
         It is measured if :func:`adokernels.scan` has stored it with ``copies=True``, else modelled
         from stored ceilings. It is empty without a GPU, and for arrays of other libraries.
         """
-        sentence: str = find("pays_off")(self)
-        return sentence
+        from adokernels.measuring.paying_off import pays_off
+
+        return pays_off(self)
 
     def __repr__(self) -> str:
         words = f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"

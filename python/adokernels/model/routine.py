@@ -26,7 +26,6 @@ from adokernels.model.problem import Block, Call, Problem, kernels_on
 from adokernels.model.source import Source, shipped_path, source_of
 from adokernels.model.task import Task
 from adokernels.model.tasks import TASKS
-from adokernels.names import find
 from adokernels.records.kernels import Kernel, Resources
 from adokernels.records.sass import Sass
 
@@ -326,7 +325,9 @@ class Routine(Ladder, _core.Callable):
     # _core.Callable.__call__ calls this method if an argument is a Dask array, or may be labelled.
     def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
         if has_dask_array(args, keywords.values()):
-            return find("lazy_call")(self, *args, **keywords)
+            from adokernels.large.dask_arrays import lazy_call
+
+            return lazy_call(self, *args, **keywords)
         return call_with_labels(self, args, keywords)
 
     def __reduce__(self) -> str:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from adokernels.names import find
 from adokernels.records.forms import Length
 from adokernels.records.measurement import Measurement
 from adokernels.records.record import Entries, Fields, StoredRecord
@@ -163,7 +162,9 @@ def _title(routine: str, m: Measurement, *, with_machine: bool) -> str:
 
 def _measurements(what: Sweep | Measurement | str | Path) -> dict[str, Measurement]:
     """The measurements of a sweep with its peers, by name."""
-    record: Any = find("load")(what) if isinstance(what, (str, Path)) else what
+    from adokernels.records.loading import load
+
+    record: Any = load(what) if isinstance(what, (str, Path)) else what
     if isinstance(record, Sweep):
         return {m.variant: m for m in (*record.measurements, *record.peers)}
     if isinstance(record, Measurement):

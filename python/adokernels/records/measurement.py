@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from adokernels.names import find
 from adokernels.records import contention, statistics
 from adokernels.records.experiments import Experiments
 from adokernels.records.forms import (
@@ -240,8 +239,9 @@ class Measurement(StoredRecord):
     @property
     def limiter(self) -> Limiter:
         """The limiter, with evidence; precise only with counters and in a sweep with ceilings."""
-        found: Limiter = find("limiter")(self, self.machine)
-        return found
+        from adokernels.diagnosis.limiter import limiter
+
+        return limiter(self, self.machine)
 
     @property
     def provenance(self) -> dict[str, str]:

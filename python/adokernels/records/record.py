@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 import numpy as np
 
 from adokernels import _core
-from adokernels.names import find
 from adokernels.records.forms import NUMBER, reader, stored_fields
 from adokernels.storage import replace_file
 
@@ -99,7 +98,9 @@ class StoredRecord(Fields):
         ValueError
             If :func:`adokernels.load` rejects the file, or if it contains a record of another kind.
         """
-        record = find("load")(path)
+        from adokernels.records.loading import load
+
+        record = load(path)
         if not isinstance(record, cls):
             found = getattr(record, "KIND", "")
             raise ValueError(

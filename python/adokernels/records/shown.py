@@ -1,13 +1,11 @@
 """The display of records as tables and as charts.
 
-Records are data: they do not import the code that shows them. They find it by name.
+Records are data. They import the code that shows them when they are shown.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from adokernels.names import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +18,14 @@ class ShownAsTables:
     """Base of objects that are shown as tables and listings of code, which `tables` builds."""
 
     def _tables(self) -> Sequence[Any]:
-        tables: Sequence[Any] = find("tables_of")(self)
-        return tables
+        from adokernels.tables import tables_of
+
+        return tables_of(self)
 
     def __repr__(self) -> str:
-        return "\n".join(map(find("to_text"), self._tables()))
+        from adokernels.tables.rendering import to_text
+
+        return "\n".join(map(to_text, self._tables()))
 
     def __rich__(self) -> Group:
         from rich.console import Group  # not loaded before a record is shown
@@ -32,11 +33,15 @@ class ShownAsTables:
         return Group(*self._tables())
 
     def _repr_html_(self) -> str:
-        return "\n".join(map(find("to_html"), self._tables()))
+        from adokernels.tables.rendering import to_html
+
+        return "\n".join(map(to_html, self._tables()))
 
     def to_markdown(self) -> str:
         """The tables in Markdown, for a comment on a pull request."""
-        return "\n".join(map(find("to_markdown"), self._tables()))
+        from adokernels.tables.rendering import to_markdown
+
+        return "\n".join(map(to_markdown, self._tables()))
 
 
 class Plotted:
@@ -44,5 +49,7 @@ class Plotted:
 
     def plot(self, *arguments: Any, **options: Any) -> Axes:
         """Draw the chart of this record: ``ado.plot`` with the same arguments."""
-        drawn: Axes = find("plot")(self, *arguments, **options)
-        return drawn
+        from adokernels.charts.picture import plot
+
+        what: Any = self  # one of the records that plot() draws
+        return plot(what, *arguments, **options)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from adokernels.names import find
 from adokernels.records.forms import NOT_STORED, Block, Context, Length
 from adokernels.records.measurement import Measurement
 from adokernels.records.record import Fields, StoredRecord
@@ -98,8 +97,9 @@ class Tuning(StoredRecord, ShownAsTables):
         chosen = setting or self.best
         own = ladder or self.ladder
         if own is None:
-            known = find("routines")
-            if self.routine not in known:
+            from adokernels.model.registry import routines
+
+            if self.routine not in routines:
                 raise KeyError(f"{self.routine!r} is not a routine: pass the ladder with ladder=")
-            own = known[self.routine]
+            own = routines[self.routine]
         own.set_default(self.variant, chosen.block, chosen.parameters)
