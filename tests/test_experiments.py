@@ -13,7 +13,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.diagnosis import cpu_rules
 from adokernels.diagnosis.advice import advise
-from adokernels.diagnosis.cpu_rules import by_experiment
+from adokernels.diagnosis.cpu_rules import by_experiment, proposals
 from adokernels.measuring.experiments import _setting, footprint_of, scaled
 from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
 from adokernels.records.limiter import Kind, Step
@@ -236,6 +236,7 @@ def test_cpu_rules_accept_any_times(values, flops, cores):
         found = by_experiment(m, machine)
         assert found is None or isinstance(found.kind, Kind)
         assert found is None or found.share is None or math.isfinite(found.share)
+        assert all(bound is None or bound >= 1 for _, _, bound, _ in proposals(m, machine))
         advise(m, machine)
 
 

@@ -317,7 +317,9 @@ def proposals(m: Measurement, machine: Machine | None) -> Iterator[Proposal]:
     cores, kind, unit, share = tried.x.cores, limiter.kind, limiter.unit, limiter.share
     threads = f"distribute the work over the {cores} processors"
     more = (Step.PARALLELISM, threads, float(cores), "one thread per processor")
-    bound = (tried.rise, "operands in L1")
+    bound: tuple[float | None, str] = (tried.rise, "operands in L1")
+    if kind in _LEVELS and tried.rise < _MATTERS:  # one thread alone does not wait for this level
+        bound = (1 / share if share else None, f"the measured {kind} bandwidth")
     if unit == CALL:
         text = "give each call more work, for example a batch: the call takes most of the time"
         yield Step.PARALLELISM, text, None, ""

@@ -55,6 +55,8 @@ def sweep_table(sweep: Sweep) -> Table:
     records = [{**r, "share": sweep.share_of_limit(m)} for m, r in pairs]
     errors = ("error_ulp", "error_relative")  # 0 is a known error
     known = {key for r in records for key, value in r.items() if value or key in errors}
+    if not any(m.flops for m in measured):  # a routine of integers
+        known -= {"flops_per_second", "intensity"}
     unit_of_error = "ulp" if any(r["error_relative"] is not None for r in records) else "steps"
     limit = "\n".join(f"of {sweep.limit}".split())
     several = len({m.device for m in measured}) > 1
