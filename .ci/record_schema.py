@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from adokernels.records.forms import ARRAY, LARGEST, LARGEST_INTEGER, Length, Limits, Words
 from adokernels.records.forms import stored_fields as fields_of
 from adokernels.records.loading import KINDS
-from adokernels.records.record import SCHEMA
+from adokernels.records.record import ROWS, SCHEMA
 
 Schema = dict[str, Any]
 
@@ -25,7 +25,10 @@ _BASIC: dict[Any, Schema] = {
 
 
 def text() -> str:
-    """The JSON schema of stored records. A file also has the fields `schema` and `kind`."""
+    """The JSON schema of stored records.
+
+    A file also has the fields `schema` and `kind`, and rows if its record has a method `records`.
+    """
     definitions: dict[str, Schema] = {}
     for record in KINDS.values():
         _schema_of(record, definitions)
@@ -39,6 +42,9 @@ def text() -> str:
             fields["properties"] = {n: {"$ref": f"#/$defs/{name}/properties/{n}"} for n in names}
         else:
             fields = definitions.pop(name)
+        if hasattr(record, "records"):
+            rows = {"type": "array", "items": {"type": "object"}}
+            fields["properties"] |= {ROWS: rows}
         fields["properties"] |= {"schema": {"const": SCHEMA}, "kind": {"const": kind}}
         files.append({"if": {"properties": {"kind": {"const": kind}}}, "then": fields})
     schema = {

@@ -102,7 +102,7 @@ def stages() -> Iterator[Stage]:
     """All stages. They are measured in the order of their pages, those without a page last."""
     data, results = "{}/notebooks/data", "{}/benchmarks/results"
     for routine, pages in PAGES.items():
-        bench = f"-m adokernels.cli bench {routine}"
+        bench = f"-m adokernels bench {routine}"
         for problem, given in TASKS[routine].benchmark_problems.items():
             ladder = f"{routine}-{problem}"
             command = f"{bench} --device cuda --counters default {given}"

@@ -1,12 +1,14 @@
 """The command line, as typed."""
 
 import dataclasses
+import json
 import shlex
 from pathlib import Path
 
 import pytest
 from charting import make_gpp, make_offloads, make_transpose
 from conftest import run_python
+from rich.cells import cell_len
 
 import adokernels as ado
 from adokernels import _core, cli
@@ -358,3 +360,33 @@ ado.transpose(np.zeros((2, 3)))
 print({"rich", "pygments", "matplotlib", "concurrent", "importlib.metadata"} & {*sys.modules})
 """
     assert run_python(code) == "set()"
+
+
+def test_json_alone_on_standard_output(capsys):
+    """Remarks go to standard error; a word without a dot or separator is not the file."""
+    for words in (["list", "--json", "transpose"], ["list", "transpose", "--json", "-"]):
+        status, out, _ = run(capsys, *words)
+        assert status == 0
+        assert json.loads(out)["ladders"][0]["name"] == "transpose"
+    how = ("--setup", "x = np.ones(9)", "--seconds", "0.1", "--json")
+    status, out, _ = run(capsys, "compare", "np.sum(x)", "x.sum()", *how)
+    assert status == 0
+    (row,) = json.loads(out)["records"]
+    assert row["variant"] == "x.sum()"
+    assert row["ratio"] == pytest.approx(row["before"] / row["after"])
+    assert row["ci_low"] <= row["ratio"] <= row["ci_high"]
+    assert row["verdict"] in ("faster", "slower", "same", "unclear")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_tables_fit_a_narrow_terminal(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    path = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json.xz"
+    sweep = ado.load(path)
+    for arguments in (["list"], ["list", "max_plus"], ["diagnose", str(path)]):
+        status, out, _ = run(capsys, *arguments)
+        assert status == 0
+        assert max(map(cell_len, out.splitlines())) <= width
+        assert "…" not in out
+    assert all(m.variant in out for m in sweep.variants)
+    assert f"not shown in {width} characters: " in out

@@ -154,14 +154,14 @@ def test_results_are_printed_if_they_cannot_be_stored(failing, tmp_path, capsys,
 @pytest.mark.parametrize(
     ("shell", "status", "message"),
     [
-        ('"$0" -m adokernels.cli list transpose | true; exit ${PIPESTATUS[0]}', 0, ""),
-        ('"$0" -m adokernels.cli list transpose >&-', 0, ""),
+        ('"$0" -m adokernels list transpose | true; exit ${PIPESTATUS[0]}', 0, ""),
+        ('"$0" -m adokernels list transpose >&-', 0, ""),
         (
-            '"$0" -m adokernels.cli list transpose >/dev/full',
+            '"$0" -m adokernels list transpose >/dev/full',
             2,
             "standard output: No space left on device",
         ),
-        ('PYTHONIOENCODING=ascii "$0" -m adokernels.cli list transpose >/dev/null', 0, ""),
+        ('PYTHONIOENCODING=ascii "$0" -m adokernels list transpose >/dev/null', 0, ""),
     ],
 )
 def test_the_program_in_a_shell(shell, status, message):

@@ -6,6 +6,8 @@ import argparse
 import ast
 import math
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.cli.output import Output
 from adokernels.isolation.calls import TIMEOUT
 from adokernels.measuring.nsight_report import SUFFIX
 from adokernels.records.metrics import METRIC_SETS
@@ -33,6 +36,9 @@ NO_DEVICE = 3
 INCONCLUSIVE = 4
 #: Interrupted with Ctrl-C, as shells report it.
 INTERRUPTED = 130
+
+#: The file name that stands for standard output.
+STDOUT = Path("-")
 
 _DOTS_PER_INCH = 150
 #: Maximum number of threads per block.
@@ -116,6 +122,11 @@ def output_file(*suffixes: str) -> Callable[[str], Path]:
     return convert
 
 
+def json_file(text: str) -> Path:
+    """Convert the path of a JSON file; ``-`` is standard output."""
+    return STDOUT if text == str(STDOUT) else output_file()(text)
+
+
 def output_folder(text: str) -> Path:
     """Convert the path of a folder, which the command creates if it does not exist."""
     path = Path(text)
@@ -140,6 +151,7 @@ def _flag(words: str) -> dict[str, Any]:
     return {"action": "store_true", "help": words}
 
 
+_JSON = "write the result as JSON to FILE, or alone to standard output"
 _CHARTS = (".png", ".svg", ".pdf")
 _ROUTINE = 'for example transpose; "adokernels list" shows all'
 _METRICS = f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute"
@@ -167,7 +179,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--device": _value(None, _DEVICE, metavar="{cpu,cuda,cuda:N,emulator}"),
     "--variants": _value(names, "comma-separated names of variants"),
     "--seconds": _value(float, "time for the whole command (%(default)g)"),
-    "--json": _value(output_file(), "output file for the result"),
+    "--json": _value(json_file, _JSON, nargs="?", const=STDOUT, metavar="FILE"),
     "--markdown": _value(output_file(".md"), "output file", metavar="FILE.md"),
     "--plot": _value(
         output_file(*_CHARTS), f"output file for the chart ({', '.join(_CHARTS)})", metavar="FILE"
@@ -299,12 +311,13 @@ def save_and_show(
     """Write a record and its chart to the files that ``--json`` and ``--plot`` name; print it.
 
     The files come first, so that the output cannot lose a measurement. If a file cannot be
-    written, the record is printed nevertheless.
+    written, the record is printed nevertheless. If standard output receives the JSON document, it
+    receives nothing else.
     """
     given, written = vars(options), []
     try:
         if path := given.get("json"):
-            record.save(path)
+            write_json(path, record.save)
             written.append(path)
         if path := given.get("markdown"):
             replace_file(path, record.to_markdown().encode())
@@ -316,9 +329,27 @@ def save_and_show(
                 save(figure, path, dpi=_DOTS_PER_INCH)
             written.append(path)
     finally:
-        if show is None:
+        if given.get("json") == STDOUT:
+            pass
+        elif show is None:
             console.print(record)
         else:
             show()
         for path in written:
-            console.print(f"wrote {path}")
+            if path != STDOUT:
+                console.print(f"wrote {path}")
+
+
+def write_json(path: Path, save: Callable[[Path], None]) -> None:
+    """Save a JSON document to a file, or print it."""
+    if path != STDOUT:
+        save(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        save(Path(folder, "record.json"))
+        text = Path(folder, "record.json").read_text("utf-8")
+    output = Output(sys.stdout)
+    output.write(text)
+    output.flush()
+    if output.failure:
+        raise OSError(f"standard output: {output.failure}")

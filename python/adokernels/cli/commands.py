@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from adokernels import _core
 from adokernels.cli.arguments import (
     INCONCLUSIVE,
     INTERRUPTED,
+    STDOUT,
     WRONG,
     expressions,
     options_of,
     problem_of,
     save_and_show,
+    write_json,
 )
 from adokernels.cli.output import complain
 from adokernels.isolation.process import FileFunction
@@ -29,7 +32,6 @@ from adokernels.records.loading import Reported
 from adokernels.records.record import save_plain
 from adokernels.tables.ladders import counted_table
 from adokernels.tables.measurements import changes_table, machine_tables, refusal, sweep_tables
-from adokernels.tables.rendering import show
 from adokernels.text import percent
 
 #: Runs a command; returns the exit status, None on success.
@@ -67,16 +69,25 @@ def _run_tour(options: argparse.Namespace, console: Console) -> int:
     return INTERRUPTED if tour(options.out, console, image=options.image, **settings) else 0
 
 
-@_command("info", "--refresh", "--refresh")
+@_command("info", "--refresh", "--refresh --json")
 def _run_info(options: argparse.Namespace, console: Console) -> None:
     """Show the build, the devices and their ceilings."""
     from adokernels.measuring.context import context
 
+    why_no_cuda = _core.why_no_cuda()
+    devices = ["cpu"] + ([] if why_no_cuda else ["cuda"])
+    machines = [ado.machine(device, refresh=options.refresh) for device in devices]
+    if options.json:
+        content = {"isa": _core.isa(), "why_no_cuda": why_no_cuda, "machines": machines}
+        write_json(options.json, partial(save_plain, kind="machines", content=content))
+    if options.json == STDOUT:
+        return
     console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
-    console.print(f"CUDA: {_core.why_no_cuda() or context('cuda')['device_name']}")
-    devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
-    for device in devices:
-        console.print(ado.machine(device, refresh=options.refresh))
+    console.print(f"CUDA: {why_no_cuda or context('cuda')['device_name']}")
+    for machine in machines:
+        console.print(machine)
+    if options.json:
+        console.print(f"wrote {options.json}")
 
 
 #: The facts about a variant in the file of ``list --json``.
@@ -99,10 +110,12 @@ def _run_list(options: argparse.Namespace, console: Console) -> None:
             }
             for routine in chosen
         ]
-        save_plain(options.json, "ladders", {"ladders": ladders})
-    console.print(chosen[0] if options.routine else ado.routines)
-    if options.json:
-        console.print(f"wrote {options.json}")
+        content = {"ladders": ladders}
+        write_json(options.json, partial(save_plain, kind="ladders", content=content))
+    if options.json != STDOUT:
+        console.print(chosen[0] if options.routine else ado.routines)
+        if options.json:
+            console.print(f"wrote {options.json}")
 
 
 def _measured(options: argparse.Namespace) -> dict[str, Any]:
@@ -132,9 +145,9 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
     if isinstance(sweep, ado.records.CountedSweep):
         width = shutil.get_terminal_size((console.width, 0)).columns
         table = counted_table(sweep, width)
-        save_and_show(sweep, options, console, lambda: show(console, [table]))
+        save_and_show(sweep, options, console, lambda: console.print(table))
         return 0
-    save_and_show(sweep, options, console, lambda: show(console, sweep_tables(sweep)))
+    save_and_show(sweep, options, console, lambda: console.print(*sweep_tables(sweep), sep="\n"))
     return INTERRUPTED if sweep.interrupted else 0
 
 
@@ -257,7 +270,7 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
         except ResultsDiffer as error:
             complain(error)
             return WRONG
-    save_and_show(changes, options, console, lambda: show(console, [changes_table(changes)]))
+    save_and_show(changes, options, console, lambda: console.print(changes_table(changes)))
     if options.fail_if_slower is None:
         return 0
     slower = changes.slower(options.fail_if_slower)
@@ -323,6 +336,6 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         raise ValueError("the folders must contain sweeps, scans or comparisons, got none")
     sweeps = (r for r in records if isinstance(r, ado.records.Sweep) and r.variants)
     for table in machine_tables(sweeps):
-        show(console, [table])
+        console.print(table)
     ado.write_report(options.out, sweeps=records)
     console.print(f"wrote {options.out}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -13,12 +15,12 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.arguments import ARGUMENTS, INTERRUPTED, NO_DEVICE, USAGE, WRONG
+from adokernels.cli.arguments import ARGUMENTS, INTERRUPTED, NO_DEVICE, STDOUT, USAGE, WRONG
 from adokernels.cli.commands import COMMANDS
 from adokernels.cli.output import Output, complain
 
-#: Width of a table of ceilings; a narrower terminal wraps its lines.
-_MIN_WIDTH = 100
+#: Width of tables in a file or a pipe.
+_WIDTH = 200
 #: Commands that accept ``--device emulator``.
 _EMULATED = ("bench", "check", "profile")
 _REMEDY = "; remedy: --device emulator"
@@ -40,10 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)
-    output = Output(sys.stdout)
+    # JSON alone on standard output: remarks go to standard error.
+    output = Output(sys.stderr if vars(options).get("json") == STDOUT else sys.stdout)
     # Names and paths are literal: no markup.
     console = Console(file=cast("IO[str]", output), markup=False, emoji=False)
-    console.width = max(console.width, _MIN_WIDTH)
+    if not (output.isatty() or "COLUMNS" in os.environ):
+        console.width = _WIDTH
     try:
         status = options.run(options, console) or 0
         output.flush()
@@ -93,7 +97,7 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     options = ("--version", "--help", "-h")
     if name is None and given and given[0] not in options:
         parser.error(f"no option {given[0]!r}{_suggestion(given[0], options)}")
-    parsed, unknown = parser.parse_known_args(_with_negative_values(given))
+    parsed, unknown = parser.parse_known_args(_joined(given))
     if unknown:
         own = parsers.choices[parsed.command]
         known = re.findall(r"--[\w-]+", own.format_usage())
@@ -129,12 +133,22 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
     return _core.suggest(nearest, known)
 
 
-def _with_negative_values(words: Sequence[str]) -> list[str]:
-    """The arguments, with ``--shape=-1x5`` for ``--shape -1x5``, which argparse would refuse."""
+def _joined(words: Sequence[str]) -> list[str]:
+    """The arguments, with values that argparse would not attribute to their option.
+
+    ``--shape=-1x5`` replaces ``--shape -1x5``. ``--json=-`` replaces ``--json`` if the next word is
+    not the path of a file: it has neither a dot nor a separator.
+    """
     joined: list[str] = []
-    for word in words:
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         if joined and joined[-1].startswith("--") and re.match(r"-\d", word):
             joined[-1] += f"={word}"
+        elif word == "--json" and (
+            following.startswith("-") or not re.search(r"[./\\]", following)
+        ):
+            joined.append("--json=-")
+        elif word == "-" and joined and joined[-1] == "--json=-":
+            continue
         else:
             joined.append(word)
     return joined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,6 +84,30 @@ class SweepComparison(StoredRecord, ShownAsTables, Plotted, Entries[ComparedVari
     labels: tuple[str, str]
     only_before: tuple[str, ...] = ()
     only_after: tuple[str, ...] = ()
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per variant, in SI units.
+
+        ``before`` and ``after`` are medians in seconds, ``ratio`` is above 1 if `after` is faster,
+        and its interval of 99.9 % is from ``ci_low`` to ``ci_high``. ``withheld`` states why there
+        is no verdict. ``resolution`` is the smallest difference that the run could have found. A
+        value that does not apply is None.
+        """
+        return [
+            {
+                "variant": change.variant,
+                "before": change.before.seconds,
+                "after": change.after.seconds,
+                "ratio": found.ratio,
+                "ci_low": found.interval[0],
+                "ci_high": found.interval[1],
+                "verdict": found.verdict.value,
+                "withheld": found.reason or None,
+                "resolution": found.resolution if math.isfinite(found.resolution) else None,
+            }
+            for change in self.changes
+            for found in [change.comparison]
+        ]
 
     def slower(self, share: float = 0.0) -> tuple[ComparedVariant, ...]:
         """The variants that became slower by more than a share of their time.

@@ -16,7 +16,7 @@ from adokernels.records.hotspots import Hotspots
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
-from adokernels.records.record import SCHEMA
+from adokernels.records.record import ROWS, SCHEMA
 from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
@@ -74,6 +74,7 @@ def record_of(content: bytes, path: str | Path) -> Record:
         raise ValueError(
             f"{path} is not an adokernels record (kind: {', '.join(KINDS)}); {written}"
         )
+    document.pop(ROWS, None)
     version = document.pop("schema", None)
     if type(version) is not int or version != SCHEMA:
         raise ValueError(f"{path} has schema {version}; this version reads schema {SCHEMA}")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Version of the JSON layout. A reader rejects files of other versions.
 SCHEMA = 2
+#: The field of a file with rows that follow from the other fields.
+ROWS = "records"
 
 Entry = TypeVar("Entry")
 
@@ -112,7 +114,9 @@ class StoredRecord(Fields):
     def save(self, path: str | Path) -> None:
         """Write the record to a JSON file; read it with :func:`adokernels.load`.
 
-        The file is compressed if its name ends in ``.xz``.
+        The file is compressed if its name ends in ``.xz``. The file of a sweep, scan or comparison
+        also contains the result of its method ``records``, for other programs: medians, ratios and
+        verdicts. :func:`adokernels.load` ignores them, because they follow from the samples.
 
         Raises
         ------
@@ -127,6 +131,8 @@ class StoredRecord(Fields):
             self.from_dict(record)
         except RecursionError as error:
             raise ValueError("the record has too many levels of lists and objects") from error
+        if rows := getattr(self, "records", None):
+            record[ROWS] = [{k: _finite(v) for k, v in row.items()} for row in rows()]
         replace_file(path, to_json(self.KIND, record).encode())
 
 
@@ -184,6 +190,11 @@ def save_plain(path: str | Path, kind: str, content: Any) -> None:
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
     """Return one record as a JSON document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """A value of a row as a JSON value; None for a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else _encoded(value)
 
 
 def _encoded(value: Any) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from adokernels.model.ladder import Ladder
 from adokernels.model.routine import Routine
@@ -20,7 +19,7 @@ from adokernels.tables.measurements import (
     verdict_cell,
     verdict_notes,
 )
-from adokernels.tables.rendering import FADED, LiteralTable, new_table, table_of, width_of
+from adokernels.tables.rendering import FADED, new_table, table_of, width_of
 from adokernels.text import count, number, percent, quantity, ratio
 
 _Column = tuple[str, Callable[[CountedVariant], str]]
@@ -29,13 +28,17 @@ _Column = tuple[str, Callable[[CountedVariant], str]]
 def ladder_table(ladder: Ladder) -> Table:
     """One line per variant: its change, and whether it can run here."""
     title = f"{ladder.name}: {_shown(ladder.summary)}" if ladder.summary else ladder.name
-    table = LiteralTable(title=Text(title))
-    for heading in ("variant", "device", "what it changes", "available"):
-        table.add_column(heading)
-    for v in ladder.variants:
-        name = f"{v.name} (ceiling)" if v.ceiling else v.name
-        table.add_row(*map(Text, (name, v.device, v.changes, v.why_unavailable or "yes")))
-    return table
+    rows = (
+        {
+            "variant": f"{v.name} (ceiling)" if v.ceiling else v.name,
+            "device": v.device,
+            "what it changes": v.changes,
+            "available": v.why_unavailable or "yes",
+        }
+        for v in ladder.variants
+    )
+    widths = {"variant": None, "device": None, "what it changes": 60, "available": 40}
+    return table_of(title, rows, widths)
 
 
 def tuning_table(tuning: Tuning) -> Table:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import copy
 import html
 import io
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement as Extent
 from rich.table import Table
 from rich.text import Text
@@ -30,12 +32,30 @@ _WIDTH = 110
 FADED, ITALIC = "dim", "italic"
 #: A longer name is folded over several lines instead of widening the table.
 _LONGEST_NAME = 24
+#: Characters of a folded column on a narrow terminal, and between two columns.
+_FOLDED, _BETWEEN = 14, 3
 #: Maximum number of characters of a cell, and of a title or the notes below a table.
 _LONGEST_CELL, _LONGEST_NOTE = 1000, 100_000
 
 
 class LiteralTable(Table):
-    """A table that shows only printable characters, and does not interpret markup."""
+    """A table that shows only printable characters, and does not interpret markup.
+
+    On a narrow terminal, the last columns are left out, and a note names them. A file or a pipe
+    receives all columns.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the columns that fit."""
+        shown, width = self, options.max_width
+        narrow = console.is_terminal or "COLUMNS" in os.environ
+        if narrow and (fitting := _fitting(self, width)) < len(self.columns):
+            shown = copy.copy(self)
+            shown.columns = self.columns[:fitting]
+            left_out = [" ".join(_plain(c.header).split()) for c in self.columns[fitting:]]
+            note = f"not shown in {width} characters: {', '.join(left_out)}"
+            shown.caption = "\n".join(filter(None, [_plain(self.caption or ""), note]))
+        return Table.__rich_console__(shown, console, options)
 
     def add_column(self, header: RenderableType = "", *args: Any, **style: Any) -> None:
         """Add a column with a printable header."""
@@ -49,6 +69,19 @@ class LiteralTable(Table):
         if name in ("title", "caption") and value is not None:
             value = _literal(value, _LONGEST_NOTE)
         super().__setattr__(name, value)
+
+
+def _fitting(table: Table, width: int) -> int:
+    """The number of columns that fit into a width, at least one."""
+    for place, column in enumerate(table.columns):
+        lines = (line for c in (column.header, *column.cells) for line in _plain(c).splitlines())
+        least = max(map(cell_len, lines), default=0)
+        if not column.no_wrap:
+            least = min(least, _FOLDED if place else _LONGEST_NAME)
+        width -= least + _BETWEEN
+        if width + _BETWEEN < 0:
+            return max(place, 1)
+    return len(table.columns)
 
 
 def _literal(content: RenderableType, most: int) -> Text:
@@ -115,15 +148,6 @@ def width_of(table: Table, console: Console) -> int:
     body = copy.copy(table)
     body.title = body.caption = None
     return Extent.get(console, console.options.update(width=10 * _WIDTH), body).maximum
-
-
-def show(console: Console, tables: Iterable[Table]) -> None:
-    """Print tables at their full width: a narrow terminal wraps lines, but nothing is cut."""
-    before = console.width
-    for table in tables:
-        console.width = max(before, width_of(table, console))
-        console.print(table)
-    console.width = before
 
 
 def to_text(table: Table | Listing, width: int = _WIDTH) -> str:

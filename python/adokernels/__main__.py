@@ -1,4 +1,4 @@
-"""The command line as ``python -m adokernels.cli``."""
+"""The command line as ``python -m adokernels``."""
 
 import sys
 
