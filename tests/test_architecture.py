@@ -65,7 +65,7 @@ ORDER = (
     *("measuring", "large", "distributed"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show
-    *("tour", "cli"),
+    *("tour", "cli", "__main__"),
     "adokernels",
 )
 #: What a method imports from a later package when it is called: records show and explain
