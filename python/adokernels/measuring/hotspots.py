@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from adokernels import _core
+from adokernels.kernels.launch import Launch
 from adokernels.measuring.context import context
 from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import definitions_of, shipped_path, sources_folder
-from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
 
@@ -97,7 +97,7 @@ def hotspots(
 
 
 def hotspots_of_launch(
-    launch: SourceLaunch,
+    launch: Launch,
     *,
     sources: Mapping[str, str],
     routine: str,

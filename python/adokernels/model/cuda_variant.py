@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.kernels.launch import Launch, Result
 from adokernels.machine_code import kernels_in, sass_of
 from adokernels.model.arguments import ArgumentError, packed
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
 from adokernels.model.source import Source, SourcePart
-from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.model.values import host_operands, is_array
 from adokernels.records.sass import Sass
 from adokernels.text import require
@@ -120,7 +120,7 @@ class CudaVariant(OwnVariant):
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
-    ) -> SourceLaunch:
+    ) -> Launch:
         """The launch of the kernel, with copies of the operands."""
         problem = self.ladder.problem(*args, variant=self.name, **options)
         return KernelCall(self, problem, self._shape(block)).stored()
@@ -271,7 +271,7 @@ class KernelCall(OwnCall):
         shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
         return {**shape, "arguments": arguments, "names": names}
 
-    def stored(self) -> SourceLaunch:
+    def stored(self) -> Launch:
         """The launch, for another process: with copies of the operands."""
 
         def argument(place: int | bytes) -> NDArray[Any] | Result | bytes:
@@ -286,7 +286,7 @@ class KernelCall(OwnCall):
         del launch["names"]
         arguments = tuple(map(argument, launch.pop("arguments")))
         code, symbol = self.compiled.code, self.compiled.symbol
-        return SourceLaunch(code=code, symbol=symbol, arguments=arguments, **launch)
+        return Launch(code=code, symbol=symbol, arguments=arguments, **launch)
 
 
 def _parameter_names(source: str, kernel: str) -> list[str]:

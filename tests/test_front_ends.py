@@ -1,0 +1,159 @@
+"""Kernels of Triton and Numba on the emulator."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.process import ALL_CHECKS
+
+triton = pytest.importorskip("triton")
+cuda = pytest.importorskip("numba.cuda")
+if _core.why_no_emulator():
+    pytest.skip("there is no emulator", allow_module_level=True)
+
+FILES = sorted(Path(__file__).parent.glob("kernels/*_*.py"))
+MODULES = {path.stem: importlib.import_module(f"kernels.{path.stem}") for path in FILES}
+CASES = {
+    f"{name.partition('_')[0]}-{run.__name__.removeprefix('run_')}": (run, tolerance)
+    for name, module in MODULES.items()
+    for run, tolerance in module.CASES.items()
+}
+elementwise, basic = MODULES["triton_elementwise"], MODULES["numba_basic"]
+
+
+@pytest.fixture
+def checks():
+    before = ado.settings.emulator_checks
+    ado.settings.emulator_checks = ALL_CHECKS
+    yield
+    ado.settings.emulator_checks = before
+
+
+def verify(case, rng):
+    run, tolerance = CASES[case]
+    with ado.emulated():
+        found, expected = run(rng)
+    assert found.shape == expected.shape
+    if tolerance:
+        np.testing.assert_allclose(found, expected, tolerance, tolerance)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_compute_the_reference(case, rng):
+    verify(case, rng)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_correct_kernels_pass_all_checks(case, rng, checks):
+    verify(case, rng)
+
+
+def test_autotuning_takes_the_first_configuration_and_leaves_no_trace(rng):
+    x = rng.random(100, dtype="f4")
+    expected = 3 * x
+    tuner = elementwise.scale_tuned
+    before = vars(tuner).copy()
+    with ado.emulated(), pytest.warns(UserWarning, match="first configuration: BLOCK: 64"):
+        tuner[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 3.0, 100)
+    np.testing.assert_array_equal(x, expected)
+    assert vars(tuner) == before
+    assert not tuner.cache
+
+
+def test_contexts_can_be_nested_and_restore_the_front_ends(rng):
+    configure = cuda.dispatcher.CUDADispatcher.configure
+    with ado.emulated():
+        with ado.emulated(compute=90):
+            verify("triton-add", rng)
+            verify("numba-saxpy", rng)
+        verify("triton-add", rng)
+        verify("numba-saxpy", rng)
+    assert triton.runtime.driver._active is None
+    assert cuda.dispatcher.CUDADispatcher.configure is configure
+
+
+def test_importing_the_package_imports_no_front_end():
+    code = """
+import sys, adokernels as ado
+with ado.emulated():
+    print({*sys.modules} & {"triton", "numba"})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_views_keep_their_memory_and_their_distance(rng):
+    memory = rng.random(300, dtype="f4")
+    expected = memory.copy()
+    expected[200:300] = memory[:100] + memory[100:200]
+    parts = memory[:100], memory[100:200], memory[200:]
+    with ado.emulated():
+        elementwise.add[(1,)](*parts, 100, BLOCK=128)
+    np.testing.assert_array_equal(memory, expected)
+
+
+def test_kernels_must_not_write_to_read_only_arrays(rng):
+    x, out = rng.random((2, 100), dtype="f4").copy(), np.zeros(100, "f4")
+    out.flags.writeable = False
+    with ado.emulated(), pytest.raises(ValueError, match="out must be writable"):
+        elementwise.add[(1,)](x[0], x[1], out, 100, BLOCK=128)
+    assert not out.any()
+    x.flags.writeable = False
+    out.flags.writeable = True
+    with ado.emulated():
+        elementwise.add[(1,)](x[0], x[1], out, 100, BLOCK=128)
+
+
+def test_arrays_of_the_cuda_module_of_numba(rng):
+    x = rng.random(100, dtype="f4")
+    with ado.emulated():
+        device = cuda.to_device(x)
+        out = cuda.device_array_like(device)
+        out.copy_to_device(np.zeros_like(x))
+        stream = cuda.stream()
+        basic.saxpy.forall(100)(np.float32(1), device, out)
+        basic.saxpy[2, 64, stream](np.float32(1), cuda.In(x), out)
+        stream.synchronize()
+    np.testing.assert_array_equal(out.copy_to_host(), x + x)
+
+
+def test_numba_kernels_with_signatures_and_records(rng):
+    record = np.zeros(1, np.dtype([("a", "i4"), ("b", "f8")], align=True))[0]
+    x = rng.random(64)
+    with ado.emulated():
+
+        @cuda.jit("void(float64[:], int32)")
+        def scale(x, factor):
+            x[cuda.grid(1)] *= factor
+
+        @cuda.jit
+        def fill(record, pair):
+            record.a = pair[0]
+            record.b = pair[1]
+
+        expected = 3 * x
+        scale[1, 64](x, 3)
+        fill[1, 1](record, (2, 0.5))
+    np.testing.assert_array_equal(x, expected)
+    assert record.item() == (2, 0.5)
+
+
+@pytest.mark.parametrize("compute", [60, 100])
+def test_compute_capabilities_of_the_emulator(compute):
+    with pytest.raises(ValueError, match="between 70 and 90"), ado.emulated(compute):
+        pass
+
+
+@pytest.mark.parametrize(("module", "name"), [("triton", "triton"), ("numba_cuda", "numba")])
+def test_other_versions_are_refused(module, name, monkeypatch):
+    monkeypatch.setattr(importlib.import_module(module), "__version__", "2.1.0")
+    with pytest.raises(ado.Unavailable, match=r"2\.1\.0 cannot be emulated"), ado.emulated():
+        pass
