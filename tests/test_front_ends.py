@@ -157,3 +157,64 @@ def test_other_versions_are_refused(module, name, monkeypatch):
     monkeypatch.setattr(importlib.import_module(module), "__version__", "2.1.0")
     with pytest.raises(ado.Unavailable, match=r"2\.1\.0 cannot be emulated"), ado.emulated():
         pass
+
+
+def added_twice(x, y):
+    out = np.empty_like(x)
+    elementwise.add[(4,)](x, y, out, x.size, BLOCK=128)
+    basic.saxpy[8, 64](np.float32(1), x, out)
+    return out
+
+
+def line_of(module, code):
+    lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
+    return next(i for i, line in enumerate(lines, 1) if code in line)
+
+
+def test_a_profile_of_a_function_has_its_kernels(rng):
+    x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
+    found = ado.profile(added_twice, x, y, device="emulator")
+    assert [each.kernel.name for each in found.kernels] == ["add", "saxpy"]
+    assert found.label == "added_twice"
+    # 500 elements of 4 bytes at aligned addresses are 63 sectors; the last one is half full.
+    (add,) = ado.profile(added_twice, x, y, device="emulator", kernel="add").kernels
+    assert add.values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 2 * 63
+    with pytest.raises(ValueError, match=r"kernel must be .* of added_twice, got 'adds': did you"):
+        ado.profile(added_twice, x, y, device="emulator", kernel="adds")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "module", "code"),
+    [("add", elementwise, "tl.store(out + at, tl.load(x"), ("saxpy", basic, "y[i] += a * x[i]")],
+)
+def test_a_heat_map_of_a_function_has_the_lines_of_its_files(kernel, module, code, rng):
+    x, y = rng.random((2, 500), dtype="f4")
+    found = ado.heatmap(added_twice, x, y, device="emulator", kernel=kernel)
+    assert {entry.kernel for entry in found.entries} == {kernel}
+    at = line_of(module, code)
+    (line,) = (each for each in found.lines if each.line == at)
+    assert line.path == module.__file__
+    assert code in line.text
+    assert (line.loads.requests, line.stores.requests) == (2 * 16, 16)
+    assert f"def {kernel}(" in found.excerpts[0].text
+    both = ado.heatmap(added_twice, x, y, device="emulator")
+    assert {entry.kernel for entry in both.entries} == {"add", "saxpy"}
+
+
+def test_lines_of_the_library_belong_to_the_line_that_calls_it(rng):
+    x = rng.normal(size=(4, 50)).astype("f4")
+    found = ado.heatmap(
+        elementwise.bias_gelu[(3,)], x, x[0].copy(), np.empty_like(x), *x.shape, BLOCK=64,
+        device="emulator",
+    )  # fmt: skip
+    assert {line.path for line in found.lines} == {elementwise.__file__}
+    assert line_of(elementwise, "tl.math.erf") in {line.line for line in found.lines}
+
+
+def test_functions_without_kernels_and_with_other_devices():
+    with pytest.raises(ValueError, match="sort launches no kernels"):
+        ado.profile(np.sort, np.ones(3), device="emulator")
+    with pytest.raises(TypeError, match="device must be None or 'emulator' for callables"):
+        ado.profile(np.sort, np.ones(3), device="cpu")
+    with pytest.raises(TypeError, match="must be a Variant on a GPU, got the function sort"):
+        ado.heatmap(np.sort, np.ones(3), device="cuda")
