@@ -10,6 +10,7 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
 
 triton = pytest.importorskip("triton")
@@ -218,3 +219,97 @@ def test_functions_without_kernels_and_with_other_devices():
         ado.profile(np.sort, np.ones(3), device="cpu")
     with pytest.raises(TypeError, match="must be a Variant on a GPU, got the function sort"):
         ado.heatmap(np.sort, np.ones(3), device="cuda")
+
+
+SCALE = triton.language.constexpr(2)
+
+
+@triton.jit
+def scaled(value):
+    return SCALE * value
+
+
+@triton.jit
+def saxpy_triton(x, y, out, n, BLOCK: triton.language.constexpr, SAFE: triton.language.constexpr):
+    at = triton.language.program_id(0) * BLOCK + triton.language.arange(0, BLOCK)
+    mask = at < n if SAFE else at >= 0
+    found = scaled(triton.language.load(x + at, mask=mask)) + triton.language.load(y + at, at < n)
+    triton.language.store(out + at, found, mask=at < n)
+
+
+def mixed_ladder():
+    ladder = ado.ladder("saxpy", reference=lambda x, y: 2 * x + y, flops=lambda x, y: 2 * x.size)
+
+    @ladder.variant
+    def on_cpu(x, y):
+        return 2 * x + y
+
+    @ladder.variant
+    def with_triton(x, y, out):
+        saxpy_triton[(triton.cdiv(x.size, 128),)](x, y, out, x.size, BLOCK=128, SAFE=True)
+
+    @ladder.variant
+    def unmasked(x, y, out):
+        saxpy_triton[(triton.cdiv(x.size, 128),)](x, y, out, x.size, BLOCK=128, SAFE=False)
+
+    @ladder.variant
+    def with_numba(x, y):
+        out = np.array(y)
+        basic.saxpy.forall(x.size)(np.float32(2), x, out)
+        return out
+
+    @ladder.variant
+    def returns_operand(x, y):
+        basic.saxpy.forall(x.size)(np.float32(2), x, y)
+        return y
+
+    return ladder
+
+
+def test_a_ladder_mixes_front_ends(rng):
+    ladder = mixed_ladder()
+    kinds = {v.name: (v.device, v.arrays) for v in ladder.variants}
+    assert kinds["on_cpu"] == ("cpu", "numpy")
+    assert kinds["with_triton"] == ("cuda", "torch")
+    assert kinds["with_numba"] == ("cuda", "numba")
+    if not why_no_compiler():
+        ladder.cuda_variant("with_cuda", source=SAXPY, kernel="saxpy", block=64)
+    x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
+    found = ado.sweep(ladder, x, y, device="emulator", progress=False)
+    names = ["with_triton", "with_numba", "with_cuda"][: len(ladder.variants) - 3]
+    assert [each.variant for each in found] == names
+    key = "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    loads = {each.profile.kernels[0].values.get(key) for each in found}
+    assert len(loads) == 1
+    line = line_of(sys.modules[__name__], "found = scaled(")
+    assert f"{Path(__file__).name}:{line}" in found.skipped["unmasked"]
+    assert "returns a view of an operand" in found.skipped["returns_operand"]
+    heat = ado.heatmap(ladder["with_triton"], x, y, device="emulator")
+    assert line in {each.line for each in heat.lines}
+
+
+SAXPY = """
+extern "C" __global__ void saxpy(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i] + y[i];
+}
+"""
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.parametrize("name", ["with_triton", "unmasked", "with_numba", "returns_operand"])
+def test_variants_of_front_ends_are_checked(name, isolated, rng):
+    ladder = mixed_ladder()
+    x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
+    found = ado.check(ladder[name], ladder, x, y, device="emulator", isolated=isolated)
+    assert bool(found) == name.startswith("with"), found
+    if name == "unmasked":
+        assert f"{Path(__file__).name}:{line_of(sys.modules[__name__], 'found = scaled(')}" in (
+            found.reason
+        )
+
+
+def test_the_emulator_refuses_other_functions(rng):
+    ladder = mixed_ladder()
+    with pytest.raises(ado.Unavailable, match="cannot execute a function of numpy arrays"):
+        ado.check(ladder["on_cpu"], ladder, np.ones(3), np.ones(3), device="emulator")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
 
 from adokernels import _core
 
@@ -61,3 +64,22 @@ def emulated(compute: int = 80) -> Iterator[None]:
 
             stack.enter_context(numba.intercepted(compute))
         yield
+
+
+def front_end_of(function: Callable[..., Any]) -> str:
+    """The front end of a kernel that the code of a function names, or an empty string."""
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    named = inspect.getclosurevars(function)
+    values = [*named.globals.values(), *named.nonlocals.values()]
+    modules = [value for value in values if isinstance(value, ModuleType)]
+    values += [getattr(module, name, None) for module in modules for name in code.co_names]
+    for value in values:
+        module = type(value).__module__
+        if module.startswith("triton.runtime"):
+            return "triton"
+        if module == "numba.cuda.dispatcher":
+            return "numba"
+    return ""

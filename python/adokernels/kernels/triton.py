@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
+import linecache
 import struct
 import sys
 import warnings
@@ -23,6 +25,11 @@ from adokernels.kernels.interception import replaced, require_version
 from adokernels.kernels.launch import Launch, array_of, memory_of
 
 _TESTED = "3.9"
+#: What a decorated function keeps of the arguments of its decorator.
+_SETTINGS = (
+    *("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
+    "launch_metadata",
+)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
@@ -219,3 +226,21 @@ def intercepted(compute: int) -> Iterator[None]:
         for tuner, state in tuners.values():
             vars(tuner).clear()
             vars(tuner).update(state)
+
+
+def _unpickled(function: Any, lines: Sequence[str], first: int, settings: Any) -> Any:
+    """A decorated function in another process, which may lack its file."""
+    file = function.__code__.co_filename
+    if linecache.getlines(file)[first - 1 : first - 1 + len(lines)] != list(lines):
+        text = [*["\n"] * (first - 1), *lines]
+        linecache.cache[file] = (sum(map(len, text)), None, text, file)
+    return jit.JITFunction(function, **settings)
+
+
+def _reduced(kernel: Any) -> tuple[Any, ...]:
+    """What pickle stores of a decorated function: not its lock and its compiled kernels."""
+    settings = {name: getattr(kernel, name) for name in _SETTINGS} | {"repr": kernel._repr}
+    return _unpickled, (kernel.fn, kernel.raw_src, kernel.starting_line_number, settings)
+
+
+copyreg.pickle(jit.JITFunction, _reduced)

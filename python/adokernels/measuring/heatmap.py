@@ -20,6 +20,7 @@ from adokernels.measuring.profiling import emulator_hint, of_kernel
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.own_variant import FunctionVariant
 from adokernels.model.source import sources_folder
 from adokernels.records.heatmap import ACCESSES, Accesses, Heatmap, LineCounts
 
@@ -104,10 +105,6 @@ def heatmap(
         labels = {"routine": "", "variant": function.name, "problem": str(function.inputs)}
         return _emulated(launches, kernel, sources, **labels, block=None, context=facts)
     require_cuda_variant(variant, args, options, heatmap)
-    if isinstance(variant, CudaVariant):
-        sources = Sources(texts={part.path: part.text for part in variant.source.parts})
-    else:
-        sources = Sources(root=sources_folder())
     reason = variant.why_unavailable or why_no_ncu()
     where = device or ("emulator" if reason and isinstance(variant, CudaVariant) else "cuda")
     if where == "cuda" and reason:
@@ -115,9 +112,15 @@ def heatmap(
     problem = variant.ladder.problem(*args, device=where, variant=variant.name, **options)
     labels = {"routine": variant.ladder.name, "variant": variant.name, "problem": str(problem)}
     facts = context(problem.device_id)
+    if isinstance(variant, CudaVariant):
+        sources = Sources(texts={part.path: part.text for part in variant.source.parts})
+    else:
+        sources = Sources(root=sources_folder())
     if where == "emulator":
         call = problem.prepare(variant.name, block)
         launches = _core.emulated_counts(call.timed)
+        if isinstance(variant, FunctionVariant):
+            sources = Sources(texts=_texts_of(launches))
         return _emulated(launches, kernel, sources, **labels, block=block, context=facts)
     launch = variant.source_launch(args, options, block)
     save: Callable[[Path], None] = (launch or StoredCall.of(variant, args, options, block)).save
