@@ -20,7 +20,7 @@ from adokernels.measuring.profiling import emulator_hint, of_kernel
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.own_variant import FunctionVariant
+from adokernels.model.own_variant import OwnVariant
 from adokernels.model.source import sources_folder
 from adokernels.records.heatmap import ACCESSES, Accesses, Heatmap, LineCounts
 
@@ -119,8 +119,8 @@ def heatmap(
     if where == "emulator":
         call = problem.prepare(variant.name, block)
         launches = _core.emulated_counts(call.timed)
-        if isinstance(variant, FunctionVariant):
-            sources = Sources(texts=_texts_of(launches))
+        if isinstance(variant, OwnVariant):  # PTX can have the lines of another file
+            sources = Sources(texts=_texts_of(launches) | dict(sources.texts))
         return _emulated(launches, kernel, sources, **labels, block=block, context=facts)
     launch = variant.source_launch(args, options, block)
     save: Callable[[Path], None] = (launch or StoredCall.of(variant, args, options, block)).save

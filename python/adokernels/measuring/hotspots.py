@@ -252,7 +252,8 @@ def _block_at(lines: Sequence[str], line: int) -> tuple[int, int]:
     A definition starts below an empty line and ends with a brace, both without indentation.
     """
     code = ["", *textwrap.dedent("\n".join(lines)).split("\n")]
-    starts = [i for i, text in enumerate(code) if text and text[0] not in " #}" and not code[i - 1]]
+    inside = " \t#}$"  # the first characters of other lines; labels of PTX begin with $
+    starts = [i for i, t in enumerate(code) if t and t[0] not in inside and not code[i - 1]]
     ends = [i for i, text in enumerate(code) if text.startswith("}")]
     first = max((i for i in starts if i <= line), default=0)
     last = min((i for i in ends if i >= line), default=0)
