@@ -60,7 +60,7 @@ def package_of(module):
 ORDER = (
     *("names", "text", "process", "code_text", "storage", "toolkit", "pictures"),
     *("records", "cache"),
-    *("machine_code", "fat_binary", "model"),
+    *("machine_code", "fat_binary", "kernels", "model"),
     "isolation",
     *("measuring", "large", "distributed"),
     "diagnosis",  # explain

@@ -195,9 +195,9 @@ def test_unavailable_says_why_and_names_a_remedy(call):
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
-        (lambda: ado.profile(ado.transpose["tiled"], A), "device='emulator' counts variants"),
-        (lambda: ado.heatmap(ado.transpose["tiled"], A), "device='emulator' counts variants"),
-        (lambda: ado.measure(ado.transpose["tiled"], A), "device='emulator' counts variants"),
+        (lambda: ado.profile(ado.transpose["tiled"], A), "device='emulator' counts kernels"),
+        (lambda: ado.heatmap(ado.transpose["tiled"], A), "device='emulator' counts kernels"),
+        (lambda: ado.measure(ado.transpose["tiled"], A), "device='emulator' counts kernels"),
         (lambda: ado.hotspots(ado.transpose["tiled"], A), "ado.heatmap counts the lines"),
     ],
 )

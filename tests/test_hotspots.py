@@ -11,13 +11,13 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
+from adokernels.kernels.launch import Launch, Result
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspots import Sources
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.libraries import on_host
 from adokernels.model.source import sources_folder
-from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.records.inputs import Inputs
 
@@ -197,7 +197,7 @@ extern "C" __global__ void plain(int* out) {
 """
 CHASE, LOAD, PLAIN = 4, 9, 14  # lines: the comment above chase, its load, the store of plain
 
-LAUNCH = SourceLaunch(
+LAUNCH = Launch(
     code=b"\x7fELF",
     symbol="_Z5chaseIiEvPKT_PS0_",
     grid=(2, 3),
@@ -225,7 +225,7 @@ def entry_at(line, path="chase.cu"):
 
 def test_a_launch_is_stored_and_loaded(tmp_path):
     LAUNCH.save(tmp_path)
-    again = SourceLaunch.load(tmp_path)
+    again = Launch.load(tmp_path)
     for name in ("code", "symbol", "grid", "block", "shared_bytes"):
         assert getattr(again, name) == getattr(LAUNCH, name)
     first, result, value, last = again.arguments
@@ -336,7 +336,7 @@ def test_kernels_of_cublas_are_listed_by_name():
 @pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
 def test_a_chain_of_loads_stalls_at_the_load():
     compiled = compile_cuda(SOURCE, "chase<int>", file="chase.cu")
-    launch = SourceLaunch(
+    launch = Launch(
         code=compiled.code,
         symbol=compiled.symbol,
         grid=(64,),

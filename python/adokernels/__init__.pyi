@@ -22,6 +22,7 @@ from adokernels.charts.roofline import roofline as roofline
 from adokernels.charts.steps import steps as steps
 from adokernels.diagnosis.cards import cards as cards
 from adokernels.diagnosis.diagnosis import diagnose as diagnose
+from adokernels.kernels.emulated import emulated as emulated
 from adokernels.measuring.checking import check as check
 from adokernels.measuring.comparing import compare as compare
 from adokernels.measuring.heatmap import heatmap as heatmap

@@ -52,6 +52,14 @@ def ptx_in(fatbin: memoryview, compute: int = 90) -> bytes:
     raise _core.Unavailable(f"this build has no PTX for compute capability {compute / 10}")
 
 
+def cubin_in(fatbin: memoryview, compute: int) -> bytes:
+    """The machine code for an architecture; Unavailable if there is none."""
+    for kind, arch, code in _entries(fatbin):
+        if (kind, arch) == (_CUBIN, compute):
+            return _decompressed(*code)
+    raise _core.Unavailable(f"the fat binary has no machine code for sm_{compute}")
+
+
 def registers_in(fatbin: memoryview, compute: int = 90) -> dict[str, int]:
     """Registers per thread of each kernel, by mangled name, in machine code for an architecture.
 

@@ -31,7 +31,7 @@ _CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")
 _MAGIC = b"\x7fELF"
 _SYMBOL_TABLE, _FUNCTION, _ENTRY = 2, 2, 0x10
 #: Attributes of the sections ``.nv.info`` and ``.nv.info.KERNEL``.
-_REGISTER_COUNT, _REGISTER_LIMIT, _MOST_THREADS = 0x2F, 0x1B, 0x05
+_REGISTER_COUNT, _REGISTER_LIMIT, _MOST_THREADS, _PARAMETER = 0x2F, 0x1B, 0x05, 0x17
 #: Format of an attribute that is followed by data; the other formats have at most two bytes.
 _WITH_DATA = 4
 
@@ -181,6 +181,7 @@ class CubinKernel:
     registers: int  # per thread
     register_limit: int  # from launch bounds, from options, or of the architecture
     most_threads: int  # per block, from launch bounds, or 1024
+    parameter_bytes: tuple[int, ...] = ()
 
 
 class _Section(NamedTuple):
@@ -229,13 +230,17 @@ def _kernels(sections: list[_Section]) -> Iterator[CubinKernel]:
             if info & 0xF != _FUNCTION or not other & _ENTRY:
                 continue
             symbol = _text_at(texts, name)
-            limit, threads = 255, 1024
+            limit, threads, sizes = 255, 1024, dict[int, int]()
             for kind, value, data in _attributes(by_name.get(f".nv.info.{symbol}", b"")):
                 if kind == _REGISTER_LIMIT:
                     limit = value
                 elif kind == _MOST_THREADS:
                     threads = math.prod(struct.unpack_from("<3I", data))
-            yield CubinKernel(symbol, index, registers.get(index, 0), limit, threads)
+                elif kind == _PARAMETER:
+                    _, number, _, size = struct.unpack_from("<IHHI", data)
+                    sizes[number] = size >> 18
+            ordered = tuple(sizes[number] for number in sorted(sizes))
+            yield CubinKernel(symbol, index, registers.get(index, 0), limit, threads, ordered)
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:

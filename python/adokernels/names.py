@@ -25,6 +25,7 @@ _DEFINED_IN = {
     "adokernels.charts.steps": "steps",
     "adokernels.diagnosis.cards": "cards",
     "adokernels.diagnosis.diagnosis": "diagnose",
+    "adokernels.kernels.emulated": "emulated",
     "adokernels.measuring.checking": "check",
     "adokernels.measuring.comparing": "compare",
     "adokernels.measuring.heatmap": "heatmap",

@@ -139,6 +139,7 @@ class IsolatedCall(OwnCall):
             "library": self._process.library,
             "device": self.problem.device_id,
             "out": self._process.writes_out,
+            "emulator": (settings.emulated_gpu, settings.emulator_checks),
         }
 
     @cached_property
@@ -312,6 +313,8 @@ class IsolatedCall(OwnCall):
             claim = quantity(float(np.quantile(self._claims, _SHORTEST)), "s")
             least = quantity(self._bound_for_refusal(), "s")
             raise ValueError(f"it claims {claim}, but its process needed at least {least}")
+        if self._process.is_emulated:
+            return
         if self.device == "cuda":
             self._prepare()
             if self._remote.ask("elsewhere").get("elsewhere"):
@@ -366,8 +369,6 @@ class IsolatedKernel(IsolatedCall):
             "kernel": (compiled.code, compiled.symbol),
             "renew": renew,
             "units": [unit for unit, _ in self._units],
-            "emulated_gpu": settings.emulated_gpu,
-            "emulator_checks": settings.emulator_checks,
         }
         return message | {"plan": plan}
 

@@ -18,6 +18,7 @@ from adokernels.isolation.child import FunctionOnHost, HostBlock
 from adokernels.model.checker import computes_early
 from adokernels.model.compiler import CompilationError, compiled
 from adokernels.model.libraries import DeviceView, as_library, result_on_host, share_memory
+from adokernels.model.own_variant import call_emulated
 from adokernels.process import ALL_CHECKS, settings
 
 if TYPE_CHECKING:
@@ -201,8 +202,8 @@ class KernelOnEmulator(_Kernel):
     def __init__(self, _: object, message: Mapping[str, Any]) -> None:
         self._blocks = [HostBlock(layout) for layout in _layouts(message)]
         super().__init__(message, self._blocks)
-        settings.emulated_gpu = self._plan["emulated_gpu"]
-        settings.emulator_checks = {*ALL_CHECKS, *self._plan["emulator_checks"]}
+        settings.emulated_gpu, checks = message["emulator"]
+        settings.emulator_checks = {*ALL_CHECKS, *checks}
         code, symbol = self._plan["kernel"]
         #: Why the emulator refuses the kernel; empty if it does not.
         self.refusal = ""
@@ -220,6 +221,30 @@ class KernelOnEmulator(_Kernel):
         for block, copied in zip(self._blocks, copies, strict=True):
             block.array[...] = copied.numpy()
         return {"claim": 0, "arrays": None}
+
+
+class FunctionOnEmulator(FunctionOnHost):
+    """The memory of one problem, and the call of a function whose kernels run on the emulator."""
+
+    def __init__(self, function: Callable[..., Any] | None, message: dict[str, Any]) -> None:
+        settings.emulated_gpu, checks = message["emulator"]
+        settings.emulator_checks = {*ALL_CHECKS, *checks}
+        super().__init__(function, message | {"library": "numpy"})
+        self._arrays = message["library"]
+
+    def _run(self) -> None:
+        if self._function:
+            self._returned = call_emulated(self._function, self._arrays, self._args, self._options)
+
+    def _on_host(self, array: Any) -> Any:
+        return np.asarray(result_on_host(array), order="C")
+
+    def call(self, **how: Any) -> dict[str, Any]:
+        """Call the function once; the answer says why the emulator refuses a kernel."""
+        try:
+            return super().call(**how)
+        except _core.Unavailable as error:
+            return {"claim": 0, "arrays": None, "refusal": str(error)}
 
 
 class FunctionOnDevice(FunctionOnHost):

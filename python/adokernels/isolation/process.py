@@ -62,6 +62,8 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
     installed = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
     own = file and not file.startswith(installed)
     try:
+        if "triton" in sys.modules:
+            from adokernels.kernels import triton  # noqa: F401  # lets kernels be pickled
         if own:
             cloudpickle.register_pickle_by_value(module)
         return bytes(cloudpickle.dumps(function))
@@ -90,10 +92,10 @@ class Candidate(Sandbox):
     def __init__(self, variant: OwnVariant | None, problem: Problem, seconds: float) -> None:
         size = sum(a.nbytes for a in problem.host_arguments if is_array(a))
         memory = _MEMORY + _MEMORY_FACTOR * size if variant else math.inf
-        kind = "KernelOnDevice" if isinstance(variant, CudaVariant) else "FunctionOnDevice"
-        kind = "KernelOnEmulator" if problem.device_id == "emulator" else kind
+        self.is_emulated = problem.device_id == "emulator"
+        kind = "Kernel" if isinstance(variant, CudaVariant) else "Function"
+        kind += "OnEmulator" if self.is_emulated else "OnDevice"
         super().__init__(seconds, memory, on_device=kind if problem.device == "cuda" else "")
-        self.is_emulated = kind == "KernelOnEmulator"
         self.library, self.writes_out, self.sizes_are_checked = "numpy", False, False
         #: Numbers of unused problems. The process frees their memory when it prepares the next one.
         self.unused: list[int] = []
@@ -170,9 +172,13 @@ class Remote:
         with well_formed():
             self._number = int(answer["problem"])
             self._places = list(zip(map(int, answer["addresses"]), blocks, strict=True))
-        if process.is_emulated and answer.get("refusal"):
-            raise _core.Unavailable(printable(str(answer["refusal"]), _LONGEST, lines=True))
+        self._require_accepted(answer)
         weakref.finalize(self, process.unused.append, self._number)
+
+    def _require_accepted(self, answer: dict[str, Any]) -> None:
+        """Raise Unavailable if the emulator refuses the kernel."""
+        if self._process.is_emulated and answer.get("refusal"):
+            raise _core.Unavailable(printable(str(answer["refusal"]), _LONGEST, lines=True))
 
     def ask(self, verb: str, **message: Any) -> dict[str, Any]:
         """Send a message about the problem to the stopped process; return its answer."""
@@ -200,6 +206,7 @@ class Remote:
     def call(self, **how: Any) -> Reply:
         """Let the process call the function; it is then stopped."""
         answer, process = self.ask("call", **how), self._process
+        self._require_accepted(answer)
         with well_formed():
             claim = float(answer["claim"])
         if not 0 <= claim < process.seconds:

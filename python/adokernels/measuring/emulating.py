@@ -7,13 +7,15 @@ quantity is in :data:`adokernels.records.definitions.EMULATED`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.kernels.emulated import emulated
 from adokernels.measuring.context import context
+from adokernels.measuring.functions import Function
 from adokernels.process import ALL_CHECKS, settings
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
@@ -33,6 +35,9 @@ from adokernels.records.profile import EMULATOR, KernelProfile, Profile
 if TYPE_CHECKING:
     from adokernels.model.problem import Call
 
+#: A launch of a kernel and its counts.
+Counted = tuple[_core.KernelInfo, Mapping[str, Any]]
+
 
 def emulated_profile(call: Call) -> Profile:
     """The counts of a variant on the emulator.
@@ -46,28 +51,43 @@ def emulated_profile(call: Call) -> Profile:
     ValueError
         If the variant launches no kernels.
     """
-    problem, device = call.problem, call.problem.device_id
-    results = (("", r.shape, str(r.dtype)) for r in problem.result_types)
-    needs_fp64 = Inputs.of([*problem.operands, *results]).may_be_fp64
-    processors = int(_core.cuda_properties(device)["multiprocessors"])
+    results = (("", r.shape, str(r.dtype)) for r in call.problem.result_types)
+    inputs = Inputs.of([*call.problem.operands, *results])
+    return _profile_of(_core.emulated_counts(call.timed), call.label, inputs)
+
+
+def emulated_launches(function: Function) -> list[Counted]:
+    """The launches of a function on the emulator."""
+    with emulated():
+        launches: list[Counted] = _core.emulated_counts(function.run)
+    return launches
+
+
+def profile_of_function(function: Function) -> Profile:
+    """The counts of the kernels that a function launches on the emulator."""
+    return _profile_of(emulated_launches(function), function.name, function.inputs)
+
+
+def _profile_of(launches: Sequence[Counted], label: str, inputs: Inputs) -> Profile:
+    processors = int(_core.cuda_properties("emulator")["multiprocessors"])
     kernels = tuple(
         KernelProfile(
             kernel=Kernel.from_core(kernel, processors),
             values=metrics_of(counts)
-            | ({EMULATED.format("unneeded_fp64"): 0.0} if needs_fp64 else {}),
+            | ({EMULATED.format("unneeded_fp64"): 0.0} if inputs.may_be_fp64 else {}),
             multiprocessors=processors,
             places=places_of(counts),
         )
-        for kernel, counts in _core.emulated_counts(call.timed)
+        for kernel, counts in launches
     )
     if not kernels:
-        raise ValueError(f"{call.label} launches no kernels, so there are no counts")
+        raise ValueError(f"{label} launches no kernels, so there are no counts")
     return Profile(
-        label=call.label,
+        label=label,
         kernels=kernels,
         cache="cold",
-        collector=f"{EMULATOR}, PTX of compute_90",
-        context=context(device),
+        collector=f"{EMULATOR}, PTX",
+        context=context("emulator"),
     )
 
 

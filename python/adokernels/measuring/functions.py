@@ -17,6 +17,7 @@ from adokernels import _core
 from adokernels.model.ladder import Ladder, Variant, has_dask_array, options_of
 from adokernels.model.libraries import is_on_device, library_of, on_host
 from adokernels.model.task import Task
+from adokernels.records.inputs import Inputs
 from adokernels.text import kind_of, printable, require
 
 Setup = Callable[..., Any]
@@ -56,6 +57,11 @@ class Function:
         """Use the given operands until the first setup."""
         require((Callable, type(None)), "a function of the operands", setup=self.setup)
         self.args = self.given
+
+    @property
+    def inputs(self) -> Inputs:
+        """The operands, as a record."""
+        return Inputs.of(map(operand_of, self.given))
 
     def prepare(self) -> None:
         """Make the operands of the next call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import linecache
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,18 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.measuring.hotspots import Sources
+from adokernels.measuring.emulating import Counted, emulated_launches
+from adokernels.measuring.functions import Function, name_of, require_function
+from adokernels.measuring.hotspots import Sources, require_cuda_variant
 from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
-from adokernels.measuring.profiling import emulator_hint
+from adokernels.measuring.profiling import emulator_hint, of_kernel
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.cuda_variant import CudaVariant
-from adokernels.model.ladder import Variant, check_options
+from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.own_variant import OwnVariant
 from adokernels.model.source import sources_folder
 from adokernels.records.heatmap import ACCESSES, Accesses, Heatmap, LineCounts
-from adokernels.text import kind_of
 
 if TYPE_CHECKING:
-    from adokernels.model.problem import Block
     from adokernels.records.sass import KernelSass
 
 _KERNEL, _ADDRESS, _CODE = "Kernel Name", "Address", "Source"
@@ -40,13 +42,14 @@ _OPCODE = re.compile(r"(?:@!?U?P[T\d]+\s+)?([A-Z][\w.]*)")
 
 
 def heatmap(
-    variant: Variant,
+    variant: Variant | Callable[..., Any],
     *args: Any,
     block: tuple[int, ...] | None = None,
     device: str | None = None,
+    kernel: str | None = None,
     **options: Any,
 ) -> Heatmap:
-    """Count executed instructions, sectors and bank conflicts of a variant per source line.
+    """Count executed instructions, sectors and bank conflicts of kernels per source line.
 
     On a GPU, ncu profiles one call of the variant in a fresh process, which receives copies of the
     operands, packed in memory. Its counters are exact, not samples. The emulator counts the
@@ -56,15 +59,17 @@ def heatmap(
     ----------
     variant
         For example ``ado.transpose["naive"]``, or a kernel in CUDA C++ source in a ladder of your
-        own.
+        own; on the emulator also any function that launches kernels of Triton or Numba.
     *args, **options
         Operands and options of a call. Default: random operands of the task's default problem.
     block : tuple of int, optional
         One of the variant's ``blocks``; default the first.
     device : str, optional
         ``"cuda"`` or ``"emulator"``. Default: the GPU; the emulator, if the hardware cannot count
-        here and the variant is a kernel in CUDA C++ source. The emulator is slow: use small
-        operands.
+        here and `variant` is a kernel in CUDA C++ source or a function. The emulator is slow: use
+        small operands.
+    kernel : str, optional
+        The name of the kernel to count. Default: all kernels of the call.
 
     Returns
     -------
@@ -75,86 +80,93 @@ def heatmap(
     Raises
     ------
     TypeError
-        If `variant` is not a variant, or an operand has the wrong type.
+        If `variant` is neither a variant nor a function, or an operand has the wrong type.
     ValueError
-        For a CPU variant, if the variant cannot solve the problem, or if `device` is unknown.
+        For a CPU variant, if the variant cannot solve the problem, if `device` is unknown, or if
+        no `kernel` of this name is launched.
     KernelError
         If the emulator finds that the kernel accesses memory that it must not access.
     Unavailable
         If there is no GPU or no ncu, or if the counters cannot be read; the message contains the
         remedy. Also if the emulator cannot execute the variant.
     """
-    if not isinstance(variant, Variant):
-        kind = kind_of(variant)
-        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
-    if variant.device != "cuda":
-        raise ValueError(
-            f"variant must be a CUDA variant, got {variant.label} on {variant.device}; for the "
-            "CPU, use perf record"
-        )
     if device not in (None, "cuda", "emulator"):
         raise ValueError(f"device must be 'cuda' or 'emulator', got {device!r}")
-    check_options(variant.ladder, args, options, heatmap)
+    if callable(variant) and not isinstance(variant, Ladder | Variant):
+        require_function(variant, block, "variant")
+        function = Function(name_of(variant), variant, args, options, caller=heatmap)
+        if device == "cuda" or (device is None and not why_no_ncu()):
+            raise TypeError(
+                f"variant must be a Variant on a GPU, got the function {function.name}; "
+                "device='emulator' counts functions"
+            )
+        launches = emulated_launches(function)
+        sources, facts = Sources(texts=_texts_of(launches)), context("emulator")
+        labels = {"routine": "", "variant": function.name, "problem": str(function.inputs)}
+        return _emulated(launches, kernel, sources, **labels, block=None, context=facts)
+    require_cuda_variant(variant, args, options, heatmap)
     reason = variant.why_unavailable or why_no_ncu()
-    if device == "emulator" or (device is None and reason and isinstance(variant, CudaVariant)):
-        return _emulated(variant, args, options, block)
-    if reason:
+    where = device or ("emulator" if reason and isinstance(variant, CudaVariant) else "cuda")
+    if where == "cuda" and reason:
         raise _core.Unavailable(f"lines cannot be counted: {reason}{emulator_hint()}")
-    if launch := variant.source_launch(args, options, block):
-        problem = str(variant.ladder.problem(*args, variant=variant.name, **options))
-        save: Callable[[Path], None] = launch.save
+    problem = variant.ladder.problem(*args, device=where, variant=variant.name, **options)
+    labels = {"routine": variant.ladder.name, "variant": variant.name, "problem": str(problem)}
+    facts = context(problem.device_id)
+    if isinstance(variant, CudaVariant):
         sources = Sources(texts={part.path: part.text for part in variant.source.parts})
     else:
-        call = StoredCall.of(variant, args, options, block)
-        problem, save, sources = str(call.problem), call.save, Sources(root=sources_folder())
+        sources = Sources(root=sources_folder())
+    if where == "emulator":
+        call = problem.prepare(variant.name, block)
+        launches = _core.emulated_counts(call.timed)
+        if isinstance(variant, OwnVariant):  # PTX can have the lines of another file
+            sources = Sources(texts=_texts_of(launches) | dict(sources.texts))
+        return _emulated(launches, kernel, sources, **labels, block=block, context=facts)
+    launch = variant.source_launch(args, options, block)
+    save: Callable[[Path], None] = (launch or StoredCall.of(variant, args, options, block)).save
     with tempfile.TemporaryDirectory() as folder:
         report = recorded(save, Path(folder), ["--section", "SourceCounters"])
         shown = ["--page", "source", "--csv", "--print-source", "sass", "--print-units", "base"]
         page = run_ncu(["--import", str(report), *shown], report)
     sass = variant.sass(*args, block=block, **options)
+    counted = [[*counted_by_hardware(each, sass, sources)] for each in source_page(page)]
+    names = [lines[0].kernel if lines else "" for lines in counted]
     return heatmap_of(
-        (
-            line
-            for counted in source_page(page)
-            for line in counted_by_hardware(counted, sass, sources)
-        ),
+        (line for i in of_kernel(kernel, names, variant.label) for line in counted[i]),
         sources,
-        routine=variant.ladder.name,
-        variant=variant.name,
-        problem=problem,
+        **labels,
         block=block,
         source=_core.cuda_properties()["name"],
         code="SASS",
-        context=context("cuda"),
+        context=facts,
     )
 
 
 def _emulated(
-    variant: Variant, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
+    launches: Sequence[Counted], kernel: str | None, sources: Sources, **labels: Any
 ) -> Heatmap:
-    """Count a variant on the emulator."""
-    if isinstance(variant, CudaVariant):
-        sources = Sources(texts={part.path: part.text for part in variant.source.parts})
-    else:
-        sources = Sources(root=sources_folder())
-    ladder = variant.ladder
-    problem = ladder.problem(*args, device="emulator", variant=variant.name, **options)
-    call = problem.prepare(variant.name, block)
-    return heatmap_of(
-        (
-            line
-            for kernel, counts in _core.emulated_counts(call.timed)
-            for line in emulated_counts(counts, kernel.name, sources)
-        ),
-        sources,
-        routine=ladder.name,
-        variant=variant.name,
-        problem=str(problem),
-        block=block,
-        source="emulator",
-        code="PTX",
-        context=context(problem.device_id),
+    """The counts of launches on the emulator."""
+    names = [info.name for info, _ in launches]
+    entries = (
+        line
+        for i in of_kernel(kernel, names, labels["variant"])
+        for line in emulated_counts(launches[i][1], names[i], sources)
     )
+    return heatmap_of(entries, sources, **labels, source="emulator", code="PTX")
+
+
+def _texts_of(launches: Iterable[Counted]) -> dict[str, str]:
+    """The source files of a function's kernels: files on the disk, and cells of notebooks."""
+    files = {_place_of(line)[0] for _, counts in launches for line in counts["lines"]}
+    texts = {file: "".join(linecache.getlines(file)) for file in files}
+    return {file: text for file, text in texts.items() if text}
+
+
+def _place_of(line: Mapping[str, Any]) -> tuple[str, int]:
+    """The file and the line; for a line of an installed package, the line that has called it."""
+    installed = bool({"site-packages", "dist-packages"} & {*Path(line["file"]).parts})
+    outer = "outer_" if installed and line["outer_file"] else ""
+    return line[f"{outer}file"], line[f"{outer}line"]
 
 
 class CountedInstruction(NamedTuple):
@@ -170,8 +182,9 @@ def emulated_counts(
 ) -> Iterator[LineCounts]:
     """The counts per line of one emulated launch of a kernel, as the core reports them."""
     for line in counts["lines"]:
-        path = sources.path_of(line["file"])
-        text = sources.line_of(path, line["line"]) if path else ""
+        file, number = _place_of(line)
+        path = sources.path_of(file)
+        text = sources.line_of(path, number) if path else ""
         accesses = {
             name: Accesses(
                 requests=found["requests"],
@@ -183,7 +196,7 @@ def emulated_counts(
             for name in ACCESSES
             for found in [line[name if "_" in name else f"global_{name}"]]
         }
-        place: dict[str, Any] = {"kernel": kernel, "path": path, "line": line["line"]}
+        place: dict[str, Any] = {"kernel": kernel, "path": path, "line": number}
         executed = {"instructions": line["instructions"], "lanes": line["lanes"]}
         executed["fp64"] = line["operations"]["instruction64"]
         of_line: dict[str, Any] = {**place, **executed, **accesses}

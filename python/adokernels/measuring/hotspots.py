@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -14,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from adokernels import _core
+from adokernels.kernels.launch import Launch
 from adokernels.measuring.context import context
 from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import definitions_of, shipped_path, sources_folder
-from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
 
@@ -71,15 +72,7 @@ def hotspots(
     Unavailable
         If the device cannot be sampled; the message contains the reason and the remedy.
     """
-    if not isinstance(variant, Variant):
-        kind = kind_of(variant)
-        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
-    if variant.device != "cuda":
-        raise ValueError(
-            f"variant must be a CUDA variant, got {variant.ladder.name}[{variant.name!r}] on "
-            f"{variant.device}; for the CPU, use perf record"
-        )
-    check_options(variant.ladder, args, options, hotspots)
+    require_cuda_variant(variant, args, options, hotspots)
     _check(seconds, variant.why_unavailable)
     labels = {"routine": variant.ladder.name, "variant": variant.name}
     if launch := variant.source_launch(args, options, block):
@@ -96,8 +89,23 @@ def hotspots(
     return _sampled(call.save, shipped, seconds, **labels, problem=str(call.problem), block=block)
 
 
+def require_cuda_variant(
+    variant: Variant, args: Sequence[Any], options: Mapping[str, Any], caller: Callable[..., Any]
+) -> None:
+    """Raise TypeError or ValueError unless the caller got a CUDA variant and its options."""
+    if not isinstance(variant, Variant):
+        kind = kind_of(variant)
+        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
+    if variant.device != "cuda":
+        raise ValueError(
+            f"variant must be a CUDA variant, got {variant.label} on {variant.device}; for the "
+            "CPU, use perf record"
+        )
+    check_options(variant.ladder, args, options, caller)
+
+
 def hotspots_of_launch(
-    launch: SourceLaunch,
+    launch: Launch,
     *,
     sources: Mapping[str, str],
     routine: str,
@@ -199,7 +207,9 @@ class Sources:
             if not self._is_shown(entry.path) or any(entry in e for e in found):
                 continue
             lines = (self._text_of(entry.path) or "").splitlines()
-            if entry.path in self.texts:
+            if entry.path.endswith(".py") or entry.path.startswith("<"):
+                blocks = [_function_at(self._text_of(entry.path) or "", entry.line)]
+            elif entry.path in self.texts:
                 blocks = [_block_at(lines, entry.line)]
             else:
                 blocks = [(d.line, d.last_line) for d in definitions_of(entry.path)]
@@ -221,13 +231,29 @@ class Sources:
             return None
 
 
+def _function_at(text: str, line: int) -> tuple[int, int]:
+    """The first and last line of the outermost Python function around a line; (0, 0) if none."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return 0, 0
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            last = node.end_lineno or first
+            if first <= line <= last:
+                return first, last
+    return 0, 0
+
+
 def _block_at(lines: Sequence[str], line: int) -> tuple[int, int]:
     """The first and last line of the definition around a line, by its layout; (0, 0) if unknown.
 
     A definition starts below an empty line and ends with a brace, both without indentation.
     """
     code = ["", *textwrap.dedent("\n".join(lines)).split("\n")]
-    starts = [i for i, text in enumerate(code) if text and text[0] not in " #}" and not code[i - 1]]
+    inside = " \t#}$"  # the first characters of other lines; labels of PTX begin with $
+    starts = [i for i, t in enumerate(code) if t and t[0] not in inside and not code[i - 1]]
     ends = [i for i, text in enumerate(code) if text.startswith("}")]
     first = max((i for i in starts if i <= line), default=0)
     last = min((i for i in ends if i >= line), default=0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.measuring.emulating import emulated_profile
+from adokernels.measuring.emulating import emulated_profile, profile_of_function
 from adokernels.measuring.functions import Function, name_of, require_function
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.records.kernels import Kernel
@@ -27,6 +29,7 @@ def profile(
     cache: Cache = "cold",
     block: tuple[int, ...] | None = None,
     device: str | None = None,
+    kernel: str | None = None,
     **options: Any,
 ) -> Profile:
     """Read the hardware counters of every kernel that a call launches.
@@ -47,10 +50,13 @@ def profile(
     block
         Block shape of a CUDA variant.
     device
-        ``"cuda:1"``, or ``"emulator"`` to execute and count a built-in variant without a GPU. Then
-        `cache` has no effect, and `metrics` must be the default. Quantities that depend on the
-        machine code or on time are not counted; docs/guide/emulator.md states the errors of the
-        counts.
+        ``"cuda:1"``, or ``"emulator"`` to execute and count kernels without a GPU: of variants, and
+        of functions that launch kernels of Triton or Numba on NumPy arrays
+        (:func:`adokernels.emulated`). Then `cache` has no effect, and `metrics` must be the
+        default. Quantities that depend on the machine code or on time are not counted;
+        docs/guide/emulator.md states the errors of the counts.
+    kernel
+        The name of a kernel: its launches alone are returned. Default: all kernels.
 
     Returns
     -------
@@ -88,18 +94,39 @@ def profile(
             require_counters(metrics)
         problem = ladder.problem(*args, device=where, **options)
         name = named.name if named else problem.best()
-        if problem.device_id == "emulator":
-            if metrics != "default":
-                raise ValueError(f"metrics must be 'default' on the emulator, got {metrics!r}")
-            return emulated_profile(problem.prepare(name, block))
-        work, where = problem.prepare(name, block).timed, problem.device_id
-        return collect(work, f"{ladder.name}[{name}]", metrics, cache, where, context(where))
-    require_function(what, block)
-    if device is not None:
-        raise TypeError(f"device must be None for callables, got {device!r}")
-    require_counters(metrics)
-    function = Function(name_of(what), what, args, options, caller=profile)
-    return collect(function.run, function.name, metrics, cache, facts=context("cuda"))
+        call, where = problem.prepare(name, block), problem.device_id
+        if where != "emulator":
+            label = f"{ladder.name}[{name}]"
+            return _only(kernel, collect(call.timed, label, metrics, cache, where, context(where)))
+        count = partial(emulated_profile, call)
+    else:
+        require_function(what, block)
+        if device not in (None, "emulator"):
+            raise TypeError(f"device must be None or 'emulator' for callables, got {device!r}")
+        function = Function(name_of(what), what, args, options, caller=profile)
+        if device is None:
+            require_counters(metrics)
+            facts = context("cuda")
+            return _only(kernel, collect(function.run, function.name, metrics, cache, facts=facts))
+        count = partial(profile_of_function, function)
+    if metrics != "default":
+        raise ValueError(f"metrics must be 'default' on the emulator, got {metrics!r}")
+    return _only(kernel, count())
+
+
+def _only(kernel: str | None, found: Profile) -> Profile:
+    """The launches of the kernel with this name, or of all kernels."""
+    chosen = of_kernel(kernel, [each.kernel.name for each in found.kernels], found.label)
+    return replace(found, kernels=tuple(found.kernels[i] for i in chosen))
+
+
+def of_kernel(kernel: str | None, launched: Sequence[str], label: str) -> list[int]:
+    """The numbers of the launches of a kernel, or all; ValueError if it is not launched."""
+    chosen = [i for i, name in enumerate(launched) if kernel in (None, name)]
+    if not chosen and kernel is not None:
+        hint = _core.suggest(kernel, list(dict.fromkeys(launched)))
+        raise ValueError(f"kernel must be the name of a kernel of {label}, got {kernel!r}{hint}")
+    return chosen
 
 
 def collect(
@@ -142,4 +169,4 @@ def require_counters(metrics: Metrics = "default") -> None:
 def emulator_hint() -> str:
     """The remedy if the emulator can count instead; empty with a GPU, or without an emulator."""
     possible = _core.why_no_cuda() and not _core.why_no_emulator()
-    return "; remedy: device='emulator' counts variants without a GPU" if possible else ""
+    return "; remedy: device='emulator' counts kernels without a GPU" if possible else ""

@@ -1,7 +1,7 @@
 """The call of a built-in variant in files, and the fresh process that reads and runs it.
 
 The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall` or
-the `SourceLaunch` of the folder for ``ado.hotspots``, and writes ``samples.json``. ``profile
+the `Launch` of the folder for ``ado.hotspots``, and writes ``samples.json``. ``profile
 FOLDER`` runs one of them for ncu.
 """
 
@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
+from adokernels.kernels.launch import Launch
 from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
 from adokernels.model.problem import Block, Call
 from adokernels.model.registry import routines
-from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.inputs import Inputs
 
 #: This module, which runs a stored call in a fresh process.
@@ -98,7 +98,7 @@ def _samples(folder: Path, seconds: float) -> dict[str, Any]:
     if (folder / _CALL).exists():
         samples = sampler.collect(prepared_call(folder).timed, seconds)
     else:
-        launch, _arrays = SourceLaunch.load(folder).prepare()
+        launch, _arrays = Launch.load(folder).prepare()
         samples = sampler.collect(launch, seconds)
     return {
         "reasons": list(samples.reasons),
@@ -113,7 +113,7 @@ def profiled(folder: Path) -> None:
     if (folder / _CALL).exists():
         run_profiled(prepared_call(folder).run)
         return
-    launch, arrays = SourceLaunch.load(folder).prepare()
+    launch, arrays = Launch.load(folder).prepare()
     run_profiled(partial(launch.run, 0))
     del arrays  # they are used until here
 

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.kernels.launch import Launch, Result
 from adokernels.machine_code import kernels_in, sass_of
-from adokernels.model.arguments import ArgumentError, packed
+from adokernels.model.arguments import ArgumentError, Parameter, packed
+from adokernels.model.binary import Given, given_source, is_ptx, loaded, with_type
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
 from adokernels.model.source import Source, SourcePart
-from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.model.values import host_operands, is_array
 from adokernels.records.sass import Sass
 from adokernels.text import require
@@ -44,7 +45,6 @@ _C_TYPES = {
     **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
     **{"complex64": "float2", "complex128": "double2"},
 }
-_NOT_SOURCE = {r"^\s*\.version\s+\d": "PTX", r"\A\x7fELF": "machine code"}
 #: The latest compute capability, times ten, of the PTX that the emulator executes.
 _EMULATED_COMPUTE = 90
 
@@ -56,7 +56,9 @@ class CudaVariant(OwnVariant):
     Attributes
     ----------
     text
-        The source code.
+        The source code: CUDA C++ or PTX; empty for machine code.
+    binary
+        Machine code: a cubin or a fat binary; empty for source code.
     kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file, trusted
         See :func:`cuda_variant`.
     """
@@ -72,8 +74,14 @@ class CudaVariant(OwnVariant):
     compiler_options: tuple[str, ...] = ()
     file: str = "kernel.cu"
     trusted: bool = False
+    binary: bytes = b""
 
     device: str = "cuda"
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it is PTX or machine code."""
+        return bool(self.binary) or is_ptx(self.text)
 
     @property
     def default_parameters(self) -> dict[str, Any]:
@@ -106,7 +114,12 @@ class CudaVariant(OwnVariant):
         return dataclasses.replace(self, blocks=blocks, parameters=values)
 
     def compiled(self, element: str, arch: str | None = None) -> CompiledKernel:
-        """Compile the kernel for an element type, by its NumPy name, and the default parameters."""
+        """Compile the kernel for an element type, by its NumPy name, and the default parameters.
+
+        A kernel that was compiled elsewhere is loaded.
+        """
+        if self.is_compiled:
+            return loaded(Given(self.text, self.binary), self.kernel, self.file, arch)
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
         about: dict[str, Any] = {"file": self.file, "options": options, "trusted": self.trusted}
@@ -120,7 +133,7 @@ class CudaVariant(OwnVariant):
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
-    ) -> SourceLaunch:
+    ) -> Launch:
         """The launch of the kernel, with copies of the operands."""
         problem = self.ladder.problem(*args, variant=self.name, **options)
         return KernelCall(self, problem, self._shape(block)).stored()
@@ -140,6 +153,8 @@ class CudaVariant(OwnVariant):
         arrays = [operand for operand in host_operands(args) if is_array(operand)]
         if not arrays:
             raise TypeError(f"{self.label} must have an array as operand, got {len(args)} operands")
+        if is_ptx(self.text):
+            raise ValueError(f"{self.label} must be CUDA C++ or machine code, got PTX")
         code, shape = self.compiled(arrays[0].dtype.name, arch), self._shape(block)
         most = None
         if arch is None and self.owner and not _core.why_no_cuda():
@@ -195,7 +210,7 @@ class KernelCall(OwnCall):
         else:
             given = list(_evaluated(variant.arguments, [*values, *views], settings))
             names = [f"argument {i + 1}" for i in range(len(given))]
-        parameters = self.compiled.parameters
+        parameters: Sequence[Parameter] | None = self.compiled.parameters
         if parameters is None:
             raise ValueError(f"{variant.label} must be compiled as C++14 or later")
         if len(own := _parameter_names(variant.text, variant.kernel)) == len(given):
@@ -215,6 +230,8 @@ class KernelCall(OwnCall):
         for name, value in zip(names, given, strict=True):
             if not self._emulated and isinstance(value, np.ndarray) and value.ndim:
                 raise ArgumentError(f"{name} must be an array on the GPU, got a NumPy array")
+        if variant.is_compiled:
+            parameters = list(map(with_type, parameters, given))
         is_result = {id(view) for view in views}
         self._packed = [
             packed(name, i, value, parameter, is_result=id(value) in is_result)
@@ -271,7 +288,7 @@ class KernelCall(OwnCall):
         shape = {"grid": self.grid, "block": self.block, "shared_bytes": self._shared_bytes}
         return {**shape, "arguments": arguments, "names": names}
 
-    def stored(self) -> SourceLaunch:
+    def stored(self) -> Launch:
         """The launch, for another process: with copies of the operands."""
 
         def argument(place: int | bytes) -> NDArray[Any] | Result | bytes:
@@ -286,7 +303,7 @@ class KernelCall(OwnCall):
         del launch["names"]
         arguments = tuple(map(argument, launch.pop("arguments")))
         code, symbol = self.compiled.code, self.compiled.symbol
-        return SourceLaunch(code=code, symbol=symbol, arguments=arguments, **launch)
+        return Launch(code=code, symbol=symbol, arguments=arguments, **launch)
 
 
 def _parameter_names(source: str, kernel: str) -> list[str]:
@@ -339,7 +356,7 @@ def _grid_of(
 def cuda_variant(
     name: str,
     *,
-    source: str,
+    source: Any,
     kernel: str | None = None,
     block: int | Block | Sequence[int | Block],
     grid: int | Block | Callable[..., Any] | None = None,
@@ -348,7 +365,7 @@ def cuda_variant(
     parameters: Mapping[str, Sequence[Any]] | None = None,
     arguments: Callable[..., Sequence[Any]] | None = None,
     compiler_options: Sequence[str] = (),
-    file: str = "kernel.cu",
+    file: str | None = None,
     trusted: bool = False,
     changes: str = "",
     steps: Sequence[str] | None = None,
@@ -356,7 +373,7 @@ def cuda_variant(
     bytes: float | Callable[..., float] | None = None,
     refuses: Callable[..., str | None] | None = None,
 ) -> CudaVariant:
-    """Make a variant from a kernel in CUDA C++ source, for use in ladders.
+    """Make a variant from a kernel in CUDA C++ source, PTX or machine code, for use in ladders.
 
     The kernel's parameters must be the operands in order (pointers for arrays, scalars by value),
     then one pointer per result, then the lengths as integers. The lengths are named in the ladder's
@@ -368,11 +385,15 @@ def cuda_variant(
     name
         The name of the variant, unique within the ladder.
     source
-        CUDA C++ code.
+        CUDA C++ code or PTX, as text; a cubin or a fat binary, as bytes; the path of a file with
+        one of them; or an object with a source: ``cupy.RawKernel``, ``cupy.RawModule`` or
+        ``cuda.core.ObjectCode``. The emulator executes CUDA C++, PTX, and the PTX in fat binaries.
+        A GPU executes CUDA C++ and machine code.
     kernel
         The kernel's name or template-id, for example ``"saxpy<float>"``. ``{T}`` stands for the C++
-        type of the first array, and the name of a parameter in braces for its value. Default:
-        `name`.
+        type of the first array, and the name of a parameter in braces for its value. In PTX and
+        machine code, the name can be mangled. Default: the name that the object states, else
+        `name`, else the only kernel.
     block
         The number of threads, or the block shape as a tuple with x first; or a list of numbers and
         shapes with the default first.
@@ -396,7 +417,8 @@ def cuda_variant(
     compiler_options
         Further compiler options, for example ``"-DTILE={TILE}"``.
     file
-        The name of the source in messages and profiles.
+        The name of the source in messages and profiles. Default: the path of the file, else
+        ``"kernel.cu"`` or ``"kernel.ptx"``.
     trusted
         Whether the source may include any file, and whether any option of ptxas is accepted. By
         default, paths of included files are literal, relative and without ``..``. Set it only for
@@ -412,11 +434,11 @@ def cuda_variant(
         If an argument has the wrong type or value. Errors of the source are raised at its first
         use.
     """
-    if not isinstance(source, str):
-        raise TypeError(f"source must be a str, got {type(source).__name__}")
-    for pattern, kind in _NOT_SOURCE.items():
-        if re.search(pattern, source, re.MULTILINE):
-            raise ValueError(f"source must be CUDA C++, got {kind}")
+    found = given_source(source)
+    if file is None:
+        is_file = isinstance(source, os.PathLike)
+        is_source = not found.binary and not is_ptx(found.text)
+        file = str(source) if is_file else "kernel.cu" if is_source else "kernel.ptx"
     words = "a mapping from names to values"
     require((Mapping, type(None)), words, parameters=parameters)
     given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]
@@ -430,15 +452,16 @@ def cuda_variant(
             )
     return CudaVariant(
         name=name,
-        text=source,
-        kernel=kernel or name,
+        text=found.text,
+        binary=found.binary,
+        kernel=kernel or found.kernel or name,
         blocks=tuple(_extent("block", shape) for shape in shapes),
         tile=None if tile is None else _extent("tile", tile),
         grid=grid if grid is None or callable(grid) else _extent("grid", grid),
         shared_bytes=shared_bytes,
         parameters=several,
         arguments=arguments,
-        compiler_options=tuple(compiler_options),
+        compiler_options=(*found.options, *compiler_options),
         file=file,
         trusted=trusted,
         changes=changes,

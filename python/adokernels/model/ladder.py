@@ -21,8 +21,8 @@ from adokernels.text import require, visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from adokernels.kernels.launch import Launch
     from adokernels.model.source import Diff
-    from adokernels.model.source_launch import SourceLaunch
     from adokernels.model.task import Task
     from adokernels.records.kernels import Resources
     from adokernels.records.sass import Sass
@@ -165,7 +165,7 @@ class Variant(ABC):
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
-    ) -> SourceLaunch | None:
+    ) -> Launch | None:
         """The launch of a kernel in source, which another process can repeat.
 
         It is None for a built-in variant, which another process prepares by its name. ValueError is

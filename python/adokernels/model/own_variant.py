@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import inspect
 import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from adokernels import _core
+from adokernels.kernels.emulated import emulated, front_end_of
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.libraries import as_library, require_library
+from adokernels.model.libraries import as_library, require_library, require_no_view
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
 from adokernels.model.task import Number, value_of
@@ -20,6 +24,7 @@ from adokernels.records.limiter import Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from typing_extensions import Self
 
     from adokernels.records.kernels import Resources
@@ -175,15 +180,21 @@ class FunctionVariant(OwnVariant):
         super().__post_init__()
         if not callable(self.function):
             raise TypeError(f"variant {self.name} must be callable, got {self.function!r}")
+        found = front_end_of(self.function)
+        if found and self.device == "cpu":
+            object.__setattr__(self, "device", "cuda")
         if not self.arrays:
-            object.__setattr__(self, "arrays", "ado" if self.device == "cuda" else "numpy")
+            default = {"triton": "torch", "numba": "numba"}.get(found, "ado")
+            object.__setattr__(self, "arrays", default if self.device == "cuda" else "numpy")
         require_library(self.arrays, self.device)
 
     def why_unavailable_on(self, device: str) -> str:
         """Reason why it cannot run on a device; else empty."""
-        if device == "emulator":
-            return "the emulator executes kernels in CUDA C++ source, not functions"
-        return self.why_unavailable
+        if device != "emulator":
+            return self.why_unavailable
+        if self.device != "cuda" or self.arrays in ("cupy", "jax"):
+            return f"the emulator cannot execute a function of {self.arrays} arrays"
+        return _core.why_no_emulator()
 
     def prepare(self, problem: Problem, block: Block | None = None) -> OwnCall:
         """Convert the operands to arrays of the function's library."""
@@ -230,9 +241,12 @@ class FunctionCall(OwnCall):
 
     def __init__(self, variant: FunctionVariant, problem: Problem) -> None:
         super().__init__(variant, problem)
-        self.selects_stream = self.device == "cuda"
+        self._emulated = problem.device_id == "emulator"
+        self.selects_stream = self.device == "cuda" and not self._emulated
         problem.load(problem.values)
         operands, library = problem.guarded_operands, variant.arrays
+        if self._emulated:
+            library = "numpy"
         arrays = [o for o in operands if isinstance(o, GuardedArray)]
         if library not in _WITH_NEGATIVE_STRIDES and any(min(a.strides) < 0 for a in arrays):
             operands = problem.packed_operands()
@@ -240,7 +254,7 @@ class FunctionCall(OwnCall):
         def convert(value: GuardedArray | Any) -> Any:
             return as_library(value.memory, library) if isinstance(value, GuardedArray) else value
 
-        self._function = variant.function
+        self._function, self._library = variant.function, variant.arrays
         self._args = tuple(map(convert, operands))
         self._options = dict(problem.options)
         self._writes_out = has_out(variant.function)
@@ -250,12 +264,44 @@ class FunctionCall(OwnCall):
 
     def run(self) -> Any:
         """Call the function, and wait for its result if it is asynchronous (JAX)."""
-        returned = self._function(*self._args, **self._options)
+        if self._emulated:
+            returned = call_emulated(self._function, self._library, self._args, self._options)
+        else:
+            returned = self._function(*self._args, **self._options)
         if self._writes_out:
             return None
         if hasattr(returned, "block_until_ready"):
             returned.block_until_ready()
         return returned
+
+
+def call_emulated(
+    function: Callable[..., Any], library: str, args: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
+    """Call a function whose kernels run on the emulator.
+
+    It receives copies of NumPy arrays, as arrays of the library if it is installed and has arrays
+    on the host. The memory of each ends with the array, so that accesses behind it are detected.
+    """
+    copies: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(copied, value))
+        if not isinstance(value, np.ndarray) or not value.ndim:
+            return value
+        copies.append((value, np.array(value)))
+        torch = library == "torch" and importlib.util.find_spec("torch")
+        return as_library(copies[-1][1], "torch" if torch else "numpy")
+
+    given = [*map(copied, args)], {name: copied(value) for name, value in options.items()}
+    with emulated():
+        returned = function(*given[0], **given[1])
+    for value, copy in copies:
+        value[...] = copy
+    if "out" not in options:
+        require_no_view(returned, [copy for _, copy in copies])
+    return returned
 
 
 def has_out(function: Any) -> bool:
@@ -306,10 +352,13 @@ def variant(
         ``["coalesce accesses"]``. The error for another category lists all. Default: None, not
         stated.
     device : {"cpu", "cuda"}
-        The device on which it computes.
+        The device on which it computes. Default: CUDA for a function whose code names a kernel of
+        Triton or Numba, else the CPU.
     arrays
         The library whose arrays it receives: ``"numpy"``, ``"cupy"``, ``"torch"``, ``"jax"`` or
-        ``"numba"``. Default: NumPy on the CPU, objects with ``__cuda_array_interface__`` on CUDA.
+        ``"numba"``. Default: NumPy on the CPU; on CUDA, torch for kernels of Triton, Numba for
+        kernels of Numba, else objects with ``__cuda_array_interface__``. On the emulator: torch, if
+        it is installed and stated or the default, else NumPy.
     flops, bytes
         FLOPs that it executes and bytes that it requests, as numbers or functions of the operands.
         Default: the useful FLOPs and the compulsory bytes of the ladder. If it only executes

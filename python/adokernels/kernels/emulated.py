@@ -1,0 +1,85 @@
+"""Launches of Triton and Numba kernels, unchanged, on the emulator."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from adokernels import _core
+
+#: The first compute capability, times ten, whose kernels the emulator does not execute.
+_TOO_NEW = 100
+
+
+@contextmanager
+def emulated(compute: int = 80) -> Iterator[None]:
+    """Run the launches of Triton and Numba kernels on the emulator.
+
+    Within this context, ``kernel[grid](x, y, n, BLOCK=128)`` of Triton and ``kernel[grid, block](x,
+    y)`` of Numba work without a GPU. Arrays are NumPy arrays or torch tensors on the CPU. Each
+    launch executes a compiled kernel on copies of the arrays, whose results are copied back. Import
+    the front end first. Autotuning takes the first configuration and warns. Contexts can be nested.
+    They belong to the process: launches in other threads run on the emulator, too.
+
+    Parameters
+    ----------
+    compute
+        The compute capability, times ten, for which the kernels are compiled, at most 90.
+
+    Raises
+    ------
+    KernelError
+        By a launch, if the kernel accesses memory that it must not access, or fails another check
+        of ``ado.settings.emulator_checks``.
+    Unavailable
+        If the version of a front end is not supported, or, by a launch, if the emulator cannot
+        execute the kernel.
+    ValueError
+        If `compute` is too large, or, by a launch, if an argument is not in host memory or a kernel
+        writes to a read-only array.
+
+    Examples
+    --------
+    >>> with ado.emulated():  # doctest: +SKIP
+    ...     add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
+    """
+    if reason := _core.why_no_emulator():
+        raise _core.Unavailable(f"kernels cannot be emulated: {reason}")
+    if not 70 <= compute < _TOO_NEW:
+        raise ValueError(
+            f"compute must be between 70 and 90, got {compute}: the emulator does not execute the "
+            "instructions of compute capability 10, such as tcgen05"
+        )
+    with ExitStack() as stack:
+        if "triton" in sys.modules:
+            from adokernels.kernels import triton
+
+            stack.enter_context(triton.intercepted(compute))
+        if "numba.cuda" in sys.modules:
+            from adokernels.kernels import numba
+
+            stack.enter_context(numba.intercepted(compute))
+        yield
+
+
+def front_end_of(function: Callable[..., Any]) -> str:
+    """The front end of a kernel that the code of a function names, or an empty string."""
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    named = inspect.getclosurevars(function)
+    values = [*named.globals.values(), *named.nonlocals.values()]
+    modules = [value for value in values if isinstance(value, ModuleType)]
+    values += [getattr(module, name, None) for module in modules for name in code.co_names]
+    for value in values:
+        module = type(value).__module__
+        if module.startswith("triton.runtime"):
+            return "triton"
+        if module == "numba.cuda.dispatcher":
+            return "numba"
+    return ""

@@ -1,0 +1,184 @@
+"""The launch of a kernel that was compiled at run time: on the emulator, or in another process."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from adokernels import _core
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+_FILE = "launch.pickle"
+
+
+@dataclass(frozen=True)
+class Result:
+    """An array that the kernel writes; it has no values before the launch."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def array_of(name: str, value: Any) -> NDArray[Any] | None:
+    """A NumPy array, or the memory of a torch tensor from its first element; else None."""
+    if isinstance(value, np.ndarray):
+        return value
+    if not hasattr(value, "untyped_storage"):
+        return None
+    if value.device.type != "cpu":
+        raise ValueError(f"{name} must be in host memory, got a tensor on {value.device}")
+    storage = value.untyped_storage()
+    low = storage.data_ptr()
+    return _bytes_at(low, low + storage.nbytes())[value.data_ptr() - low :]
+
+
+def memory_of(array: NDArray[Any]) -> tuple[int, int]:
+    """The bounds of the memory of an array; of the whole memory if the array is a view."""
+    bounds, owner = byte_bounds(array), array.base
+    while owner is not None:
+        if isinstance(owner, np.ndarray):
+            outer = byte_bounds(owner)
+            bounds = min(bounds[0], outer[0]), max(bounds[1], outer[1])
+        owner = getattr(owner, "base", None)
+    return bounds
+
+
+def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
+    """The addresses of the first byte of an array, and behind its last byte."""
+    first = array.ctypes.data
+    if array.size == 0:
+        return first, first
+    reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    below, above = (sum(f(step, 0) for step in reach) for f in (min, max))
+    return first + below, first + above + array.itemsize
+
+
+def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:
+    memory: Any = (ctypes.c_uint8 * (high - low)).from_address(low)
+    return np.frombuffer(memory, np.uint8)
+
+
+class _Shared(NamedTuple):
+    """Arrays that share memory, by their numbers, and their copy on the emulator."""
+
+    low: int
+    numbers: list[int]
+    copy: _core.DeviceArray
+
+
+@contextmanager
+def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterator[list[int]]:
+    """The addresses of arrays in memory of the emulator, which is copied back at the exit.
+
+    Arrays that share memory still share it. The memory begins at an aligned address, as memory of
+    cudaMalloc. ValueError is raised if a read-only array has changed.
+    """
+    bounds = list(map(memory_of, arrays))
+    groups: list[tuple[int, int, list[int]]] = []
+    for i in sorted(range(len(arrays)), key=bounds.__getitem__):
+        low, high = bounds[i]
+        if low == high:
+            continue  # an empty array has no memory
+        if groups and low < groups[-1][1]:
+            first, last, numbers = groups[-1]
+            groups[-1] = first, max(last, high), [*numbers, i]
+        else:
+            groups.append((low, high, [i]))
+    addresses, copied = [0] * len(arrays), []
+    for low, high, numbers in groups:
+        copy = _core.to_device(_bytes_at(low, high), "emulator")
+        name = " and ".join(dict.fromkeys(names[i] for i in numbers))
+        base = _core.emulated_address(copy, name)
+        for i in numbers:
+            addresses[i] = base + arrays[i].ctypes.data - low
+        copied.append(_Shared(low, numbers, copy))
+    yield addresses
+    for low, numbers, copy in copied:
+        found = copy.numpy()
+        for i in numbers:
+            array = arrays[i]
+            if not array.flags.writeable:
+                start = array.ctypes.data - low
+                now = np.ndarray(array.shape, array.dtype, found, start, array.strides)
+                if now.tobytes() != array.tobytes():
+                    raise ValueError(
+                        f"{names[i]} must be writable, because the kernel writes to it"
+                    )
+        if any(arrays[i].flags.writeable for i in numbers):
+            _bytes_at(low, low + found.size)[...] = found
+
+
+@lru_cache(maxsize=256)
+def emulated_kernel(ptx: bytes, symbol: str) -> _core.CudaKernel:
+    """A kernel that is loaded on the emulator."""
+    return _core.CudaModule(ptx, "emulator").kernel(symbol)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Launch:
+    """A kernel, its launch configuration and its arguments, in host memory.
+
+    There is one argument per parameter of the kernel, with a name. For an array or a
+    :class:`Result`, the kernel receives an address in device memory. Bytes are the value of the
+    parameter.
+    """
+
+    code: bytes  # a cubin; PTX for the emulator
+    symbol: str  # the kernel's mangled name
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int = 0
+    arguments: tuple[NDArray[Any] | Result | bytes, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Write the launch to a file in a folder."""
+        with (folder / _FILE).open("wb") as file:
+            pickle.dump(self, file)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a launch that :meth:`save` of a trusted process wrote."""
+        with (folder / _FILE).open("rb") as file:
+            launch: Self = pickle.load(file)
+        return launch
+
+    def prepare(self) -> tuple[_core.KernelLaunch, list[_core.DeviceArray]]:
+        """Load the kernel and copy the arrays to the GPU.
+
+        Keep the returned arrays alive as long as the launch is used.
+        """
+        arrays, values = [], []
+        for argument in self.arguments:
+            if isinstance(argument, bytes):
+                values.append(argument)
+                continue
+            is_result = isinstance(argument, Result)
+            array = np.zeros(argument.shape, argument.dtype) if is_result else argument
+            arrays.append(_core.to_device(array))
+            pointer = arrays[-1].__cuda_array_interface__["data"][0]
+            values.append(np.uintp(pointer).tobytes())
+        kernel = _core.CudaModule(self.code).kernel(self.symbol)
+        return kernel.launch(self.grid, self.block, self.shared_bytes, values), arrays
+
+    def emulate(self) -> None:
+        """Execute the kernel on the emulator. Its arrays then have the values that it wrote."""
+        kernel = emulated_kernel(self.code, self.symbol)
+        pairs = zip(self.names, self.arguments, strict=True)
+        arrays = {name: each for name, each in pairs if isinstance(each, np.ndarray)}
+        with on_emulator(list(arrays.values()), list(arrays)) as addresses:
+            pointers = (np.uintp(address).tobytes() for address in addresses)
+            values = [e if isinstance(e, bytes) else next(pointers) for e in self.arguments]
+            kernel.launch(self.grid, self.block, self.shared_bytes, values).run(0)

@@ -1,0 +1,201 @@
+"""Launches of Numba's CUDA kernels on the emulator."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numba_cuda
+import numpy as np
+from numba import cuda
+from numba.cuda import args, compiler, dispatcher, types
+from numba.cuda.cudadrv import devices
+
+from adokernels import _core
+from adokernels.kernels.interception import replaced, require_version
+from adokernels.kernels.launch import Launch, array_of
+
+_TESTED = "0.30"
+#: The number of threads per block of ``kernel.forall(n)``, which a driver would choose.
+_THREADS = 256
+_FLOATS = {types.float16: "<e", types.float32: "<f", types.float64: "<d"}
+#: Compiled kernels per dispatcher, by compute capability and argument types.
+_compiled: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+
+class OnHost(np.ndarray[Any, Any]):
+    """What `cuda.to_device` returns in the context: an array on the host."""
+
+    def copy_to_host(self, ary: Any = None, stream: object = 0) -> Any:
+        """Copy the values to the host."""
+        if ary is None:
+            return np.array(self)
+        ary[...] = self
+        return ary
+
+    def copy_to_device(self, ary: Any, stream: object = 0) -> None:
+        """Replace the values."""
+        self[...] = ary
+
+
+def _to_device(obj: Any, stream: object = 0, copy: bool = True, to: Any = None) -> Any:
+    if to is None:
+        return np.array(obj).view(OnHost)
+    to[...] = obj
+    return to
+
+
+def _device_array(
+    shape: Any, dtype: Any = np.float64, strides: Any = None, order: Any = "C", stream: object = 0
+) -> Any:
+    if strides is not None:
+        return np.ndarray(shape, dtype, strides=strides).view(OnHost)
+    return np.empty(shape, dtype, order).view(OnHost)
+
+
+class _Stream(SimpleNamespace):
+    """A stream: launches end before they return."""
+
+    def synchronize(self) -> None:
+        """All work is done."""
+
+    @contextmanager
+    def auto_synchronize(self) -> Iterator[_Stream]:
+        """Return the stream."""
+        yield self
+
+
+def _configured(
+    kernel: Any, griddim: Any, blockdim: Any, stream: object = 0, sharedmem: int = 0
+) -> Callable[..., None]:
+    """A kernel with its launch configuration."""
+    grid, block = dispatcher.normalize_kernel_dimensions(griddim, blockdim)
+
+    def launch(*arguments: Any) -> None:
+        _launch(kernel, grid, block, sharedmem, arguments)
+
+    return launch
+
+
+def _for_all(
+    kernel: Any, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0
+) -> Callable[..., None]:
+    """A kernel with a launch configuration of one thread per task."""
+    threads = tpb or _THREADS
+    if not ntasks:
+        return lambda *arguments: None
+    return _configured(kernel, math.ceil(ntasks / threads), threads, stream, sharedmem)
+
+
+def _launch(kernel: Any, grid: Any, block: Any, shared_bytes: int, arguments: Any) -> None:
+    """Compile a kernel for its arguments, unless it is compiled, and launch it."""
+    given = [each.value if isinstance(each, args.ArgHint) else each for each in arguments]
+    given = [np.asarray(each) if isinstance(each, OnHost) else each for each in given]
+    names = list(kernel.py_func.__code__.co_varnames[: kernel.py_func.__code__.co_argcount])
+    if len(names) != len(given):
+        raise TypeError(f"{kernel.__name__} must have {len(names)} arguments, got {len(given)}")
+    kinds = tuple(map(kernel.typeof_pyval, given))
+    if not kernel._can_compile:  # it has explicit signatures
+        signatures = [found.signature for found in kernel.overloads.values()]
+        kinds = kernel.typingctx.resolve_overload(kernel.py_func, signatures, kinds, {}).args
+    key = (cuda.get_current_device().compute_capability, kinds)
+    cache = _compiled.setdefault(kernel, {})
+    if key not in cache:
+        options = kernel.targetoptions | {"debug": False, "lineinfo": True}
+        found = dispatcher._Kernel(kernel.py_func, kinds, **options)
+        if linked := [*found.library._linking_files, *["cudadevrt"] * found.cooperative]:
+            raise _core.Unavailable(
+                f"{kernel.__name__}: the emulator cannot execute code that is linked: {linked[0]}"
+            )
+        # The mangled name contains the hash of the options, which no message needs.
+        ptx = found.library.get_asm_str().replace(found.entry_name, kernel.__name__)
+        cache[key] = ptx.encode()
+    flat: dict[str, Any] = {}
+    records: list[tuple[Any, Any]] = []
+    for name, kind, value in zip(names, kinds, given, strict=True):
+        for extension in reversed(kernel.extensions or ()):
+            kind, value = extension.prepare_args(kind, value, stream=0, retr=[])  # noqa: PLW2901
+        _add(flat, records, name, kind, value)
+    Launch(
+        code=cache[key],
+        symbol=kernel.__name__,
+        grid=grid,
+        block=block,
+        shared_bytes=shared_bytes,
+        arguments=tuple(flat.values()),
+        names=tuple(flat),
+    ).emulate()
+    for record, copy in records:
+        for field in record.dtype.names:
+            record[field] = copy[field]
+
+
+def _add(flat: dict[str, Any], records: list[Any], name: str, kind: Any, value: Any) -> None:
+    """Add the parameters of the kernel for an argument of the function."""
+    if isinstance(kind, types.Array):
+        array = array_of(name, value)
+        if array is None:
+            raise TypeError(f"{name} must be a NumPy array, got a {type(value).__name__}")
+        flat |= {f"{name}.meminfo": bytes(8), f"{name}.parent": bytes(8)}
+        numbers = {"nitems": array.size, "itemsize": array.itemsize}
+        flat |= {f"{name}.{of}": number.to_bytes(8, "little") for of, number in numbers.items()}
+        flat[name] = array
+        for of in ("shape", "strides"):
+            for i, number in enumerate(getattr(array, of)):
+                flat[f"{name}.{of}[{i}]"] = number.to_bytes(8, "little", signed=True)
+    elif isinstance(kind, types.Record):
+        copy = np.array(value)
+        records.append((value, copy))
+        flat[name] = copy
+    elif isinstance(kind, types.BaseTuple):
+        for i, (of_item, item) in enumerate(zip(kind, value, strict=True)):
+            _add(flat, records, f"{name}[{i}]", of_item, item)
+    elif isinstance(kind, types.EnumMember):
+        _add(flat, records, name, kind.dtype, value.value)
+    elif isinstance(kind, types.Complex):
+        part = struct.Struct("<f" if kind == types.complex64 else "<d")
+        flat |= {f"{name}.real": part.pack(value.real), f"{name}.imag": part.pack(value.imag)}
+    elif isinstance(kind, types.NPDatetime | types.NPTimedelta):
+        flat[name] = value.view(np.int64).tobytes()
+    elif isinstance(kind, types.Boolean):
+        flat[name] = bytes([bool(value)])
+    elif isinstance(kind, types.Integer):
+        flat[name] = int(value).to_bytes(kind.bitwidth // 8, "little", signed=kind.signed)
+    elif kind in _FLOATS:
+        flat[name] = struct.pack(_FLOATS[kind], value)
+    else:
+        raise TypeError(f"{name} must be an array or a number, got Numba's type {kind}")
+
+
+@contextmanager
+def intercepted(compute: int) -> Iterator[None]:
+    """Run launches on the emulator. At the exit, the functions of Numba are restored."""
+    require_version("numba-cuda", numba_cuda.__version__, _TESTED)
+    device = SimpleNamespace(compute_capability=divmod(compute, 10))
+    compile_cuda = compiler.compile_cuda
+
+    def compile_with_lines(*arguments: Any, **options: Any) -> Any:
+        return compile_cuda(*arguments, **options | {"debug": False, "lineinfo": True})
+
+    api = {
+        "get_current_device": lambda: device,
+        "to_device": _to_device,
+        "device_array": _device_array,
+        "device_array_like": lambda ary, stream=0: _device_array(ary.shape, ary.dtype),
+        "synchronize": lambda: None,
+        "stream": _Stream,
+        "default_stream": _Stream,
+    }
+    with (
+        replaced(cuda, **api),
+        replaced(devices, get_context=lambda *_: SimpleNamespace(device=device)),
+        replaced(dispatcher, get_current_device=lambda: device, compile_cuda=compile_with_lines),
+        replaced(dispatcher.CUDADispatcher, configure=_configured, forall=_for_all),
+        replaced(dispatcher._Kernel, bind=lambda kernel: None),
+    ):
+        yield

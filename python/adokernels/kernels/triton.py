@@ -1,0 +1,246 @@
+"""Launches of Triton kernels on the emulator."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import linecache
+import struct
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import decompose_descriptor, expand_signature
+from triton.runtime import autotuner, driver, jit
+
+from adokernels import _core
+from adokernels.kernels.interception import replaced, require_version
+from adokernels.kernels.launch import Launch, array_of, memory_of
+
+_TESTED = "3.9"
+#: What a decorated function keeps of the arguments of its decorator.
+_SETTINGS = (
+    *("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
+    "launch_metadata",
+)
+_FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+
+
+class _Pointer:
+    """What Triton reads of an array: its type, and its address on the emulator modulo 256."""
+
+    def __init__(self, array: Any, dtype: Any) -> None:
+        self.dtype = dtype
+        self._offset: int = array.ctypes.data - memory_of(array)[0]
+
+    def data_ptr(self) -> int:
+        return self._offset
+
+
+class _Loaded(NamedTuple):
+    """A compiled kernel."""
+
+    ptx: bytes
+    symbol: str
+
+
+class _Driver:
+    """The driver of the emulated GPU."""
+
+    def __init__(self, compute: int) -> None:
+        self._compute = compute
+        self._ptx = b""
+        self.utils = self
+        self.launcher_cls = functools.partial(functools.partial, _launch)
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self._compute, 32)
+
+    def get_current_device(self) -> str:
+        """The key of compiled kernels, which differs from the numbers of GPUs."""
+        return f"emulator of sm_{self._compute}"
+
+    def set_current_device(self, device: object) -> None:
+        """There is one device."""
+
+    def get_current_stream(self, device: object) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> Any:
+        return sys.modules["torch"].device("cpu")
+
+    def get_benchmarker(self) -> Any:
+        raise _core.Unavailable("the emulator does not measure time, which autotuning needs")
+
+    def get_device_properties(self, device: object) -> Mapping[str, int]:
+        found = _core.cuda_properties("emulator")
+        return {
+            "max_shared_mem": found["shared_bytes"],
+            "multiprocessor_count": found["multiprocessors"],
+            "max_num_regs": 65536,
+            "warpSize": 32,
+        }
+
+    def before_loading(
+        self, module: object, function: object, name: str, files: Any, *_: Any
+    ) -> None:
+        """Keep the PTX of the kernel that is loaded next."""
+        path = next((path for file, path in files.items() if file.endswith(".ptx")), None)
+        if path is None:
+            raise _core.Unavailable(
+                f"{name}: Triton must store the PTX of kernels; unset TRITON_STORE_BINARY_ONLY"
+            )
+        self._ptx = Path(path).read_bytes()
+
+    def load_binary(self, name: str, *_: Any) -> tuple[None, _Loaded, int, int, int]:
+        return None, _Loaded(self._ptx, name), 0, 0, 1024
+
+
+def _launch(
+    source: Any, metadata: Any, x: int, y: int, z: int, stream: object, kernel: _Loaded,
+    packed: object, description: object, enter: object, leave: object, *arguments: Any,
+) -> None:  # fmt: skip
+    """Launch a kernel, as a launcher of Triton's drivers does."""
+    refused = {
+        "a cluster": metadata.num_ctas != 1,
+        "a cooperative grid": metadata.launch_cooperative_grid,
+        "a tensor map": getattr(metadata, "tensordesc_meta", None),
+    }
+    for what, needed in refused.items():
+        if needed:
+            raise _core.Unavailable(f"{metadata.name}: the emulator cannot launch {what} of Triton")
+    found: dict[str, Any] = {}
+    for (name, kind), value in zip(source.signature.items(), arguments, strict=True):
+        _add(found, name, kind, value)
+    programs = x * y * z
+    if programs == 0:
+        return
+    for name in ("global_scratch", "profile_scratch"):
+        found[name] = np.zeros(programs * getattr(metadata, f"{name}_size"), np.uint8)
+    Launch(
+        code=kernel.ptx,
+        symbol=kernel.symbol,
+        grid=(x, y, z),
+        block=(32 * metadata.num_warps,),
+        shared_bytes=metadata.shared,
+        arguments=tuple(found.values()),
+        names=tuple(found),
+    ).emulate()
+
+
+def _add(found: dict[str, Any], name: str, kind: Any, value: Any) -> None:
+    """Add the parameters of the kernel for an argument of the function."""
+    if kind == "constexpr":
+        return
+    if isinstance(kind, tuple):
+        names = getattr(value, "_fields", range(len(kind)))
+        for part, of_part, each in zip(names, kind, value, strict=True):
+            _add(found, f"{name}.{part}", of_part, each)
+    elif kind.startswith("tensordesc"):
+        for i, pair in enumerate(
+            zip(expand_signature([kind], None, ""), decompose_descriptor(value), strict=True)
+        ):
+            _add(found, f"{name}.{i}" if i else name, *pair)
+    else:
+        found[name] = _parameter(name, kind, value)
+
+
+def _parameter(name: str, kind: str, value: Any) -> Any:
+    """An array, or the bytes of a number, for a parameter."""
+    value = getattr(value, "base", value) if isinstance(value, jit.TensorWrapper) else value
+    if kind[0] == "*":
+        if value is None:
+            return bytes(8)
+        if (array := array_of(name, value)) is None:
+            raise TypeError(f"{name} must be an array in host memory, got {type(value).__name__}")
+        return array
+    if kind in _FLOATS:
+        return struct.pack(_FLOATS[kind], value)
+    if kind == "bf16":
+        return struct.pack("<f", value)[2:]
+    size = max(int(kind[1:]) // 8, 1)
+    return (int(value) % (1 << 8 * size)).to_bytes(size, "little")
+
+
+def _specialised(native: Callable[..., Any]) -> Callable[..., Any]:
+    """Triton's specialisation of a kernel for an argument, extended to NumPy's arrays."""
+
+    def specialised(backend: Any, value: Any, *how: Any) -> Any:
+        dtype = getattr(value, "dtype", None)
+        base = value.base if isinstance(value, jit.TensorWrapper) else value
+        if isinstance(base, np.generic):
+            value = base.item()
+        elif (array := array_of("an argument", base)) is not None:
+            value = _Pointer(array, dtype)
+        return native(backend, value, *how)
+
+    return specialised
+
+
+def _first(prune: Callable[..., Any]) -> Callable[..., Any]:
+    """The first configuration that an autotuner would try."""
+
+    def first(tuner: Any, options: Mapping[str, Any]) -> Sequence[Any]:
+        configs: Sequence[Any] = prune(tuner, options)
+        warnings.warn(
+            f"{tuner.base_fn.__name__}: the emulator does not measure time, so autotuning takes "
+            f"the first configuration: {configs[0]}",
+            stacklevel=6,
+        )
+        return configs[:1]
+
+    return first
+
+
+@contextmanager
+def intercepted(compute: int) -> Iterator[None]:
+    """Run launches on the emulator. At the exit, the state of Triton is restored."""
+    require_version("Triton", triton.__version__, _TESTED)
+    ours, tuners = _Driver(compute), {}
+    run = autotuner.Autotuner.run
+
+    def run_untimed(tuner: Any, *args: Any, **options: Any) -> Any:
+        if id(tuner) not in tuners:
+            tuners[id(tuner)] = tuner, vars(tuner).copy()
+            tuner.cache = {}
+        return run(tuner, *args, **options)
+
+    knobs.runtime.kernel_load_start_hook.add(ours.before_loading)
+    tuner_class = autotuner.Autotuner
+    try:
+        with (
+            replaced(driver, _active=ours),
+            replaced(jit, native_specialize_impl=_specialised(jit.native_specialize_impl)),
+            replaced(tuner_class, run=run_untimed, prune_configs=_first(tuner_class.prune_configs)),
+        ):
+            yield
+    finally:
+        knobs.runtime.kernel_load_start_hook.remove(ours.before_loading)
+        for tuner, state in tuners.values():
+            vars(tuner).clear()
+            vars(tuner).update(state)
+
+
+def _unpickled(function: Any, lines: Sequence[str], first: int, settings: Any) -> Any:
+    """A decorated function in another process, which may lack its file."""
+    file = function.__code__.co_filename
+    if linecache.getlines(file)[first - 1 : first - 1 + len(lines)] != list(lines):
+        text = [*["\n"] * (first - 1), *lines]
+        linecache.cache[file] = (sum(map(len, text)), None, text, file)
+    return jit.JITFunction(function, **settings)
+
+
+def _reduced(kernel: Any) -> tuple[Any, ...]:
+    """What pickle stores of a decorated function: not its lock and its compiled kernels."""
+    settings = {name: getattr(kernel, name) for name in _SETTINGS} | {"repr": kernel._repr}
+    return _unpickled, (kernel.fn, kernel.raw_src, kernel.starting_line_number, settings)
+
+
+copyreg.pickle(jit.JITFunction, _reduced)

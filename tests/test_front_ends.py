@@ -1,0 +1,315 @@
+"""Kernels of Triton and Numba on the emulator."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.model.compiler import why_no_compiler
+from adokernels.process import ALL_CHECKS
+
+triton = pytest.importorskip("triton")
+cuda = pytest.importorskip("numba.cuda")
+if _core.why_no_emulator():
+    pytest.skip("there is no emulator", allow_module_level=True)
+
+FILES = sorted(Path(__file__).parent.glob("kernels/*_*.py"))
+MODULES = {path.stem: importlib.import_module(f"kernels.{path.stem}") for path in FILES}
+CASES = {
+    f"{name.partition('_')[0]}-{run.__name__.removeprefix('run_')}": (run, tolerance)
+    for name, module in MODULES.items()
+    for run, tolerance in module.CASES.items()
+}
+elementwise, basic = MODULES["triton_elementwise"], MODULES["numba_basic"]
+
+
+@pytest.fixture
+def checks():
+    before = ado.settings.emulator_checks
+    ado.settings.emulator_checks = ALL_CHECKS
+    yield
+    ado.settings.emulator_checks = before
+
+
+def verify(case, rng):
+    run, tolerance = CASES[case]
+    with ado.emulated():
+        found, expected = run(rng)
+    assert found.shape == expected.shape
+    if tolerance:
+        np.testing.assert_allclose(found, expected, tolerance, tolerance)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_compute_the_reference(case, rng):
+    verify(case, rng)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_correct_kernels_pass_all_checks(case, rng, checks):
+    verify(case, rng)
+
+
+def test_autotuning_takes_the_first_configuration_and_leaves_no_trace(rng):
+    x = rng.random(100, dtype="f4")
+    expected = 3 * x
+    tuner = elementwise.scale_tuned
+    before = vars(tuner).copy()
+    with ado.emulated(), pytest.warns(UserWarning, match="first configuration: BLOCK: 64"):
+        tuner[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 3.0, 100)
+    np.testing.assert_array_equal(x, expected)
+    assert vars(tuner) == before
+    assert not tuner.cache
+
+
+def test_contexts_can_be_nested_and_restore_the_front_ends(rng):
+    configure = cuda.dispatcher.CUDADispatcher.configure
+    with ado.emulated():
+        with ado.emulated(compute=90):
+            verify("triton-add", rng)
+            verify("numba-saxpy", rng)
+        verify("triton-add", rng)
+        verify("numba-saxpy", rng)
+    assert triton.runtime.driver._active is None
+    assert cuda.dispatcher.CUDADispatcher.configure is configure
+
+
+def test_importing_the_package_imports_no_front_end():
+    code = """
+import sys, adokernels as ado
+with ado.emulated():
+    print({*sys.modules} & {"triton", "numba"})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_views_keep_their_memory_and_their_distance(rng):
+    memory = rng.random(300, dtype="f4")
+    expected = memory.copy()
+    expected[200:300] = memory[:100] + memory[100:200]
+    parts = memory[:100], memory[100:200], memory[200:]
+    with ado.emulated():
+        elementwise.add[(1,)](*parts, 100, BLOCK=128)
+    np.testing.assert_array_equal(memory, expected)
+
+
+def test_kernels_must_not_write_to_read_only_arrays(rng):
+    x, out = rng.random((2, 100), dtype="f4").copy(), np.zeros(100, "f4")
+    out.flags.writeable = False
+    with ado.emulated(), pytest.raises(ValueError, match="out must be writable"):
+        elementwise.add[(1,)](x[0], x[1], out, 100, BLOCK=128)
+    assert not out.any()
+    x.flags.writeable = False
+    out.flags.writeable = True
+    with ado.emulated():
+        elementwise.add[(1,)](x[0], x[1], out, 100, BLOCK=128)
+
+
+def test_arrays_of_the_cuda_module_of_numba(rng):
+    x = rng.random(100, dtype="f4")
+    with ado.emulated():
+        device = cuda.to_device(x)
+        out = cuda.device_array_like(device)
+        out.copy_to_device(np.zeros_like(x))
+        stream = cuda.stream()
+        basic.saxpy.forall(100)(np.float32(1), device, out)
+        basic.saxpy[2, 64, stream](np.float32(1), cuda.In(x), out)
+        stream.synchronize()
+    np.testing.assert_array_equal(out.copy_to_host(), x + x)
+
+
+def test_numba_kernels_with_signatures_and_records(rng):
+    record = np.zeros(1, np.dtype([("a", "i4"), ("b", "f8")], align=True))[0]
+    x = rng.random(64)
+    with ado.emulated():
+
+        @cuda.jit("void(float64[:], int32)")
+        def scale(x, factor):
+            x[cuda.grid(1)] *= factor
+
+        @cuda.jit
+        def fill(record, pair):
+            record.a = pair[0]
+            record.b = pair[1]
+
+        expected = 3 * x
+        scale[1, 64](x, 3)
+        fill[1, 1](record, (2, 0.5))
+    np.testing.assert_array_equal(x, expected)
+    assert record.item() == (2, 0.5)
+
+
+@pytest.mark.parametrize("compute", [60, 100])
+def test_compute_capabilities_of_the_emulator(compute):
+    with pytest.raises(ValueError, match="between 70 and 90"), ado.emulated(compute):
+        pass
+
+
+@pytest.mark.parametrize(("module", "name"), [("triton", "triton"), ("numba_cuda", "numba")])
+def test_other_versions_are_refused(module, name, monkeypatch):
+    monkeypatch.setattr(importlib.import_module(module), "__version__", "2.1.0")
+    with pytest.raises(ado.Unavailable, match=r"2\.1\.0 cannot be emulated"), ado.emulated():
+        pass
+
+
+def added_twice(x, y):
+    out = np.empty_like(x)
+    elementwise.add[(4,)](x, y, out, x.size, BLOCK=128)
+    basic.saxpy[8, 64](np.float32(1), x, out)
+    return out
+
+
+def line_of(module, code):
+    lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
+    return next(i for i, line in enumerate(lines, 1) if code in line)
+
+
+def test_a_profile_of_a_function_has_its_kernels(rng):
+    x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
+    found = ado.profile(added_twice, x, y, device="emulator")
+    assert [each.kernel.name for each in found.kernels] == ["add", "saxpy"]
+    assert found.label == "added_twice"
+    # 500 elements of 4 bytes at aligned addresses are 63 sectors; the last one is half full.
+    (add,) = ado.profile(added_twice, x, y, device="emulator", kernel="add").kernels
+    assert add.values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 2 * 63
+    with pytest.raises(ValueError, match=r"kernel must be .* of added_twice, got 'adds': did you"):
+        ado.profile(added_twice, x, y, device="emulator", kernel="adds")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "module", "code"),
+    [("add", elementwise, "tl.store(out + at, tl.load(x"), ("saxpy", basic, "y[i] += a * x[i]")],
+)
+def test_a_heat_map_of_a_function_has_the_lines_of_its_files(kernel, module, code, rng):
+    x, y = rng.random((2, 500), dtype="f4")
+    found = ado.heatmap(added_twice, x, y, device="emulator", kernel=kernel)
+    assert {entry.kernel for entry in found.entries} == {kernel}
+    at = line_of(module, code)
+    (line,) = (each for each in found.lines if each.line == at)
+    assert line.path == module.__file__
+    assert code in line.text
+    assert (line.loads.requests, line.stores.requests) == (2 * 16, 16)
+    assert f"def {kernel}(" in found.excerpts[0].text
+    both = ado.heatmap(added_twice, x, y, device="emulator")
+    assert {entry.kernel for entry in both.entries} == {"add", "saxpy"}
+
+
+def test_lines_of_the_library_belong_to_the_line_that_calls_it(rng):
+    x = rng.normal(size=(4, 50)).astype("f4")
+    found = ado.heatmap(
+        elementwise.bias_gelu[(3,)], x, x[0].copy(), np.empty_like(x), *x.shape, BLOCK=64,
+        device="emulator",
+    )  # fmt: skip
+    assert {line.path for line in found.lines} == {elementwise.__file__}
+    assert line_of(elementwise, "tl.math.erf") in {line.line for line in found.lines}
+
+
+def test_functions_without_kernels_and_with_other_devices():
+    with pytest.raises(ValueError, match="sort launches no kernels"):
+        ado.profile(np.sort, np.ones(3), device="emulator")
+    with pytest.raises(TypeError, match="device must be None or 'emulator' for callables"):
+        ado.profile(np.sort, np.ones(3), device="cpu")
+    with pytest.raises(TypeError, match="must be a Variant on a GPU, got the function sort"):
+        ado.heatmap(np.sort, np.ones(3), device="cuda")
+
+
+SCALE = triton.language.constexpr(2)
+
+
+@triton.jit
+def scaled(value):
+    return SCALE * value
+
+
+@triton.jit
+def saxpy_triton(x, y, out, n, BLOCK: triton.language.constexpr, SAFE: triton.language.constexpr):
+    at = triton.language.program_id(0) * BLOCK + triton.language.arange(0, BLOCK)
+    mask = at < n if SAFE else at >= 0
+    found = scaled(triton.language.load(x + at, mask=mask)) + triton.language.load(y + at, at < n)
+    triton.language.store(out + at, found, mask=at < n)
+
+
+def mixed_ladder():
+    ladder = ado.ladder("saxpy", reference=lambda x, y: 2 * x + y, flops=lambda x, y: 2 * x.size)
+
+    @ladder.variant
+    def on_cpu(x, y):
+        return 2 * x + y
+
+    @ladder.variant
+    def with_triton(x, y, out):
+        saxpy_triton[(triton.cdiv(x.size, 128),)](x, y, out, x.size, BLOCK=128, SAFE=True)
+
+    @ladder.variant
+    def unmasked(x, y, out):
+        saxpy_triton[(triton.cdiv(x.size, 128),)](x, y, out, x.size, BLOCK=128, SAFE=False)
+
+    @ladder.variant
+    def with_numba(x, y):
+        out = np.array(y)
+        basic.saxpy.forall(x.size)(np.float32(2), x, out)
+        return out
+
+    @ladder.variant
+    def returns_operand(x, y):
+        basic.saxpy.forall(x.size)(np.float32(2), x, y)
+        return y
+
+    return ladder
+
+
+def test_a_ladder_mixes_front_ends(rng):
+    ladder = mixed_ladder()
+    kinds = {v.name: (v.device, v.arrays) for v in ladder.variants}
+    assert kinds["on_cpu"] == ("cpu", "numpy")
+    assert kinds["with_triton"] == ("cuda", "torch")
+    assert kinds["with_numba"] == ("cuda", "numba")
+    if not why_no_compiler():
+        ladder.cuda_variant("with_cuda", source=SAXPY, kernel="saxpy", block=64)
+    x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
+    found = ado.sweep(ladder, x, y, device="emulator", progress=False)
+    names = ["with_triton", "with_numba", "with_cuda"][: len(ladder.variants) - 3]
+    assert [each.variant for each in found] == names
+    key = "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    loads = {each.profile.kernels[0].values.get(key) for each in found}
+    assert len(loads) == 1
+    line = line_of(sys.modules[__name__], "found = scaled(")
+    assert f"{Path(__file__).name}:{line}" in found.skipped["unmasked"]
+    assert "returns a view of an operand" in found.skipped["returns_operand"]
+    heat = ado.heatmap(ladder["with_triton"], x, y, device="emulator")
+    assert line in {each.line for each in heat.lines}
+
+
+SAXPY = """
+extern "C" __global__ void saxpy(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i] + y[i];
+}
+"""
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.parametrize("name", ["with_triton", "unmasked", "with_numba", "returns_operand"])
+def test_variants_of_front_ends_are_checked(name, isolated, rng):
+    ladder = mixed_ladder()
+    x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
+    found = ado.check(ladder[name], ladder, x, y, device="emulator", isolated=isolated)
+    assert bool(found) == name.startswith("with"), found
+    if name == "unmasked":
+        assert f"{Path(__file__).name}:{line_of(sys.modules[__name__], 'found = scaled(')}" in (
+            found.reason
+        )
+
+
+def test_the_emulator_refuses_other_functions(rng):
+    ladder = mixed_ladder()
+    with pytest.raises(ado.Unavailable, match="cannot execute a function of numpy arrays"):
+        ado.check(ladder["on_cpu"], ladder, np.ones(3), np.ones(3), device="emulator")
