@@ -25,18 +25,9 @@ def module_of(path):
 MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def imports_of(path, *, late=False):
-    """Modules of the package that a file imports, also for type checking.
-
-    With `late`, it returns the modules that functions import when they are called.
-    """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    inside = {id(node) for function in functions for node in ast.walk(function)}
-    for node in ast.walk(tree):
-        if (id(node) in inside) != late:
-            continue
+def imports_of(path):
+    """Modules of the package that a file imports, also inside functions and for type checking."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -58,7 +49,7 @@ def package_of(module):
 
 #: Packages and top-level modules. Each imports only earlier ones, also for type checking.
 ORDER = (
-    *("names", "text", "process", "code_text", "storage", "toolkit", "pictures"),
+    *("names", "later", "text", "process", "code_text", "storage", "toolkit", "pictures"),
     *("records", "cache"),
     *("machine_code", "fat_binary", "kernels", "model"),
     "isolation",
@@ -66,19 +57,9 @@ ORDER = (
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show
     *("tour", "cli", "__main__"),
+    "wiring",  # gives methods of earlier packages the functions in later.py
     "adokernels",
 )
-#: What a method imports from a later package when it is called: records show and explain
-#: themselves, `Tuning.apply` finds its routine, and ladders accept Dask arrays.
-LATER = {
-    ("adokernels.records.shown", "adokernels.tables"),
-    ("adokernels.records.shown", "adokernels.tables.rendering"),
-    ("adokernels.records.shown", "adokernels.charts.picture"),
-    ("adokernels.records.measurement", "adokernels.diagnosis.limiter"),
-    ("adokernels.records.tuning", "adokernels.model.registry"),
-    ("adokernels.model.problem", "adokernels.measuring.paying_off"),
-    ("adokernels.model.routine", "adokernels.large.dask_arrays"),
-}
 
 
 def test_modules_import_each_other_without_cycles():
@@ -96,14 +77,6 @@ def test_packages_import_earlier_packages_only():
         if other != "adokernels"  # the names of the package, and the core
     }
     assert not {(a, b) for a, b in found if ORDER.index(b) > ORDER.index(a)}
-
-
-def test_few_methods_import_later_packages():
-    late = {
-        (name, other) for name, path in MODULES.items() for other in imports_of(path, late=True)
-    }
-    place = {name: ORDER.index(package_of(name)) for name in MODULES}
-    assert {(a, b) for a, b in late if b != "adokernels" and place[b] > place[a]} == LATER
 
 
 def test_the_product_does_not_need_the_book():

@@ -23,6 +23,7 @@ import sys
 import numpy  # noqa: F401
 
 from adokernels import _core
+from adokernels import wiring as _wiring  # noqa: F401
 from adokernels.names import PUBLIC, SUBPACKAGES, find
 
 __all__ = list(PUBLIC)

@@ -14,6 +14,7 @@ from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.ladder import options_of
 from adokernels.model.task import Task
 from adokernels.records.changes import SweepComparison, of_functions, of_sweeps
+from adokernels.records.loading import load
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
 from adokernels.text import kind_of, require
@@ -110,7 +111,8 @@ def compare(
             raise TypeError(f"compare has no option {option!r} for stored sweeps{hint}")
         if args or setup is not None:
             raise TypeError("operands and setup= are for functions, not for stored sweeps")
-        return of_sweeps(before, after, across_machines=across_machines)
+        records: list[Any] = [load(x) if isinstance(x, str | Path) else x for x in (before, after)]
+        return of_sweeps(*records, across_machines=across_machines)
     functions = _functions(before, after, args, options, setup)
     require(bool, "a bool", check=check)
     require_finite(tolerance=tolerance)

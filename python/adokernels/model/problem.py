@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adokernels import _core
+from adokernels import _core, later
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import (
     is_on_device,
@@ -163,9 +163,7 @@ class Choice:
         It is measured if :func:`adokernels.scan` has stored it with ``copies=True``, else modelled
         from stored ceilings. It is empty without a GPU, and for arrays of other libraries.
         """
-        from adokernels.measuring.paying_off import pays_off
-
-        return pays_off(self)
+        return later.pays_off(self)
 
     def __repr__(self) -> str:
         words = f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"

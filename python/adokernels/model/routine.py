@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from adokernels import _core
+from adokernels import _core, later
 from adokernels.machine_code import sass_of_module
 from adokernels.model.labelled import call_with_labels
 from adokernels.model.ladder import (
@@ -325,9 +325,7 @@ class Routine(Ladder, _core.Callable):
     # _core.Callable.__call__ calls this method if an argument is a Dask array, or may be labelled.
     def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
         if has_dask_array(args, keywords.values()):
-            from adokernels.large.dask_arrays import lazy_call
-
-            return lazy_call(self, *args, **keywords)
+            return later.lazy_call(self, *args, **keywords)
         return call_with_labels(self, args, keywords)
 
     def __reduce__(self) -> str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any
 
 from adokernels.records.forms import Length
@@ -141,8 +140,8 @@ class SweepComparison(StoredRecord, ShownAsTables, Plotted, Entries[ComparedVari
 
 
 def of_sweeps(
-    before: Sweep | Measurement | str | Path,
-    after: Sweep | Measurement | str | Path,
+    before: Sweep | Measurement,
+    after: Sweep | Measurement,
     *,
     across_machines: bool = False,
 ) -> SweepComparison:
@@ -185,11 +184,8 @@ def _title(routine: str, m: Measurement, *, with_machine: bool) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _measurements(what: Sweep | Measurement | str | Path) -> dict[str, Measurement]:
+def _measurements(record: Any) -> dict[str, Measurement]:
     """The measurements of a sweep with its peers, by name."""
-    from adokernels.records.loading import load
-
-    record: Any = load(what) if isinstance(what, (str, Path)) else what
     if isinstance(record, Sweep):
         return {m.variant: m for m in (*record.measurements, *record.peers)}
     if isinstance(record, Measurement):

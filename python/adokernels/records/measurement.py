@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from adokernels import later
 from adokernels.records import contention, statistics
 from adokernels.records.experiments import Experiments
 from adokernels.records.forms import (
@@ -239,9 +240,8 @@ class Measurement(StoredRecord):
     @property
     def limiter(self) -> Limiter:
         """The limiter, with evidence; precise only with counters and in a sweep with ceilings."""
-        from adokernels.diagnosis.limiter import limiter
-
-        return limiter(self, self.machine)
+        found: Limiter = later.limiter(self, self.machine)
+        return found
 
     @property
     def provenance(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 
-from adokernels import _core
+from adokernels import _core, later
 from adokernels.records.forms import NUMBER, reader, stored_fields
 from adokernels.storage import replace_file
 
@@ -100,9 +100,7 @@ class StoredRecord(Fields):
         ValueError
             If :func:`adokernels.load` rejects the file, or if it contains a record of another kind.
         """
-        from adokernels.records.loading import load
-
-        record = load(path)
+        record = later.load(path)
         if not isinstance(record, cls):
             found = getattr(record, "KIND", "")
             raise ValueError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from adokernels import later
 from adokernels.records.forms import NOT_STORED, Block, Context, Length
 from adokernels.records.measurement import Measurement
 from adokernels.records.record import Fields, StoredRecord
@@ -97,8 +98,7 @@ class Tuning(StoredRecord, ShownAsTables):
         chosen = setting or self.best
         own = ladder or self.ladder
         if own is None:
-            from adokernels.model.registry import routines
-
+            routines = later.routines()
             if self.routine not in routines:
                 raise KeyError(f"{self.routine!r} is not a routine: pass the ladder with ladder=")
             own = routines[self.routine]
