@@ -322,6 +322,14 @@ def test_steps_name_unmeasured_steps_between():
     assert f"that were not measured: wide {reason}, tma {reason}." in text
 
 
+def test_steps_show_stored_variants_that_the_package_no_longer_has():
+    stored = ado.load(DATA / "max_plus-float64.json.xz")
+    assert "few_terms" not in [v.name for v in ado.max_plus]
+    text = str(course.step(stored, "few_terms"))
+    assert text.startswith(f"**few_terms** — {stored['few_terms'].changes} It takes ")
+    assert "Compared with one_barrier" in text
+
+
 def test_steps_show_the_bytes_of_each_level(ladder):
     m = ladder["naive"]
     l2 = m.profile["l2_bytes"] / m.bytes

@@ -55,15 +55,6 @@ def test_sizes(variant, dtype, shapes, rng):
         check(ado.max_plus, operands, expected_of(*operands), variant)
 
 
-@pytest.mark.gpu
-def test_every_remainder_of_a_row(rng):
-    # The results differ from call to call: memory of the GPU still holds the previous ones.
-    row = rng.random((1, 525_400), np.float32)
-    for points in range(524_288, row.size):
-        operands = row[:, :points], np.array([points % 7 + 1], np.float32)
-        check(ado.max_plus, operands, operands[0][0] + operands[1], "few_terms")
-
-
 def special(rng, shape, dtype):
     """Some points with NaN of either sign, some with infinities, some where they meet."""
     big, small = problem(rng, shape, dtype)
@@ -125,7 +116,7 @@ def test_vector_loads_reject_unaligned_rows(dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_choice_on_an_h200(dtype):
-    """Few terms, few points, and otherwise: terms are split if the points do not fill the GPU."""
+    """Terms are split if the points do not fill the GPU; small problems load all at once."""
 
     def choice(terms, points):
         big = np.broadcast_to(dtype(0), (terms, points))
@@ -134,11 +125,9 @@ def test_choice_on_an_h200(dtype):
     limit = (16 << 20) // np.dtype(dtype).itemsize
     many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # one vector per thread of 768 blocks
     for terms, points, variant in [
-        *[(0, 0, "few_terms"), (1, 1, "few_terms"), (1, 713_591_159, "few_terms")],
-        *[(4, 7, "few_terms"), (16, many, "few_terms"), (17, many, "vectorised")],
-        # Small problems: all loads at once.
-        *[(8, 4, "few_terms"), (9, 4, "one_barrier"), (5, 5, "one_barrier")],
-        *[(16, 67_584, "one_barrier"), (16, 67_585, "few_terms"), (17, 67_585, "one_barrier")],
+        *[(0, 0, "one_barrier"), (1, 1, "one_barrier"), (1, 135_168, "one_barrier")],
+        *[(3, 135_169, "vectorised"), (4, 135_169, "split_terms"), (4, many, "vectorised")],
+        (1, 713_591_159, "vectorised"),
         *[(10_000, 135_168, "one_barrier"), (10_000, 135_169, "split_terms")],
         # Wider loads are faster, unless rows are short and not aligned.
         *[(limit // 128, 128, "one_barrier"), (limit // 128 + 1, 128, "split_terms")],
@@ -158,7 +147,6 @@ def test_blocks_follow_the_multiprocessors(multiprocessors):
         plan = plan_on(multiprocessors, ado.max_plus, variant, big, small)
         blocks = int(np.prod(plan.grid))
         assert busy // 2 < blocks <= busy
-        assert plan.cost.executed_flops >= terms * points
 
 
 @pytest.mark.parametrize("dtype", TYPES)

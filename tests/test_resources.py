@@ -37,7 +37,6 @@ DECLINING = {
     ("transpose", "few_columns"): ((np.zeros((8192, 8), np.float32),), None),
     ("transpose", "few_rows"): ((np.zeros((8, 8192), np.float32),), None),
     ("transpose", "as_copy"): ((np.zeros((8192, 1), np.float32),), None),
-    ("average_matvec", "small_sets"): ((np.zeros((64, 16, 64)), np.zeros((16, 16))), None),
     ("gaussian_blur", "lane_per_row"): ((np.zeros((80_000, 7), np.uint8),), None),
     ("sobel", "lane_per_row"): ((np.zeros((80_000, 7), np.uint8),), None),
     ("edge_detect", "lane_per_row"): ((np.zeros((80_000, 7, 3), np.uint8),), None),

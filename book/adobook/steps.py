@@ -149,7 +149,8 @@ def _unmeasured(sweep: Sweep, before: str, name: str) -> list[str]:
     ladder = routines.get(sweep.routine)
     if ladder is None:
         return []
-    names = [v.name for v in ladder if v.device == ladder[name].device and not v.ceiling]
+    devices = {v.name: v.device for v in ladder}  # stored variants can be gone
+    names = [v.name for v in ladder if v.device == devices.get(name) and not v.ceiling]
     if before not in names:
         return []
     measured = {m.variant for m in sweep}

@@ -16,8 +16,7 @@
 //   engine_overlapped.cuh    the product while the vectors are still being read
 //   engine_averaging.cuh     split_average_then_gemm: selects the kernel, splits long rows
 //   engine_row_product.cuh   few sets: reads the matrix once per group of sets
-//   engine_small_sets.cuh    small problems, for which launch overhead dominates: one launch
-//   engine_cluster.cuh       few sets with a larger matrix: one launch of clusters
+//   engine_cluster.cuh       small problems, for which launch overhead dominates: one launch
 //   engine_costs.cuh         executed FLOPs and requested bytes
 //
 // Two techniques have no variant of their own, because measurements of wide_average show that they
@@ -29,6 +28,8 @@
 
 #include <climits>
 
+#include "average_matvec/engine_averaging.cuh"
+#include "average_matvec/engine_cluster.cuh"
 #include "average_matvec/engine_costs.cuh"
 #include "common/cublas.cuh"
 
@@ -105,56 +106,49 @@ Extent grid_of_row_product(const AverageMatvec& p, Extent, const Hardware& gpu) 
 // Returns true if `overlapped` is faster than separate averages and cuBLAS: by up to 8 % for N = L
 // = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores, and the product
 // accounts for at most 2 % of the time.
-bool read_hides_product(const AverageMatvec& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kMinSets{32, "H200"}, kMinSamples{500, "H200"},
-      kMaxElementsPerSample{2, "H200"}, kMinBytes{64 << 20, "H200"};
+bool read_hides_product(const AverageMatvec& p) {
+  constexpr std::int64_t kMinSets = 32, kMinSamples = 500, kMaxElementsPerSample = 2,
+                         kMinBytes = 64 << 20;
   return p.vectors.type == kFloat32 && p.length() % kVectorLength<float> == 0 &&
-         p.sets() >= kMinSets.on(gpu) && p.samples() >= kMinSamples.on(gpu) &&
-         p.length() <= kMaxElementsPerSample.on(gpu) * p.samples() &&
-         p.vectors.bytes() >= kMinBytes.on(gpu);
+         p.sets() >= kMinSets && p.samples() >= kMinSamples &&
+         p.length() <= kMaxElementsPerSample * p.samples() && p.vectors.bytes() >= kMinBytes;
 }
 
-const char* why_library_slower(const AverageMatvec& p, const Hardware& gpu) {
-  return read_hides_product(p, gpu) ? "reading the vectors can hide the product" : nullptr;
+const char* why_library_slower(const AverageMatvec& p) {
+  return read_hides_product(p) ? "reading the vectors can hide the product" : nullptr;
 }
 
-// The largest L for which `row_product` is faster than cuBLAS, for up to sets[i] sets, as measured:
-// the limits do not decrease evenly, because cuBLAS selects its kernels by shape and alignment.
+// The largest L for which `row_product` is faster than cuBLAS, for up to sets[i] sets (H200). The
+// limits do not decrease evenly, because cuBLAS selects its kernels by shape and alignment.
 // With few sets, the product is memory-bound, so the limit is larger. With many sets, `row_product`
 // is faster only up to the L at which cuBLAS uses most multiprocessors.
 struct Crossovers {
   std::array<std::int64_t, 8> sets, aligned, unaligned;  // rows of the matrix start at a vector
 };
 constexpr std::int64_t kAny = INT64_MAX;
-constexpr Tuned<Crossovers> kFloat32Crossovers{
-    {.sets = {1, 4, 8, 16, 48, 64, 128, 256},
-     .aligned = {kAny, kAny, kAny, 2400, 900, 600, 600, 300},
-     .unaligned = {1100, kAny, 4500, 2400, 900, 600, 600, 300}},
-    "H200"};
-constexpr Tuned<Crossovers> kFloat64Crossovers{
-    {.sets = {1, 3, 8, 16, 24, 32, 64, 256},
-     .aligned = {1500, kAny, 5000, 500, 400, 250, 120, 64},
-     .unaligned = {1500, kAny, kAny, 500, 400, 250, 120, 64}},
-    "H200"};
+constexpr Crossovers kFloat32Crossovers{.sets = {1, 4, 8, 16, 48, 64, 128, 256},
+                                        .aligned = {kAny, kAny, kAny, 2400, 900, 600, 600, 300},
+                                        .unaligned = {1100, kAny, 4500, 2400, 900, 600, 600, 300}};
+constexpr Crossovers kFloat64Crossovers{.sets = {1, 3, 8, 16, 24, 32, 64, 256},
+                                        .aligned = {1500, kAny, 5000, 500, 400, 250, 120, 64},
+                                        .unaligned = {1500, kAny, kAny, 500, 400, 250, 120, 64}};
 
-std::int64_t longest_row_product(const AverageMatvec& p, const Hardware& gpu) {
-  const Crossovers found =
-      (p.matrix.type == kFloat32 ? kFloat32Crossovers : kFloat64Crossovers).on(gpu);
+std::int64_t longest_row_product(const AverageMatvec& p) {
+  const Crossovers& found = p.matrix.type == kFloat32 ? kFloat32Crossovers : kFloat64Crossovers;
   const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
   std::size_t i = 0;
   while (i < found.sets.size() && p.sets() > found.sets[i]) ++i;
   return i == found.sets.size() ? 0 : aligned ? found.aligned[i] : found.unaligned[i];
 }
 
-const char* why_row_product_slower(const AverageMatvec& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kShortRow{400, "H100"}, kFewSets{16, "H100"},
-      kTinyMatrix{16, "H200"};
-  if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow.on(gpu))
+const char* why_row_product_slower(const AverageMatvec& p) {
+  constexpr std::int64_t kShortRow = 400, kFewSets = 16;  // H100
+  constexpr std::int64_t kTinyMatrix = 16;                // H200
+  if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow)
     return "cuBLAS is faster for one short vector";
-  if (p.sets() > kFewSets.on(gpu) && p.length() <= kTinyMatrix.on(gpu))
+  if (p.sets() > kFewSets && p.length() <= kTinyMatrix)
     return "the matrix is too small to be divided among blocks";
-  if (p.length() > longest_row_product(p, gpu))
-    return "cuBLAS is faster for this L and number of sets";
+  if (p.length() > longest_row_product(p)) return "cuBLAS is faster for this L and number of sets";
   return nullptr;
 }
 
@@ -281,8 +275,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .grid = [](const AverageMatvec& p, Extent,
                 const Hardware& gpu) { return blocks_for(averaging_of(p, gpu).blocks); },
      .scratch_bytes = scratch_of_averaging,
-     .flops = flops_of_split_average_then_gemm,
-     .bytes = bytes_of_split_average_then_gemm,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type,
                  [&]<class T>(T) { multiply_with_library<T>(p, go, launch_averaging<T>(go, p)); });
@@ -297,29 +289,9 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .blocks = kAveraging,
      .grid = grid_of_row_product,
      .scratch_bytes = scratch_of_averaging,
-     .flops = flops_of_row_product,
-     .bytes = bytes_of_row_product,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type,
                  [&]<class T>(T) { launch_row_product<T>(go, p, launch_averaging<T>(go, p)); });
-     })},
-    {.name = "small_sets",
-     .changes = {"Uses one launch, in which each block loads the matrix and the vectors of a few "
-                 "sets at once and computes their results.",
-                 Step::kFusion},
-     .why_not = why_not_small,
-     .why_slower = why_small_slower,
-     .blocks = {{{kSmallThreads}}},
-     .grid = [](const AverageMatvec& p, Extent,
-                const Hardware& gpu) { return blocks_for(small_plan(p, gpu).blocks); },
-     .shared_bytes = [](const AverageMatvec& p, Extent,
-                        const Hardware& gpu) { return small_plan(p, gpu).shared_bytes; },
-     .flops = flops_of_small_sets,
-     .bytes = bytes_of_small_sets,
-     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
-       with_real(p.vectors.type, [&]<class T>(T) {
-         launch(go, average_matvec_small_sets<T>, small_operands<T>(p, go.hardware));
-       });
      })},
     {.name = "cluster",
      .changes = {"Divides the matrix and the averages of a few sets among the blocks of a cluster, "
@@ -336,8 +308,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
          },
      .shared_bytes = [](const AverageMatvec& p, Extent,
                         const Hardware& gpu) { return cluster_plan(p, gpu).shared_bytes; },
-     .flops = flops_of_cluster,
-     .bytes = bytes_of_cluster,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
          const ClusterPlan plan = cluster_plan(p, go.hardware);

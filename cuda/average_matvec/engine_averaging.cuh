@@ -22,12 +22,12 @@ struct SplitRows {
   std::int64_t part_samples;  // the last part of a row may be shorter
 };
 
-inline constexpr Tuned<std::int64_t> kMaxPartBytes{128 << 10, "H200"};
-inline constexpr Tuned<std::int64_t> kMinPartBytes{8 << 10, "H200"};
-inline constexpr Tuned<std::int64_t> kMaxParts{4096, "H200"};  // if parts exceed kMaxPartBytes
-inline constexpr Tuned<std::int64_t> kLongRow{1 << 20, "H200"};
+// Tuned on an H200.
+inline constexpr std::int64_t kMaxPartBytes = 128 << 10, kMinPartBytes = 8 << 10;
+inline constexpr std::int64_t kMaxParts = 4096;  // if parts exceed kMaxPartBytes
+inline constexpr std::int64_t kLongRow = 1 << 20;
 // Bytes that one block reads in the time of the second kernel, 2 us.
-inline constexpr Tuned<std::int64_t> kBlockBytes{92 << 10, "H200"};
+inline constexpr std::int64_t kBlockBytes = 92 << 10;
 
 // The number of rows, with one block each, that saturates DRAM.
 inline std::int64_t saturating_rows(const Hardware& gpu) {
@@ -42,17 +42,16 @@ inline std::int64_t saturating_rows(const Hardware& gpu) {
 // split, because their blocks would end at different times.
 inline bool worth_splitting(std::int64_t rows, std::int64_t row_bytes, const Hardware& gpu) {
   const std::int64_t busy = saturating_rows(gpu);
-  return row_bytes >= kLongRow.on(gpu) || row_bytes * (busy - rows) > busy * kBlockBytes.on(gpu);
+  return row_bytes >= kLongRow || row_bytes * (busy - rows) > busy * kBlockBytes;
 }
 
 inline SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int element_bytes,
                                const Hardware& gpu) {
   const std::int64_t row_bytes = samples * element_bytes;
   if (!worth_splitting(rows, row_bytes, gpu)) return {.parts = 1, .part_samples = samples};
-  const std::int64_t part_bytes =
-      std::max(kMaxPartBytes.on(gpu), rows * row_bytes / kMaxParts.on(gpu));
+  const std::int64_t part_bytes = std::max(kMaxPartBytes, rows * row_bytes / kMaxParts);
   const std::int64_t busy =
-      std::min(ceil_div(resident_averagers(gpu), rows), row_bytes / kMinPartBytes.on(gpu));
+      std::min(ceil_div(resident_averagers(gpu), rows), row_bytes / kMinPartBytes);
   const std::int64_t wanted = std::max(busy, ceil_div(row_bytes, part_bytes));
   constexpr std::int64_t kUnit = 128;  // elements; parts start at the same offset in a sector
   const std::int64_t part_samples = ceil_div(ceil_div(samples, wanted), kUnit) * kUnit;

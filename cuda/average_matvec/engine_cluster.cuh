@@ -17,13 +17,12 @@
 #include <climits>
 
 #include "average_matvec/engine_row_product.cuh"
-#include "average_matvec/engine_small_sets.cuh"
 
 namespace ado::cuda {
 
-inline constexpr int kClusterThreads = kSmallThreads;  // all of them copy elements
-inline constexpr int kClusterSamples = 8;              // in flight per thread
-inline constexpr int kClusterBlocks = 4;  // per multiprocessor; more would leave too few registers
+inline constexpr int kClusterThreads = 256;
+inline constexpr int kClusterSamples = 8;  // in flight per thread
+inline constexpr int kClusterBlocks = 4;   // per multiprocessor; more would leave too few registers
 inline constexpr std::int64_t kClusterBytes = 44 << 10;  // matrix rows, sums and averages
 
 struct ClusterPlan {
@@ -78,20 +77,18 @@ inline const char* why_not_cluster(const AverageMatvec& p) {
 }
 
 inline const char* why_cluster_slower(const AverageMatvec& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kMaxSets{4, "H100"}, kMaxSamples{24 << 10, "H100"};  // per cluster
-  constexpr Tuned<std::int64_t> kMaxMatrixBytes{3 << 20, "H100"};
-  constexpr Tuned<double> kMaxWaves{1.5, "H100"};
-  if (why_not_small(p) == nullptr && why_small_slower(p, gpu) == nullptr)
-    return "one block can hold the matrix and the vectors of a set";
+  constexpr std::int64_t kMaxSets = 4, kMaxSamples = 24 << 10;  // per cluster (H100)
+  constexpr std::int64_t kMaxMatrixBytes = 3 << 20;             // H100
+  constexpr double kMaxWaves = 1.5;                             // H100
   const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
-  if (p.samples() == 1 && (aligned || p.sets() > kMaxSets.on(gpu)))
+  if (p.samples() == 1 && (aligned || p.sets() > kMaxSets))
     return "without averages, other variants need only one launch as well";
   const ClusterPlan plan = cluster_plan(p, gpu);
   const auto blocks = static_cast<double>(plan.slices * plan.cluster * plan.tiles);
-  if (plan.sets > kMaxSets.on(gpu) || p.matrix.bytes() > kMaxMatrixBytes.on(gpu) ||
-      blocks > kMaxWaves.on(gpu) * static_cast<double>(one_wave(gpu)))
+  if (plan.sets > kMaxSets || p.matrix.bytes() > kMaxMatrixBytes ||
+      blocks > kMaxWaves * static_cast<double>(one_wave(gpu)))
     return "the product takes longer than a second launch";
-  if (plan.sets * p.length() * p.samples() > kMaxSamples.on(gpu))
+  if (plan.sets * p.length() * p.samples() > kMaxSamples)
     return "reading the vectors once per cluster takes longer than a second launch";
   return nullptr;
 }
@@ -136,8 +133,12 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
   T* const sums = averages + plan.sets * p.length;
 
   // The rows of a block are contiguous. All copies are in flight while the vectors are averaged.
+  // The kernel copies single elements, which requires no code for alignment: with cold caches, the
+  // instructions are fetched from DRAM as well.
   const T* const from = p.matrix + std::int64_t{first_row} * p.length;
-  copy_elements_async(matrix, from, rows * p.length);
+#pragma unroll 1
+  for (int i = thread; i < rows * p.length; i += kClusterThreads)
+    copy_element_async(matrix + i, from + i);
   commit_copies();
   arrive_at_cluster_relaxed();  // no block may store to a block that has not started
 

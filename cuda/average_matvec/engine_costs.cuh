@@ -1,6 +1,6 @@
-// Executed FLOPs and requested bytes of the CUDA variants of average_matvec.
+// Executed FLOPs and requested bytes of the CUDA variants of average_matvec up to `overlapped`.
 //
-// The FLOPs of the variants up to `overlapped` equal the hardware counters of an H200 exactly for
+// The FLOPs equal the hardware counters of an H200 exactly for
 // N = L = M = 1024 in float32, except that cuBLAS also multiplies each result by alpha. They assume
 // that the compiler fuses no multiplication with an addition: only the products of tiles and the
 // divisions are written with FMAs.
@@ -8,11 +8,7 @@
 
 #include <cmath>
 
-#include "average_matvec/engine_averaging.cuh"
-#include "average_matvec/engine_cluster.cuh"
 #include "average_matvec/engine_overlapped.cuh"
-#include "average_matvec/engine_row_product.cuh"
-#include "average_matvec/engine_small_sets.cuh"
 #include "average_matvec/steps.cuh"
 
 namespace ado::cuda {
@@ -50,16 +46,15 @@ inline double flops_of_averages(const Sizes& n, double lanes) {
 }
 
 // FLOPs of the sum of one row by `warps` warps, or by kLanes lanes (sum_of_lane). The additions
-// depend on the alignment of the row. Rows start `stride` elements apart, so the alignment is the
-// same for every kLength-th row, and the result is the mean over kLength rows. Missing vectors of a
-// batch of loads are added as zeros.
+// depend on the alignment of the row. It is the same for every kLength-th row, so the result is the
+// mean over kLength rows. Missing vectors of a batch of loads are added as zeros.
 template <int kLanes, class T>
-double flops_of_row_sum(std::int64_t stride, std::int64_t samples, std::int64_t warps) {
+double flops_of_row_sum(std::int64_t samples, std::int64_t warps) {
   constexpr int kLength = kVectorLength<T>;
   constexpr double kFlopsOfBatch = kVectorsPerThread * kLength - 1 + kFlopsOfAdd;
   std::int64_t batches = 0, additions = 0;  // of kLength rows
   for (int row = 0; row < kLength; ++row) {
-    const std::int64_t leading = std::min(samples, (kLength - row * stride % kLength) % kLength);
+    const std::int64_t leading = std::min(samples, (kLength - row * samples % kLength) % kLength);
     const std::int64_t vectors = (samples - leading) / kLength;
     const std::int64_t edges = samples - vectors * kLength;
     // kLanes batches load kInFlight contiguous vectors.
@@ -78,32 +73,10 @@ double flops_of_row_sum(std::int64_t stride, std::int64_t samples, std::int64_t 
 template <int kLanes, class T>
 double flops_of_wide_averages(const AverageMatvec& p, const RowSharing& sharing) {
   const Sizes n(p);
-  const double sum = kLanes == 0 ? n.samples
-                                 : flops_of_row_sum<std::max(kLanes, 1), T>(
-                                       p.samples(), p.samples(), sharing.warps_per_row);
+  const double sum =
+      kLanes == 0 ? n.samples
+                  : flops_of_row_sum<std::max(kLanes, 1), T>(p.samples(), sharing.warps_per_row);
   return n.rows() * (sum + flops_of_division(n));
-}
-
-// FLOPs of launch_averaging(). All parts of a row have the alignment of the row.
-inline double flops_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
-  const AveragingPlan plan = averaging_of(p, gpu);
-  const Sizes n(p);
-  if (plan.kind == Averaging::kNone) return 0;
-  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
-    if (plan.kind == Averaging::kRows)
-      return flops_of_wide_averages<lanes, T>(
-          p, sharing_for<lanes>(p.sets() * p.length(), p.samples() * std::int64_t{sizeof(T)}, gpu));
-    const auto sum_of_part = [&](std::int64_t samples) {
-      return flops_of_row_sum<kWarpSize, T>(p.samples(), samples, kAveragingWarps);
-    };
-    const SplitRows& split = plan.split;
-    const auto parts = static_cast<double>(split.parts);
-    const double combined = kFlopsOfAdd * parts + kFlopsOfTotal * kAveragingThreads +
-                            kFlopsOfShuffles * kAveragingWarps + kAveragingWarps;
-    return n.rows() * ((parts - 1) * sum_of_part(split.part_samples) +
-                       sum_of_part(p.samples() - (split.parts - 1) * split.part_samples) +
-                       combined + flops_of_division(n));
-  });
 }
 
 // One set per block: each row of the matrix takes L multiplications and a tree reduction.
@@ -153,67 +126,6 @@ inline double flops_of_overlapped(const AverageMatvec& p, const Hardware& gpu) {
   });
 }
 
-inline double flops_of_split_average_then_gemm(const AverageMatvec& p, const Hardware& gpu) {
-  const Sizes n(p);
-  return flops_of_averaging(p, gpu) + 2 * n.rows() * n.length;
-}
-
-// The columns of staged chunks and the rows of blocks are padded. Each warp then reduces its
-// products over the lanes. The sums of the warps that share a row are added to an initial zero.
-inline double flops_of_row_product(const AverageMatvec& p, const Hardware& gpu) {
-  return flops_of_averaging(p, gpu) +
-         with_row_product(p, gpu, [&](auto, auto, auto sets, const RowProductPlan& plan) {
-           constexpr int kValues = kWarpRows * sets;
-           const double tiles = 1.0 * plan.row_blocks * plan.set_tiles;
-           const std::int64_t chunks = ceil_div(p.length(), std::int64_t{plan.chunk});
-           const double columns =
-               static_cast<double>(kStagesAverages<sets> ? chunks * plan.chunk : p.length());
-           const double results = tiles * plan.row_groups * kValues;
-           double of_lane = 0;  // sum_values_over_lanes
-           for (int lanes = kWarpSize, left = kValues; lanes > 1; lanes /= 2)
-             of_lane += left > 1 ? left /= 2 : 1;
-           return results * (2 * columns + plan.cluster * (kProductWarps / plan.row_groups)) +
-                  tiles * plan.cluster * kProductThreads * of_lane;
-         });
-}
-
-// All lanes of a block execute the additions of the reductions, including lanes without a row.
-inline double flops_of_small_sets(const AverageMatvec& p, const Hardware& gpu) {
-  const SmallPlan plan = small_plan(p, gpu);
-  const Sizes n(p);
-  const double full = static_cast<double>(std::int64_t{1} << plan.log_sets);
-  const auto of_block = [&](double sets) {
-    const double rows = sets * n.length;
-    const double passes = std::ceil(rows / (kSmallThreads >> plan.log_lanes));
-    return passes * kSmallThreads * (kSmallSums - 1 + plan.log_lanes) +
-           rows * (n.samples + 1 + 2 * n.length);
-  };
-  const double full_blocks = std::floor(n.sets / full);
-  const double left = n.sets - full_blocks * full;
-  return full_blocks * of_block(full) + (left > 0 ? of_block(left) : 0);
-}
-
-// All lanes of a block execute the additions of every batch, including lanes without a sample.
-inline double flops_of_cluster(const AverageMatvec& p, const Hardware& gpu) {
-  const ClusterPlan plan = cluster_plan(p, gpu);
-  const std::int64_t parts = std::int64_t{1} << plan.log_parts;
-  const auto blocks = static_cast<double>(plan.slices * plan.cluster);  // of one group of sets
-  const std::int64_t groups = std::int64_t{kClusterThreads >> plan.log_lanes} * plan.cluster;
-  const std::int64_t batches = ceil_div(p.samples(), kClusterSamples * (parts << plan.log_lanes));
-  const double of_thread = static_cast<double>(batches) * (kClusterSamples - 1 + kFlopsOfAdd) +
-                           kFlopsOfTotal + plan.log_lanes;
-  const auto of_sets = [&](std::int64_t sets) {
-    const std::int64_t rows = sets * p.length();
-    const auto passes = static_cast<double>(ceil_div(rows * parts, groups));
-    const auto results = static_cast<double>(rows);
-    return blocks *
-               (passes * kClusterThreads * of_thread + results * static_cast<double>(parts + 1)) +
-           results * (2 * static_cast<double>(p.length()) + kFlopsOfShuffles);
-  };
-  const std::int64_t full = p.sets() / plan.sets;
-  return static_cast<double>(full) * of_sets(plan.sets) + of_sets(p.sets() - full * plan.sets);
-}
-
 inline std::size_t bytes_of_averages(const AverageMatvec& p) {
   return static_cast<std::size_t>(p.sets() * p.length() * p.vectors.type.size);
 }
@@ -241,47 +153,6 @@ double bytes_with_tiles(const AverageMatvec& p) {
     const double matrix_read = std::ceil(n.sets / Tile<T>::kSets) * n.length * n.length;
     return n.element_bytes * (n.rows() * (n.samples + 2) + averages_read + matrix_read);
   });
-}
-
-// The vectors are read once, the averages and the sums of parts are written, and the sums are read.
-inline double bytes_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
-  const AveragingPlan plan = averaging_of(p, gpu);
-  const Sizes n(p);
-  if (plan.kind == Averaging::kNone) return 0;
-  const double parts = plan.split.parts > 1 ? static_cast<double>(plan.split.parts) : 0;
-  return n.element_bytes * n.rows() * (n.samples + 1 + 2 * parts);
-}
-
-inline double bytes_of_split_average_then_gemm(const AverageMatvec& p, const Hardware& gpu) {
-  const Sizes n(p);
-  return bytes_of_averaging(p, gpu) + n.element_bytes * (2 * n.rows() + n.length * n.length);
-}
-
-// The matrix is read once per tile of sets, and the averages of a tile once per block of rows.
-inline double bytes_of_row_product(const AverageMatvec& p, const Hardware& gpu) {
-  const Sizes n(p);
-  return bytes_of_averaging(p, gpu) +
-         with_row_product(p, gpu, [&](auto, auto, auto sets, const RowProductPlan& plan) {
-           const double matrix =
-               1.0 * plan.set_tiles * plan.row_blocks * plan.row_groups * kWarpRows * n.length;
-           const double averages = 1.0 * plan.set_tiles * sets * plan.row_blocks * n.length;
-           return n.element_bytes * (matrix + averages + n.rows());
-         });
-}
-
-// Each block reads the whole matrix.
-inline double bytes_of_small_sets(const AverageMatvec& p, const Hardware& gpu) {
-  const Sizes n(p);
-  return n.element_bytes * (n.rows() * (n.samples + 1) +
-                            static_cast<double>(small_plan(p, gpu).blocks) * n.length * n.length);
-}
-
-// Each cluster reads the vectors of its sets. The matrix is read once per group of sets.
-inline double bytes_of_cluster(const AverageMatvec& p, const Hardware& gpu) {
-  const ClusterPlan plan = cluster_plan(p, gpu);
-  const Sizes n(p);
-  return n.element_bytes * (n.rows() * (plan.slices * n.samples + 1) +
-                            static_cast<double>(plan.tiles) * n.length * n.length);
 }
 
 }  // namespace ado::cuda

@@ -38,8 +38,7 @@ inline constexpr std::size_t kOverlappedBytes = std::max(MainTile<T>::kSharedByt
                                                          LastTile<T>::kSharedBytes);
 inline constexpr int kOverlappedBlocks = 3;  // resident per multiprocessor, limited by registers
 
-inline constexpr Tuned<std::int64_t> kMinLastSets{16, "H200"};
-inline constexpr Tuned<std::int64_t> kMinGroupAveragers{64, "H200"};
+inline constexpr std::int64_t kMinLastSets = 16, kMinGroupAveragers = 64;  // tuned on an H200
 
 // The number of averaging blocks between a group and its product: the number of resident blocks and
 // a few more. The averages of the group are then complete when its product starts.
@@ -71,9 +70,9 @@ inline OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) 
     };
     // Sets of short vectors are read quickly, so a group is more than one tile wide.
     const std::int64_t tiles_across =
-        ceil_div(kMinGroupAveragers.on(gpu), std::max<std::int64_t>(averagers(Main::kSets), 1));
+        ceil_div(kMinGroupAveragers, std::max<std::int64_t>(averagers(Main::kSets), 1));
     const std::int64_t group_sets = tiles_across * Main::kSets;
-    const std::int64_t grouped = std::max<std::int64_t>(p.sets() - kMinLastSets.on(gpu), 0);
+    const std::int64_t grouped = std::max<std::int64_t>(p.sets() - kMinLastSets, 0);
     const std::int64_t groups = grouped / group_sets, last_sets = p.sets() - groups * group_sets;
     const std::int64_t tiles_down = ceil_div(p.length(), Main::kRows);
     const std::int64_t last_tiles_down = ceil_div(p.length(), Last::kRows);
@@ -97,11 +96,11 @@ inline OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) 
 // Compared with the project's own product tiles instead of cuBLAS, `overlapped` is faster for more
 // shapes. If the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L =
 // 1024, M = 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1; H200).
-inline const char* why_overlapped_slower(const AverageMatvec& p, const Hardware& gpu) {
-  constexpr Tuned<std::int64_t> kMinSamples{256, "H200"}, kMaxElementsPerSample{8, "H200"};
-  if (p.length() > kMaxElementsPerSample.on(gpu) * p.samples())
+inline const char* why_overlapped_slower(const AverageMatvec& p) {
+  constexpr std::int64_t kMinSamples = 256, kMaxElementsPerSample = 8;
+  if (p.length() > kMaxElementsPerSample * p.samples())
     return "the product takes longer than the read, so the read cannot hide it";
-  if (p.samples() < kMinSamples.on(gpu))
+  if (p.samples() < kMinSamples)
     return "with M below 256, the read is too short to hide the product";
   return nullptr;
 }

@@ -94,12 +94,12 @@ RowProductPlan row_product_plan(std::int64_t length, std::int64_t sets, const Ha
 // instructions of the largest one, and with cold caches the instructions are fetched from DRAM.
 template <class T, class Visit>
 auto with_set_tile(std::int64_t length, std::int64_t sets, const Hardware& gpu, Visit visit) {
-  constexpr Tuned<std::int64_t> kShortLength{700, "H200"};
+  constexpr std::int64_t kShortLength = 700;  // H200
   constexpr int kLargest = sizeof(T) == sizeof(float) ? 16 : 8;
   const auto suffices = [&](int tile) {
     const std::int64_t rows = std::int64_t{kWarpRows} * std::min(tile, kProductWarps);
     return sets <= tile ||
-           (length <= kShortLength.on(gpu) &&
+           (length <= kShortLength &&
             ceil_div(length, rows) * ceil_div(sets, std::int64_t{tile}) <= 2 * one_wave(gpu));
   };
   if (sets <= 1) return visit(std::integral_constant<int, 1>{});

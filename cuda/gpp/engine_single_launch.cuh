@@ -51,13 +51,12 @@ struct Items {
 
 // Cycles of a multiprocessor per (band, igp, ig) of a pass, excluding FP64 instructions; and the
 // additional cycles per element of aqsn or aqsm that is copied for a tile.
-inline constexpr Tuned<double> kOtherCyclesOfItems{.value = 0.39, .device = "H100"};
-inline constexpr Tuned<double> kCyclesPerElement{.value = 0.0012, .device = "H100"};
+inline constexpr double kOtherCyclesOfItems = 0.39;  // H100
+inline constexpr double kCyclesPerElement = 0.0012;  // H100
 
 // The times of a pass with tiles of `elements` columns and rows.
-inline PassTime single_pass_of(const Hardware& gpu, unsigned elements) {
-  return {.instructions = 16,
-          .other_cycles = kOtherCyclesOfItems.on(gpu) + kCyclesPerElement.on(gpu) * elements};
+constexpr PassTime single_pass_of(unsigned elements) {
+  return {.instructions = 16, .other_cycles = kOtherCyclesOfItems + kCyclesPerElement * elements};
 }
 
 inline Items items_of(const Gpp& p, const Hardware& gpu) {
@@ -72,8 +71,8 @@ inline Items items_of(const Gpp& p, const Hardware& gpu) {
     const unsigned columns = 1 << column_bits, rows = kSingleThreads / columns;
     const std::int64_t tiles = ceil_div(p.columns(), columns) * ceil_div(p.rows(), rows);
     const double cycles =
-        static_cast<double>(tiles) * cycles_of(single_pass_of(gpu, columns + rows), gpu,
-                                               p.frequencies() == 1 ? 1 : kMaxFrequencies);
+        static_cast<double>(tiles) *
+        cycles_of(single_pass_of(columns + rows), gpu, p.frequencies() == 1 ? 1 : kMaxFrequencies);
     if (best != 0 && cycles >= least_cycles) continue;
     best = tiles;
     least_cycles = cycles;
@@ -125,7 +124,7 @@ inline double seconds_of_single_launch(const Gpp& p, const Hardware& gpu) {
                      .segments = items.tiles == 0 ? 0 : items.count / items.tiles,
                      .segment_length = items.segment_length,
                      .resident_pairs = kSingleBlocks * kSingleThreads},
-                    single_pass_of(gpu, items.columns + items.rows));
+                    single_pass_of(items.columns + items.rows));
 }
 
 #ifdef __CUDACC__

@@ -26,7 +26,7 @@ inline constexpr int kSplitBlocks = 3;  // per multiprocessor; allows 168 regist
 
 inline double seconds_of_moments(const Gpp& p, const Hardware& gpu) {
   return seconds_of(p, gpu, tiled_work<kSplitRows>(p, gpu, 2, kSplitBlocks),
-                    {.instructions = 14.25, .other_cycles = kOtherCyclesOfTiles.on(gpu)});
+                    {.instructions = 14.25, .other_cycles = kOtherCyclesOfTiles});
 }
 
 #ifdef __CUDACC__

@@ -62,13 +62,13 @@ Tiling tiling_with_blocks(const Gpp& p, std::int64_t enough_blocks) {
 // 2048 blocks on an H200, which has 132 multiprocessors: about four waves of four blocks. With
 // half as many blocks, two_rows takes 0.6 % longer. moments takes 1.7 % less time, but not for the
 // shapes for which it is chosen (38 random shapes, H100, 2026).
-inline constexpr Tuned<double> kEnoughBlocksPerMultiprocessor{.value = 15.52, .device = "H200"};
+inline constexpr double kEnoughBlocksPerMultiprocessor = 15.52;
 
 template <int kRowsPerThread>
 Tiling tiling_of(const Gpp& p, const Hardware& gpu) {
   return tiling_with_blocks<kRowsPerThread>(
-      p, static_cast<std::int64_t>(kEnoughBlocksPerMultiprocessor.on(gpu) *
-                                   std::max(gpu.multiprocessors, 1)));
+      p,
+      static_cast<std::int64_t>(kEnoughBlocksPerMultiprocessor * std::max(gpu.multiprocessors, 1)));
 }
 
 inline Extent grid_of_tiling(const Tiling& tiling) {
@@ -106,7 +106,7 @@ std::size_t sorted_tiles_bytes(const Gpp& p) {
 }
 
 // Cycles of a multiprocessor per (band, igp, ig) of a pass, excluding FP64 instructions.
-inline constexpr Tuned<double> kOtherCyclesOfTiles{.value = 0.2, .device = "H100"};
+inline constexpr double kOtherCyclesOfTiles = 0.2;  // H100
 
 // Three launches sort and gather: they write the operands in sorted order, and the first kernel of
 // a pass reads them. One launch per pass adds the partial sums.
@@ -131,7 +131,7 @@ constexpr int kTileBlocks = kRowsPerThread == 1 ? 4 : 3;
 
 inline double seconds_of_two_rows(const Gpp& p, const Hardware& gpu) {
   return seconds_of(p, gpu, tiled_work<2>(p, gpu, 1, kTileBlocks<2>),
-                    {.instructions = 15.75, .other_cycles = kOtherCyclesOfTiles.on(gpu)});
+                    {.instructions = 15.75, .other_cycles = kOtherCyclesOfTiles});
 }
 
 #ifdef __CUDACC__

@@ -16,17 +16,17 @@
 
 namespace ado::cuda::gpp {
 
-inline constexpr Tuned<double> kSecondsPerLaunch{.value = 4.9e-6, .device = "H100"};
+inline constexpr double kSecondsPerLaunch = 4.9e-6;
 // The share of the DRAM bandwidth with which the sorted copies of aqsn and aqsm are accessed.
-inline constexpr Tuned<double> kShareOfBandwidth{.value = 0.75, .device = "H100"};
+inline constexpr double kShareOfBandwidth = 0.75;
 // Cycles per FP64 instruction of a lane, with bank conflicts of the registers.
-inline constexpr Tuned<double> kCyclesPerInstruction{.value = 1.05, .device = "H100"};
+inline constexpr double kCyclesPerInstruction = 1.05;
 // Computing the constants and sums of a pair takes as long as this number of bands, per kernel and
 // segment.
-inline constexpr Tuned<double> kBandsOfSetup{.value = 12, .device = "H100"};
+inline constexpr double kBandsOfSetup = 12;
 // Blocks with many terms of the second branch end later than others, by this share of the time in
 // which the resident blocks process the bands of one block.
-inline constexpr Tuned<double> kTail{.value = 0.55, .device = "H100"};
+inline constexpr double kTail = 0.55;
 
 // FP64 lanes per multiprocessor: CUDA C++ Programming Guide, arithmetic throughput.
 constexpr int fp64_lanes(const Hardware& gpu) {
@@ -53,25 +53,25 @@ struct TiledWork {
 // Cycles of a multiprocessor per (band, igp, ig) of a pass.
 inline double cycles_of(const PassTime& time, const Hardware& gpu, int frequencies) {
   return time.other_cycles +
-         frequencies * time.instructions * kCyclesPerInstruction.on(gpu) / fp64_lanes(gpu);
+         frequencies * time.instructions * kCyclesPerInstruction / fp64_lanes(gpu);
 }
 
 inline double seconds_of(const Gpp& p, const Hardware& gpu, const TiledWork& work,
                          const PassTime& time) {
   const auto operand_bytes = static_cast<double>(p.aqsn.bytes() + p.aqsm.bytes());
   const double bands = static_cast<double>(work.bands) +
-                       kBandsOfSetup.on(gpu) * work.kernels * static_cast<double>(work.segments);
+                       kBandsOfSetup * work.kernels * static_cast<double>(work.segments);
   const auto bands_of_block = static_cast<double>(std::min(work.segment_length, p.bands()));
   const double bands_of_multiprocessor =
       static_cast<double>(work.pairs) * bands / gpu.multiprocessors +
-      kTail.on(gpu) * bands_of_block * work.resident_pairs;
+      kTail * bands_of_block * work.resident_pairs;
   const auto seconds_of_passes = [&](std::int64_t passes, int frequencies) {
     return static_cast<double>(passes) *
-           (work.launches_per_pass * kSecondsPerLaunch.on(gpu) +
+           (work.launches_per_pass * kSecondsPerLaunch +
             bands_of_multiprocessor * cycles_of(time, gpu, frequencies) / gpu.core_hertz);
   };
-  return work.launches_per_call * kSecondsPerLaunch.on(gpu) +
-         work.operand_copies * operand_bytes / (kShareOfBandwidth.on(gpu) * gpu.memory_bandwidth) +
+  return work.launches_per_call * kSecondsPerLaunch +
+         work.operand_copies * operand_bytes / (kShareOfBandwidth * gpu.memory_bandwidth) +
          seconds_of_passes(p.frequencies() / kMaxFrequencies, kMaxFrequencies) +
          seconds_of_passes(p.frequencies() % kMaxFrequencies, 1);
 }

@@ -39,20 +39,6 @@ auto with_batch(const MaxPlus& p, Visit visit) {
   });
 }
 
-// Additions of a thread with `rows` rows. Batches of rows are padded.
-template <class Batch>
-std::int64_t additions_of_thread(std::int64_t rows) {
-  return ceil_div(rows, Batch::kRows) * Batch::kRows * Batch::kPoints;
-}
-
-// Executed FLOPs of `vectorised`. Threads of the last block without a point repeat other points.
-inline double flops_of_columns(const MaxPlus& p) {
-  return with_batch(p, [&]<class Batch>(auto, Batch) {
-    const std::int64_t blocks = ceil_div(p.points(), kColumnThreads * Batch::kPoints);
-    return static_cast<double>(blocks * kColumnThreads * additions_of_thread<Batch>(p.terms()));
-  });
-}
-
 #ifdef __CUDACC__
 
 // The maxima of the points in a thread's vectors.

@@ -27,9 +27,9 @@ namespace ado::cuda {
 
 // The number of blocks that keeps the device busy. It also limits the atomic operations.
 inline std::int64_t busy_blocks(const Hardware& gpu) {
-  constexpr Tuned<double> kPerMultiprocessor{5.82, "H200"};  // 768 blocks
-  return std::max<std::int64_t>(
-      static_cast<std::int64_t>(kPerMultiprocessor.on(gpu) * gpu.multiprocessors), 1);
+  constexpr double kPerMultiprocessor = 5.82;  // H200: 768 blocks
+  return std::max<std::int64_t>(static_cast<std::int64_t>(kPerMultiprocessor * gpu.multiprocessors),
+                                1);
 }
 // Minimum number of batches of rows per team, if the terms are split over blocks.
 inline constexpr int kMinBatches = 4;
@@ -74,31 +74,6 @@ inline TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
                      .blocks_x = blocks_x,
                      .blocks_y = std::max<std::int64_t>(ceil_div(p.terms(), rows), 1),
                      .rows_per_block = rows};
-  });
-}
-
-// Executed FLOPs of `lanes` lanes in all blocks along x, with `teams` teams per block. Threads that
-// do not fill a team are idle.
-template <class Batch>
-double flops_of_teams(const MaxPlus& p, const TermSplit& split, std::int64_t lanes,
-                      std::int64_t teams) {
-  const auto additions_of_block = [&](std::int64_t rows) {
-    std::int64_t additions = 0;
-    for (std::int64_t team = 0; team < std::min(teams, rows); ++team)
-      additions += additions_of_thread<Batch>(ceil_div(rows - team, teams));
-    return static_cast<double>(additions);
-  };
-  const std::int64_t full = p.terms() / split.rows_per_block;
-  const double of_terms = static_cast<double>(full) * additions_of_block(split.rows_per_block) +
-                          additions_of_block(p.terms() % split.rows_per_block);
-  return static_cast<double>(lanes) * of_terms;
-}
-
-inline double flops_of_split(const MaxPlus& p, const Hardware& gpu) {
-  const TermSplit split = term_split_of(p, gpu);
-  return with_split_batch(p, [&]<class Batch>(auto, Batch) {
-    return flops_of_teams<Batch>(p, split, split.blocks_x * split.lanes,
-                                 kColumnThreads / split.lanes);
   });
 }
 
@@ -249,15 +224,8 @@ auto with_one_barrier(const MaxPlus& p, const Hardware& gpu, Visit visit) {
   });
 }
 
-// Threads without a point are idle.
-inline double flops_of_one_barrier(const MaxPlus& p, const Hardware& gpu) {
-  return with_one_barrier(p, gpu, [&]<class Batch>(auto, Batch, const TermSplit& split) {
-    return flops_of_teams<Batch>(p, split, p.points(), kOneBarrierThreads / split.lanes);
-  });
-}
-
 inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr Tuned<double> kBytesPerMultiprocessor{127101, "H100"};  // 16 MiB
+  constexpr double kBytesPerMultiprocessor = 127101;  // H100: 16 MiB
   const std::int64_t points = p.points(), resident = resident_blocks(gpu);
   if (points > kOneBarrierThreads * resident)
     return "with this many points, the device is busy without splitting the terms";
@@ -266,7 +234,7 @@ inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu)
   const bool half_busy = 2 * points >= kWarpSize * resident;
   const bool narrow = points <= 2 * kWarpSize && !rows_aligned(p);
   if (half_busy || narrow ||
-      static_cast<double>(p.big.bytes()) <= kBytesPerMultiprocessor.on(gpu) * gpu.multiprocessors)
+      static_cast<double>(p.big.bytes()) <= kBytesPerMultiprocessor * gpu.multiprocessors)
     return nullptr;
   return "with this many elements, wider loads save more time than merging takes";
 }

@@ -13,11 +13,9 @@
 //   engine_columns.cuh      vectorised: wide loads on the whole device, for rows of any alignment
 //   engine_split_terms.cuh  split_terms, for too few points for the whole device; one_barrier, for
 //                           small problems
-//   engine_few_terms.cuh    few_terms, for few terms of many points
 #include "routines/max_plus.hpp"
 
 #include "common/read_ceiling.cuh"
-#include "max_plus/engine_few_terms.cuh"
 #include "max_plus/engine_split_terms.cuh"
 #include "max_plus/prefetch.cuh"
 
@@ -173,7 +171,6 @@ constexpr Variant<MaxPlus> kVariants[] = {
              return grid_of(ceil_div(p.points(), kColumnThreads * Batch::kPoints), 1);
            });
          },
-     .flops = flops_of_columns,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        with_batch(p, [&]<class T, class Batch>(T, Batch) {
          launch(go, max_plus_vectorised<T, Batch>, operands_of<T>(p));
@@ -188,7 +185,6 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .blocks = {{{kColumnThreads}}},
      .grid = [](const MaxPlus& p, Extent,
                 const Hardware& gpu) { return grid_of(term_split_of(p, gpu)); },
-     .flops = flops_of_split,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        with_split_batch(p, [&]<class T, class Batch>(T, Batch) {
          launch_split<T>(go, p, term_split_of(p, go.hardware), max_plus_split_terms<T, Batch>);
@@ -206,26 +202,11 @@ constexpr Variant<MaxPlus> kVariants[] = {
            return with_one_barrier(
                p, gpu, [](auto, auto, const TermSplit& split) { return grid_of(split); });
          },
-     .flops = flops_of_one_barrier,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        with_one_barrier(p, go.hardware,
                         [&]<class T, class Batch>(T, Batch, const TermSplit& split) {
                           launch_split<T>(go, p, split, max_plus_one_barrier<T, Batch>);
                         });
-     })},
-    {.name = "few_terms",
-     .changes =
-         {"Each thread loads several terms of its points together; a single row is loaded by "
-          "vectors even if it ends with an incomplete vector.",
-          Step::kInFlight, Step::kWider},
-     .why_slower = why_few_terms_slower,
-     .blocks = {{{kFewTermsThreads}}},
-     .grid = grid_of_few_terms,
-     .flops = flops_of_few_terms,
-     .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
-       with_thread_points(p, go.hardware, [&]<class T, class Points>(T, Points) {
-         launch(go, max_plus_few_terms<T, Points>, operands_of<T>(p));
-       });
      })},
 };
 

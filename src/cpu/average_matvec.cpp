@@ -354,218 +354,119 @@ void average_rows(const Operands& p, int64_t begin, int64_t end, T* averages) {
   }
 }
 
-// A panel contains the averages of kPanel sets (three vectors). The averages of one element are
-// contiguous for all these sets, so that a register tile (a few rows of the matrix times three
-// vectors) loads its operands with few instructions.
-constexpr int kPanelVectors = 3;
-template <class T>
-constexpr int64_t kPanel = kPanelVectors* kLanes<T>;
-
-// Number of elements of the panels for `sets` sets, including padding.
-template <class T>
-int64_t panel_elements(const Operands& p, int64_t sets) {
-  return (sets + kPanel<T> - 1) / kPanel<T> * kPanel<T> * p.length;
-}
-
-// Fills a panel with the averages of up to kPanel sets. `averages` is stored set by set. The lanes
-// after the last set are set to zero, because scratch memory can contain subnormal numbers, which
-// make FMAs much slower on Intel processors.
-template <class T>
-void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* panel) {
-  constexpr int64_t kSize = sizeof(T);
-  if (sets % kLanes<T> != 0)
-    for (int64_t j = 0; j < p.length; ++j)
-      store_vector(panel + j * kPanel<T> + sets / kLanes<T> * kLanes<T>, Reals<T>{});
-  const Part part{.rows = sets,
-                  .cols = p.length,
-                  .from = averages,
-                  .from_row = p.length * kSize,
-                  .from_col = kSize,
-                  .to = reinterpret_cast<std::byte*>(panel),
-                  .to_row = kPanel<T> * kSize,
-                  .to_col = kSize,
-                  .end = averages + sets * p.length * kSize};
-  if (sets * kSize < 16)
-    move_elements<kSize>(part);
-  else
-    transpose_parts<kSize>(part);
-}
-
 // ---- products in vectors ----
 
-// Returns the sum of all lanes.
-template <class V>
-ADO_INLINE auto sum_of_lanes(V v) {
-  constexpr int kCount = sizeof(V) / sizeof(v[0]);
-  if constexpr (kCount == 2) {
-    return v[0] + v[1];
-  } else {
-    return [&]<int... kAt>(std::integer_sequence<int, kAt...>) __attribute__((always_inline)) {
-      return sum_of_lanes(__builtin_shufflevector(v, v, kAt...) +
-                          __builtin_shufflevector(v, v, (kCount / 2 + kAt)...));
-    }
-    (std::make_integer_sequence<int, kCount / 2>{});
-  }
-}
+// Rows of the matrix that are multiplied together: enough sums are in flight to hide the latency of
+// an FMA. If the distance of the rows is a power of two, they compete for one cache set of L1,
+// which can hold this number of cache lines.
+constexpr int kRows = 8;
 
-// Multiplies kRows rows of the matrix, whose elements are contiguous, by the averages of kSets
-// sets, which are stored set by set.
-template <class T, int kRows, int kSets>
-ADO_INLINE void multiply_rows(const Operands& p, int64_t i, const T* averages, int64_t set) {
+// Multiplies rows [i, end) of the matrix, at most kRows, by the averages of a set. The elements of
+// a row are contiguous.
+template <class T>
+ADO_INLINE void multiply_rows(const Operands& p, int64_t i, int64_t end, const T* average,
+                              int64_t set) {
   using V = Reals<T>;
-  V lanes[kRows][kSets] = {};
+  const std::byte* row[kRows];  // copies of the last row after the end
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRows; ++r) row[r] = p.factor(min(i + r, end - 1), 0);
+  V lanes[kRows] = {};
   int64_t j = 0;
-  for (; j + kLanes<T> <= p.length; j += kLanes<T>) {
-    V v[kSets];
-#pragma GCC unroll 4
-    for (int k = 0; k < kSets; ++k) v[k] = load_vector<V>(averages + k * p.length + j);
+  for (; j + kLanes<T> <= p.length; j += kLanes<T>)
 #pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) {
-      const V factors = load_vector<V>(p.factor(i + row, j));
-#pragma GCC unroll 4
-      for (int k = 0; k < kSets; ++k) lanes[row][k] += factors * v[k];
-    }
-  }
-  for (int row = 0; row < kRows; ++row) {
-    for (int k = 0; k < kSets; ++k) {
-      T product = sum_of_lanes(lanes[row][k]);
-      for (int64_t rest = j; rest < p.length; ++rest)
-        product += load<T>(p.factor(i + row, rest)) * averages[k * p.length + rest];
-      store_vector(p.to(i + row, set + k), product);
-    }
-  }
-}
-
-// Multiplies rows [begin, end) of the matrix by the averages of sets [first, last): kSets sets at a
-// time, and fewer at the end. With more sets at a time, the matrix is read less often.
-constexpr int kMostTogether = kWidth == 64 ? 4 : 3;
-template <class T, int kSets = kMostTogether>
-void multiply_sets(const Operands& p, int64_t begin, int64_t end, const T* averages, int64_t first,
-                   int64_t last) {
-  constexpr int kRows = kSets == 1 ? 8 : 4;
-  Checkpoints checkpoints;
-  for (; first + kSets <= last; first += kSets, averages += kSets * p.length) {
-    int64_t i = begin;
-    for (; i + kRows <= end; i += kRows) {
-      checkpoints.add(kSets * p.length);
-      multiply_rows<T, kRows, kSets>(p, i, averages, first);
-    }
-    for (; i < end; ++i) multiply_rows<T, 1, kSets>(p, i, averages, first);
-  }
-  if constexpr (kSets > 1)
-    if (first < last) multiply_sets<T, kSets - 1>(p, begin, end, averages, first, last);
-}
-
-// Returns the number of rows of the matrix per register tile of `vectors` vectors of sets. With
-// three vectors, a tile uses most registers. With one vector, enough sums are in flight to hide the
-// latency of an FMA. If the distance of the rows is a power of two, they compete for one cache set
-// of L1, which can hold this number of cache lines.
-constexpr int tile_rows(int vectors) {
-  return kWidth == 64 || vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
-}
-
-// Lanes beyond the last set are not stored.
-template <class T, int kRows, int kVectors>
-ADO_INLINE void multiply_tile(const Operands& p, int64_t i, const T* panel, int64_t set,
-                              int64_t sets) {
-  using V = Reals<T>;
-  V tile[kRows][kVectors] = {};
-  for (int64_t j = 0; j < p.length; ++j) {
-    V v[kVectors];
-#pragma GCC unroll 3
-    for (int k = 0; k < kVectors; ++k) v[k] = load_vector<V>(panel + j * kPanel<T> + k * kLanes<T>);
+    for (int r = 0; r < kRows; ++r)
+      lanes[r] += load_vector<V>(row[r] + j * sizeof(T)) * load_vector<V>(average + j);
+  constexpr int kAtOnce = kLanes<T> < kRows ? kLanes<T> : kRows;
+  T products[kRows] = {};
 #pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) {
-      const T factor = load<T>(p.factor(i + row, j));
-#pragma GCC unroll 3
-      for (int k = 0; k < kVectors; ++k) tile[row][k] += v[k] * factor;
-    }
+  for (int r = 0; r < kRows; r += kAtOnce) {
+    const V sums = sums_of_lanes<kAtOnce>(lanes + r);
+    for (int lane = 0; lane < kLanes<T>; ++lane)
+      products[r + lane * kAtOnce / kLanes<T>] += sums[lane];
   }
-  for (int row = 0; row < kRows; ++row) {
-    if (p.out_set == sizeof(T) && sets == kVectors * kLanes<T>) {
-      for (int k = 0; k < kVectors; ++k)
-        store_vector(p.to(i + row, set + k * kLanes<T>), tile[row][k]);
-    } else {
-      T products[kVectors * kLanes<T>];
-      std::memcpy(products, tile[row], sizeof(products));
-      for (int64_t k = 0; k < sets; ++k) store_vector(p.to(i + row, set + k), products[k]);
-    }
+  for (int64_t r = 0; r < end - i; ++r) {
+    for (int64_t rest = j; rest < p.length; ++rest)
+      products[r] += load<T>(row[r] + rest * sizeof(T)) * average[rest];
+    store_vector(p.to(i + r, set), products[r]);
   }
 }
 
-template <class T, int kVectors>
-ADO_INLINE void multiply_panel(const Operands& p, int64_t begin, int64_t end, const T* panel,
-                               int64_t set, int64_t sets) {
-  constexpr int kRows = tile_rows(kVectors);
-  int64_t i = begin;
-  for (; i + kRows <= end; i += kRows) multiply_tile<T, kRows, kVectors>(p, i, panel, set, sets);
-  for (; i < end; ++i) multiply_tile<T, 1, kVectors>(p, i, panel, set, sets);
-}
-
-// kGroupBytes: size of a group of averages, which stays in L2. kMatrixBytes: size of the rows of
-// the matrix that are multiplied by a whole group, which stay in L1.
-constexpr int64_t kGroupBytes = 512 << 10, kMatrixBytes = 16 << 10;
-
+// A panel contains the averages of kLanes sets. The averages of one element are contiguous, so that
+// a register tile (kRows rows of the matrix times a panel) loads its operands with few
+// instructions, whatever the strides of the matrix are. Returns the number of elements of the
+// panels for `sets` sets, including padding.
 template <class T>
-int64_t group_sets(const Operands& p) {
-  const int64_t bytes = kPanel<T> * p.length * static_cast<int64_t>(sizeof(T));
-  return max(kGroupBytes / max(bytes, 1), 1) * kPanel<T>;
+int64_t panel_elements(const Operands& p, int64_t sets) {
+  return (sets + kLanes<T> - 1) / kLanes<T> * kLanes<T> * p.length;
 }
 
-// Multiplies rows [begin, end) of the matrix by the panels of sets [first, last).
+// Fills the panels with the averages of `sets` sets, which are stored set by set. The lanes after
+// the last set are set to zero, because scratch memory can contain subnormal numbers, which make
+// FMAs much slower on Intel processors.
 template <class T>
-void multiply_panels(const Operands& p, int64_t begin, int64_t end, const T* panels, int64_t first,
-                     int64_t last) {
-  constexpr int64_t kRows = 24;  // a multiple of every tile_rows()
-  const int64_t row_bytes = p.length * static_cast<int64_t>(sizeof(T));
-  const int64_t rows = max(kMatrixBytes / row_bytes / kRows, 1) * kRows;
-  Checkpoints checkpoints;
-  for (int64_t i = begin; i < end; i += rows) {
-    const int64_t to = min(i + rows, end);
-    for (int64_t set = first; set < last; set += kPanel<T>) {
-      const T* panel = panels + (set - first) * p.length;
-      const int64_t sets = min(kPanel<T>, last - set);
-      checkpoints.add((to - i) * p.length);
-      if (sets > 2 * kLanes<T>)
-        multiply_panel<T, 3>(p, i, to, panel, set, sets);
-      else if (sets > kLanes<T>)
-        multiply_panel<T, 2>(p, i, to, panel, set, sets);
-      else
-        multiply_panel<T, 1>(p, i, to, panel, set, sets);
-    }
-  }
-}
-
-// Computes the averages and products of sets [begin, end) with panels. `scratch` holds the averages
-// of one panel, set by set, and then a group of panels.
-template <class T, bool kPrefetch>
-void multiply_in_panels(const Operands& p, int64_t begin, int64_t end, T* scratch) {
-  T* const panels = scratch + kPanel<T> * p.length;
-  const int64_t step = group_sets<T>(p);
+void fill_panels(const Operands& p, int64_t sets, const T* averages, T* panels) {
   constexpr int64_t kSize = sizeof(T);
-  // With one sample per element, packed vectors are already averages.
-  const bool single = p.samples == 1 && p.to_element == kSize && p.to_set == p.length * kSize;
-  for (int64_t first = begin; first < end; first += step) {
-    const int64_t last = min(first + step, end);
-    for (int64_t set = first; set < last; set += kPanel<T>) {
-      const int64_t sets = min(kPanel<T>, last - set);
-      const std::byte* averages = single ? p.row(set, 0) : reinterpret_cast<std::byte*>(scratch);
-      if (!single) average_rows<T, kPrefetch>(p, set * p.length, (set + sets) * p.length, scratch);
-      fill_panel(p, sets, averages, panels + (set - first) * p.length);
-    }
-    multiply_panels(p, 0, p.length, panels, first, last);
+  for (int64_t set = 0; set < sets; set += kLanes<T>) {
+    const int64_t rows = min(kLanes<T>, sets - set);
+    T* const panel = panels + set * p.length;
+    if (rows < kLanes<T>) std::memset(panel, 0, kLanes<T> * p.length * kSize);
+    const Part part{.rows = rows,
+                    .cols = p.length,
+                    .from = reinterpret_cast<const std::byte*>(averages + set * p.length),
+                    .from_row = p.length * kSize,
+                    .from_col = kSize,
+                    .to = reinterpret_cast<std::byte*>(panel),
+                    .to_row = kLanes<T> * kSize,
+                    .to_col = kSize,
+                    .end = reinterpret_cast<const std::byte*>(averages + sets * p.length)};
+    if (rows * kSize < 16)
+      move_elements<kSize>(part);
+    else
+      transpose_parts<kSize>(part);
   }
 }
 
-// Computes the averages and products of sets [begin, end) without panels, `together` sets at a
-// time.
-template <class T, bool kPrefetch>
-void multiply_in_rows(const Operands& p, int64_t begin, int64_t end, int64_t together,
-                      T* averages) {
-  for (int64_t first = begin; first < end; first += together) {
-    const int64_t last = min(first + together, end);
-    average_rows<T, kPrefetch>(p, first * p.length, last * p.length, averages);
-    multiply_sets(p, 0, p.length, averages, first, last);
+// Multiplies rows [i, end) of the matrix, at most kRows, by a panel with `sets` sets.
+template <class T>
+ADO_INLINE void multiply_panel(const Operands& p, int64_t i, int64_t end, const T* panel,
+                               int64_t set, int64_t sets) {
+  using V = Reals<T>;
+  const std::byte* row[kRows];  // copies of the last row after the end
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRows; ++r) row[r] = p.factor(min(i + r, end - 1), 0);
+  V tile[kRows] = {};
+  for (int64_t j = 0; j < p.length; ++j) {
+    const V averages = load_vector<V>(panel + j * kLanes<T>);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) tile[r] += averages * load<T>(row[r] + j * p.matrix_col);
+  }
+  for (int64_t r = 0; r < end - i; ++r) {
+    if (p.out_set == sizeof(T) && sets == kLanes<T>) {
+      store_vector(p.to(i + r, set), tile[r]);
+    } else {
+      T products[kLanes<T>];
+      store_vector(products, tile[r]);
+      for (int64_t k = 0; k < sets; ++k) store_vector(p.to(i + r, set + k), products[k]);
+    }
+  }
+}
+
+// Multiplies rows [begin, end) of the matrix by the averages of sets [first, last), or by their
+// panels. The rows of a tile stay in L1 for all sets.
+template <class T>
+void multiply_sets(const Operands& p, bool in_panels, int64_t begin, int64_t end, const T* averages,
+                   int64_t first, int64_t last) {
+  const int64_t sets = in_panels ? kLanes<T> : 1;
+  Checkpoints checkpoints;
+  for (int64_t i = begin; i < end; i += kRows) {
+    for (int64_t set = first; set < last; set += sets) {
+      checkpoints.add(kRows * p.length);
+      const T* const from = averages + (set - first) * p.length;
+      if (in_panels)
+        multiply_panel(p, i, min(i + kRows, end), from, set, min(sets, last - set));
+      else
+        multiply_rows(p, i, min(i + kRows, end), from, set);
+    }
   }
 }
 
@@ -575,24 +476,26 @@ bool scattered(const Operands& p) {
   return p.matrix_col != sizeof(T);
 }
 
-// Computes the averages and products of sets [begin, end), which belong to one thread.
+// Computes the averages and products of sets [begin, end), which belong to one thread, `together`
+// sets at a time. `scratch` holds their averages, and then their panels.
 template <class T, bool kPrefetch = true>
-void multiply_own_sets(const Operands& p, bool panels, int64_t together, int64_t begin, int64_t end,
-                       T* scratch) {
-  if (panels)
-    multiply_in_panels<T, kPrefetch>(p, begin, end, scratch);
-  else
-    multiply_in_rows<T, kPrefetch>(p, begin, end, together, scratch);
+void multiply_own_sets(const Operands& p, bool in_panels, int64_t together, int64_t begin,
+                       int64_t end, T* scratch) {
+  T* const panels = scratch + together * p.length;
+  for (int64_t first = begin; first < end; first += together) {
+    const int64_t last = min(first + together, end);
+    average_rows<T, kPrefetch>(p, first * p.length, last * p.length, scratch);
+    if (in_panels) fill_panels(p, last - first, scratch, panels);
+    multiply_sets(p, in_panels, 0, p.length, in_panels ? panels : scratch, first, last);
+  }
 }
 
-// Returns the number of scratch elements of one thread for `sets` sets, rounded up to whole cache
-// lines.
+// Returns the number of scratch elements for the averages of `sets` sets and for their panels,
+// rounded up to whole cache lines.
 template <class T>
-int64_t own_elements(const Operands& p, bool panels, int64_t together, int64_t sets) {
+int64_t scratch_elements(const Operands& p, bool in_panels, int64_t sets) {
   constexpr int64_t kAlign = kLine / sizeof(T);
-  const int64_t elements =
-      panels ? kPanel<T> * p.length + panel_elements<T>(p, min(group_sets<T>(p), sets))
-             : together * p.length;
+  const int64_t elements = sets * p.length + (in_panels ? panel_elements<T>(p, sets) : 0);
   return (elements + kAlign - 1) / kAlign * kAlign;
 }
 
@@ -601,7 +504,8 @@ void on_one_thread(const AverageMatvec& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   if (problem.out.elements() == 0) return;
   with_real(problem.vectors.type, [&]<class T>(T) {
-    multiply_own_sets<T, kPrefetch>(p, scattered<T>(p), 1, 0, p.sets,
+    const bool in_panels = scattered<T>(p);
+    multiply_own_sets<T, kPrefetch>(p, in_panels, in_panels ? kLanes<T> : 1, 0, p.sets,
                                     reinterpret_cast<T*>(go.scratch));
   });
 }
@@ -609,7 +513,9 @@ void on_one_thread(const AverageMatvec& problem, const Launch& go) {
 std::size_t one_set(const AverageMatvec& problem) {
   return with_real(problem.vectors.type, [&]<class T>(T) {
     const Operands p = operands_of(problem);
-    return static_cast<std::size_t>(own_elements<T>(p, scattered<T>(p), 1, p.sets)) * sizeof(T);
+    const bool in_panels = scattered<T>(p);
+    return static_cast<std::size_t>(scratch_elements<T>(p, in_panels, in_panels ? kLanes<T> : 1)) *
+           sizeof(T);
   });
 }
 
@@ -623,8 +529,8 @@ constexpr int64_t kChunkBytes = 32 << 10;
 // threads share first the rows, or parts of rows, and then the matrix.
 struct Plan {
   int threads;
-  bool panels;
-  int64_t together;  // sets at a time, without panels
+  bool in_panels;
+  int64_t together;  // sets at a time
   bool own_sets;
   int64_t parts;
 };
@@ -633,30 +539,26 @@ template <class T>
 Plan plan_of(const AverageMatvec& problem, bool blocked) {
   // FLOPs per core in the time of reading one byte from memory; an order of magnitude.
   constexpr int64_t kFlopsPerByte = 8;
+  constexpr int64_t kGroupBytes = 256 << 10;  // of panels, which stay in L2
+  constexpr int64_t kOwnSets = 16;            // per thread
   const Operands p = operands_of(problem);
   const int threads = threads_for(problem.vectors.bytes() + problem.matrix.bytes() +
                                   2 * p.sets * p.length * p.length / kFlopsPerByte);
   const int64_t rows = p.sets * p.length;
   const int64_t wanted = rows == 0 ? 1 : (4 * threads + rows - 1) / rows;
   const int64_t most = max(p.samples * static_cast<int64_t>(sizeof(T)) / kChunkBytes, 1);
-  const bool panels = scattered<T>(p) || (blocked && p.sets >= kLanes<T> / 2);
+  const bool in_panels = scattered<T>(p) || (blocked && p.sets >= kLanes<T> / 2);
+  const int64_t panel_bytes = max(panel_elements<T>(p, 1) * static_cast<int64_t>(sizeof(T)), 1);
   return {.threads = threads,
-          .panels = panels,
-          .together = blocked ? kMostTogether : 1,
-          .own_sets = threads == 1 || p.sets >= (panels ? kPanel<T> : 8) * threads,
+          .in_panels = in_panels,
+          .together = in_panels || blocked ? max(kGroupBytes / panel_bytes, 1) * kLanes<T> : 1,
+          .own_sets = threads == 1 || p.sets >= kOwnSets * threads,
           .parts = threads == 1 ? 1 : min(wanted, most)};
 }
 
 // Returns the number of chunks of an operand.
 int64_t chunks_of(const Plan& plan, int64_t bytes) {
   return plan.threads * min(max(bytes / plan.threads / kChunkBytes, 1), 4);
-}
-
-// Returns the first set of a thread. With panels, every share consists of whole vectors.
-template <class T>
-int64_t first_own_set(const Operands& p, const Plan& plan, int64_t thread, int64_t threads) {
-  const int64_t unit = plan.panels ? kLanes<T> : 1;
-  return min((p.sets + unit - 1) / unit * thread / threads * unit, p.sets);
 }
 
 template <bool kBlocked>
@@ -666,8 +568,9 @@ std::size_t scratch_of(const AverageMatvec& problem) {
     const Plan plan = plan_of<T>(problem, kBlocked);
     const int64_t rows = p.sets * p.length;
     const int64_t elements =
-        plan.own_sets ? plan.threads * own_elements<T>(p, plan.panels, plan.together, p.sets)
-                      : (plan.panels ? panel_elements<T>(p, p.sets) : 0) + rows * (1 + plan.parts);
+        plan.own_sets
+            ? plan.threads * scratch_elements<T>(p, plan.in_panels, min(plan.together, p.sets))
+            : scratch_elements<T>(p, plan.in_panels, p.sets) + rows * plan.parts;
     return static_cast<std::size_t>(elements) * sizeof(T);
   });
 }
@@ -708,20 +611,14 @@ void average_parts(const Operands& p, const Plan& plan, T* averages) {
 
 // Computes one of `chunks` chunks of the products of all sets. Chunks consist of whole tiles.
 template <class T>
-void multiply_chunk(const Operands& p, const Plan& plan, const T* averages, const T* panels,
-                    int64_t chunk, int64_t chunks) {
-  constexpr int64_t kRows = 8;
+void multiply_chunk(const Operands& p, const Plan& plan, const T* averages, int64_t chunk,
+                    int64_t chunks) {
   const int64_t tiles = (p.length + kRows - 1) / kRows;
   const int64_t begin = tiles * chunk / chunks * kRows;
   const int64_t end = min(tiles * (chunk + 1) / chunks * kRows, p.length);
-  const int64_t step = plan.panels ? group_sets<T>(p) : plan.together;
-  for (int64_t first = 0; first < p.sets; first += step) {
-    const int64_t last = min(first + step, p.sets);
-    if (plan.panels)
-      multiply_panels(p, begin, end, panels + first * p.length, first, last);
-    else
-      multiply_sets(p, begin, end, averages + first * p.length, first, last);
-  }
+  for (int64_t first = 0; first < p.sets; first += plan.together)
+    multiply_sets(p, plan.in_panels, begin, end, averages + first * p.length, first,
+                  min(first + plan.together, p.sets));
 }
 
 template <bool kBlocked>
@@ -733,25 +630,22 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
     T* const scratch = reinterpret_cast<T*>(go.scratch);
     if (plan.own_sets)
       return in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
-        T* const own = scratch + thread * own_elements<T>(p, plan.panels, plan.together, p.sets);
-        multiply_own_sets(p, plan.panels, plan.together, first_own_set<T>(p, plan, thread, threads),
-                          first_own_set<T>(p, plan, thread + 1, threads), own);
+        const int64_t together = min(plan.together, p.sets);
+        multiply_own_sets(p, plan.in_panels, together, p.sets * thread / threads,
+                          p.sets * (thread + 1) / threads,
+                          scratch + thread * scratch_elements<T>(p, plan.in_panels, together));
       });
     T* const panels = scratch;
-    T* const averages = scratch + (plan.panels ? panel_elements<T>(p, p.sets) : 0);
+    T* const averages = panels + (plan.in_panels ? panel_elements<T>(p, p.sets) : 0);
     const int64_t average_chunks = chunks_of(plan, problem.vectors.bytes());
     in_chunks(plan.threads, average_chunks, [&](int64_t chunk, Checkpoints&) {
       average_chunk(p, plan, averages, chunk, average_chunks);
     });
     if (plan.parts > 1) average_parts(p, plan, averages);
-    if (plan.panels)
-      for (int64_t set = 0; set < p.sets; set += kPanel<T>)
-        fill_panel(p, min(kPanel<T>, p.sets - set),
-                   reinterpret_cast<const std::byte*>(averages + set * p.length),
-                   panels + set * p.length);
+    if (plan.in_panels) fill_panels(p, p.sets, averages, panels);
     const int64_t product_chunks = chunks_of(plan, problem.matrix.bytes());
     in_chunks(plan.threads, product_chunks, [&](int64_t chunk, Checkpoints&) {
-      multiply_chunk(p, plan, averages, panels, chunk, product_chunks);
+      multiply_chunk(p, plan, plan.in_panels ? panels : averages, chunk, product_chunks);
     });
   });
 }
@@ -781,7 +675,7 @@ double flops_of_pairs(const AverageMatvec& p) {
 }
 
 // Executed FLOPs for contiguous samples and rows that are not shared by threads. Other rows take a
-// few FLOPs more or less. Lanes of the product beyond the last set are not counted.
+// few FLOPs more or less. Rows and lanes that pad a tile of the product are not counted.
 double flops_of_vectors(const AverageMatvec& p) {
   return with_real(p.vectors.type, [&]<class T>(T) {
     constexpr double kReduction = kLanes<T> - 1;

@@ -108,7 +108,7 @@ edge_detect: EdgeDetect
 _AverageMatvecVariant = Literal["stream_read", "naive_loops", "interchange", "pairwise", "simd",
     "prefetch", "threaded", "blocked", "read", "one_block", "block_per_set", "warp_average",
     "warp_shuffle", "average_then_gemm", "wide_average", "overlapped", "split_average_then_gemm",
-    "row_product", "small_sets", "cluster"]
+    "row_product", "cluster"]
 class AverageMatvec(_Routine[_AverageMatvecVariant]):
     @overload  # type: ignore[override]
     def __call__(self, vectors: NDArray[_Real], matrix: NDArray[_Real],
@@ -127,7 +127,7 @@ _MaxPlusVariant = Literal["stream_read", "naive_loops", "interchange", "auto_vec
     "vector_load_both", "one_block_bounded", "vector_load_small_bounded",
     "vector_load_both_bounded", "two_blocks", "whole_device", "scalar_batched", "shared_batched",
     "scalar_rolling", "shared_rolling", "async_rolling", "padded", "vectorised", "split_terms",
-    "one_barrier", "few_terms"]
+    "one_barrier"]
 class MaxPlus(_Routine[_MaxPlusVariant]):
     @overload  # type: ignore[override]
     def __call__(self, big: NDArray[_Real], small: NDArray[_Real],
