@@ -52,7 +52,7 @@ def package_of(module):
 ORDER = (
     *("names", "text", "process", "code_text", "storage", "toolkit", "pictures"),
     *("records", "cache"),
-    *("machine_code", "fat_binary", "model"),
+    *("fat_binary", "machine_code", "model"),
     "isolation",
     *("measuring", "large", "distributed"),
     "diagnosis",  # explain

@@ -18,7 +18,7 @@ from adokernels.measuring.context import context
 from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import Variant, check_options
-from adokernels.model.source import definitions_of, shipped_path, sources_folder
+from adokernels.model.source import shipped_path, sources_folder
 from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
@@ -199,12 +199,9 @@ class Sources:
             if not self._is_shown(entry.path) or any(entry in e for e in found):
                 continue
             lines = (self._text_of(entry.path) or "").splitlines()
-            if entry.path in self.texts:
-                blocks = [_block_at(lines, entry.line)]
-            else:
-                blocks = [(d.line, d.last_line) for d in definitions_of(entry.path)]
-            around = (max(entry.line - _CONTEXT, 1), entry.line + _CONTEXT)
-            first, last = next((b for b in blocks if b[0] <= entry.line <= b[1]), around)
+            first, last = _block_at(lines, entry.line)
+            if not first <= entry.line <= last:
+                first, last = max(entry.line - _CONTEXT, 1), entry.line + _CONTEXT
             text = "\n".join(lines[first - 1 : last])
             found[Excerpt(path=entry.path, line=first, text=text)] = None
         return list(found)
