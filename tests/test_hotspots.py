@@ -133,7 +133,7 @@ def test_shown_as_text(found):
     assert "The hardware dropped 7 samples. 9 further samples" in " ".join(text.split())
     # The source with its heat column.
     assert re.search(rf"60 % +{STORE}   if \(row < rows && col < cols\) out\[", text)
-    assert re.search(rf"\n +{STORE - 3} __global__ void transpose_naive", text)
+    assert re.search(rf"\n +{STORE - 4} __global__ void transpose_naive", text)
 
 
 def test_nothing_sampled():

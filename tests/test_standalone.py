@@ -10,8 +10,11 @@ from conftest import NO_CUDA
 from adokernels import toolkit
 
 ROOT = Path(__file__).parents[1]
+LADDERS = sorted(ROOT.glob("cuda/*/steps.cu"))
 #: Without a GPU, only PTX is compiled, in a fifth of the time.
-ARCHITECTURE = "-gencode=arch=compute_90,code=compute_90" if NO_CUDA else "-arch=native"
+OPTIONS = (
+    ["-O0", "-gencode=arch=compute_90,code=compute_90"] if NO_CUDA else ["-O3", "-arch=native"]
+)
 
 
 def run(steps, folder):
@@ -19,12 +22,12 @@ def run(steps, folder):
         pytest.skip("needs nvcc")
     includes = [f"-I{ROOT / name}" for name in ("cuda", "src")]
     program = str(folder / "ladder")
-    command = [nvcc, "-O3", "-std=c++20", ARCHITECTURE, *includes, "-DSTANDALONE", steps]
+    command = [nvcc, *OPTIONS, "-std=c++20", *includes, "-DSTANDALONE", steps]
     subprocess.run([*map(str, command), "-o", program], check=True, timeout=100)
     return subprocess.run([program], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("steps", ROOT.glob("cuda/*/steps.cu"), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("steps", LADDERS, ids=[path.parent.name for path in LADDERS])
 def test_steps_are_checked_and_timed(steps, tmp_path):
     done = run(steps, tmp_path)
     if NO_CUDA:
