@@ -31,7 +31,7 @@ export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
-# `variant.source` reads the index, and rejects one that does not belong to the files.
+# `variant.source` reads the index in ladders without rulers.
 INDEX := python/adokernels/model/source_index.json
 
 tour: $(VENV)/wheel

@@ -62,7 +62,7 @@ def nvcc() -> str:
 def compiled(compiler: str, source: Path, compute: int, newest: float) -> list[Compiled]:
     """Compile a file for one architecture, unless it is up to date, and return its kernels."""
     options = ["-O3", "-std=c++20", "-cubin", "-Xptxas=-v", f"-arch=sm_{compute}"]
-    cubin = BUILD / f"{source.stem}.sm_{compute}.cubin"
+    cubin = BUILD / f"{'-'.join(source.parts)}.sm_{compute}.cubin"
     log = cubin.with_suffix(".txt")
     if not log.exists() or log.stat().st_mtime < newest:
         command = [compiler, *options, "-Isrc", "-Icuda", source, "-o", cubin]
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--arch", nargs="+", type=int, choices=SHARED, default=list(SHARED))
     parser.add_argument("--source", nargs="+", type=Path, help="default: all files in cuda/")
     arguments = parser.parse_args()
-    sources = arguments.source or [p.relative_to(ROOT) for p in ROOT.glob("cuda/*/*.cu")]
+    sources = arguments.source or [p.relative_to(ROOT) for p in ROOT.glob("cuda/**/*.cu")]
     newest = max(p.stat().st_mtime for f in ("cuda", "src") for p in (ROOT / f).rglob("*.?*"))
     jobs = list(itertools.product([nvcc()], sorted(sources), arguments.arch, [newest]))
     BUILD.mkdir(parents=True, exist_ok=True)

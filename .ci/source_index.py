@@ -1,14 +1,12 @@
-"""The index of the C++ and CUDA sources, which ``variant.source`` and ``ado.hotspots`` read.
+"""The definitions that ``variant.source`` shows in ladders without rulers.
 
-The index has the lines of each definition, and for each variant the definitions that its source
-shows: the entry in the list of its ladder, the kernels that it launches, and the definitions in the
-folders of the ladder that these use. ``python .ci/source_index.py`` writes it, without a build.
+The index has the names of the definitions in the folders of the ladder that a variant uses, the
+kernels first. ``python .ci/source_index.py`` writes it, without a build.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -135,11 +133,10 @@ def _namespaces() -> set[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Definition:
-    """A definition. Lines count from 1; the first line is the comment above the code."""
+    """A definition, and its first line."""
 
     path: str
     first: int
-    last: int
     kind: str
     names: tuple[str, ...]
     node: Node
@@ -182,10 +179,7 @@ def _top_level(scope: Node) -> Iterator[Node]:
 
 
 def _definition(path: str, node: Node, kind: str, names: Iterable[str]) -> _Definition:
-    lines, first = _text(_files()[path]).split("\n"), node.start_point.row
-    while first > 0 and lines[first - 1].lstrip().startswith("//"):
-        first -= 1
-    return _Definition(path, first + 1, node.end_point.row + 1, kind, tuple(names), node)
+    return _Definition(path, node.start_point.row, kind, tuple(names), node)
 
 
 @functools.cache
@@ -308,40 +302,24 @@ def _members(node: Node) -> dict[str, Node]:
     return {_text(designator): value for designator, _, value in reversed(pairs)}
 
 
-def _variants() -> dict[str, list[_Definition]]:
-    """The definitions that the source of each variant shows."""
-    found = {}
+def text() -> str:
+    """The index: for each variant, the files and the names of the definitions that it shows.
+
+    The first name is that of the array with the entry of the variant.
+    """
+    index = {}
     for path in _files():
         lists = {d.names[0]: d for d in _definitions(path) if d.names[0].endswith("Variants")}
         for function in _definitions(path):
             if function.names[0].endswith("_ladder") and lists:
                 routine = function.names[0].removesuffix("_ladder")
-                (variants,) = (d for name, d in lists.items() if name in function.references)
-                for name, shown in _Ladder(routine, path).sources(variants):
-                    found[f"{routine}[{name}]"] = shown
-    return dict(sorted(found.items()))
-
-
-def text() -> str:
-    """The index.
-
-    A file has the hash of its bytes, and the first line, last line, kind and name of each
-    definition. A variant has the files and the numbers of the definitions that it shows, in order.
-    """
-    variants, files, definitions, shown = _variants(), {}, {}, {}
-    for path in _files():
-        entries = [parts[0] for parts in variants.values() if parts[0].path == path]
-        files[path] = sorted([*_definitions(path), *entries], key=lambda d: (d.first, -d.last))
-        code = hashlib.sha256((ROOT / path).read_bytes()).hexdigest()[:16]
-        definitions[path] = [code, [[d.first, d.last, d.kind, d.names[0]] for d in files[path]]]
-    for name, parts in variants.items():
-        groups = groupby(parts, key=lambda d: d.path)
-        shown[name] = [[path, [files[path].index(d) for d in group]] for path, group in groups]
-    lines, others = (
-        ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
-        for content in (definitions, shown)
-    )
-    return f'{{"files": {{\n{lines}\n}},\n"variants": {{\n{others}\n}}}}\n'
+                (array,) = (name for name in lists if name in function.references)
+                for variant, shown in _Ladder(routine, path).sources(lists[array]):
+                    groups = groupby(shown[1:], key=lambda d: d.path)
+                    names = [[p, list(dict.fromkeys(d.names[0] for d in g))] for p, g in groups]
+                    index[f"{routine}[{variant}]"] = [[path, [array]], *names]
+    lines = (f"{json.dumps(key)}: {json.dumps(index[key])}" for key in sorted(index))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 if __name__ == "__main__":

@@ -340,12 +340,12 @@ def test_functions_that_kernels_call_are_not_kernels():
 @pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
 def test_of_two_kernels_with_one_name_that_of_the_routine_is_chosen(monkeypatch):
     cubins = {
-        name: compile_cuda(BOUNDED.replace("512, 2", bounds), "bounded").code
+        f"/x/cuda/{name}/steps.cu": compile_cuda(BOUNDED.replace("512, 2", bounds), "bounded").code
         for name, bounds in (("copy", "512, 2"), ("mine", "1024"), ("other", "256, 2"))
     }
     monkeypatch.setattr(machine_code, "cubins_of", lambda module, arch: cubins)
-    for source, code in cubins.items():
-        assert kernels_of_module(MODULE, "sm_90", source)["bounded"][0] == code
+    for path, code in cubins.items():
+        assert kernels_of_module(MODULE, "sm_90", path.split("/")[-2])["bounded"][0] == code
 
 
 @pytest.mark.parametrize("content", [b"", b"no cubin", b"\x7fELF", b"\x7fELF" + b"\xff" * 60])

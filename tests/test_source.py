@@ -31,16 +31,13 @@ def names_in(shown):
 @pytest.mark.parametrize("variant", EVERY)
 def test_every_variant_has_a_source(variant):
     shown = variant.source
-    first = shown.parts[0]
-    assert first.kind == "variant"
-    assert f'"{variant.name}"' in first.text or variant.name in ("copy", "stream_copy", *READS)
+    assert f'"{variant.name}"' in shown.text or variant.name in ("copy", "stream_copy", *READS)
     assert all(part.path in shown.files for part in shown.parts)
     kernels = "__global__" in shown.text
     launches = (
         variant.device == "cuda" and (variant.routine.name, variant.name) not in WITHOUT_KERNEL
     )
     assert kernels == launches
-    assert bool(shown.kernels) == kernels
     if variant.device == "cpu":
         assert len(shown.parts) > 1
         assert not any(path.startswith("cuda/") for path in shown.files)
@@ -68,22 +65,19 @@ def test_sources_of_different_variants_differ(routine):
 
 
 def test_a_source_contains_what_the_kernels_use_and_nothing_of_other_variants():
-    assert names_in(ado.transpose["tiled"].source) == [
-        *("tiled", "transpose_tiled", "kTile", "Matrix")
-    ]
-    wide = names_in(ado.transpose["wide"].source)
-    assert {"transpose_wide", "transpose_in_registers", "WideTile"} <= {*wide}
-    assert not {"transpose_unaligned_rows", "load_tile", "TileShape"} & {*wide}
-    unaligned = names_in(ado.transpose["unaligned_rows"].source)
-    assert {"load_tile", "store_tile", "slot", "TileShape"} <= {*unaligned}
-    assert unaligned.count("load_tile") == 1
-    assert not {"transpose_in_place", "InPlaceTile"} & {*unaligned}
+    (tiled,) = ado.transpose["tiled"].source.parts
+    assert (tiled.path, tiled.name) == ("cuda/transpose/steps.cu", "tiled")
+    assert re.findall(r"\w*transpose_\w+(?=[(<])", tiled.text) == ["transpose_tiled"] * 2
+    shared, unaligned = ado.transpose["unaligned_rows"].source.parts  # a ruler names two variants
+    assert "load_tile(" in shared.text
+    assert ado.transpose["in_place"].source.parts[0].text == shared.text
+    assert "transpose_unaligned_rows(" in unaligned.text
+    assert "transpose_in_place" not in shared.text + unaligned.text
     shapes = names_in(ado.edge_detect["fused"].source)
     assert {"sliding_window", "GaussianStage", "SobelStage", "FusedShape"} <= {*shapes}
     assert "operator/" in names_in(ado.gpp["collapse3"].source)
     # Both kernels of a pass.
-    kernels = {part.name for part in ado.gpp["collapse3"].source.kernels}
-    assert kernels == {"gpp_collapse3", "gpp_add_partials"}
+    assert {"gpp_collapse3", "gpp_add_partials"} <= {*names_in(ado.gpp["collapse3"].source)}
 
 
 def test_general_helpers_are_left_out_but_the_read_ceiling_is_shown():
@@ -97,7 +91,7 @@ def test_general_helpers_are_left_out_but_the_read_ceiling_is_shown():
 def test_a_pipeline_shows_its_stages():
     pipeline = ado.edge_detect["pipeline_naive"]
     shown = pipeline.source
-    kernels = [part.name for part in shown.kernels]
+    kernels = re.findall(r"__global__ void (?:__launch_bounds__\(.*\) )?\s*(\w+)", shown.text)
     assert kernels == ["grayscale_naive", "gaussian_blur_naive", "sobel_naive"]
     of = dict.fromkeys(part.variant for part in shown.parts)
     stages = [f"{routine}[{name}]" for routine, name in pipeline.stages]
@@ -112,7 +106,7 @@ def test_diff_matches_kernels_of_different_names():
     assert "  __shared__ T tile[kTile][kTile];" in change.deleted
     assert len(change.added) <= 8  # declaration, comment and one line of code
     assert len(change.deleted) <= 8
-    assert "transpose_tiled -> transpose_padded" in change.text
+    assert "tiled -> padded" in change.text
     assert change.text.startswith("--- transpose[tiled]\n+++ transpose[padded]\n@@ ")
     back = ado.transpose["padded"].diff(ado.transpose["tiled"])
     assert sorted(back.added) == sorted(change.deleted)
@@ -151,23 +145,33 @@ def test_code_in_html_is_escaped():
     assert "template &lt;" in re.sub(r"</?span[^>]*>", "", page)
 
 
-# --------------------------------------------------------------------------- the index
-
-
-def test_a_changed_file_is_rejected(tmp_path, monkeypatch):
-    shutil.copytree(source.sources_folder() / "cuda", tmp_path / "cuda")
+def test_an_edited_file_is_shown_as_it_is(tmp_path, monkeypatch):
+    for folder in ("cuda", "src"):
+        shutil.copytree(source.sources_folder() / folder, tmp_path / folder)
     monkeypatch.setattr(source, "sources_folder", lambda: tmp_path)
-    before = ado.transpose["tiled"].source.text
-    steps = tmp_path / "cuda" / "transpose" / "element_steps.cuh"
-    steps.write_bytes(b"// A new line.\n" + steps.read_bytes())
-    message = "element_steps.cuh has changed since .* run `make generate`"
-    with pytest.raises(RuntimeError, match=message):
-        _ = ado.transpose["tiled"].source
-    steps.unlink()
-    with pytest.raises(RuntimeError, match=message):
-        ado.transpose["tiled"].diff("padded")
-    assert "element_steps.cuh" in before
-    assert ado.transpose["as_copy"].source.text  # needs other files only
+    for variant in (ado.transpose["tiled"], ado.max_plus["scalar_rolling"]):
+        part = variant.source.parts[-1]
+        path = tmp_path / part.path
+        path.write_text("// A new line.\n\n" + path.read_text("utf-8").replace("__restrict__", ""))
+        after = variant.source.parts[-1]
+        assert (after.line, after.path) == (part.line + 2, part.path)
+        assert after.text == part.text.replace("__restrict__", "")
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match=part.path):
+            _ = variant.source
+
+
+def test_names_of_the_index_exist():
+    """Every name of the index is found, and no variant with a ruler is in it."""
+    for label, groups in source._index().items():
+        assert not list(source._sections(label))
+        shown = source.source_of(label).parts
+        for i, (path, names) in enumerate(groups):
+            texts = [part.text for part in shown if part.path == path]
+            assert all(any(name in text for text in texts) for name in names[not i :])
+
+
+# --------------------------------------------------------------------------- the index
 
 
 STEPS = """// A file.
@@ -209,16 +213,22 @@ __global__ void __launch_bounds__(kA* kB) first(const T* a, int (&b)[kN]) {
 """
 LADDER = """#include "toy/steps.cuh"
 namespace ado::cuda {
+
 template <class Work, class Visit>
 void with_work(Work work, Visit visit) { visit(kC); }
+
 void unrelated() {}
+
 void start(const Toy& p) { launch(p, first<int>); }
+
 constexpr Variant<Toy> toy(const char* name) {
   return {.name = name, .run = ADO_RUN(start)};
 }
+
 constexpr Variant<Toy> row(const char* name, void (*run)(const Toy&)) {
   return {.name = name, .run = run};
 }
+
 constexpr Variant<Toy> kVariants[] = {
     toy("of_helper"),
     // A comment.
@@ -228,6 +238,7 @@ constexpr Variant<Toy> kVariants[] = {
      })},
     row("given", ADO_RUN(start)),
 };
+
 Ladder<Toy> toy_ladder() { return ladder_of(kVariants); }
 }  // namespace ado::cuda
 """
@@ -242,30 +253,41 @@ def toy(tmp_path, monkeypatch):
     (folder / "toy.cu").write_text(LADDER, encoding="utf-8")
     generator = load_script(".ci/source_index.py")
     monkeypatch.setattr(generator, "ROOT", tmp_path)
-    index = json.loads(generator.text())
-    definitions = {path: found for path, (_, found) in index["files"].items()}
-    return {
-        variant: [(path, *definitions[path][i]) for path, numbers in parts for i in numbers]
-        for variant, parts in index["variants"].items()
-    }
+    return json.loads(generator.text())
 
 
-def test_definitions_have_their_lines_and_kinds(toy):
-    found = {part[1:] for part in toy["toy[given]"] if part[0].endswith("steps.cuh")}
-    assert found == {
-        *[(8, 8, "constant", "kA"), (13, 16, "type", "Pair"), (17, 18, "alias", "Alias")],
-        *[(19, 19, "device", "operator-"), (23, 23, "device", "twice")],
-        *[(24, 24, "device", "twice"), (26, 33, "kernel", "first")],
-    }
+def test_definitions_are_found_by_the_layout():
+    found = {name: block for block in source._blocks(STEPS) for name in block.names}
+    assert {"kA", "kC", "kUnused", "Pair", "Alias", "operator-", "twice", "first"} <= {*found}
+    assert found["kA"] is found["kC"]  # no empty line between them
+    assert (found["first"].line, found["first"].lines[-1]) == (26, "}")
+    assert found["first"].lines[0] == '// A comment with a { brace and "quotes".'
+    assert found["Pair"].names >= {"Alias", "operator-"}
+
+
+def test_an_entry_is_found_by_its_name_or_its_helper():
+    (array,) = (b for b in source._blocks(LADDER) if "kVariants" in b.names)
+    assert source._entry(array, "of_helper").lines == ['    toy("of_helper"),']
+    direct = source._entry(array, "direct")
+    assert direct.lines[0] == "    // A comment."
+    assert len(direct.lines) == 5
+    with pytest.raises(LookupError, match="no entry of none below line 19"):
+        source._entry(array, "none")
 
 
 def test_only_what_an_entry_runs_is_shown(toy):
-    names = {variant: [part[4] for part in parts] for variant, parts in toy.items()}
-    assert names["toy[of_helper]"][:3] == ["of_helper", "toy", "first"]
-    assert names["toy[given]"][:2] == ["given", "first"]
+    assert list(toy) == ["toy[direct]", "toy[given]", "toy[of_helper]"]
+    ladder, steps = "cuda/toy/toy.cu", "cuda/toy/steps.cuh"
+    used = ["kA", "Pair", "Alias", "operator-", "twice"]
+    assert toy["toy[given]"] == [
+        [ladder, ["kVariants"]],
+        [steps, ["first", *used]],
+        [ladder, ["start"]],
+    ]
+    names = {variant: [n for _, found in groups for n in found] for variant, groups in toy.items()}
+    assert names["toy[of_helper]"][:3] == ["kVariants", "toy", "first"]
     # A function that chooses types is not shown, but the chosen code is.
-    assert set(names["toy[direct]"]) - set(names["toy[given]"]) == {"direct", "kC"}
-    assert ("cuda/toy/toy.cu", 15, 19, "variant", "direct") in toy["toy[direct]"]
+    assert set(names["toy[direct]"]) - set(names["toy[given]"]) == {"kC"}
 
 
 def test_overloads_are_told_apart_by_their_arguments():

@@ -1,4 +1,4 @@
-"""PTX and registers of kernels in a fat binary.
+"""PTX and machine code in fat binaries.
 
 nvcc embeds one fat binary per source file in the core; ``_core.fatbins()`` returns them. It has
 code for several architectures. NVIDIA does not document the format.
@@ -11,7 +11,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from adokernels import _core
-from adokernels.machine_code import kernels_in
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct("<IHHQ")
 _MAGIC, _VERSION = 0xBA55ED50, 1
 #: Header of an entry: kind, bytes of this header and of the content, bytes of compressed content,
-#: architecture, flags.
-_ENTRY = struct.Struct("<H2xIQI8xI8xQ")
+#: architecture, position and bytes of the name of the source file, flags.
+_ENTRY = struct.Struct("<H2xIQI8xIIIQ")
 _PTX, _CUBIN = 1, 2
 _LZ4, _ZSTD = 0x2000, 0x8000
 
@@ -46,42 +45,44 @@ def ptx_in(fatbin: memoryview, compute: int = 90) -> bytes:
     Unavailable
         If there is no such PTX, or it is compressed with LZ4.
     """
-    found = {arch: code for kind, arch, code in _entries(fatbin) if kind == _PTX}
+    found = {arch: code for kind, arch, _, code in _entries(fatbin) if kind == _PTX}
     if usable := [arch for arch in found if arch <= compute]:
         return _decompressed(*found[max(usable)])
     raise _core.Unavailable(f"this build has no PTX for compute capability {compute / 10}")
 
 
-def cubin_in(fatbin: memoryview, compute: int) -> bytes:
-    """The machine code for an architecture; Unavailable if there is none."""
-    for kind, arch, code in _entries(fatbin):
-        if (kind, arch) == (_CUBIN, compute):
-            return _decompressed(*code)
-    raise _core.Unavailable(f"the fat binary has no machine code for sm_{compute}")
+def cubins_in(fatbins: memoryview, compute: int = 90) -> dict[str, bytes]:
+    """The machine code for exactly this architecture, by the path of the source file.
 
-
-def registers_in(fatbin: memoryview, compute: int = 90) -> dict[str, int]:
-    """Registers per thread of each kernel, by mangled name, in machine code for an architecture.
-
-    Without machine code for exactly this architecture, the result is empty. :func:`ptx_in`
-    describes the parameters and the errors.
+    The fat binaries follow each other, as in the section ``.nv_fatbin`` of an object.
+    :func:`ptx_in` describes `compute` and the errors.
     """
-    for kind, arch, code in _entries(fatbin):
-        if (kind, arch) == (_CUBIN, compute):
-            return {k.symbol: k.registers for k in kernels_in(_decompressed(*code))}
-    return {}
+    found, at = dict[str, bytes](), 0
+    while at < len(fatbins):
+        magic, _, header, size = _HEADER.unpack_from(fatbins, at)
+        if magic != _MAGIC:  # zeros between two of them
+            at += 8
+            continue
+        for kind, arch, name, code in _entries(fatbins[at:]):
+            if (kind, arch) == (_CUBIN, compute):
+                found[name] = _decompressed(*code)
+        at += header + size
+    return found
 
 
-def _entries(fatbin: memoryview) -> Iterator[tuple[int, int, tuple[memoryview, int]]]:
-    """Kind, architecture, and the content with its flags."""
+def _entries(fatbin: memoryview) -> Iterator[tuple[int, int, str, tuple[memoryview, int]]]:
+    """Kind, architecture, source file, and the content with its flags."""
     magic, version, at, size = _HEADER.unpack_from(fatbin)
     if (magic, version) != (_MAGIC, _VERSION):
         raise _core.Unavailable("the fat binary has an unknown format")
     end = at + size
     while at < end:
-        kind, header, length, compressed, arch, flags = _ENTRY.unpack_from(fatbin, at)
+        kind, header, length, compressed, arch, name, letters, flags = _ENTRY.unpack_from(
+            fatbin, at
+        )
         content = fatbin[at + header :][: compressed if flags & _ZSTD else length]
-        yield kind, arch, (content, flags)
+        path = bytes(fatbin[at + name :][:letters]).decode()
+        yield kind, arch, path, (content, flags)
         at += header + length
 
 

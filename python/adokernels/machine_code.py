@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels import _core, toolkit
+from adokernels.fat_binary import cubins_in
 from adokernels.records.forms import Block
 from adokernels.records.instructions import cleaned
 from adokernels.records.sass import KernelSass
@@ -48,7 +49,7 @@ def sass_of_module(
 
     Each pair of kernel and block shape is shown once.
     The default of `arch` is the architecture of the current GPU. If several files have a kernel of
-    this name, the file `source`, without suffix, is searched first. `path_of` returns the name of a
+    this name, those in the folder `source` are searched first. `path_of` returns the name of a
     source file for the recorded path.
 
     Raises
@@ -111,9 +112,9 @@ def kernels_of_module(
     """
     found = dict[str, tuple[bytes, CubinKernel]]()
     cubins = cubins_of(module, arch)
-    for name in sorted(cubins, key=lambda name: name != source):
-        for kernel in kernels_in(cubins[name]):
-            found.setdefault(_core.kernel_name(kernel.symbol), (cubins[name], kernel))
+    for path in sorted(cubins, key=lambda path: f"/{source}/" not in path):
+        for kernel in kernels_in(cubins[path]):
+            found.setdefault(_core.kernel_name(kernel.symbol), (cubins[path], kernel))
     return found
 
 
@@ -147,12 +148,21 @@ def architectures(module: Path) -> list[str]:
 
 
 def cubins_of(module: Path, arch: str) -> dict[str, bytes]:
-    """The cubins of an extension module for one architecture, by the name of the source file."""
-    with tempfile.TemporaryDirectory() as folder:
-        _run([tool("cuobjdump"), "-xelf", f".{arch}.cubin", str(module.resolve())], folder)
-        files = sorted(Path(folder).iterdir())
-        named = [(match, file) for file in files if (match := _CUBIN.fullmatch(file.name))]
-        return {match["source"]: file.read_bytes() for match, file in named}
+    """The cubins of an extension module for one architecture, by the path of the source file.
+
+    ``cuobjdump -xelf`` would write files of the same name for files of the same name.
+    """
+    (fatbins,) = (s.content for s in _sections(module.read_bytes()) if s.name == ".nv_fatbin")
+    return cubins_in(memoryview(fatbins), int(arch[3:].rstrip("af")))
+
+
+def registers_in(fatbin: memoryview, compute: int = 90) -> dict[str, int]:
+    """Registers per thread of each kernel of a fat binary, by mangled name.
+
+    Without machine code for exactly this architecture, the result is empty.
+    """
+    cubins = cubins_in(fatbin, compute).values()
+    return {kernel.symbol: kernel.registers for cubin in cubins for kernel in kernels_in(cubin)}
 
 
 def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") -> str:

@@ -147,12 +147,12 @@ py::memoryview view_of(cuda::emulated::Fatbin fatbin) {
   return py::memoryview::from_memory(fatbin.data(), static_cast<py::ssize_t>(fatbin.size()));
 }
 
-// Returns a function that calls a function of adokernels.fat_binary.
+// Returns a function that calls a function of a module of the package.
 template <class Value>
-auto read_with(const char* function) {
-  return [function](cuda::emulated::Fatbin fatbin) {
+auto read_with(const char* module, const char* function) {
+  return [=](cuda::emulated::Fatbin fatbin) {
     const py::gil_scoped_acquire gil;
-    const auto reader = py::module_::import("adokernels.fat_binary");
+    const auto reader = py::module_::import(module);
     return reader.attr(function)(view_of(fatbin)).template cast<Value>();
   };
 }
@@ -206,7 +206,8 @@ void bind_emulator(py::module_& m) {
   m.def("set_emulated_misalignment", &cuda::emulated::set_misalignment, py::arg("bytes"),
         "Let later arrays of the emulator begin this number of bytes after an aligned address.");
   cuda::emulated::set_fatbin_reader(
-      {read_with<std::string>("ptx_in"), read_with<std::map<std::string, int>>("registers_in")});
+      {read_with<std::string>("adokernels.fat_binary", "ptx_in"),
+       read_with<std::map<std::string, int>>("adokernels.machine_code", "registers_in")});
   m.def(
       "fatbins",
       [] {

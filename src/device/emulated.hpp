@@ -48,7 +48,7 @@ using Fatbin = std::span<const std::byte>;
 std::map<std::string, Fatbin> fatbins();
 
 // Functions that read a fat binary. The emulator calls each of them when it needs the result, about
-// once per file. The package sets functions of python/adokernels/fat_binary.py.
+// once per file. The package sets functions of python/adokernels/fat_binary.py and machine_code.py.
 struct FatbinReader {
   std::function<std::string(Fatbin)> ptx;
   std::function<std::map<std::string, int>(Fatbin)> registers;  // per thread, by mangled name

@@ -34,6 +34,18 @@ struct Transpose {
            m.stride[0] >= m.shape[1] * m.type.size;
   }
 
+  // Returns true if all rows of a matrix start at multiples of `bytes`.
+  static bool rows_aligned(const Array& m, std::int64_t bytes) {
+    return reinterpret_cast<std::uintptr_t>(m.data) % bytes == 0 && m.stride[0] % bytes == 0;
+  }
+
+  // Returns why a variant that does not swap elements cannot solve the problem, or nullptr.
+  static const char* why_not_out_of_place(const Transpose& p) {
+    return p.in_place() ? "out is a, so blocks would overwrite elements that other blocks have not "
+                          "read yet; use `in_place`"
+                        : nullptr;
+  }
+
   // out may be the array a itself if a is square. Otherwise, out must not overlap a.
   const char* why_not_overlap() const {
     if (a.data != out.data || a.stride[0] != out.stride[0] || a.stride[1] != out.stride[1])

@@ -20,7 +20,7 @@ from adokernels.measuring.context import context
 from adokernels.measuring.profiling import emulator_hint
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.ladder import Variant, check_options
-from adokernels.model.source import definitions_of, shipped_path, sources_folder
+from adokernels.model.source import shipped_path, sources_folder
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
 
@@ -207,14 +207,11 @@ class Sources:
             if not self._is_shown(entry.path) or any(entry in e for e in found):
                 continue
             lines = (self._text_of(entry.path) or "").splitlines()
-            if entry.path.endswith(".py") or entry.path.startswith("<"):
-                blocks = [_function_at(self._text_of(entry.path) or "", entry.line)]
-            elif entry.path in self.texts:
-                blocks = [_block_at(lines, entry.line)]
-            else:
-                blocks = [(d.line, d.last_line) for d in definitions_of(entry.path)]
-            around = (max(entry.line - _CONTEXT, 1), entry.line + _CONTEXT)
-            first, last = next((b for b in blocks if b[0] <= entry.line <= b[1]), around)
+            is_python = entry.path.endswith(".py") or entry.path.startswith("<")
+            definition_at = _function_at if is_python else _block_at
+            first, last = definition_at(lines, entry.line)
+            if not first <= entry.line <= last:
+                first, last = max(entry.line - _CONTEXT, 1), entry.line + _CONTEXT
             text = "\n".join(lines[first - 1 : last])
             found[Excerpt(path=entry.path, line=first, text=text)] = None
         return list(found)
@@ -231,10 +228,10 @@ class Sources:
             return None
 
 
-def _function_at(text: str, line: int) -> tuple[int, int]:
+def _function_at(lines: Sequence[str], line: int) -> tuple[int, int]:
     """The first and last line of the outermost Python function around a line; (0, 0) if none."""
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        nodes = list(ast.walk(ast.parse("\n".join(lines))))
     except SyntaxError:
         return 0, 0
     for node in nodes:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.fat_binary import cubin_in, ptx_in
+from adokernels.fat_binary import cubins_in, ptx_in
 from adokernels.machine_code import kernels_in
 from adokernels.model.arguments import Parameter
 from adokernels.model.compiler import CompiledKernel
@@ -106,7 +106,11 @@ def loaded(given: Given, kernel: str, file: str, arch: str | None) -> CompiledKe
     if text:
         raise _core.Unavailable(f"{file}: PTX runs on the emulator; pass a cubin for a GPU")
     if binary.startswith(_FATBIN):
-        binary = cubin_in(memoryview(binary), compute)
+        found = cubins_in(memoryview(binary), compute)
+        if not found:
+            words = f"the fat binary has no machine code for sm_{compute}"
+            raise _core.Unavailable(f"{file}: {words}")
+        binary = next(iter(found.values()))
     kernels = {each.symbol: each for each in kernels_in(binary)}
     symbol = _symbol(kernel, list(kernels), file)
     parameters = tuple(Parameter(n, 0, f"{n} bytes") for n in kernels[symbol].parameter_bytes)

@@ -175,9 +175,8 @@ class CudaVariant(OwnVariant):
     def source(self) -> Source:
         """The source code, unchanged."""
         part = SourcePart(
-            kind="kernel", name=self.kernel, path=self.file, line=1, text=self.text,
-            variant=self.label,
-        )  # fmt: skip
+            name=self.kernel, path=self.file, line=1, text=self.text, variant=self.label
+        )
         return Source((part,))
 
 

@@ -226,7 +226,6 @@ class FunctionVariant(OwnVariant):
         except (OSError, TypeError):
             lines, line, path = [repr(self.function)], 1, ""
         part = SourcePart(
-            kind="function",
             name=getattr(function, "__name__", self.name),
             path=path,
             line=line,

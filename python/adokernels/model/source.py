@@ -1,24 +1,25 @@
 """The source code of variants, as shipped in the package, and the differences between them.
 
-``source_index.json`` has the lines of the definitions in the shipped files, and the definitions
-that each variant shows: its entry in the list of its ladder, the kernels that it launches, and the
-definitions in the routine's folder that these use. ``.ci/source_index.py`` writes it.
+The source of a variant is the text between two rulers: from the comment line ``// ---- tiled ----``
+(with more dashes) to the next one. A ruler can name several variants. In ladders without rulers, it
+is the entry in the array of variants, and the definitions that it uses: ``.ci/source_index.py``
+writes their names to ``source_index.json``.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
-import hashlib
 import html
 import json
 import os
 import re
 import textwrap
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels.code_text import PRE, ShownAsCode, html_lines, text_lines
 
@@ -31,8 +32,17 @@ _PACKAGE = Path(__file__).parents[1]
 _FADED = "opacity:0.65"
 _ADDED, _DELETED = "rgba(46,160,67,0.22)", "rgba(248,81,73,0.22)"  # on light and dark pages
 _CONTEXT = 3
-#: Functions, types and constants are compared if at least this share of their lines is equal.
+#: Definitions of different names are compared if at least this share of their lines is equal.
 _SIMILAR = 0.5
+_FOLDERS = ("cuda", "src/core", "src/cpu")
+#: The line above a section; without names, it ends the last section.
+_RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{5,}|// -{90,}")
+#: What a block defines, apart from functions: types, aliases, constants.
+_DEFINED = re.compile(
+    r"^(?:(?:struct|class|enum(?: class)?|concept|using)\s+"
+    r"|\w.*?\b(?=k[A-Z]\w*(?:<.*?>)?(?:\[\w*\])? ?[={;]))(\w+)",
+    re.MULTILINE,
+)
 
 
 @functools.cache
@@ -48,10 +58,13 @@ def sources_folder() -> Path:
 
 
 @functools.cache
-def _index() -> dict[str, Any]:
-    text = Path(__file__).with_name("source_index.json").read_text(encoding="utf-8")
-    index: dict[str, Any] = json.loads(text)
-    return index
+def _files() -> tuple[str, ...]:
+    found = (path for name in _FOLDERS for path in (sources_folder() / name).rglob("*.[ch]*"))
+    return tuple(sorted(path.relative_to(sources_folder()).as_posix() for path in found))
+
+
+def _text_of(path: str) -> str:
+    return (sources_folder() / path).read_text(encoding="utf-8")
 
 
 def shipped_path(recorded: str) -> str:
@@ -60,45 +73,18 @@ def shipped_path(recorded: str) -> str:
     The compiler can record ``"/home/me/adokernels/cuda/transpose/../image/view.cuh"``.
     """
     path = os.path.normpath(recorded) if recorded else ""
-    return next((p for p in _index()["files"] if f"/{path}".endswith(f"/{p}")), recorded)
-
-
-def definitions_of(path: str, variant: str = "") -> list[SourcePart]:
-    """The definitions in a shipped file, which must be indexed, as parts of `variant`."""
-    file = sources_folder() / path
-    code = file.read_bytes() if file.is_file() else b""
-    indexed, definitions = _index()["files"][path]
-    if hashlib.sha256(code).hexdigest()[:16] != indexed:
-        raise RuntimeError(
-            f"{path} has changed since its definitions were indexed: run `make generate`, and "
-            "start Python again"
-        )
-    lines = code.decode("utf-8").split("\n")
-    return [
-        SourcePart(
-            kind=kind,
-            name=name,
-            path=path,
-            line=first,
-            text=textwrap.dedent("\n".join(lines[first - 1 : last])),
-            variant=variant,
-        )
-        for first, last, kind, name in definitions
-    ]
+    return next((p for p in _files() if f"/{path}".endswith(f"/{p}")), recorded)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourcePart:
-    """One definition of a source.
+    """A section of a file, or a definition.
 
-    `kind` is ``"variant"`` (the entry in the list of variants), ``"kernel"``, ``"device"`` (a
-    device function), ``"function"``, ``"type"``, ``"alias"`` or ``"constant"``, and `name` is the
-    defined name. `text` is the code, with the comment above it. It begins in line `line`, from 1,
-    of the file `path`, relative to the repository. `variant` is the variant that uses it, as
-    ``"transpose[tiled]"``.
+    `name` is the name of the variant or the defined name. `text` is the code, with the comment
+    above it. It begins in line `line`, from 1, of the file `path`, relative to the repository.
+    `variant` is the variant that uses it, as ``"transpose[tiled]"``.
     """
 
-    kind: str
     name: str
     path: str
     line: int
@@ -118,8 +104,9 @@ class Source(ShownAsCode):
     Attributes
     ----------
     parts : tuple of SourcePart
-        The entry of the variant, the kernels, and what they use. General helpers, which several
-        routines use, are not included. A pipeline has the parts of its stages, too.
+        The section of the variant: its kernel, and its entry in the ladder. In ladders without
+        sections, the entry comes first, and then the definitions that it uses. General helpers,
+        which several routines use, are not included. A pipeline has the parts of its stages, too.
     """
 
     parts: tuple[SourcePart, ...]
@@ -133,11 +120,6 @@ class Source(ShownAsCode):
     def files(self) -> tuple[str, ...]:
         """The files of the parts, relative to the repository, in order of first appearance."""
         return tuple(dict.fromkeys(part.path for part in self.parts))
-
-    @property
-    def kernels(self) -> tuple[SourcePart, ...]:
-        """The parts that are CUDA kernels."""
-        return tuple(part for part in self.parts if part.kind == "kernel")
 
     def _lines(self) -> Iterator[Text]:
         from rich.text import Text
@@ -166,11 +148,102 @@ def source_of(*variants: str) -> Source:
     """The source of a variant, and of its stages if it is a pipeline: ``"transpose[tiled]"``."""
     parts: dict[tuple[str, int], SourcePart] = {}
     for label in variants:
-        for path, numbers in _index()["variants"][label]:
-            definitions = definitions_of(path, label)
-            for part in (definitions[i] for i in numbers):
-                parts.setdefault((part.path, part.line), part)
+        for part in list(_sections(label)) or _definitions(label):
+            parts.setdefault((part.path, part.line), part)
     return Source(tuple(parts.values()))
+
+
+def _sections(label: str) -> Iterator[SourcePart]:
+    """The sections whose rulers name a variant: first those that its ladder shares with others."""
+    routine, _, name = label.rstrip("]").partition("[")
+    own = [
+        path for path in _files() if path.startswith((f"cuda/{routine}/", f"src/cpu/{routine}/"))
+    ]
+    included = (re.findall(r'#include "((?:image|strided)/.+)"', _text_of(path)) for path in own)
+    shared = [f"cuda/{path}" for paths in included for path in paths]
+    for path in dict.fromkeys((*shared, *own)):
+        lines = _text_of(path).split("\n")
+        rulers = [
+            (i, found[1] or "") for i, line in enumerate(lines) if (found := _RULER.match(line))
+        ]
+        for (first, names), (last, _) in pairwise([*rulers, (len(lines), "")]):
+            if name in names.split(", "):
+                text = "\n".join(lines[first:last]).rstrip("\n")
+                yield SourcePart(name=name, path=path, line=first + 1, text=text, variant=label)
+
+
+# --- Ladders without rulers -----------------------------------------------------------------------
+
+
+@functools.cache
+def _index() -> dict[str, list[tuple[str, list[str]]]]:
+    """The names of the definitions that a variant shows, by file; the first one is its array."""
+    text = Path(__file__).with_name("source_index.json").read_text(encoding="utf-8")
+    index: dict[str, list[tuple[str, list[str]]]] = json.loads(text)
+    return index
+
+
+class _Block(NamedTuple):
+    line: int
+    lines: list[str]
+    names: set[str]
+
+
+@functools.cache
+def _blocks(text: str) -> list[_Block]:
+    """The definitions of a file: each one begins below an empty line and is not indented."""
+    lines = ["", *text.split("\n")]
+    starts = [
+        i
+        for i, line in enumerate(lines)
+        if re.match(r"[^\s}#]", line) and not lines[i - 1] and "namespace ado" not in line
+    ]
+    blocks = []
+    for first, last in pairwise([*starts, len(lines)]):
+        block = lines[first:last]
+        while block and re.match(r"#(?!pragma)|\}  // namespace|namespace |$", block[-1]):
+            block.pop()
+        code = "\n".join(line.partition("//")[0] for line in block)
+        code = re.sub(r"(?:__\w+__|alignas) ?\((?:[^()]|\([^()]*\))*\) ?", "", code)
+        names = set(_DEFINED.findall(code))
+        for statement in re.split(r"\n(?=\S)", code):
+            head = statement.partition("{\n")[0].partition(" = ")[0]
+            names |= set(re.findall(r"(\w+|operator\W+?) ?\(", head)[:1])
+        blocks.append(_Block(first, block, names))
+    return blocks
+
+
+def _entry(block: _Block, name: str) -> _Block:
+    """The entry of a variant in an array."""
+    starts = [
+        i
+        for i, line in enumerate(block.lines)
+        if re.match(r" {4}[{\w/]", line) and not block.lines[i - 1].startswith("    //")
+    ]
+    for first, last in pairwise([*starts, len(block.lines)]):
+        lines = [line for line in block.lines[first:last] if line != "};"]
+        text = "\n".join(lines)
+        if re.match(rf'[^"]*"{name}"| *{name}_(?:row|variant)<', text):
+            return _Block(block.line + first, lines, {name})
+    raise LookupError(f"no entry of {name} below line {block.line}")
+
+
+def _definitions(label: str) -> Iterator[SourcePart]:
+    """The entry of a variant in the array of its ladder, and the definitions that it uses."""
+    variant = label.rstrip("]").partition("[")[2]
+    for i, (path, names) in enumerate(_index()[label]):
+        blocks = _blocks(_text_of(path))
+        for name in names:
+            for block in (block for block in blocks if name in block.names):
+                is_array = not i and name == names[0]
+                shown = _entry(block, variant) if is_array else block
+                yield SourcePart(
+                    name=variant if is_array else name,
+                    path=path,
+                    line=shown.line,
+                    text=textwrap.dedent("\n".join(shown.lines)),
+                    variant=label,
+                )
 
 
 class DiffLine(NamedTuple):
@@ -184,8 +257,8 @@ class DiffLine(NamedTuple):
 class Diff(ShownAsCode):
     """The change from one variant to another: ``print`` shows it as plain text.
 
-    Definitions are compared with their counterparts. A line that differs only in the name of a
-    renamed definition counts as equal.
+    Definitions are compared with their counterparts. A line that differs only in its indentation
+    or in the name of a renamed definition counts as equal.
 
     Attributes
     ----------
@@ -250,10 +323,20 @@ class Diff(ShownAsCode):
 def diff_of(before: Source, after: Source) -> Diff:
     """The change from the source of one variant to the source of another."""
     pairs = list(_matched(before.parts, after.parts))
-    both = [(old, new) for old, new in pairs if old and new and old.kind != "variant"]
-    renamed = {old.name: new.name for old, new in both if old.name != new.name}
+    renamed = dict[str, str]()
+    for old, new in pairs:
+        if old and new:
+            renamed |= dict(zip(_names_of(old), _names_of(new), strict=False))
     lines = (line for old, new in pairs for line in _compare(old, new, renamed))
     return Diff(before.parts[0].variant, after.parts[0].variant, tuple(lines))
+
+
+def _names_of(part: SourcePart) -> list[str]:
+    """The defined name, or the names of the kernel and the entry of a variant."""
+    routine, _, variant = part.variant.rstrip("]").partition("[")
+    if part.name != variant:
+        return [part.name]
+    return [f"{routine}_{variant}", "k" + variant.title().replace("_", "")]
 
 
 def _matched(
@@ -268,15 +351,17 @@ def _matched(
             partner[i] = old
             left.remove(old)
 
-    for key in (attrgetter("path", "line"), attrgetter("kind", "name")):
+    for key in (attrgetter("path", "line"), attrgetter("name")):
         for i, new in enumerate(after):
             if old := next((p for p in left if key(p) == key(new)), None):
                 pair(i, old)
+    if 0 not in partner and before[0] in left:  # the entries of the variants
+        pair(0, before[0])
     unpaired = [(i, new) for i, new in enumerate(after) if i not in partner]
-    same_kind = [(i, new, old) for i, new in unpaired for old in left if old.kind == new.kind]
-    ratios = [(_similarity(old, new), -i, old) for i, new, old in same_kind]
+    ratios = [(_similarity(old, new), -i, old) for i, new in unpaired for old in left]
     for ratio, i, old in sorted(ratios, key=itemgetter(0, 1), reverse=True):
-        if ratio >= _SIMILAR or old.kind in ("kernel", "variant"):
+        both_kernels = "__global__" in old.text and "__global__" in after[-i].text
+        if ratio >= _SIMILAR or both_kernels:
             pair(-i, old)
     yield from ((partner.get(i), new) for i, new in enumerate(after))
     yield from ((old, None) for old in left)
@@ -295,8 +380,8 @@ def _compare(
     places = " -> ".join(f"{part.path}:{part.line}" for part in shown)
     title = f"{' -> '.join(part.name for part in shown)} ({places})"
     old, new = (part.text.splitlines() if part else [] for part in (before, after))
-    compared = [re.sub(r"\w+", lambda m: renamed.get(m[0], m[0]), line) for line in old]
-    matcher = difflib.SequenceMatcher(None, compared, new, autojunk=False)
+    compared = [re.sub(r"\w+", lambda m: renamed.get(m[0], m[0]), line).strip() for line in old]
+    matcher = difflib.SequenceMatcher(None, compared, [n.strip() for n in new], autojunk=False)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         if all(kind == "equal" for kind, *_ in group):
             continue

@@ -75,7 +75,7 @@ class HotLine(LineSamples):
 
     @property
     def place(self) -> str:
-        """File and line: ``"element_steps.cuh:24"``."""
+        """File and line: ``"steps.cu:24"``."""
         return f"{self.path.rpartition('/')[2]}:{self.line}" if self.path else "no source line"
 
     def __str__(self) -> str:

@@ -1,5 +1,5 @@
-// Transpose, engine: few_columns and few_rows, for matrices with few columns or rows. A part of a
-// is copied to a tile in shared memory byte for byte, and elements are gathered from the tile.
+// Transpose, engine: few_rows, for matrices with few rows. Long parts of all rows are copied to
+// shared memory byte for byte, and elements are gathered from there.
 //
 //   a in global memory --8 bytes, asynchronously--> shared memory
 //   shared memory --one element at a time--> registers --4 bytes or more--> out in global memory
@@ -11,20 +11,20 @@
 #pragma once
 
 #include "common/async_copy.cuh"
-#include "transpose/wide_step.cuh"
+#include "transpose/engine/matrix.cuh"
 
 namespace ado::cuda {
 namespace {
 
+// ---- few_rows -----------------------------------------------------------------------------------
 constexpr int kStagedVector = 8;  // bytes per asynchronous copy
 
-// The part of a that a thread block stages: `rows` rows of `bytes` bytes, and `slack` rows before
-// them (TileShape). Rows are `pitch` bytes apart in shared memory. Each row is copied by
-// `lanes` threads.
+// The part of a that a thread block stages: `rows` rows of `bytes` bytes, which are `pitch` bytes
+// apart in shared memory. Each row is copied by `lanes` threads.
 struct StagedShape {
-  int rows = 0, bytes = 0, slack = 0, pitch = 0, lanes = 0;
+  int rows = 0, bytes = 0, pitch = 0, lanes = 0;
   std::size_t shared_bytes() const {
-    return static_cast<std::size_t>(rows + slack) * pitch + 2 * kStagedVector;
+    return static_cast<std::size_t>(rows) * pitch + 2 * kStagedVector;
   }
   bool fits(const Hardware& gpu) const {  // 64 KiB per block fit each GPU
     return shared_bytes() <= std::size_t{64} << 10 ||
@@ -55,14 +55,14 @@ __device__ void stage_vector(std::byte* to, const std::byte* from, const std::by
   }
 }
 
-// Stages `rows` rows of `bytes` bytes, from (first_row, first_byte) on. Teams of shape.lanes
-// threads copy one row each.
-__device__ Staged stage_rows(ConstBytes a, std::int64_t first_row, int rows,
-                             std::int64_t first_byte, int bytes, std::byte* shared,
+// Stages `bytes` bytes of each row, from first_byte on. Teams of shape.lanes threads copy one row
+// each.
+__device__ Staged stage_rows(ConstBytes a, std::int64_t first_byte, int bytes, std::byte* shared,
                              StagedShape shape) {
+  const int rows = static_cast<int>(a.rows);
   const int lanes = shape.lanes, teams = kThreads / lanes;
   const int lane = thread_in_block() % lanes, team = thread_in_block() / lanes;
-  const std::byte* corner = &a(first_row, first_byte);
+  const std::byte* corner = &a(0, first_byte);
   const int corner_offset = offset_within(corner, kStagedVector);
   const std::byte *begin = a.data, *end = &a(a.rows - 1, a.cols);
   const bool inside = corner - corner_offset >= begin &&
@@ -78,51 +78,6 @@ __device__ Staged stage_rows(ConstBytes a, std::int64_t first_row, int rows,
       int byte = lane * kStagedVector - offset_within(from, kStagedVector);
       for (; byte < bytes; byte += lanes * kStagedVector)
         stage_vector<known_inside>(to + byte, from + byte, begin, end);
-    }
-  };
-  if (inside)
-    stage(std::true_type{});
-  else
-    stage(std::false_type{});
-  return tile;
-}
-
-// Index of an element: position `at` within group `group`, where each group has `length` elements.
-// Advancing by a constant step requires one division per thread instead of one per element.
-struct Position {
-  int group, at;
-  __device__ Position(int index, int length) : group(index / length), at(index - group * length) {}
-  __device__ void advance(Position step, int length) {
-    group += step.group;
-    at += step.at;
-    if (at >= length) {
-      at -= length;
-      ++group;
-    }
-  }
-};
-
-// Stages `rows` complete rows of a packed matrix, from first_row on. Their bytes are contiguous.
-__device__ Staged stage_packed(ConstBytes a, std::int64_t first_row, int rows, std::byte* shared,
-                               int pitch) {
-  const int bytes = static_cast<int>(a.cols), total = rows * bytes;
-  const std::byte* first = &a(first_row, 0);
-  const std::byte *begin = a.data, *end = a.data + a.rows * a.cols;
-  const int early = offset_within(first, kStagedVector);
-  const bool inside = first - early >= begin && first + total + kStagedVector <= end;
-  const Staged tile{shared + early, pitch};
-  constexpr int kStep = kThreads * kStagedVector;
-  const int thread_byte = thread_in_block() * kStagedVector;
-  const auto stage = [&](auto known_inside) {
-    if (pitch == bytes) {
-      for (int byte = thread_byte - early; byte < total; byte += kStep)
-        stage_vector<known_inside>(tile.origin + byte, first + byte, begin, end);
-    } else {  // padded rows, which consist of whole vectors
-      const Position step(kStep, bytes);
-      Position to(thread_byte, bytes);
-      for (int byte = thread_byte; byte < total; byte += kStep, to.advance(step, bytes))
-        stage_vector<known_inside>(tile.origin + to.group * pitch + to.at, first + byte, begin,
-                                   end);
     }
   };
   if (inside)
@@ -181,61 +136,6 @@ __device__ int first_element(int lane, int pitch) {
   return lane / (32 / kCount);
 }
 
-// Stores a tile that contains all columns of a, from row staged_first of a on. Column c of the tile
-// becomes elements [first, last) of row c of out. Both limits are rounded down to a sector boundary
-// in memory, except at the start and the end of a row.
-template <int kSize>
-__device__ void store_columns(Bytes out, std::int64_t first, std::int64_t last, Staged tile,
-                              std::int64_t staged_first) {
-  using Unit = Element<kUnit<kSize>>;
-  constexpr int kWarps = kThreads / 32, kStep = 32 * kUnit<kSize>, kCount = kUnit<kSize> / kSize;
-  const int lane = thread_in_block() % 32, warp = thread_in_block() / 32;
-  const int start = first_element<kSize>(lane, tile.pitch);
-  const int nominal = static_cast<int>(last - first) * kSize;
-  const bool starts_row = first == 0, ends_row = last * kSize == out.cols;
-  std::byte* to = &out(warp, first * kSize);
-  const std::byte* column = tile.origin + static_cast<int>(first - staged_first) * tile.pitch;
-  for (int line = warp; line < out.rows; line += kWarps, to += kWarps * out.stride) {
-    const int early = offset_within(to, kSectorBytes);
-    const int late = ends_row ? 0 : offset_within(to + nominal, kSectorBytes);
-    const std::byte* staged = column + line * kSize;
-    // The first unit may begin before the row, and the last unit may end after it.
-    const bool incomplete =
-        (starts_row && early > 0) || (ends_row && (nominal + early) % kUnit<kSize> != 0);
-    if (!incomplete) {
-      const std::byte* from[kCount];
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) from[i] = staged + (i + start) % kCount * tile.pitch;
-#pragma unroll 2
-      for (int byte = lane * kUnit<kSize> - early; byte < nominal - late; byte += kStep)
-        *reinterpret_cast<Unit*>(to + byte) = gather<kSize>(from, byte / kSize * tile.pitch, start);
-    } else {
-#pragma unroll 1
-      for (int byte = lane * kUnit<kSize> - early; byte < nominal - late; byte += kStep)
-        for (int i = 0; i < kUnit<kSize>; i += kSize)
-          if ((!starts_row || byte + i >= 0) && byte + i < nominal)
-            *reinterpret_cast<Element<kSize>*>(to + byte + i) =
-                staged_element<kSize>(staged + (byte + i) / kSize * tile.pitch);
-    }
-  }
-}
-
-// Few columns: a thread block reads whole rows of a, which are contiguous in memory, and writes a
-// long part of each of the few rows of out.
-template <int kSize>
-__global__ void __launch_bounds__(kThreads)
-    transpose_few_columns(ConstBytes a, Bytes out, StagedShape shape) {
-  extern __shared__ __align__(16) std::byte shared[];
-  const std::int64_t first = block_x() * shape.rows, last = min(first + shape.rows, a.rows);
-  const std::int64_t staged_first = max(first - shape.slack, std::int64_t{0});
-  const Staged tile =
-      stage_packed(a, staged_first, static_cast<int>(last - staged_first), shared, shape.pitch);
-  commit_copies();
-  wait_for_copies<0>();
-  __syncthreads();
-  store_columns<kSize>(out, first, last, tile, staged_first);
-}
-
 // Few rows: a thread block reads a long part of each of the few rows of a, and writes whole rows of
 // out, which are contiguous in memory.
 //
@@ -251,7 +151,7 @@ __global__ void __launch_bounds__(kThreads)
   const int rows = static_cast<int>(a.rows);
   const std::int64_t first_byte = block_x() * shape.bytes;
   const int bytes = static_cast<int>(min(a.cols - first_byte, std::int64_t{shape.bytes}));
-  const Staged tile = stage_rows(a, 0, rows, first_byte, bytes, shared, shape);
+  const Staged tile = stage_rows(a, first_byte, bytes, shared, shape);
   commit_copies();
   wait_for_copies<0>();
   __syncthreads();
@@ -291,50 +191,16 @@ __global__ void __launch_bounds__(kThreads)
 
 #endif
 
-// Maximum number of rows of few_rows, whose period needs up to one thread per row, and of columns
-// of few_columns.
+// The period needs up to one thread per row.
 constexpr std::int64_t kFew = kThreads;
 
 // Parts of rows have at least 256 bytes, because smaller parts would have many incomplete sectors.
 constexpr std::int64_t kPartBytes = 256;
 
-// Returns the number of bytes of each of `count` long rows that a thread block processes, so that
-// it processes about `staged` bytes in total. If possible, rows of `bytes` bytes are divided into
-// at least `parts` parts, so that all multiprocessors have several blocks.
-std::int64_t part_of_rows(std::int64_t bytes, std::int64_t count, std::int64_t staged,
-                          std::int64_t parts) {
-  const std::int64_t part = ceil_div(staged / count, kPartBytes) * kPartBytes;
-  const std::int64_t most = bytes / std::max(parts, std::int64_t{1}) / kPartBytes * kPartBytes;
-  return std::max(std::min(part, most), kPartBytes);
-}
+// H200 (2026): bytes per block, and blocks per multiprocessor.
+constexpr int kStagedBytes = 16 << 10, kStagedBlocks = 2;
 
-constexpr Tuned<int> kColumnsStaged{.value = 12 << 10, .device = "H200"};  // bytes per block
-constexpr Tuned<int> kColumnsBlocks{.value = 4, .device = "H200"};         // per multiprocessor
-constexpr Tuned<int> kRowsStaged{.value = 16 << 10, .device = "H200"};
-constexpr Tuned<int> kRowsBlocks{.value = 2, .device = "H200"};
-
-// Pads the rows of the tile by one vector if all rows would otherwise start in the same few banks.
-StagedShape few_columns_shape(const Transpose& p, const Hardware& gpu) {
-  if (p.cols() == 0) return {.rows = 1};
-  const int size = p.a.type.size;
-  const std::int64_t bytes = p.cols() * size;
-  const bool pads = bytes % (2 * kStagedVector) == 0 && starts_at_vector(p.a.data, kStagedVector);
-  const std::int64_t part = part_of_rows(p.rows() * size, p.cols(), kColumnsStaged.on(gpu),
-                                         kColumnsBlocks.on(gpu) * gpu.multiprocessors);
-  StagedShape shape{.rows = static_cast<int>(part) / size,
-                    .bytes = static_cast<int>(bytes),
-                    .slack = rows_aligned(p.out, kSectorBytes) ? 0 : kSectorBytes / size,
-                    .pitch = static_cast<int>(bytes) + (pads ? kStagedVector : 0)};
-  // Parts remain whole sectors. Costs are also computed for matrices that why_not rejects.
-  while (p.cols() <= kFew && !shape.fits(gpu)) shape.rows -= kSectorBytes / size;
-  return shape;
-}
-
-Extent grid_of_few_columns(const Transpose& p, Extent, const Hardware& gpu) {
-  if (p.cols() == 0) return {};
-  return grid_of(ceil_div(p.rows(), few_columns_shape(p, gpu).rows), 1);
-}
-
+// If possible, rows are divided into so many parts that all multiprocessors have several blocks.
 // The block processes one sector less than `part` bytes per row, because a row may start within a
 // vector. Neighbouring rows of the tile then do not share a vector. The pitch is congruent to the
 // stride of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements
@@ -342,8 +208,10 @@ Extent grid_of_few_columns(const Transpose& p, Extent, const Hardware& gpu) {
 StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
   if (p.rows() == 0) return {.bytes = 1};
   const int size = p.a.type.size;
-  const auto part = static_cast<int>(part_of_rows(p.cols() * size, p.rows(), kRowsStaged.on(gpu),
-                                                  kRowsBlocks.on(gpu) * gpu.multiprocessors));
+  const std::int64_t parts = std::max(kStagedBlocks * gpu.multiprocessors, 1);
+  const std::int64_t longest = p.cols() * size / parts / kPartBytes * kPartBytes;
+  const std::int64_t staged = ceil_div(kStagedBytes / p.rows(), kPartBytes) * kPartBytes;
+  const int part = static_cast<int>(std::max(std::min(staged, longest), kPartBytes));
   StagedShape shape{.rows = static_cast<int>(p.rows()), .bytes = part - kSectorBytes, .lanes = 32};
   while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
   shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));
@@ -355,10 +223,30 @@ StagedShape few_rows_shape(const Transpose& p, const Hardware& gpu) {
   return shape;
 }
 
-Extent grid_of_few_rows(const Transpose& p, Extent, const Hardware& gpu) {
-  if (p.rows() == 0) return {};
-  return grid_of(ceil_div(p.cols() * p.a.type.size, few_rows_shape(p, gpu).bytes), 1);
-}
+constexpr Variant<Transpose> kFewRows = {
+    .name = "few_rows",
+    .changes = {"If a has few rows, copies long parts of all rows and stores whole rows of out.",
+                Step::kCoalescing, Step::kInFlight},
+    .why_not = [](const Transpose& p) -> const char* {
+      if (const char* reason = Transpose::why_not_out_of_place(p)) return reason;
+      if (p.rows() > kFew) return "a has more than 256 rows";
+      return p.out.packed() ? nullptr : "rows of out are padded, so whole rows are not contiguous";
+    },
+    .blocks = {{kBlock}},
+    .grid =
+        [](const Transpose& p, Extent, const Hardware& gpu) {
+          return p.rows() == 0
+                     ? Extent{}
+                     : grid_of(ceil_div(p.cols() * p.a.type.size, few_rows_shape(p, gpu).bytes), 1);
+        },
+    .shared_bytes = [](const Transpose& p, Extent,
+                       const Hardware& gpu) { return few_rows_shape(p, gpu).shared_bytes(); },
+    .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+      with_size(p, [&](auto size) {
+        launch(go, transpose_few_rows<size>, input_bytes(p), output_bytes(p),
+               few_rows_shape(p, go.hardware));
+      });
+    })};
 
 }  // namespace
 }  // namespace ado::cuda

@@ -27,6 +27,7 @@ namespace {
 
 using Polynomial = InstructionParallelism;
 
+// ---- one_chain, two_chains, four_chains, eight_chains, more_warps, warps_and_chains -------------
 // Four warps, one per scheduler of a multiprocessor.
 constexpr int kThreads = 128;
 
@@ -76,18 +77,6 @@ __global__ void __launch_bounds__(kThreads)
 
 #endif
 
-// One block per multiprocessor, so one warp per scheduler: a grid-stride loop over all elements.
-Extent few_blocks(const Polynomial& p, Extent, const Hardware& gpu) {
-  return grid_of(std::min<std::int64_t>(ceil_div(p.x.elements(), kThreads), gpu.multiprocessors),
-                 1);
-}
-
-// One pass over all elements.
-template <int kChains>
-Extent all_blocks(const Polynomial& p, Extent, const Hardware&) {
-  return grid_of(ceil_div(p.x.elements(), std::int64_t{kThreads} * kChains), 1);
-}
-
 // The number of computed elements. A thread whose first element exists computes all its chains,
 // even chains of elements beyond the end.
 template <int kChains>
@@ -124,29 +113,75 @@ constexpr Variant<Polynomial> chains_row(const char* name, Change changes) {
           })};
 }
 
-constexpr Variant<Polynomial> kVariants[] = {
-    chains_row<1, few_blocks>("one_chain",
-                              "One warp per scheduler and one chain of dependent FMAs per thread."),
-    chains_row<2, few_blocks>("two_chains",
-                              {"Each thread computes two elements at a time, with two independent "
-                               "chains.",
-                               Step::kParallelism}),
-    chains_row<4, few_blocks>("four_chains",
-                              {"Four independent chains per thread.", Step::kParallelism}),
-    chains_row<8, few_blocks>("eight_chains",
-                              {"Eight independent chains per thread.", Step::kParallelism}),
-    chains_row<1, all_blocks<1>>(
-        "more_warps",
-        {"One chain per thread, and as many resident warps as a multiprocessor supports.",
-         Step::kParallelism, Step::kOccupancy}),
-    chains_row<4, all_blocks<4>>(
-        "warps_and_chains",
-        {"Four independent chains per thread, and as many resident warps as fit.",
-         Step::kParallelism}),
-};
+// ---- one_chain, two_chains, four_chains, eight_chains -------------------------------------------
+// One block per multiprocessor, so one warp per scheduler: a grid-stride loop over all elements.
+Extent few_blocks(const Polynomial& p, Extent, const Hardware& gpu) {
+  return grid_of(std::min<std::int64_t>(ceil_div(p.x.elements(), kThreads), gpu.multiprocessors),
+                 1);
+}
+
+// ---- one_chain ----------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kOneChain = chains_row<1, few_blocks>(
+    "one_chain", "One warp per scheduler and one chain of dependent FMAs per thread.");
+
+// ---- two_chains ---------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kTwoChains = chains_row<2, few_blocks>(
+    "two_chains", {"Each thread computes two elements at a time, with two independent chains.",
+                   Step::kParallelism});
+
+// ---- four_chains --------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kFourChains = chains_row<4, few_blocks>(
+    "four_chains", {"Four independent chains per thread.", Step::kParallelism});
+
+// ---- eight_chains -------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kEightChains = chains_row<8, few_blocks>(
+    "eight_chains", {"Eight independent chains per thread.", Step::kParallelism});
+
+// ---- more_warps, warps_and_chains ---------------------------------------------------------------
+// One pass over all elements.
+template <int kChains>
+Extent all_blocks(const Polynomial& p, Extent, const Hardware&) {
+  return grid_of(ceil_div(p.x.elements(), std::int64_t{kThreads} * kChains), 1);
+}
+
+// ---- more_warps ---------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kMoreWarps = chains_row<1, all_blocks<1>>(
+    "more_warps", {"One chain per thread, and as many resident warps as a multiprocessor supports.",
+                   Step::kParallelism, Step::kOccupancy});
+
+// ---- warps_and_chains ---------------------------------------------------------------------------
+constexpr Variant<Polynomial> kWarpsAndChains = chains_row<4, all_blocks<4>>(
+    "warps_and_chains",
+    {"Four independent chains per thread, and as many resident warps as fit.", Step::kParallelism});
+
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<Polynomial> kSteps[] = {kOneChain,    kTwoChains, kFourChains,
+                                          kEightChains, kMoreWarps, kWarpsAndChains};
 
 }  // namespace
 
-Ladder<InstructionParallelism> instruction_parallelism_ladder() { return ladder_of(kVariants); }
+Ladder<InstructionParallelism> instruction_parallelism_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::cuda
+
+#ifdef STANDALONE
+#include "common/standalone.cuh"
+
+int main() {
+  using namespace ado;
+  using Polynomial = InstructionParallelism;
+  Polynomial p;
+  p.x = cuda::random_array(kFloat32, {1 << 20});
+  p.out = cuda::random_array(kFloat32, {1 << 20});
+  return cuda::run_ladder(cuda::instruction_parallelism_ladder(), p, [](const Polynomial& p) {
+    for (std::int64_t i = 0; i < p.x.elements(); ++i) {
+      float y = 1;
+      for (int period = 0; period < Polynomial::kPeriods; ++period)
+        for (int k = Polynomial::kPeriod - 1; k >= 0; --k)
+          y = std::fma(y, p.x.as<const float>()[i], 1 - k * static_cast<float>(Polynomial::kStep));
+      p.out.as<float>()[i] = y;
+    }
+  });
+}
+#endif

@@ -1,12 +1,12 @@
-// Transpose, engine: vectors of unaligned rows, and as_copy, which transposes a single row or
-// column by copying it.
+// Transpose, engine: as_copy, which transposes a single row or column by copying it.
 #pragma once
 
-#include "transpose/matrix.cuh"
+#include "transpose/engine/matrix.cuh"
 
 namespace ado::cuda {
 namespace {
 
+// ---- as_copy ------------------------------------------------------------------------------------
 // The bytes of out: `before` bytes, whole aligned vectors, and the remaining bytes.
 struct CopyParts {
   std::int64_t vectors;
@@ -52,36 +52,6 @@ bool same_alignment(const Transpose& p) {
 
 #ifdef __CUDACC__
 
-// The vector that starts `offset` bytes after `first` and ends in `second`:
-//
-//   aligned to    kWidth         kWidth         kWidth
-//                 |    first     |    second    |
-//                 |----->[    result    ]       |
-//                  offset
-//
-// Selects whole words by the bits of the offset (2 words, 1 word), then shifts by the remaining
-// bytes.
-template <int kWords>
-__device__ Vector<unsigned, kWords> realign(Vector<unsigned, kWords> first,
-                                            Vector<unsigned, kWords> second, unsigned offset) {
-  unsigned word[2 * kWords];
-#pragma unroll
-  for (int w = 0; w < kWords; ++w) {
-    word[w] = first.at[w];
-    word[kWords + w] = second.at[w];
-  }
-#pragma unroll
-  for (int step = kWords / 2; step > 0; step /= 2)
-#pragma unroll
-    for (int w = 0; w < 2 * kWords - step; ++w)
-      word[w] = offset & (4 * step) ? word[w + step] : word[w];
-  Vector<unsigned, kWords> result;
-#pragma unroll
-  for (int w = 0; w < kWords; ++w)
-    result.at[w] = __funnelshift_r(word[w], word[w + 1], 8 * (offset % 4));
-  return result;
-}
-
 // Transposes a matrix with one row or one column, whose elements stay in order. Each of the bytes
 // before the first vector and after the last one has a separate thread. A loop over these bytes
 // would need 48 registers instead of 14 or 19. Fewer threads would be resident, and the copy of 512
@@ -102,8 +72,22 @@ __global__ void transpose_as_copy(const std::byte* a, std::byte* out, CopyParts 
   const Words* const vector = reinterpret_cast<const Words*>(from - offset) + index;
   *to = kRealigns ? realign(vector[0], vector[1], offset) : vector[0];
 }
-
 #endif
+
+constexpr Variant<Transpose> kAsCopy = {
+    .name = "as_copy",
+    .changes = {"Copies a single row or column, because its elements stay in order.", Step::kWider},
+    .why_not = [](const Transpose& p) -> const char* {
+      if (const char* reason = Transpose::why_not_out_of_place(p)) return reason;
+      if (p.rows() != 1 && p.cols() != 1) return "a has more than one row and more than one column";
+      return p.a.packed() && p.out.packed() ? nullptr : "elements are not contiguous";
+    },
+    .blocks = {{{256}, {128}, {512}, {1024}}},
+    .grid = [](const Transpose& p, Extent block) { return grid_of_copy(p, block); },
+    .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+      launch(go, same_alignment(p) ? transpose_as_copy<false> : transpose_as_copy<true>, p.a.data,
+             p.out.data, parts_of_copy(p));
+    })};
 
 }  // namespace
 }  // namespace ado::cuda

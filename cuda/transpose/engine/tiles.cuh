@@ -5,11 +5,13 @@
 // for the same number of bytes, L2 flushed.
 #pragma once
 
-#include "transpose/engine_copy.cuh"
-#include "transpose/wide_step.cuh"
+#include "common/micro_tile.cuh"
+#include "transpose/engine/matrix.cuh"
 
 namespace ado::cuda {
 namespace {
+
+// ---- unaligned_rows, in_place -------------------------------------------------------------------
 
 // Describes a tile: kAcross vectors of kWidth bytes along the rows of a, kLoaded along the rows of
 // out. A thread has kInFlight micro-tiles in flight, times the vectors per lane of a row of a.
@@ -38,86 +40,6 @@ struct TileShape {
   static constexpr bool kRealigns = kAlign > 0 && kSize < kWidth;
   static constexpr int kMargin = kRealigns ? 1 : 0;  // rows around it that aligned loads may touch
 };
-
-// If rows are unaligned, a vector of several elements needs two loads and a shift. Elements of 4
-// bytes and more are therefore moved one by one, still in whole sectors. Smaller elements are moved
-// by realigned vectors: 2-byte elements by 16-byte vectors (89 %; 8-byte vectors: 83 %), 1-byte
-// elements by 8-byte vectors (82 %; 16-byte vectors: 68 %).
-//
-// Tiles have 16 or 32 KiB. The sector at the end of an unaligned part of a row is needed again, so
-// L1 must have enough space to keep it. With tiles that used 200 of the 256 KiB of L1, the
-// throughput was 82 % instead of 92 %.
-//
-// For 1-byte elements, a tile with half as many rows of a is faster if a has few rows, and up to
-// about 8191x8193 (74 % instead of 72 %; 5699x4389: 69 % instead of 64 %). kLargeTiles is the
-// corresponding limit, in large tiles per multiprocessor.
-constexpr Tuned<double> kLargeTiles{.value = 23.27, .device = "H200"};
-constexpr Tuned<std::int64_t> kRowsForLargeTiles{.value = 1024, .device = "H200"};
-
-// Calls `visit` with the shape of the tiles of `unaligned_rows`.
-template <class Visit>
-auto with_unaligned_tile(const Transpose& p, const Hardware& gpu, Visit visit) {
-  return with_size(p, [&](auto size) {
-    if constexpr (size == 1) {
-      using Large = TileShape<1, 8, 16, 32, 2, kVectorBytes>;
-      const auto tiles = static_cast<double>(p.a.bytes() / Large::kBytes);
-      const bool many = tiles > kLargeTiles.on(gpu) * gpu.multiprocessors;
-      return many && p.rows() >= kRowsForLargeTiles.on(gpu)
-                 ? visit(Large{})
-                 : visit(TileShape<1, 8, 16, 16, 1, kVectorBytes>{});
-    } else if constexpr (size == 2) {
-      return visit(TileShape<2, kVectorBytes, 16, 16, 1, kSectorBytes>{});
-    } else if constexpr (size == 4) {
-      return visit(TileShape<4, 4, 64, 64, 4, kSectorBytes>{});
-    } else {
-      return visit(TileShape<size, size, 512 / size, 32, 4, kSectorBytes>{});
-    }
-  });
-}
-
-// In place, tiles are square and are stored from their nominal start, because another block owns
-// the elements before it. Unaligned elements of 1 and 2 bytes are then stored one by one.
-template <int kSize, int kAlign>
-using InPlaceTile =
-    std::conditional_t<(kSize >= 4),
-                       TileShape<kSize, kSize, 256 / kSize, 256 / kSize, kSize == 16 ? 1 : 4>,
-                       TileShape<kSize, 8, 16, 16, 1, kAlign>>;
-
-// Calls `visit` with the shape of the tiles that `in_place` swaps.
-template <class Visit>
-auto with_in_place_tile(const Transpose& p, Visit visit) {
-  return with_size(p, [&](auto size) {
-    return rows_aligned(p.out, 8) ? visit(InPlaceTile<size, 0>{})
-                                  : visit(InPlaceTile<size, size>{});
-  });
-}
-
-// Neighbours in x store neighbouring parts of the same rows of out, as in `wide`.
-template <class Shape>
-Extent grid_of_unaligned_tiles(const Transpose& p, Shape) {
-  if (p.rows() == 0) return {};
-  constexpr std::int64_t early = Shape::kAlign / Shape::kSize - 1;
-  return grid_of(ceil_div(p.rows() + early, Shape::kTileRows),
-                 ceil_div(p.cols(), Shape::kTileCols));
-}
-
-// A grid that covers the triangle of tiles on and above the diagonal: n + 1 by n / 2 blocks for n x
-// n tiles, with n rounded up to an even number. Block (x, y) with x > y has a tile in row y from
-// the top. The other blocks (marked *) have a tile in row y from the bottom, because their tile in
-// row y from the top would be below the diagonal. For n = 4, the block of each tile:
-//
-//              col 0    col 1    col 2    col 3
-//   row 0      (1,0)    (2,0)    (3,0)    (4,0)
-//   row 1               (2,1)    (3,1)    (4,1)
-//   row 2                        (1,1)*   (0,1)*
-//   row 3                                 (0,0)*
-template <class Shape>
-Extent grid_of_triangle(const Transpose& p, Shape) {
-  static_assert(Shape::kTileRows == Shape::kTileCols && Shape::kSlack == 0);
-  if (p.rows() == 0) return {};
-  const std::int64_t tiles = ceil_div(p.rows(), Shape::kTileRows), even = tiles + tiles % 2;
-  return grid_of(even + 1, even / 2);
-}
 
 #ifdef __CUDACC__
 
@@ -271,6 +193,56 @@ __device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t first
   }
 }
 
+#endif
+
+// ---- unaligned_rows -----------------------------------------------------------------------------
+// If rows are unaligned, a vector of several elements needs two loads and a shift. Elements of 4
+// bytes and more are therefore moved one by one, still in whole sectors. Smaller elements are moved
+// by realigned vectors: 2-byte elements by 16-byte vectors (89 %; 8-byte vectors: 83 %), 1-byte
+// elements by 8-byte vectors (82 %; 16-byte vectors: 68 %).
+//
+// Tiles have 16 or 32 KiB. The sector at the end of an unaligned part of a row is needed again, so
+// L1 must have enough space to keep it. With tiles that used 200 of the 256 KiB of L1, the
+// throughput was 82 % instead of 92 %.
+//
+// For 1-byte elements, a tile with half as many rows of a is faster if a has few rows, and up to
+// about 8191x8193 (74 % instead of 72 %; 5699x4389: 69 % instead of 64 %). kLargeTiles is the
+// corresponding limit, in large tiles per multiprocessor.
+constexpr double kLargeTiles = 23.27;
+constexpr std::int64_t kRowsForLargeTiles = 1024;
+
+// Calls `visit` with the shape of the tiles of `unaligned_rows`.
+template <class Visit>
+auto with_unaligned_tile(const Transpose& p, const Hardware& gpu, Visit visit) {
+  return with_size(p, [&](auto size) {
+    if constexpr (size == 1) {
+      using Large = TileShape<1, 8, 16, 32, 2, kVectorBytes>;
+      const auto tiles = static_cast<double>(p.a.bytes() / Large::kBytes);
+      const bool many = tiles > kLargeTiles * gpu.multiprocessors;
+      return many && p.rows() >= kRowsForLargeTiles
+                 ? visit(Large{})
+                 : visit(TileShape<1, 8, 16, 16, 1, kVectorBytes>{});
+    } else if constexpr (size == 2) {
+      return visit(TileShape<2, kVectorBytes, 16, 16, 1, kSectorBytes>{});
+    } else if constexpr (size == 4) {
+      return visit(TileShape<4, 4, 64, 64, 4, kSectorBytes>{});
+    } else {
+      return visit(TileShape<size, size, 512 / size, 32, 4, kSectorBytes>{});
+    }
+  });
+}
+
+// Neighbours in x store neighbouring parts of the same rows of out, as in `wide`.
+template <class Shape>
+Extent grid_of_unaligned_tiles(const Transpose& p, Shape) {
+  if (p.rows() == 0) return {};
+  constexpr std::int64_t early = Shape::kAlign / Shape::kSize - 1;
+  return grid_of(ceil_div(p.rows() + early, Shape::kTileRows),
+                 ceil_div(p.cols(), Shape::kTileCols));
+}
+
+#ifdef __CUDACC__
+
 // Whole sectors for unaligned rows: stores start early, at a sector boundary, and small elements
 // are loaded by aligned vectors.
 //
@@ -315,6 +287,67 @@ __global__ void __launch_bounds__(kThreads, blocks_held(kUnalignedBlocks<Shape::
     store_tile<Shape, false>(out, col, first_col, row * Shape::kSize, 0, out.cols, tile);
 }
 
+#endif
+
+constexpr Variant<Transpose> kUnalignedRows = {
+    .name = "unaligned_rows",
+    .changes = {"Keeps accesses aligned if rows are not.", Step::kCoalescing},
+    .why_not = Transpose::why_not_out_of_place,
+    .blocks = {{kBlock}},
+    .grid =
+        [](const Transpose& p, Extent, const Hardware& gpu) {
+          return with_unaligned_tile(p, gpu,
+                                     [&](auto shape) { return grid_of_unaligned_tiles(p, shape); });
+        },
+    .shared_bytes =
+        [](const Transpose& p, Extent, const Hardware& gpu) {
+          return with_unaligned_tile(
+              p, gpu, [](auto shape) { return std::size_t{decltype(shape)::kBytes}; });
+        },
+    .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+      with_unaligned_tile(p, go.hardware, [&](auto shape) {
+        launch(go, transpose_unaligned_rows<decltype(shape)>, input_bytes(p), output_bytes(p));
+      });
+    })};
+
+// ---- in_place -----------------------------------------------------------------------------------
+// In place, tiles are square and are stored from their nominal start, because another block owns
+// the elements before it. Unaligned elements of 1 and 2 bytes are then stored one by one.
+template <int kSize, int kAlign>
+using InPlaceTile =
+    std::conditional_t<(kSize >= 4),
+                       TileShape<kSize, kSize, 256 / kSize, 256 / kSize, kSize == 16 ? 1 : 4>,
+                       TileShape<kSize, 8, 16, 16, 1, kAlign>>;
+
+// Calls `visit` with the shape of the tiles that `in_place` swaps.
+template <class Visit>
+auto with_in_place_tile(const Transpose& p, Visit visit) {
+  return with_size(p, [&](auto size) {
+    return Transpose::rows_aligned(p.out, 8) ? visit(InPlaceTile<size, 0>{})
+                                             : visit(InPlaceTile<size, size>{});
+  });
+}
+
+// A grid that covers the triangle of tiles on and above the diagonal: n + 1 by n / 2 blocks for n x
+// n tiles, with n rounded up to an even number. Block (x, y) with x > y has a tile in row y from
+// the top. The other blocks (marked *) have a tile in row y from the bottom, because their tile in
+// row y from the top would be below the diagonal. For n = 4, the block of each tile:
+//
+//              col 0    col 1    col 2    col 3
+//   row 0      (1,0)    (2,0)    (3,0)    (4,0)
+//   row 1               (2,1)    (3,1)    (4,1)
+//   row 2                        (1,1)*   (0,1)*
+//   row 3                                 (0,0)*
+template <class Shape>
+Extent grid_of_triangle(const Transpose& p, Shape) {
+  static_assert(Shape::kTileRows == Shape::kTileCols && Shape::kSlack == 0);
+  if (p.rows() == 0) return {};
+  const std::int64_t tiles = ceil_div(p.rows(), Shape::kTileRows), even = tiles + tiles % 2;
+  return grid_of(even + 1, even / 2);
+}
+
+#ifdef __CUDACC__
+
 // Swaps tile (row, col) with tile (col, row). One block processes both tiles, so no block
 // overwrites elements that another block has not read yet.
 template <class Shape, bool kWhole>
@@ -350,6 +383,25 @@ __global__ void __launch_bounds__(kThreads) transpose_in_place(Bytes m) {
 }
 
 #endif
+
+constexpr Variant<Transpose> kInPlace = {
+    .name = "in_place",
+    .changes = {"Swaps pairs of tiles if out is a.", Step::kOther},
+    .why_not = [](const Transpose& p) { return p.in_place() ? nullptr : "out is not a"; },
+    .blocks = {{kBlock}},
+    .grid =
+        [](const Transpose& p, Extent) {
+          return with_in_place_tile(p, [&](auto shape) { return grid_of_triangle(p, shape); });
+        },
+    .shared_bytes =
+        [](const Transpose& p, Extent) {
+          return with_in_place_tile(
+              p, [](auto shape) { return 2 * std::size_t{decltype(shape)::kBytes}; });
+        },
+    .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+      with_in_place_tile(
+          p, [&](auto shape) { launch(go, transpose_in_place<decltype(shape)>, output_bytes(p)); });
+    })};
 
 }  // namespace
 }  // namespace ado::cuda

@@ -20,8 +20,19 @@
 namespace ado::cuda {
 namespace {
 
-// Padding between the two halves of the shared-memory tile of by_warp.
-constexpr int kPaddingBytes = 64;
+constexpr Blocks kBlocks = {{{256}, {128}, {512}}};
+
+template <int kElementsPerThread>
+Extent grid_of_elements(const Branch& p, Extent block) {
+  return grid_of(ceil_div(p.x.elements(), std::int64_t{kElementsPerThread} * block.x), 1);
+}
+
+// Instructions and FLOPs of the active lanes. In by_lane, each element counts with its own formula
+// only, although the warp executes both.
+double instructions_of_own_formula(const Branch& p) {
+  return p.even_elements() * Branch::kEvenInstructions +
+         p.odd_elements() * Branch::kOddInstructions;
+}
 
 #ifdef __CUDACC__
 
@@ -44,8 +55,22 @@ __device__ T odd_formula(T x) {
   return y;
 }
 
+// Launches the kernel for the element type.
+template <void (*kFloat)(const float*, float*, std::int64_t),
+          void (*kDouble)(const double*, double*, std::int64_t)>
+void run(const Branch& p, const Launch& go) {
+  if (p.x.type == kFloat32)
+    launch(go, kFloat, p.x.as<const float>(), p.out.as<float>(), p.x.elements());
+  else
+    launch(go, kDouble, p.x.as<const double>(), p.out.as<double>(), p.x.elements());
+}
+
+#endif
+
+// ---- by_lane ------------------------------------------------------------------------------------
 // One thread per element. Neighbouring lanes take different branches, so a warp executes 256
 // instructions where each lane needs 128: at most half of the arithmetic throughput.
+#ifdef __CUDACC__
 template <class T>
 __global__ void branch_by_lane(const T* x, T* out, std::int64_t elements) {
   const std::int64_t i = thread_x();
@@ -57,11 +82,22 @@ __global__ void branch_by_lane(const T* x, T* out, std::int64_t elements) {
     y = odd_formula(x[i]);
   out[i] = y;  // the warp has reconverged, so it stores whole sectors
 }
+#endif
 
+constexpr Variant<Branch> kByLane = {
+    .name = "by_lane",
+    .changes = "One thread per element; neighbouring lanes take different branches.",
+    .blocks = kBlocks,
+    .grid = grid_of_elements<1>,
+    .instructions = instructions_of_own_formula,
+    .run = ADO_RUN(run<branch_by_lane<float>, branch_by_lane<double>>)};
+
+// ---- branch_free --------------------------------------------------------------------------------
 // Computes both formulas for every element, and selects one of the values. The warp executes as
 // many instructions as in by_lane, so removing the branch saves no instructions here. It helps only
 // if branches are short. The two formulas are independent of each other, so a warp overlaps their
 // latencies.
+#ifdef __CUDACC__
 template <class T>
 __global__ void branch_free(const T* x, T* out, std::int64_t elements) {
   const std::int64_t i = thread_x();
@@ -69,7 +105,26 @@ __global__ void branch_free(const T* x, T* out, std::int64_t elements) {
   const T even = even_formula(x[i]), odd = odd_formula(x[i]);
   out[i] = i % 2 == 0 ? even : odd;
 }
+#endif
 
+constexpr Variant<Branch> kBranchFree = {
+    .name = "branch_free",
+    .changes = {"Computes both formulas for every element and selects one of the two values.",
+                Step::kDivergence},
+    .blocks = kBlocks,
+    .grid = grid_of_elements<1>,
+    .flops =
+        [](const Branch& p) {
+          return static_cast<double>(p.x.elements()) * (Branch::kEvenFlops + Branch::kOddFlops);
+        },
+    .instructions =
+        [](const Branch& p) {
+          return static_cast<double>(p.x.elements()) *
+                 (Branch::kEvenInstructions + Branch::kOddInstructions);
+        },
+    .run = ADO_RUN(run<branch_free<float>, branch_free<double>>)};
+
+// ---- by_warp ------------------------------------------------------------------------------------
 // The first half of the warps of a block computes the even elements, the second half computes the
 // odd elements. All lanes of a warp take the same branch, which halves the instructions. Elements
 // change lanes in shared memory, so accesses to global memory remain coalesced:
@@ -80,6 +135,9 @@ __global__ void branch_free(const T* x, T* out, std::int64_t elements) {
 //
 // The lanes of a warp store to both halves at the same time. The padding between the halves
 // (kPaddingBytes) shifts them to different banks.
+constexpr int kPaddingBytes = 64;
+
+#ifdef __CUDACC__
 template <class T>
 __global__ void branch_by_warp(const T* x, T* out, std::int64_t elements) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -102,10 +160,27 @@ __global__ void branch_by_warp(const T* x, T* out, std::int64_t elements) {
 
   if (first + thread < elements) out[first + thread] = loaded;
 }
+#endif
 
+constexpr Variant<Branch> kByWarp = {
+    .name = "by_warp",
+    .changes = {"Regroups the elements in shared memory so that all lanes of a warp take the same "
+                "branch.",
+                Step::kOperations, Step::kDivergence},
+    .blocks = kBlocks,
+    .grid = grid_of_elements<1>,
+    .shared_bytes =
+        [](const Branch& p, Extent block) {
+          return block.x * static_cast<std::size_t>(p.x.type.size) + kPaddingBytes;
+        },
+    .instructions = instructions_of_own_formula,
+    .run = ADO_RUN(run<branch_by_warp<float>, branch_by_warp<double>>)};
+
+// ---- pairs --------------------------------------------------------------------------------------
 // Two neighbouring elements per thread, loaded and stored as one vector: each lane computes each
 // formula once. The kernel needs neither a branch nor shared memory, and the two formulas of a
 // thread are independent of each other.
+#ifdef __CUDACC__
 template <class T>
 __global__ void branch_pairs(const T* x, T* out, std::int64_t elements) {
   using Pair = Vector<T, 2>;
@@ -128,79 +203,46 @@ __global__ void branch_pairs(const T* x, T* out, std::int64_t elements) {
     if (both) out[i + 1] = result.at[1];
   }
 }
-
-// Launches the kernel for the element type.
-template <void (*kFloat)(const float*, float*, std::int64_t),
-          void (*kDouble)(const double*, double*, std::int64_t)>
-void run(const Branch& p, const Launch& go) {
-  if (p.x.type == kFloat32)
-    launch(go, kFloat, p.x.as<const float>(), p.out.as<float>(), p.x.elements());
-  else
-    launch(go, kDouble, p.x.as<const double>(), p.out.as<double>(), p.x.elements());
-}
-
 #endif
 
-template <int kElementsPerThread>
-Extent grid_of_elements(const Branch& p, Extent block) {
-  return grid_of(ceil_div(p.x.elements(), std::int64_t{kElementsPerThread} * block.x), 1);
-}
+constexpr Variant<Branch> kPairs = {
+    .name = "pairs",
+    .changes = {"Each thread loads a pair of elements and computes each formula once, without a "
+                "branch or shared memory.",
+                Step::kWider, Step::kBarriers},
+    .blocks = kBlocks,
+    .grid = grid_of_elements<2>,
+    .instructions = instructions_of_own_formula,
+    .run = ADO_RUN(run<branch_pairs<float>, branch_pairs<double>>)};
 
-// Instructions and FLOPs of the active lanes. In by_lane, each element counts with its own formula
-// only, although the warp executes both.
-double instructions_of_own_formula(const Branch& p) {
-  return p.even_elements() * Branch::kEvenInstructions +
-         p.odd_elements() * Branch::kOddInstructions;
-}
-double instructions_of_both(const Branch& p) {
-  return static_cast<double>(p.x.elements()) *
-         (Branch::kEvenInstructions + Branch::kOddInstructions);
-}
-double flops_of_both(const Branch& p) {
-  return static_cast<double>(p.x.elements()) * (Branch::kEvenFlops + Branch::kOddFlops);
-}
+// -------------------------------------------------------------------------------------------------
 
-constexpr Blocks kBlocks = {{{256}, {128}, {512}}};
-
-constexpr Variant<Branch> kVariants[] = {
-    {.name = "by_lane",
-     .changes = "One thread per element; neighbouring lanes take different branches.",
-     .blocks = kBlocks,
-     .grid = grid_of_elements<1>,
-     .instructions = instructions_of_own_formula,
-     .run = ADO_RUN(run<branch_by_lane<float>, branch_by_lane<double>>)},
-    {.name = "branch_free",
-     .changes = {"Computes both formulas for every element and selects one of the two values.",
-                 Step::kDivergence},
-     .blocks = kBlocks,
-     .grid = grid_of_elements<1>,
-     .flops = flops_of_both,
-     .instructions = instructions_of_both,
-     .run = ADO_RUN(run<branch_free<float>, branch_free<double>>)},
-    {.name = "by_warp",
-     .changes = {"Regroups the elements in shared memory so that all lanes of a warp take the same "
-                 "branch.",
-                 Step::kOperations, Step::kDivergence},
-     .blocks = kBlocks,
-     .grid = grid_of_elements<1>,
-     .shared_bytes =
-         [](const Branch& p, Extent block) {
-           return block.x * static_cast<std::size_t>(p.x.type.size) + kPaddingBytes;
-         },
-     .instructions = instructions_of_own_formula,
-     .run = ADO_RUN(run<branch_by_warp<float>, branch_by_warp<double>>)},
-    {.name = "pairs",
-     .changes = {"Each thread loads a pair of elements and computes each formula once, without a "
-                 "branch or shared memory.",
-                 Step::kWider, Step::kBarriers},
-     .blocks = kBlocks,
-     .grid = grid_of_elements<2>,
-     .instructions = instructions_of_own_formula,
-     .run = ADO_RUN(run<branch_pairs<float>, branch_pairs<double>>)},
-};
+constexpr Variant<Branch> kSteps[] = {kByLane, kBranchFree, kByWarp, kPairs};
 
 }  // namespace
 
-Ladder<Branch> branch_ladder() { return ladder_of(kVariants); }
+Ladder<Branch> branch_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::cuda
+
+#ifdef STANDALONE
+#include "common/standalone.cuh"
+
+int main() {
+  using namespace ado;
+  Branch p;
+  p.x = cuda::random_array(kFloat32, {64 << 20});
+  p.out = cuda::random_array(kFloat32, {64 << 20});
+  return cuda::run_ladder(cuda::branch_ladder(), p, [](const Branch& p) {
+    for (std::int64_t i = 0; i < p.x.elements(); ++i) {
+      const double x = p.x.as<const float>()[i];
+      double y = i % 2 == 0 ? 1 - Branch::kEvenTerms * Branch::kEvenStep : 1;
+      if (i % 2 == 0)
+        for (int k = Branch::kEvenTerms - 1; k >= 0; --k) y = y * x + (1 - k * Branch::kEvenStep);
+      else
+        for (int k = Branch::kOddTerms; k >= 1; --k) y = y * x * (1 - k * Branch::kOddStep) + 1;
+      p.out.as<float>()[i] = static_cast<float>(y);
+    }
+  });
+}
+#endif
