@@ -19,9 +19,26 @@ namespace cg = cooperative_groups;
 #define SYNC __syncthreads()
 #define FULL 0xffffffffu
 """
-TEXT = (Path(__file__).parent / "data" / "emulator" / "checks.cu").read_text()
-#: (kinds of the error or "", name, body)
-KERNELS = re.findall(r"^//: (?:(.+): )?(.+)\n((?:(?!//:).*\n)*)", TEXT, re.M)
+
+
+def kernels_in(file):
+    """(kinds of the error or "", name, body) of each kernel of a file."""
+    text = (Path(__file__).parent / "data" / "emulator" / file).read_text()
+    return re.findall(r"^//: (?:(.+): )?(.+)\n((?:(?!//:).*\n)*)", text, re.M)
+
+
+def compiled(kernels, parameters, variables):
+    """A module with a kernel k0, k1, ... for each body."""
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    parts = [HEAD]
+    for index, (_, _, body) in enumerate(kernels):
+        parts.append(f'extern "C" __global__ void k{index}({parameters}) {{\n{variables}\n{body}}}')
+    code = compiler.compile_cuda("\n".join(parts), "k0", arch="compute_90", options=["-w"]).code
+    return _core.EmulatedModule(code.decode())
+
+
+KERNELS = kernels_in("checks.cu")
 
 T = np.arange(256, dtype=np.int32)
 LANE = T % 32
@@ -106,14 +123,7 @@ COPIES = {
 
 @pytest.fixture(scope="module")
 def module():
-    if reason := compiler.why_no_compiler():
-        pytest.skip(reason)
-    parts = [HEAD]
-    for index, (_, _, body) in enumerate(KERNELS):
-        parts.append(f'extern "C" __global__ void k{index}(int* o, const int* a, int n) {{')
-        parts.append(f"const int t = threadIdx.x;\n{body}}}")
-    compiled = compiler.compile_cuda("\n".join(parts), "k0", arch="compute_90", options=["-w"])
-    return _core.EmulatedModule(compiled.code.decode())
+    return compiled(KERNELS, "int* o, const int* a, int n", "const int t = threadIdx.x;")
 
 
 @pytest.mark.parametrize("index", range(len(KERNELS)), ids=[name for _, name, _ in KERNELS])
@@ -130,3 +140,27 @@ def test_a_kernel(module, index):
     assert (error["kind"] if error else "") in kinds, error and error["text"]
     if not error and name.startswith("copies, "):
         np.testing.assert_array_equal(out, COPIES[name.removeprefix("copies, ")].astype("i4"))
+
+
+#: Kernels of several blocks, which may race in global memory.
+BLOCKS = kernels_in("blocks.cu")
+
+
+@pytest.fixture(scope="module")
+def block_module():
+    variables = "const int t = threadIdx.x, b = blockIdx.x, i = b * 64 + t;"
+    return compiled(BLOCKS, "int* o, int* x, unsigned* f, const int* a", variables)
+
+
+@pytest.mark.parametrize("index", range(len(BLOCKS)), ids=[name for _, name, _ in BLOCKS])
+def test_blocks(block_module, index):
+    """As 8 blocks of 64 threads. The report does not depend on the number of threads of the host."""
+    kind, _, _ = BLOCKS[index]
+    texts = set()
+    for threads in (1, 3, 8):
+        arrays = [device_array(4096, "i4", 0) for _ in range(3)]
+        arrays.append(device_array(4096, "i4", np.arange(4096) % 97))
+        error = launch(block_module, f"k{index}", (8,), (64,), *arrays, threads=threads)["error"]
+        assert (error["kind"] if error else "") == kind, error and error["text"]
+        texts.add(error and error["text"])
+    assert len(texts) == 1, texts

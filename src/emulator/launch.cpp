@@ -191,11 +191,12 @@ std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread) {
   return {t % b.x, t / b.x % b.y, t / b.x / b.y};
 }
 
-namespace {
 std::string triple(const std::array<unsigned, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) +
          ")";
 }
+
+namespace {
 std::string compute_text(int compute) {
   return std::to_string(compute / 10) + "." + std::to_string(compute % 10);
 }
@@ -321,6 +322,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
   memory.add(workspace.data(), sizeof workspace, "grid barrier", true);
 
   Result result;
+  GlobalShadow shadow;
   LaunchState state{.program = program,
                     .shape = shape,
                     .options = options,
@@ -333,8 +335,14 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                                  shape.grid.z / shape.cluster.z},
                     .cluster_count = 0,
                     .lock = {},
+                    .shadow = nullptr,
                     .result = result};
   state.cluster_count = static_cast<s64>(state.clusters.volume());
+  if (options.global_racecheck && state.cluster_count > 1 &&
+      shape.grid.volume() < 1u << Touch::kBlockBits)
+    state.shadow = &shadow;
+  while ((state.cluster_count - 1) >> (shadow.clock_bits + EpochNode::kBits) != 0)
+    shadow.clock_bits += EpochNode::kBits;
   const s64 wanted = options.threads > 0 ? options.threads : max_threads();
   const int parts =
       static_cast<int>(std::clamp<s64>(state.cluster_count, 1, std::min<s64>(wanted, kMaxParts)));
@@ -352,6 +360,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
         run_worker(*static_cast<LaunchState*>(const_cast<void*>(work)));
       },
       &state);
+  if (shadow.race) report_global_race(state);
   result.output = valid_utf8(result.output);
   if (result.error) result.error->message = valid_utf8(result.error->message);
   result.counts.blocks = static_cast<s64>(shape.grid.volume());

@@ -44,18 +44,18 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
                 "shared", byte);
 }
 
-// The byte of a lane's registers that a store writes `at` bytes after the lane's address.
+}  // namespace
+
 u8 stored_byte(const Warp& warp, const Access& access, int lane, s64 at) {
   const s64 element = at / access.element_bytes;
   const u8* lanes = warp.at(access.data[element]);
   return lanes[lane * access.register_bytes + at % access.element_bytes];
 }
 
-}  // namespace
-
 void barrier_passed(BlockState& block) {
   advance(block);
   block.shadow.since = block.shadow.time << kWhoBits;
+  order_at_barrier(block.cluster->order);
 }
 
 void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
@@ -73,7 +73,8 @@ void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
   }
 }
 
-void fence_passed(Warp& warp) {
+void fence_passed(Warp& warp, bool between_blocks) {
+  if (between_blocks) order_at_fence(warp.home->cluster->order);
   advance(*warp.home);
   warp.fence_time = warp.home->shadow.time;
 }

@@ -51,8 +51,7 @@ void start_block(const LaunchState& launch, BlockState& block) {
   const LaunchShape& shape = launch.shape;
   const std::array<unsigned, 3> cluster = coordinates(block.cluster->index, launch.clusters);
   const std::array<unsigned, 3> within = coordinates(block.rank, shape.cluster);
-  const std::array<unsigned, 3> cluster_shape = lengths(shape.cluster);
-  for (int i = 0; i < 3; ++i) block.index[i] = cluster[i] * cluster_shape[i] + within[i];
+  block.index = block_index(launch, block.cluster->index, block.rank);
   const u64 linear =
       block.index[0] + u64{shape.grid.x} * (block.index[1] + u64{shape.grid.y} * block.index[2]);
   u64 values[kBlockValues];
@@ -65,7 +64,7 @@ void start_block(const LaunchState& launch, BlockState& block) {
   set(kClusterIndex, cluster);
   set(kClusters, lengths(launch.clusters));
   set(kIndexInCluster, within);
-  set(kClusterBlocks, cluster_shape);
+  set(kClusterBlocks, lengths(shape.cluster));
   values[kRank] = static_cast<u64>(block.rank);
   values[kClusterSize] = shape.cluster.volume();
   values[kMultiprocessors] = static_cast<u64>(launch.options.multiprocessors);
@@ -288,6 +287,14 @@ void merge(Worker& worker) {
 
 }  // namespace
 
+std::array<unsigned, 3> block_index(const LaunchState& launch, s64 cluster, int rank) {
+  const std::array<unsigned, 3> first = coordinates(cluster, launch.clusters);
+  const std::array<unsigned, 3> within = coordinates(rank, launch.shape.cluster);
+  const std::array<unsigned, 3> shape = lengths(launch.shape.cluster);
+  return {first[0] * shape[0] + within[0], first[1] * shape[1] + within[1],
+          first[2] * shape[2] + within[2]};
+}
+
 void complete_cluster_barrier(Cluster& cluster) {
   int alive = 0;
   for (const auto& block : cluster.blocks)
@@ -348,7 +355,8 @@ Worker::Worker(LaunchState& shared_state)
       counts(program.accesses.size()),
       copy_sources(program.accesses.size()),
       local(program.accesses.size()),
-      blocks(program.blocks.size()) {}
+      blocks(program.blocks.size()),
+      pages(launch.shadow == nullptr ? 0 : 256) {}
 
 void run_worker(LaunchState& launch) {
   Worker worker(launch);
@@ -384,6 +392,7 @@ void run_worker(LaunchState& launch) {
       }
       cluster->index = index;
       cluster->arrived = cluster->fruitless = 0;
+      begin_order(*cluster);
       for (const auto& block : cluster->blocks) start_block(launch, *block);
       run(std::move(cluster));
       // A waiting cluster runs between two new ones.
