@@ -117,8 +117,13 @@ class Recorder {
     begin_ = begin, lane_ = lane;
     while (begin < end) {
       const u64 part_end = std::min(end, begin / kPageBytes * kPageBytes + kPageBytes);
-      ShadowPage& page = page_at(worker_, begin);
-      const std::lock_guard guard(page.lock);
+      if (begin / kPageBytes != number_) {
+        if (guard_) guard_.unlock();
+        number_ = begin / kPageBytes;
+        page_ = &page_at(worker_, begin);
+        guard_ = std::unique_lock(page_->lock);
+      }
+      ShadowPage& page = *page_;
       refine(worker_.program, page, begin, part_end);
       const u64 size = u64{1} << page.entry_bits;
       for (u64 at = begin; at < part_end; at += size) {
@@ -145,6 +150,12 @@ class Recorder {
 
   void visit(Entry& entry, u64 address, int size) {
     std::array<Touch, 2>& own = write_ ? entry.writers : entry.readers;
+    const auto is_harmless = [&](Touch t) { return t.block == 0 || is_own(t); };
+    const bool repeated = own[0].block == touch_.block && own[0].epoch == touch_.epoch &&
+                          is_strong(own[0]) == a_.between_blocks;
+    if (repeated && is_harmless(entry.writers[0]) && is_harmless(entry.writers[1]) &&
+        (!write_ || (is_harmless(entry.readers[0]) && is_harmless(entry.readers[1]))))
+      return;
     for (const Touch& other : entry.writers) {
       if (!conflicts(other)) continue;
       if (write_ ? stores_same(address, size) && !is_strong(other)
@@ -231,8 +242,10 @@ class Recorder {
   Order& order_;
   const bool write_, stores_;
   Touch touch_;
-  u64 begin_ = 0;
+  u64 begin_ = 0, number_ = ~u64{0};  // the run; the page that is locked
   int lane_ = 0;
+  ShadowPage* page_ = nullptr;
+  std::unique_lock<std::mutex> guard_;
 };
 
 }  // namespace
@@ -303,7 +316,7 @@ void report_global_race(const LaunchState& launch) {
   };
   const Allocation* const range = launch.memory.find(race.address);
   const auto byte = static_cast<s64>(race.address - range->begin);
-  const SourceLine at = source_line(launch, access(0).line);
+  const SourceLine at = user_line(launch, access(0).line);
   Error& error = launch.result.error.emplace();
   error.kind = "race";
   error.message = std::string("race in global memory: this thread ") +
@@ -312,7 +325,7 @@ void report_global_race(const LaunchState& launch) {
                   thread_text(launch, static_cast<int>(first.thread)) + " of block " +
                   triple(block(first)) + (race.wrote[0] ? " wrote" : " read") + " at " + at.file +
                   ":" + std::to_string(at.line) + ", and nothing orders the two blocks";
-  error.at = source_line(launch, access(1).line);
+  error.at = user_line(launch, access(1).line);
   error.thread = thread_of(launch, static_cast<int>(second.thread));
   error.block = block(second);
   error.array = range->name;

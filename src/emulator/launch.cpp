@@ -185,6 +185,14 @@ SourceLine source_line(const LaunchState& launch, int line) {
   return {file(at.file), file(at.outer_file), at.line, at.outer_line};
 }
 
+SourceLine user_line(const LaunchState& launch, int line) {
+  SourceLine at = source_line(launch, line);
+  for (const char* folder : {"/include/cccl/", "/include/cooperative_groups", "/include/crt/"})
+    if (at.outer_line != 0 && at.file.find(folder) != std::string::npos)
+      at = {at.outer_file, "", at.outer_line, 0};
+  return at;
+}
+
 std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread) {
   const Extent& b = launch.shape.block;
   const auto t = static_cast<unsigned>(thread);
@@ -225,7 +233,7 @@ bool report(Worker& worker, const Warp& warp, int line, int lane, std::string ki
   Error& error = launch.result.error.emplace();
   error.kind = std::move(kind);
   error.message = std::move(message);
-  error.at = source_line(launch, line);
+  error.at = user_line(launch, line);
   error.thread = thread_of(launch, warp.index * kLanes + std::max(lane, 0));
   error.block = warp.home->index;
   error.array = std::move(array);

@@ -101,13 +101,35 @@ void start_block(const LaunchState& launch, BlockState& block) {
   }
 }
 
-// Releases the barriers at which all expected warps have arrived.
-void release_barriers(const Program& program, BlockState& block) {
+// Reports warps that wait for all others at barriers of different lines.
+bool check_same_barrier(Worker& worker, const BlockState& block, int index) {
+  const Program& p = worker.program;
+  const auto line = [&](const Warp& warp) { return p.line_of_code[warp.pc - 1]; };
+  const Warp* first = nullptr;
+  for (const Warp& warp : block.warps) {
+    if (warp.state != WarpState::kBarrier || warp.barrier != index) continue;
+    if (first == nullptr) first = &warp;
+    if (p.lines[line(warp)] == p.lines[line(*first)]) continue;
+    const SourceLine at = user_line(worker.launch, line(*first));
+    return report(worker, warp, line(warp), -1, "divergent barrier",
+                  "barrier in divergent code: this warp waits at another barrier than thread " +
+                      thread_text(worker.launch, first->index * kLanes) + ", which waits at " +
+                      at.file + ":" + std::to_string(at.line));
+  }
+  return true;
+}
+
+// Releases the barriers at which all expected warps have arrived. Returns false after an error.
+bool release_barriers(Worker& worker, BlockState& block) {
+  const Program& program = worker.program;
   const int warps = static_cast<int>(block.warps.size());
   for (int i = 0; i < static_cast<int>(block.barriers.size()); ++i) {
     Barrier& barrier = block.barriers[i];
     const int expected = barrier.expected != 0 ? barrier.expected : warps - block.done;
     if (barrier.arrived == 0 || barrier.arrived < expected) continue;
+    if (barrier.expected == 0 && worker.launch.options.synccheck &&
+        !check_same_barrier(worker, block, i))
+      return false;
     for (Warp& warp : block.warps) {
       if (warp.state != WarpState::kBarrier || warp.barrier != i) continue;
       warp.state = WarpState::kReady;
@@ -121,6 +143,7 @@ void release_barriers(const Program& program, BlockState& block) {
     barrier = {};
     barrier_passed(block);
   }
+  return true;
 }
 
 enum class Outcome { kFinished, kStalled, kFailed };
@@ -179,8 +202,8 @@ Outcome run_cluster(Worker& worker, Cluster& cluster) {
         if (!run_warp(worker, warp)) return Outcome::kFailed;
         yields = yields && warp.yielded;
         if (warp.state == WarpState::kDone) complete_cluster_barrier(cluster);
-        if (warp.state != WarpState::kReady || !warp.yielded)
-          release_barriers(worker.program, *block);
+        if ((warp.state != WarpState::kReady || !warp.yielded) && !release_barriers(worker, *block))
+          return Outcome::kFailed;
       }
       finished = finished && block->done == static_cast<int>(block->warps.size());
     }
