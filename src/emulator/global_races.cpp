@@ -156,21 +156,21 @@ class Recorder {
     if (repeated && is_harmless(entry.writers[0]) && is_harmless(entry.writers[1]) &&
         (!write_ || (is_harmless(entry.readers[0]) && is_harmless(entry.readers[1]))))
       return;
-    for (const Touch& other : entry.writers) {
-      if (!conflicts(other)) continue;
-      if (write_ ? stores_same(address, size) && !is_strong(other)
-                 : order_.agreed.contains(address / 4)) {
-        // The first writer remains.
-        if (!write_) continue;
-        for (u64 word = address / 4; word <= (address + size - 1) / 4; ++word)
+    const auto conflict = [&](Touch t) { return conflicts(t); };
+    const bool after_write = std::any_of(entry.writers.begin(), entry.writers.end(), conflict);
+    const bool after_read =
+        write_ && std::any_of(entry.readers.begin(), entry.readers.end(), conflict);
+    if (after_write || after_read) {
+      if (write_ ? repeats_store(entry, address, size) : order_.agreed.contains(address / 4)) {
+        for (u64 word = address / 4; write_ && word <= (address + size - 1) / 4; ++word)
           order_.agreed.insert(word);
-        return;
+        return;  // the first writer remains
       }
-      report(other, true, address);
-    }
-    if (write_)
+      for (const Touch& other : entry.writers)
+        if (conflicts(other)) report(other, true, address);
       for (const Touch& other : entry.readers)
-        if (conflicts(other)) report(other, false, address);
+        if (write_ && conflicts(other)) report(other, false, address);
+    }
     keep(own);
   }
 
@@ -196,8 +196,12 @@ class Recorder {
     if (!is_unordered(*replaced) || touch_.block < replaced->block) *replaced = touch_;
   }
 
-  bool stores_same(u64 address, int size) const {
-    if (!stores_) return false;
+  // Whether a plain store does not change the value that another one has stored. Who reads this
+  // value races with the other store, if at all.
+  bool repeats_store(const Entry& entry, u64 address, int size) const {
+    const auto [first, second] = entry.writers;
+    if (!stores_ || first.block == 0 || is_strong(first)) return false;
+    if (second.block != 0 && is_strong(second)) return false;
     for (u64 at = address; at < address + static_cast<u64>(size); ++at) {
       const int lane = lane_of(at);
       const s64 within = static_cast<s64>(at - begin_) - s64{lane - lane_} * a_.bytes();

@@ -157,7 +157,7 @@ if (t < 8) { int* y = x + 4 * (b % 2) + 8 * t; *(int4*)y = make_int4(b, b, b, b)
 //: race: one element too far
 x[i + 1] = i; if (t == 0) x[b * 64] = -1;
 //: race: different values
-if (t == 0) x[0] = b / 2;
+if (t == 0) x[0] = b;
 //: race: lock without a fence
 if (t == 0) { while (atomicCAS(&f[0], 0u, 1u)); x[0] += b; atomicExch(&f[0], 0u); }
 //: race: lock of the writers only
