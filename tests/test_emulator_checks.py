@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_emulator import device_array, launch
+from test_emulator import device_array, launch, run
 
 from adokernels import _core
 from adokernels.model import compiler
@@ -14,14 +14,32 @@ HEAD = """#include <cooperative_groups.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda/atomic>
+#include <cuda/std/atomic>
 namespace cg = cooperative_groups;
 #define S(T, name, size) __shared__ T name[size]
 #define SYNC __syncthreads()
 #define FULL 0xffffffffu
 """
-TEXT = (Path(__file__).parent / "data" / "emulator" / "checks.cu").read_text()
-#: (kinds of the error or "", name, body)
-KERNELS = re.findall(r"^//: (?:(.+): )?(.+)\n((?:(?!//:).*\n)*)", TEXT, re.M)
+DATA = Path(__file__).parent / "data" / "emulator"
+
+
+def kernels_in(file):
+    """(kinds of the error or "", name, body) of each kernel of a file."""
+    return re.findall(r"^//: (?:(.+): )?(.+)\n((?:(?!//:).*\n)*)", (DATA / file).read_text(), re.M)
+
+
+def compiled(kernels, parameters, variables):
+    """A module with a kernel k0, k1, ... for each body."""
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    parts = [HEAD]
+    for index, (_, _, body) in enumerate(kernels):
+        parts.append(f'extern "C" __global__ void k{index}({parameters}) {{\n{variables}\n{body}}}')
+    code = compiler.compile_cuda("\n".join(parts), "k0", arch="compute_90", options=["-w"]).code
+    return _core.EmulatedModule(code.decode())
+
+
+KERNELS = kernels_in("checks.cu")
 
 T = np.arange(256, dtype=np.int32)
 LANE = T % 32
@@ -106,14 +124,7 @@ COPIES = {
 
 @pytest.fixture(scope="module")
 def module():
-    if reason := compiler.why_no_compiler():
-        pytest.skip(reason)
-    parts = [HEAD]
-    for index, (_, _, body) in enumerate(KERNELS):
-        parts.append(f'extern "C" __global__ void k{index}(int* o, const int* a, int n) {{')
-        parts.append(f"const int t = threadIdx.x;\n{body}}}")
-    compiled = compiler.compile_cuda("\n".join(parts), "k0", arch="compute_90", options=["-w"])
-    return _core.EmulatedModule(compiled.code.decode())
+    return compiled(KERNELS, "int* o, const int* a, int n", "const int t = threadIdx.x;")
 
 
 @pytest.mark.parametrize("index", range(len(KERNELS)), ids=[name for _, name, _ in KERNELS])
@@ -130,3 +141,74 @@ def test_a_kernel(module, index):
     assert (error["kind"] if error else "") in kinds, error and error["text"]
     if not error and name.startswith("copies, "):
         np.testing.assert_array_equal(out, COPIES[name.removeprefix("copies, ")].astype("i4"))
+
+
+#: Kernels of several blocks, which may race in global memory.
+BLOCKS = kernels_in("blocks.cu")
+
+
+@pytest.fixture(scope="module")
+def block_module():
+    variables = "const int t = threadIdx.x, b = blockIdx.x, i = b * 64 + t;"
+    return compiled(BLOCKS, "int* o, int* x, unsigned* f, const int* a", variables)
+
+
+@pytest.mark.parametrize("index", range(len(BLOCKS)), ids=[name for _, name, _ in BLOCKS])
+def test_blocks(block_module, index):
+    """As 8 blocks of 64 threads. The report does not depend on the number of host threads."""
+    kind, _, _ = BLOCKS[index]
+    texts = set()
+    for threads in (1, 3, 8):
+        arrays = [device_array(4096, "i4", 0) for _ in range(3)]
+        arrays.append(device_array(4096, "i4", np.arange(4096) % 97))
+        error = launch(block_module, f"k{index}", (8,), (64,), *arrays, threads=threads)["error"]
+        assert (error["kind"] if error else "") == kind, error and error["text"]
+        texts.add(error and error["text"])
+    assert len(texts) == 1, texts
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_kernels_of_cub(threads):
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    text = (DATA / "cub.cu").read_text()
+    code = compiler.compile_cuda(text, "reduce", arch="compute_90", options=["-w"]).code
+    module = _core.EmulatedModule(code.decode())
+
+    def cub(kernel, grid, block, *arguments):
+        name = kernel.split("I")[0]
+        entry = next(e for e in module.entries if f"{len(name)}{kernel}" in e)
+        run(module, entry, (grid,), (block,), *arguments, threads=threads)
+
+    n, rng = 5000, np.random.default_rng(0)
+    for kind, columns, dtype in (("IiE", 1, "i4"), ("I4PairE", 2, "i8")):
+        tiles, values = -(-n // 128), rng.integers(0, 100, (n, columns))
+        state, a = device_array(1 << 20, "u1"), device_array((n, columns), dtype, values)
+        out = device_array((n, columns), dtype)
+        cub(f"scan_begin{kind}", 2, 64, state, np.int32(tiles))
+        cub(f"scan{kind}", tiles, 64, state, a, out, np.int32(n), np.int32(tiles))
+        np.testing.assert_array_equal(out, values.cumsum(0))
+    keys, sums = device_array(n, "u4", rng.integers(0, 1 << 32, n)), device_array(8, "i4")
+    cub("reduce", 8, 64, keys.view("i4"), sums, np.int32(n))
+    assert sums.view("u4").sum(dtype="u4") == keys.sum(dtype="u4")
+    counts, tiles = device_array((4, 256), "i4"), -(-n // 1024)
+    cub("histogram", 16, 64, counts, keys, np.int32(n))
+    ordered = np.sort(keys)
+    for digit in range(4):
+        starts = device_array(256, "i4", counts[digit].cumsum() - counts[digit])
+        look_back, ticket, out = (device_array(k, "i4") for k in (tiles * 256, 1, n))
+        rest = np.int32(n), np.int32(8 * digit)
+        cub(
+            "onesweep",
+            tiles,
+            256,
+            look_back,
+            ticket,
+            device_array(256, "i4"),
+            starts,
+            out,
+            keys,
+            *rest,
+        )
+        keys = device_array(n, "u4", out.view("u4"))
+    np.testing.assert_array_equal(keys, ordered)

@@ -778,9 +778,9 @@ def emulated_gpu() -> tuple[str, dict[str, float]]:
     (name, changes) of set_emulated_gpu.
     """
 
-def emulator_checks() -> tuple[bool, bool, bool, bool]:
+def emulator_checks() -> tuple[bool, bool, bool, bool, bool]:
     """
-    (race, initialised, synchronised, shared_initialised) of set_emulator_checks.
+    (race, global_race, initialised, synchronised, shared_initialised) of set_emulator_checks.
     """
 
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
@@ -870,7 +870,12 @@ def set_emulated_misalignment(bytes: typing.SupportsInt | typing.SupportsIndex) 
     """
 
 def set_emulator_checks(
-    *, race: bool, initialised: bool, synchronised: bool, shared_initialised: bool
+    *,
+    race: bool,
+    global_race: bool,
+    initialised: bool,
+    synchronised: bool,
+    shared_initialised: bool,
 ) -> None:
     """
     Set the checks of later launches on the emulated GPU.

@@ -14,7 +14,7 @@ from adokernels import _core
 from adokernels.text import require
 
 #: All checks of the emulator that correct kernels pass.
-ALL_CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
+ALL_CHECKS = ("memcheck", "racecheck", "global_racecheck", "initcheck", "synccheck")
 _CHECKS = (*ALL_CHECKS[1:], "shared_initcheck")
 
 
@@ -82,8 +82,9 @@ class Settings:
         """The checks of kernels on the emulator, with the names of compute-sanitizer's tools.
 
         ``"memcheck"`` (accesses out of bounds or misaligned) is always on. ``"racecheck"`` finds
-        races in shared memory, ``"initcheck"`` reads of global memory that has not been written,
-        and ``"synccheck"`` barriers and warp functions that not all threads reach.
+        races in shared memory, ``"global_racecheck"`` races in global memory between blocks,
+        ``"initcheck"`` reads of global memory that has not been written, and ``"synccheck"``
+        barriers and warp functions that not all threads reach.
         ``"shared_initcheck"`` finds reads of shared memory that has not been written, also in
         kernels that ignore the value.
 
@@ -101,9 +102,10 @@ class Settings:
         for name in chosen - {*ALL_CHECKS, *_CHECKS}:
             hint = _core.suggest(str(name), ["memcheck", *_CHECKS])
             raise ValueError(f"emulator_checks must be names of checks, got {name!r}{hint}")
-        race, initialised, synchronised, shared = (check in chosen for check in _CHECKS)
+        race, global_race, initialised, synchronised, shared = (c in chosen for c in _CHECKS)
         _core.set_emulator_checks(
             race=race,
+            global_race=global_race,
             initialised=initialised,
             synchronised=synchronised,
             shared_initialised=shared,

@@ -113,6 +113,7 @@ class EmulatedModule {
     Options options{.initcheck = checks,
                     .shared_initcheck = checks,
                     .racecheck = checks,
+                    .global_racecheck = checks,
                     .synccheck = checks,
                     .threads = threads,
                     .max_block_transitions = limit,
@@ -222,19 +223,22 @@ void bind_emulator(py::module_& m) {
         "Empty if kernels can run on the emulator.");
   m.def(
       "set_emulator_checks",
-      [](bool race, bool initialised, bool synchronised, bool shared_initialised) {
-        cuda::emulated::set_checks({race, initialised, synchronised, shared_initialised});
+      [](bool race, bool global_race, bool initialised, bool synchronised,
+         bool shared_initialised) {
+        cuda::emulated::set_checks(
+            {race, global_race, initialised, synchronised, shared_initialised});
       },
-      py::kw_only(), py::arg("race"), py::arg("initialised"), py::arg("synchronised"),
-      py::arg("shared_initialised"), "Set the checks of later launches on the emulated GPU.");
+      py::kw_only(), py::arg("race"), py::arg("global_race"), py::arg("initialised"),
+      py::arg("synchronised"), py::arg("shared_initialised"),
+      "Set the checks of later launches on the emulated GPU.");
   m.def(
       "emulator_checks",
       [] {
         const auto checks = cuda::emulated::checks();
-        return std::tuple(checks.race, checks.initialised, checks.synchronised,
+        return std::tuple(checks.race, checks.global_race, checks.initialised, checks.synchronised,
                           checks.shared_initialised);
       },
-      "(race, initialised, synchronised, shared_initialised) of set_emulator_checks.");
+      "(race, global_race, initialised, synchronised, shared_initialised) of set_emulator_checks.");
   m.def(
       "set_emulated_gpu",
       [](const std::string& name, const std::map<std::string, double>& changes) {

@@ -276,6 +276,7 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
                               {.initcheck = checks.initialised,
                                .shared_initcheck = checks.shared_initialised,
                                .racecheck = checks.race,
+                               .global_racecheck = checks.global_race,
                                .synccheck = checks.synchronised,
                                .isa = {},
                                .compute = properties.compute,

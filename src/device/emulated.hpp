@@ -28,7 +28,7 @@ bool exchange_current(bool emulated);  // returns the previous value
 
 // The checks of later launches. Bounds and alignment are always checked.
 struct Checks {
-  bool race = false, initialised = false, synchronised = false;
+  bool race = false, global_race = false, initialised = false, synchronised = false;
   bool shared_initialised = false;  // also reports reads whose values a kernel ignores
 };
 void set_checks(const Checks& checks);

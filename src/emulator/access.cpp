@@ -348,10 +348,14 @@ bool global_access(Worker& worker, Warp& warp, const Inst& inst, const Access& a
       return false;
     if (a.strong) ++warp.strong, warp.polled = 0;
   }
+  const bool recorded = worker.launch.shadow != nullptr && range->writable;
+  if (recorded) record_global(worker, warp, a, inst.aux, site.offsets, base, mask, bytes, a.store);
   // Other workers may access this memory. x86-64 orders its loads and stores, 64-bit Arm does not.
   if (a.strong && a.store) std::atomic_thread_fence(std::memory_order_release);
   transfer(warp, a, site, reinterpret_cast<u8*>(base), mask);
   if (a.strong && !a.store) std::atomic_thread_fence(std::memory_order_acquire);
+  if (recorded && a.strong && a.between_blocks && !a.store)
+    observe_global(worker, warp, site.offsets, base, mask, bytes);
   return true;
 }
 
@@ -622,6 +626,8 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
                       size_text(a, true) + " '" + range->name + "', which is read-only",
                       range->name, at);
       if (!initialised(range->written, at, range->name, !options.initcheck)) return false;
+      if (worker.launch.shadow != nullptr)
+        record_global(worker, warp, a, inst.aux, one.offsets, address, 1u << lane, whole, true);
     }
     for (int k = 0; k < a.count; ++k, memory += bytes) {
       const bool vector = a.count > 1;
@@ -633,6 +639,9 @@ bool atomic(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
         std::memcpy(warp.at(d) + static_cast<std::size_t>(lane) * bytes, &old,
                     static_cast<std::size_t>(bytes));
     }
+    if (worker.launch.shadow != nullptr && address >> 48 == 0 && a.between_blocks &&
+        a.uses_old_value())
+      observe_global(worker, warp, one.offsets, address, 1u << lane, whole);
   }
   if (in_global) {
     analyse(site, addresses, mask, whole);
@@ -720,6 +729,9 @@ bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
                                   copy.source_bytes[lane], range->name))
         return false;
     }
+    for (const int lane : Lanes{worker.launch.shadow != nullptr ? reading : 0})
+      record_global(worker, warp, a, inst.aux, site.offsets, base, 1u << lane,
+                    copy.source_bytes[lane], false);
   }
   AccessCounts& counts = worker.counts[inst.aux];
   count_request(counts, mask, bytes);

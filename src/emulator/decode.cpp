@@ -5,6 +5,7 @@
 // than three operands become several entries.
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 
 #include "emulator/decoder.hpp"
@@ -332,7 +333,12 @@ void Decoder::finish_shared() {
     if (v.last == SharedVariable().last) v.first = p_.static_shared;
   const bool fences = std::any_of(p_.code.begin(), p_.code.end(),
                                   [](const Inst& inst) { return inst.op == Op::kFence; });
-  for (Access& a : p_.accesses) a.synchronises |= a.atomic || (a.strong && fences);
+  std::set<std::pair<u32, s64>> atomics;  // addresses of later atomic operations
+  for (auto a = p_.accesses.rbegin(); a != p_.accesses.rend(); ++a) {
+    a->synchronises |= a->atomic || (a->strong && fences);
+    if (a->atomic) atomics.emplace(a->address, a->offset);
+    if (!a->store && !a->strong) a->between_blocks = atomics.contains({a->address, a->offset});
+  }
   for (Constant& c : p_.constants) {
     if (c.source != Source::kDynamicShared) continue;
     c.source = Source::kBits;
@@ -548,7 +554,7 @@ void Decoder::instruction(const Words& w) {
                 {.d = d, .a = a, .bytes = 1, .mode = static_cast<u8>(space_of(w))});
   }
   if (op == "nanosleep") return emit(Op::kPause);
-  if (op == "membar" || op == "fence") return emit(Op::kFence);
+  if (op == "membar" || op == "fence") return fence(w);
   // The emulator executes the memory operations of a warp in order and caches nothing.
   if (op == "prefetch" || op == "prefetchu" || op == "griddepcontrol" || op == "applypriority" ||
       op == "discard" || op == "pmevent" || op == "setmaxnreg")

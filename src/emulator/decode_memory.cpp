@@ -72,6 +72,7 @@ void Decoder::load_or_store(const Words& w, bool store) {
   access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") ||
                   contains(w, "release") || contains(w, "mmio");
   access.synchronises = access.strong && !contains(w, "volatile");
+  access.between_blocks = access.strong && !contains(w, "cta");
   const Operand& place = s.operands[store ? 0 : 1];
   const Operand& data = s.operands[store ? 1 : 0];
   const std::string_view type = w.back();
@@ -113,9 +114,15 @@ void Decoder::load_or_store(const Words& w, bool store) {
   access.move = move_of(type, register_bytes, store);
   access.register_bytes = static_cast<u8>(register_bytes);
   set_address(access, place);
-  if (contains(w, "release")) emit(Op::kFence);
+  if (contains(w, "release")) fence(w);
   emit(store ? Op::kStore : Op::kLoad, {.aux = add_access(access)});
-  if (contains(w, "acquire")) emit(Op::kFence);
+  if (contains(w, "acquire")) fence(w);
+}
+
+// Orders the accesses of a thread, at the scope of the instruction.
+void Decoder::fence(const Words& w) {
+  const bool proxy = contains(w, "proxy") && !contains(w, "gpu") && !contains(w, "sys");
+  emit(Op::kFence, {.mode = static_cast<u8>(!contains(w, "cta") && !proxy)});
 }
 
 // The number of times that the function refers to a register.
@@ -136,6 +143,7 @@ int Decoder::mentions_of(int reg) const {
 void Decoder::atomic(const Words& w, bool reduction) {
   const Statement& s = *s_;
   Access access{.space = space_of(w), .atomic = true, .strong = true};
+  access.between_blocks = !contains(w, "cta");
   bool known = false;
   for (const std::string_view word : w)
     if (const auto at = kAtomicOps.find(word); at != kAtomicOps.end())
@@ -185,9 +193,9 @@ void Decoder::atomic(const Words& w, bool reduction) {
     if (access.operation == AtomicOp::kCompare) access.second = value(s.operands.at(i + 2), bytes);
   }
   const bool both = contains(w, "acq_rel");
-  if (both || contains(w, "release")) emit(Op::kFence);
+  if (both || contains(w, "release")) fence(w);
   emit(Op::kAtomic, {.aux = add_access(access)});
-  if (both || contains(w, "acquire")) emit(Op::kFence);
+  if (both || contains(w, "acquire")) fence(w);
 }
 
 void Decoder::copy_async(const Words& w) {

@@ -155,6 +155,7 @@ class Decoder {
   // Fills in the address operand.
   void set_address(Access& access, const Operand& o);
   void load_or_store(const Words& w, bool store);
+  void fence(const Words& w);
   void atomic(const Words& w, bool reduction);
   int mentions_of(int reg) const;
   void copy_async(const Words& w);

@@ -84,6 +84,7 @@ struct Options {
   // are also reported.
   bool shared_initcheck = true;
   bool racecheck = true;                   // races in shared memory
+  bool global_racecheck = true;            // races in global memory between blocks
   bool synccheck = true;                   // barriers and warp operations with missing threads
   int threads = 0;                         // 0: as many as for the CPU routines
   std::int64_t max_block_transitions = 0;  // per warp; 0: unlimited

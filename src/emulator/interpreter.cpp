@@ -326,7 +326,7 @@ bool run_warp(Worker& worker, Warp& warp) {
           break;
         case Op::kFence:
           std::atomic_thread_fence(std::memory_order_seq_cst);
-          fence_passed(warp);
+          fence_passed(warp, inst->mode != 0);
           break;
         case Op::kBarrier:
           switch (arrive_at_barrier(worker, warp, *inst, position, active)) {

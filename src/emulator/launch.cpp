@@ -185,17 +185,26 @@ SourceLine source_line(const LaunchState& launch, int line) {
   return {file(at.file), file(at.outer_file), at.line, at.outer_line};
 }
 
+SourceLine user_line(const LaunchState& launch, int line) {
+  SourceLine at = source_line(launch, line);
+  for (const char* folder : {"/include/cccl/", "/include/cooperative_groups", "/include/crt/"})
+    if (at.outer_line != 0 && at.file.find(folder) != std::string::npos)
+      at = {at.outer_file, "", at.outer_line, 0};
+  return at;
+}
+
 std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread) {
   const Extent& b = launch.shape.block;
   const auto t = static_cast<unsigned>(thread);
   return {t % b.x, t / b.x % b.y, t / b.x / b.y};
 }
 
-namespace {
 std::string triple(const std::array<unsigned, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) +
          ")";
 }
+
+namespace {
 std::string compute_text(int compute) {
   return std::to_string(compute / 10) + "." + std::to_string(compute % 10);
 }
@@ -224,7 +233,7 @@ bool report(Worker& worker, const Warp& warp, int line, int lane, std::string ki
   Error& error = launch.result.error.emplace();
   error.kind = std::move(kind);
   error.message = std::move(message);
-  error.at = source_line(launch, line);
+  error.at = user_line(launch, line);
   error.thread = thread_of(launch, warp.index * kLanes + std::max(lane, 0));
   error.block = warp.home->index;
   error.array = std::move(array);
@@ -321,6 +330,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
   memory.add(workspace.data(), sizeof workspace, "grid barrier", true);
 
   Result result;
+  GlobalShadow shadow;
   LaunchState state{.program = program,
                     .shape = shape,
                     .options = options,
@@ -333,8 +343,14 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
                                  shape.grid.z / shape.cluster.z},
                     .cluster_count = 0,
                     .lock = {},
+                    .shadow = nullptr,
                     .result = result};
   state.cluster_count = static_cast<s64>(state.clusters.volume());
+  if (options.global_racecheck && state.cluster_count > 1 &&
+      shape.grid.volume() < 1u << Touch::kBlockBits)
+    state.shadow = &shadow;
+  while ((state.cluster_count - 1) >> (shadow.clock_bits + EpochNode::kBits) != 0)
+    shadow.clock_bits += EpochNode::kBits;
   const s64 wanted = options.threads > 0 ? options.threads : max_threads();
   const int parts =
       static_cast<int>(std::clamp<s64>(state.cluster_count, 1, std::min<s64>(wanted, kMaxParts)));
@@ -352,6 +368,7 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
         run_worker(*static_cast<LaunchState*>(const_cast<void*>(work)));
       },
       &state);
+  if (shadow.race) report_global_race(state);
   result.output = valid_utf8(result.output);
   if (result.error) result.error->message = valid_utf8(result.error->message);
   result.counts.blocks = static_cast<s64>(shape.grid.volume());

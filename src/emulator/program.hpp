@@ -61,10 +61,12 @@ enum class Op : u8 {
   kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
   kPause,           // nanosleep
-  kFence,           // orders memory operations for other workers, whose processors may reorder them
-  kClock,           // bytes 4 or 8; mode: Clock
-  kPrint,           // vprintf: extra: result, format, arguments
-  kAssertFail,      // extra
+  // Orders memory operations for other workers, whose processors may reorder them. mode 1: for
+  // other blocks, too.
+  kFence,
+  kClock,       // bytes 4 or 8; mode: Clock
+  kPrint,       // vprintf: extra: result, format, arguments
+  kAssertFail,  // extra
   kTrap,
 };
 
@@ -154,6 +156,9 @@ struct Access {
   // Accesses by which threads may synchronise: atomics and strong ones, volatile ones only in
   // kernels with fences. They do not race with each other.
   bool synchronises = false;
+  // Strong at a scope that contains other blocks, or a plain load before an atomic operation on the
+  // same address, such as the first load of a loop with atomicCAS.
+  bool between_blocks = false;
   bool is_signed = false, is_float = false;
   AtomicOp operation = AtomicOp::kAdd;
   bool counts_lanes = false;  // adds 1, result unused: the hardware adds the lane count
@@ -175,6 +180,9 @@ struct Access {
   u32 variable = 0;  // 1 + index of Program::variables; 0: all
   s64 first = 0, last = std::numeric_limits<s64>::max();
   int bytes() const { return element_bytes * count; }
+  bool uses_old_value() const {
+    return result != kNone || (count > 1 && data[kOldValues] != kNone);
+  }
 };
 
 enum class Source : u8 {

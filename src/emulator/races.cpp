@@ -31,7 +31,7 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
   const Shadow& s = block.shadow;
   const int site = other_wrote ? s.writer_sites[byte] : s.reader_sites[byte];
   const Access& other = worker.program.accesses[site];
-  const SourceLine at = source_line(worker.launch, other.line);
+  const SourceLine at = user_line(worker.launch, other.line);
   const u32 thread = entry & kWho;
   const std::string who = thread >= kLanesOfWarp
                               ? "other threads"
@@ -44,18 +44,18 @@ bool report_race(Worker& worker, const Warp& warp, const BlockState& block, cons
                 "shared", byte);
 }
 
-// The byte of a lane's registers that a store writes `at` bytes after the lane's address.
+}  // namespace
+
 u8 stored_byte(const Warp& warp, const Access& access, int lane, s64 at) {
   const s64 element = at / access.element_bytes;
   const u8* lanes = warp.at(access.data[element]);
   return lanes[lane * access.register_bytes + at % access.element_bytes];
 }
 
-}  // namespace
-
 void barrier_passed(BlockState& block) {
   advance(block);
   block.shadow.since = block.shadow.time << kWhoBits;
+  order_at_barrier(block.cluster->order);
 }
 
 void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
@@ -73,7 +73,8 @@ void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
   }
 }
 
-void fence_passed(Warp& warp) {
+void fence_passed(Warp& warp, bool between_blocks) {
+  if (between_blocks) order_at_fence(warp.home->cluster->order);
   advance(*warp.home);
   warp.fence_time = warp.home->shadow.time;
 }
@@ -98,7 +99,9 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
     const bool acquires = !write || access.atomic;
     if (acquires && s.released != 0 && (s.releaser != thread || (mask & (mask - 1)) != 0))
       s.since = std::max(s.since, s.released << kWhoBits);
-    if (write && warp.fence_time != 0) s.released = warp.fence_time, s.releaser = thread;
+    // Releases of several variables are not distinguished, so the latest one counts.
+    if (write && warp.fence_time != 0 && warp.fence_time >= s.released)
+      s.released = warp.fence_time, s.releaser = thread;
   } else if (!once) {
     const ShadowBytes at{&s.writers[base], &s.readers[base], &s.writer_sites[base],
                          &s.reader_sites[base]};

@@ -51,8 +51,7 @@ void start_block(const LaunchState& launch, BlockState& block) {
   const LaunchShape& shape = launch.shape;
   const std::array<unsigned, 3> cluster = coordinates(block.cluster->index, launch.clusters);
   const std::array<unsigned, 3> within = coordinates(block.rank, shape.cluster);
-  const std::array<unsigned, 3> cluster_shape = lengths(shape.cluster);
-  for (int i = 0; i < 3; ++i) block.index[i] = cluster[i] * cluster_shape[i] + within[i];
+  block.index = block_index(launch, block.cluster->index, block.rank);
   const u64 linear =
       block.index[0] + u64{shape.grid.x} * (block.index[1] + u64{shape.grid.y} * block.index[2]);
   u64 values[kBlockValues];
@@ -65,7 +64,7 @@ void start_block(const LaunchState& launch, BlockState& block) {
   set(kClusterIndex, cluster);
   set(kClusters, lengths(launch.clusters));
   set(kIndexInCluster, within);
-  set(kClusterBlocks, cluster_shape);
+  set(kClusterBlocks, lengths(shape.cluster));
   values[kRank] = static_cast<u64>(block.rank);
   values[kClusterSize] = shape.cluster.volume();
   values[kMultiprocessors] = static_cast<u64>(launch.options.multiprocessors);
@@ -102,13 +101,35 @@ void start_block(const LaunchState& launch, BlockState& block) {
   }
 }
 
-// Releases the barriers at which all expected warps have arrived.
-void release_barriers(const Program& program, BlockState& block) {
+// Reports warps that wait for all others at barriers of different lines.
+bool check_same_barrier(Worker& worker, const BlockState& block, int index) {
+  const Program& p = worker.program;
+  const auto line = [&](const Warp& warp) { return p.line_of_code[warp.pc - 1]; };
+  const Warp* first = nullptr;
+  for (const Warp& warp : block.warps) {
+    if (warp.state != WarpState::kBarrier || warp.barrier != index) continue;
+    if (first == nullptr) first = &warp;
+    if (p.lines[line(warp)] == p.lines[line(*first)]) continue;
+    const SourceLine at = user_line(worker.launch, line(*first));
+    return report(worker, warp, line(warp), -1, "divergent barrier",
+                  "barrier in divergent code: this warp waits at another barrier than thread " +
+                      thread_text(worker.launch, first->index * kLanes) + ", which waits at " +
+                      at.file + ":" + std::to_string(at.line));
+  }
+  return true;
+}
+
+// Releases the barriers at which all expected warps have arrived. Returns false after an error.
+bool release_barriers(Worker& worker, BlockState& block) {
+  const Program& program = worker.program;
   const int warps = static_cast<int>(block.warps.size());
   for (int i = 0; i < static_cast<int>(block.barriers.size()); ++i) {
     Barrier& barrier = block.barriers[i];
     const int expected = barrier.expected != 0 ? barrier.expected : warps - block.done;
     if (barrier.arrived == 0 || barrier.arrived < expected) continue;
+    if (barrier.expected == 0 && worker.launch.options.synccheck &&
+        !check_same_barrier(worker, block, i))
+      return false;
     for (Warp& warp : block.warps) {
       if (warp.state != WarpState::kBarrier || warp.barrier != i) continue;
       warp.state = WarpState::kReady;
@@ -122,6 +143,7 @@ void release_barriers(const Program& program, BlockState& block) {
     barrier = {};
     barrier_passed(block);
   }
+  return true;
 }
 
 enum class Outcome { kFinished, kStalled, kFailed };
@@ -180,8 +202,8 @@ Outcome run_cluster(Worker& worker, Cluster& cluster) {
         if (!run_warp(worker, warp)) return Outcome::kFailed;
         yields = yields && warp.yielded;
         if (warp.state == WarpState::kDone) complete_cluster_barrier(cluster);
-        if (warp.state != WarpState::kReady || !warp.yielded)
-          release_barriers(worker.program, *block);
+        if ((warp.state != WarpState::kReady || !warp.yielded) && !release_barriers(worker, *block))
+          return Outcome::kFailed;
       }
       finished = finished && block->done == static_cast<int>(block->warps.size());
     }
@@ -288,6 +310,14 @@ void merge(Worker& worker) {
 
 }  // namespace
 
+std::array<unsigned, 3> block_index(const LaunchState& launch, s64 cluster, int rank) {
+  const std::array<unsigned, 3> first = coordinates(cluster, launch.clusters);
+  const std::array<unsigned, 3> within = coordinates(rank, launch.shape.cluster);
+  const std::array<unsigned, 3> shape = lengths(launch.shape.cluster);
+  return {first[0] * shape[0] + within[0], first[1] * shape[1] + within[1],
+          first[2] * shape[2] + within[2]};
+}
+
 void complete_cluster_barrier(Cluster& cluster) {
   int alive = 0;
   for (const auto& block : cluster.blocks)
@@ -348,7 +378,8 @@ Worker::Worker(LaunchState& shared_state)
       counts(program.accesses.size()),
       copy_sources(program.accesses.size()),
       local(program.accesses.size()),
-      blocks(program.blocks.size()) {}
+      blocks(program.blocks.size()),
+      pages(launch.shadow == nullptr ? 0 : 256) {}
 
 void run_worker(LaunchState& launch) {
   Worker worker(launch);
@@ -384,6 +415,7 @@ void run_worker(LaunchState& launch) {
       }
       cluster->index = index;
       cluster->arrived = cluster->fruitless = 0;
+      begin_order(*cluster);
       for (const auto& block : cluster->blocks) start_block(launch, *block);
       run(std::move(cluster));
       // A waiting cluster runs between two new ones.

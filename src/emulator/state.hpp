@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emulator/emulator.hpp"
+#include "emulator/global_races.hpp"
 #include "emulator/program.hpp"
 
 namespace ado::emulator {
@@ -146,6 +147,7 @@ struct Cluster {
   int arrived = 0;    // warps at the cluster's barrier
   int fruitless = 0;  // turns in which its warps only polled
   u64 phase = 0;      // completed barriers
+  Order order;
 };
 
 // The last accesses of each byte of shared memory. An entry is time << 11 | thread.
@@ -178,6 +180,7 @@ struct LaunchState {
   std::atomic<s64> failed{kNone};
   std::mutex lock;
   std::unordered_set<u64> atomic_addresses = {};
+  GlobalShadow* shadow;  // null without global_racecheck
   Result& result;
 };
 
@@ -216,6 +219,7 @@ struct Worker {
   AccessCounts bulk_loads, bulk_stores;
   s64 changes = 0;  // stores and other progress
   s64 next_poll = 0;
+  ShadowPages pages;
   alignas(64) u8 scratch[8 * kLanes];
 };
 
@@ -224,8 +228,12 @@ struct Worker {
 bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
             std::string message, std::string array = "", s64 byte = 0);
 SourceLine source_line(const LaunchState& launch, int line);
+// The same for messages: not in the headers of the CUDA toolkit, but where they were called.
+SourceLine user_line(const LaunchState& launch, int line);
 std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread);
+std::string triple(const std::array<unsigned, 3>& v);
 std::string thread_text(const LaunchState& launch, int thread);
+std::array<unsigned, 3> block_index(const LaunchState& launch, s64 cluster, int rank);
 // "h" of a name such as _ZZ1kPiE1h.
 std::string readable_variable(std::string_view name);
 
@@ -249,6 +257,9 @@ T combine(AtomicOp op, T old, T operand, T second) {
     return old + operand;
   }
 }
+
+// The byte of a lane's registers that a store writes `at` bytes after the lane's address.
+u8 stored_byte(const Warp& warp, const Access& access, int lane, s64 at);
 
 // access.cpp: return false after an error.
 bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, u32 mask);
@@ -289,7 +300,19 @@ bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& 
                    const s64* offsets, Pattern pattern, s64 base, u32 mask, int bytes, bool write);
 void barrier_passed(BlockState& block);
 void warp_synchronised(Warp& warp, const u32* members, u32 mask);
-void fence_passed(Warp& warp);
+void fence_passed(Warp& warp, bool between_blocks);
+
+// global_races.cpp
+// Lanes of the mask access `bytes` bytes at `base` plus their offset. Called before a transfer.
+void record_global(Worker& worker, const Warp& warp, const Access& access, u32 site,
+                   const s64* offsets, u64 base, u32 mask, int bytes, bool write);
+// Called after a transfer whose values may tell the threads what other blocks have done.
+void observe_global(Worker& worker, const Warp& warp, const s64* offsets, u64 base, u32 mask,
+                    int bytes);
+void begin_order(Cluster& cluster);
+void order_at_fence(Order& order);
+void order_at_barrier(Order& order);
+void report_global_race(const LaunchState& launch);
 
 // A warp that has polled memory this often yields to the others.
 inline constexpr int kPollsBeforeYield = 64;

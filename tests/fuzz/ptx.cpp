@@ -118,8 +118,8 @@ int main(int count, char** words) {
         Options options;
         options.max_block_transitions = 100;
         options.isa = ado::Isa::kBaseline;
-        options.initcheck = options.shared_initcheck = options.racecheck = options.synccheck =
-            below(2) == 0;
+        options.initcheck = options.shared_initcheck = options.racecheck =
+            options.global_racecheck = options.synccheck = below(2) == 0;
         options.threads = 1;
         launch(*module, entry, {.grid = {1}, .block = {48}, .dynamic_shared_bytes = 256}, params,
                memory, options);

@@ -165,6 +165,17 @@ __shared__ int flag, x; if (t == 0) flag = 0; SYNC;
 cuda::atomic_ref<int, cuda::thread_scope_block> f(flag); if (t == 32) { x = 7;
 f.store(1, cuda::memory_order_release); } if (t == 0) {
 while (f.load(cuda::memory_order_acquire) == 0) { } o[0] = x; }
+//: two flags and a counter
+__shared__ cuda::atomic<int, cuda::thread_scope_block> f[2], c; __shared__ int x[2]; if (t == 0) f[0] = f[1] = c = 0; SYNC;
+c.fetch_add(1, cuda::memory_order_acq_rel); if (t == 0) for (int k = 0; k < 2; ++k) {
+while (f[k].load(cuda::memory_order_acquire) == 0) { } o[k] = x[k]; }
+if (t == 32 || t == 64) { x[t / 64] = a[t]; f[t / 64].store(1, cuda::memory_order_release); } c.fetch_add(1, cuda::memory_order_relaxed);
+//: lock of std::atomic_flag
+__shared__ cuda::std::atomic_flag f; __shared__ int x; if (t == 0) { f.clear(); x = 0; } SYNC;
+if (t % 32 == 0) { while (f.test_and_set(cuda::memory_order_acquire)) { } x += a[t]; f.clear(cuda::memory_order_release); } SYNC; o[t] = x;
+//: last warp adds
+__shared__ unsigned c; S(int, x, 256); if (t == 0) c = 0; SYNC; x[t] = a[t]; __threadfence_block(); __syncwarp(); unsigned v = 0;
+if (t % 32 == 0) v = atomicAdd(&c, 1u); v = __shfl_sync(FULL, v, 0); if (v == 7) { __threadfence_block(); o[t % 32] = x[8 * (t % 32)]; }
 //: locks of warps
 __shared__ int lock, sum; if (t == 0) lock = sum = 0; SYNC; if (t % 32 == 0) {
 while (atomicCAS(&lock, 0, 1) != 0) { } __threadfence_block(); sum += t; __threadfence_block();
@@ -262,6 +273,10 @@ __pipeline_wait_prior(0); o[t] = s[255 - t];
 if (t % 2) SYNC; o[t] = 1;
 //: divergent barrier: barrier in one lane
 if (t == 0) SYNC; o[t] = 1;
+//: divergent barrier: warps at barriers of two branches
+S(int, s, 256); s[t] = t; if (t < 128) {
+SYNC; o[t] = s[255 - t]; } else {
+SYNC; o[t] = s[255 - t] + 1; }
 //: divergent barrier: two barriers
 S(int, s, 256); if (t % 2) { s[t] = 1;
 SYNC;

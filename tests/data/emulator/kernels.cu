@@ -144,9 +144,11 @@ __global__ void divergence(const int* a, int* out, int n) {
 // Block b waits for block b + 1.
 __global__ void chain(volatile int* flags, int* out) {
   if (threadIdx.x == 0) {
-    if (blockIdx.x + 1 < gridDim.x)
+    if (blockIdx.x + 1 < gridDim.x) {
       while (flags[blockIdx.x + 1] == 0) {
       }  // line: polls
+      __threadfence();
+    }
     out[blockIdx.x] = blockIdx.x + 1 < gridDim.x ? out[blockIdx.x + 1] + 1 : 0;
     __threadfence();
     flags[blockIdx.x] = 1;
