@@ -583,7 +583,6 @@ REFUSED = {
     "recursion": "o[0] = fib(a[0]);",
     "textures": "o[0] = tex1Dfetch<int>((cudaTextureObject_t)a, 0);",
     "malloc": "int* p = (int*)malloc(a[0]); p[0] = a[1]; o[0] = p[a[2]];",
-    "wgmma": 'asm volatile("wgmma.fence.sync.aligned;");',
     "sparse mma": """asm volatile("{ .reg .b32 h; .reg .f32 c; mov.b32 h, 0; mov.f32 c, 0f00000000;"
       "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {c,c,c,c}, {h,h}, {h,h}, {c,c,c,c},"
       "h, 0x0; }");""",

@@ -551,6 +551,7 @@ BlockState* shared_block(const Warp& warp, u64 address) {
 
 bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   const Access& a = worker.program.accesses[inst.aux];
+  mask &= a.lanes;
   const u8* addresses = warp.at(a.address);
   const auto* wide = a.address_bytes == 8 ? reinterpret_cast<const u64*>(addresses) : nullptr;
   const auto* narrow = a.address_bytes == 4 ? reinterpret_cast<const u32*>(addresses) : nullptr;

@@ -239,7 +239,7 @@ u32 Decoder::generic_address(const Operand& o, Space space) {
 
 void Decoder::mbarrier(const Words& w) {
   const auto& o = s_->operands;
-  Extra e = empty_extra();
+  Extra e;
   MbarrierMode mode;
   u8 bytes = 0;
   const auto address = [&](const Operand& place) {
@@ -296,7 +296,7 @@ void Decoder::copy_bulk(const Words& w) {
   if (contains(w, "im2col") || w[1] == "reduce") unknown();
   const bool tensor = contains(w, "tensor"), grouped = contains(w, "bulk_group");
   const bool between = !contains(w, "global");
-  Extra e = empty_extra();
+  Extra e;
   const auto set = [&](BulkOperand which, u32 r) { e.registers[which] = r; };
   // The destination comes first.
   const Operand &to = o.at(0), &from = o.at(1);

@@ -29,15 +29,20 @@ emulator::LaneFunctions lane_functions();
 
 namespace emulator {
 
-const LaneFunctions& lane_functions(Isa isa) {
+const LaneFunctions& lane_functions([[maybe_unused]] Isa isa) {
+  // lane_functions itself is compiled for an instruction set.
 #if defined(__x86_64__)
-  static const LaneFunctions levels[] = {baseline::lane_functions(), avx2::lane_functions(),
-                                         avx512::lane_functions()};
-#else
-  static const LaneFunctions levels[] = {baseline::lane_functions(), baseline::lane_functions(),
-                                         baseline::lane_functions()};
+  if (isa == Isa::kAvx512) {
+    static const LaneFunctions functions = avx512::lane_functions();
+    return functions;
+  }
+  if (isa == Isa::kAvx2) {
+    static const LaneFunctions functions = avx2::lane_functions();
+    return functions;
+  }
 #endif
-  return levels[static_cast<int>(isa)];
+  static const LaneFunctions functions = baseline::lane_functions();
+  return functions;
 }
 
 // --- Memory --------------------------------------------------------------------------------------
