@@ -364,6 +364,24 @@ def test_own_kernels_are_compiled_for_the_emulated_gpu(gpu_restored, gpu, arch, 
     assert b" "[0] == 32  # NVRTC has not written into an object that Python shares
 
 
+def test_wgmma_needs_hopper(gpu_restored):
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    source = """__global__ void twice(const float* a, float* out, int n) {
+  asm volatile("wgmma.fence.sync.aligned;");
+  out[threadIdx.x] = 2 * a[threadIdx.x];
+}"""
+    ladder = ado.ladder("twice", reference=lambda a: 2 * a)
+    ladder.cuda_variant("twice", source=source, block=32)
+    a = np.ones(32, "f4")
+    assert ladder(a, variant="twice", **ON).tolist() == [2] * 32
+    ado.settings.emulated_gpu = "RTX 5090"
+    with pytest.raises(
+        ado.Unavailable, match="wgmma needs compute capability 9.0, but .* has 12.0"
+    ):
+        ladder(a, variant="twice", **ON)
+
+
 # --- Interruptions --------------------------------------------------------------------------------
 
 

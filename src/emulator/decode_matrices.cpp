@@ -147,6 +147,7 @@ void Decoder::move_fragment(const Words& w) {
 void Decoder::multiply_in_group(const Words& w) {
   const auto& o = s_->operands;
   if (!contains(w, "aligned") || contains(w, "sp")) unknown();
+  p_.uses_groups = true;
   if (w[1] == "fence") return emit(Op::kGroupFence);
   if (w[1] == "commit_group") return emit(Op::kGroupCommit);
   if (w[1] == "wait_group") return emit(Op::kGroupWait, {.aux = static_cast<u32>(o.at(0).value)});

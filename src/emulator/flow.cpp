@@ -254,9 +254,7 @@ class Flow {
   // without wgmma.fence. They report only products that run, and writes that have happened, so
   // paths that are never taken do not matter. Copies move the state.
   void find_group_uses() {
-    const bool any = std::any_of(p_.matrices.begin(), p_.matrices.end(),
-                                 [](const MatrixProduct& m) { return m.access != kNone; });
-    if (!any) return;
+    if (!p_.uses_groups) return;
     const std::size_t registers = bytes_.size(), blocks = p_.blocks.size();
     const GroupState nothing{std::vector<u8>(registers, GroupState::kIdle),
                              std::vector<u32>(registers), std::vector<int>(registers, -1)};

@@ -313,6 +313,9 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
     throw PtxError("the code needs compute capability " + compute_text(newest.compute) +
                    ", but the emulated GPU has " + compute_text(options.compute) + ": " +
                    newest.instruction);
+  if (program.uses_groups && options.compute >= 100)
+    throw PtxError("wgmma needs compute capability 9.0, but the emulated GPU has " +
+                   compute_text(options.compute));
   const auto max_shared = static_cast<std::size_t>(options.shared_bytes);
   if (program.static_shared + shape.dynamic_shared_bytes > max_shared)
     throw ValueError("a block must have at most " + std::to_string(max_shared) +

@@ -163,6 +163,16 @@ std::string writer_of(const Worker& worker, const BlockState& block, u32 byte) {
   return place_of(worker, worker.program.accesses[block.shadow.writer_sites[byte]].line);
 }
 
+// The first byte of a chunk that was written after `time`, or kChunk.
+u32 first_later(const u32* writers, u32 time) {
+  const u32 last = time << kWhoBits | kWho;
+  u32 later = 0;
+  for (u32 i = 0; i < kChunk; ++i) later |= static_cast<u32>(writers[i] > last);  // vectors
+  if (later == 0) return kChunk;
+  return static_cast<u32>(
+      std::find_if(writers, writers + kChunk, [&](u32 entry) { return entry > last; }) - writers);
+}
+
 // Checks the chunks of a matrix before wgmma reads them.
 class Reading {
  public:
@@ -200,7 +210,7 @@ class Reading {
     if (at + kChunk > block_.shared_size)
       return fail("out of bounds", at,
                   "which has " + std::to_string(block_.shared_size) + " bytes");
-    if (!block_.written.empty())
+    if (!block_.written.empty() && !all_written(at))
       for (u32 i = at; i < at + kChunk; ++i) {
         const bool pending = block_.written[i] == 2;
         if (block_.written[i] == 1 || (!pending && !worker_.launch.options.shared_initcheck))
@@ -211,15 +221,19 @@ class Reading {
       }
     if (block_.shadow.writers.empty()) return true;
     const u32* const writers = &block_.shadow.writers[at];
-    u32 newest = 0;
-    for (u32 i = 0; i < kChunk; ++i) newest = std::max(newest, writers[i]);
-    if (newest >> kWhoBits < std::max(warp_.proxy_time, 1u)) return true;
+    if (first_later(writers, std::max(warp_.proxy_time, 1u) - 1) == kChunk) return true;
     for (u32 i = 0; i < kChunk; ++i)
       if (!is_fenced(writers[i], at + i))
         return fail("missing fence", at + i,
                     "which was written at " + writer_of(worker_, block_, at + i) +
                         " without fence.proxy.async after the write");
     return true;
+  }
+
+  bool all_written(u32 at) const {
+    u64 halves[2];
+    std::memcpy(halves, &block_.written[at], sizeof halves);
+    return halves[0] == 0x0101010101010101u && halves[1] == halves[0];
   }
 
   // Returns true unless an ordinary store wrote the byte and neither its warp nor this one has
@@ -286,14 +300,16 @@ bool check_unchanged(Worker& worker, Warp& warp, const RunningProduct& running) 
     if (!f->shared || block.shadow.writers.empty()) continue;
     const Stored stored = stored_of(warp, p, *f, running.descriptors[f == &p.b]);
     stored.for_chunks([&](u32 at, int, int) {
-      for (u32 byte = at; byte < at + kChunk && fine; ++byte) {
-        if (block.shadow.writers[byte] >> kWhoBits <= running.time) continue;
-        fine = report(worker, warp, worker.program.accesses[p.access].line, 0, "race",
-                      "race in shared memory: wgmma reads byte " + std::to_string(byte) +
-                          ", which is overwritten at " + writer_of(worker, block, byte) +
-                          " before wgmma.wait_group",
-                      "shared", byte);
-      }
+      const u32* const writers = &block.shadow.writers[at];
+      const u32* const later = std::find_if(
+          writers, writers + kChunk, [&](u32 entry) { return entry >> kWhoBits > running.time; });
+      if (later == writers + kChunk || !fine) return;
+      const auto byte = static_cast<u32>(later - block.shadow.writers.data());
+      fine = report(worker, warp, worker.program.accesses[p.access].line, 0, "race",
+                    "race in shared memory: wgmma reads byte " + std::to_string(byte) +
+                        ", which is overwritten at " + writer_of(worker, block, byte) +
+                        " before wgmma.wait_group",
+                    "shared", byte);
     });
   }
   return fine;
@@ -392,34 +408,28 @@ bool transpose_rows(Worker& worker, Warp& warp, const Inst& inst, int line, u32 
     return report(worker, warp, line, std::countr_zero(~mask), "missing thread",
                   "ldmatrix and stmatrix need all threads of the warp");
   const Extra& e = worker.program.extras[inst.aux];
-  const bool stored = inst.mode & kRowsStored;
+  const bool stored = inst.mode & kRowsStored, transposed = inst.mode & kRowsTransposed;
   const int count = inst.bytes, rows = stored ? 0 : count, matrices = stored ? 4 : 0;
   u16 elements[kLanes][8];
-  const auto element = [&](int i, int lane, int half) -> u16& {
-    const int pair = 2 * (lane % 4) + half, line = lane / 4;
-    return inst.mode & kRowsTransposed ? elements[8 * i + pair][line]
-                                       : elements[8 * i + line][pair];
+  // Moves words of the rows, or elements of the lanes, to `elements` or from it.
+  const auto move = [](u8* word, u16* element, std::size_t bytes, bool out) {
+    out ? std::memcpy(word, element, bytes) : std::memcpy(element, word, bytes);
   };
-  const auto word = [&](int r, int lane) { return warp.at(e[r]) + 4 * lane; };
-  // Words of the rows, or of the lanes' elements, are the source or the destination.
-  const auto for_rows = [&](const auto& move) {
+  const auto move_rows = [&] {
     for (int w = 0; w < 4; ++w)
       for (int lane = 0; lane < 8 * count; ++lane)
-        move(word(rows + w, lane), &elements[lane][2 * w]);
+        move(warp.at(e[rows + w]) + 4 * lane, &elements[lane][2 * w], 4, stored);
   };
-  const auto for_lanes = [&](const auto& move) {
-    for (int i = 0; i < count; ++i)
-      for (int lane = 0; lane < kLanes; ++lane)
-        for (int half = 0; half < 2; ++half)
-          move(word(matrices + i, lane) + 2 * half, &element(i, lane, half));
-  };
-  if (stored) {
-    for_lanes([](const u8* from, u16* to) { std::memcpy(to, from, 2); });
-    for_rows([](u8* to, const u16* from) { std::memcpy(to, from, 4); });
-  } else {
-    for_rows([](const u8* from, u16* to) { std::memcpy(to, from, 4); });
-    for_lanes([](u8* to, const u16* from) { std::memcpy(to, from, 2); });
-  }
+  if (!stored) move_rows();
+  for (int i = 0; i < count; ++i)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      u8* const word = warp.at(e[matrices + i]) + 4 * lane;
+      const int first = 8 * i + lane / 4, pair = lane % 4 * 2;
+      if (!transposed) move(word, &elements[first][pair], 4, !stored);
+      for (int half = 0; half < 2 && transposed; ++half)
+        move(word + 2 * half, &elements[8 * i + pair + half][lane / 4], 2, !stored);
+    }
+  if (stored) move_rows();
   return true;
 }
 

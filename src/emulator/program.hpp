@@ -289,6 +289,7 @@ struct Program {
   std::vector<Extra> extras;
   std::vector<MatrixProduct> matrices;
   std::vector<GroupCheck> group_checks;
+  bool uses_groups = false;  // contains wgmma
   std::vector<Constant> constants;
   std::vector<ThreadRegister> thread_registers;
   std::vector<Line> lines;
