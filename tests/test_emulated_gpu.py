@@ -368,6 +368,24 @@ def test_own_kernels_are_compiled_for_the_emulated_gpu(gpu_restored, gpu, arch, 
     assert b" "[0] == 32  # NVRTC has not written into an object that Python shares
 
 
+def test_wgmma_needs_hopper(gpu_restored):
+    if missing := compiler.why_no_compiler():
+        pytest.skip(missing)
+    source = """__global__ void twice(const float* a, float* out, int n) {
+  asm volatile("wgmma.fence.sync.aligned;");
+  out[threadIdx.x] = 2 * a[threadIdx.x];
+}"""
+    ladder = ado.ladder("twice", reference=lambda a: 2 * a)
+    ladder.cuda_variant("twice", source=source, block=32)
+    a = np.ones(32, "f4")
+    assert ladder(a, variant="twice", **ON).tolist() == [2] * 32
+    ado.settings.emulated_gpu = "RTX 5090"
+    with pytest.raises(
+        ado.Unavailable, match="wgmma needs compute capability 9.0, but .* has 12.0"
+    ):
+        ladder(a, variant="twice", **ON)
+
+
 # --- Interruptions --------------------------------------------------------------------------------
 
 
@@ -587,7 +605,6 @@ REFUSED = {
     "recursion": "o[0] = fib(a[0]);",
     "textures": "o[0] = tex1Dfetch<int>((cudaTextureObject_t)a, 0);",
     "malloc": "int* p = (int*)malloc(a[0]); p[0] = a[1]; o[0] = p[a[2]];",
-    "wgmma": 'asm volatile("wgmma.fence.sync.aligned;");',
     "sparse mma": """asm volatile("{ .reg .b32 h; .reg .f32 c; mov.b32 h, 0; mov.f32 c, 0f00000000;"
       "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {c,c,c,c}, {h,h}, {h,h}, {c,c,c,c},"
       "h, 0x0; }");""",

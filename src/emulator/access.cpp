@@ -77,20 +77,20 @@ int most_updates_of_a_bank(const u64* addresses, u32 mask, int bytes) {
 }
 
 // The largest number of different words that the lanes access in one bank. A bank returns one word
-// per wavefront, to all lanes that access it.
+// per wavefront, to all lanes that access it. Elements are aligned, so one of their banks suffices.
 int most_words_of_a_bank(const s64* offsets, s64 base, u32 mask, int bytes) {
-  constexpr int kBanks = 32;
-  s64 seen[kBanks][kLanes];
-  int per_bank[kBanks] = {}, most = 0;
-  for (const int lane : Lanes{mask})
-    for (int w = 0; w < std::max(bytes / 4, 1); ++w) {
-      const s64 word = (base + offsets[lane]) / 4 + w;
-      const auto bank = static_cast<int>(word & (kBanks - 1));
-      s64* const end = seen[bank] + per_bank[bank];
-      if (std::find(seen[bank], end, word) != end) continue;
-      *end = word;
-      most = std::max(most, ++per_bank[bank]);
-    }
+  constexpr int kMostBanks = 32;
+  const int unit = std::max(bytes, 4), banks = 4 * kMostBanks / unit;
+  s64 seen[kMostBanks][kLanes];
+  int per_bank[kMostBanks] = {}, most = 0;
+  for (const int lane : Lanes{mask}) {
+    const s64 element = (base + offsets[lane]) / unit;
+    const auto bank = static_cast<int>(element & (banks - 1));
+    s64* const end = seen[bank] + per_bank[bank];
+    if (std::find(seen[bank], end, element) != end) continue;
+    *end = element;
+    most = std::max(most, ++per_bank[bank]);
+  }
   return most;
 }
 
@@ -555,6 +555,7 @@ BlockState* shared_block(const Warp& warp, u64 address) {
 
 bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, u32 mask) {
   const Access& a = worker.program.accesses[inst.aux];
+  mask &= a.lanes;
   const u8* addresses = warp.at(a.address);
   const auto* wide = a.address_bytes == 8 ? reinterpret_cast<const u64*>(addresses) : nullptr;
   const auto* narrow = a.address_bytes == 4 ? reinterpret_cast<const u32*>(addresses) : nullptr;

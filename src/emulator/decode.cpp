@@ -13,11 +13,15 @@
 namespace ado::emulator {
 namespace {
 
+template <Isa kIsa>
+const Tables& tables() {
+  static const Tables tables(lane_functions(kIsa));
+  return tables;
+}
 const Tables& tables_of(Isa isa) {
-  static const Tables tables[] = {Tables(lane_functions(Isa::kBaseline)),
-                                  Tables(lane_functions(Isa::kAvx2)),
-                                  Tables(lane_functions(Isa::kAvx512))};
-  return tables[static_cast<int>(isa)];
+  return isa == Isa::kAvx512 ? tables<Isa::kAvx512>()
+         : isa == Isa::kAvx2 ? tables<Isa::kAvx2>()
+                             : tables<Isa::kBaseline>();
 }
 
 // Values of %name registers that do not depend on the thread.
@@ -140,15 +144,9 @@ const AluEntry* Decoder::find(std::string_view name) const {
 }
 
 u32 Decoder::extra(std::initializer_list<u32> values) {
-  Extra e = empty_extra();
+  Extra e;
   std::copy(values.begin(), values.end(), e.registers.begin());
   return add_extra(e);
-}
-
-Extra Decoder::empty_extra() {
-  Extra e;
-  e.registers.fill(kNone);
-  return e;
 }
 
 u32 Decoder::add_extra(const Extra& e) {
@@ -389,6 +387,7 @@ void Decoder::statement(const Statement& s) {
   line_ = frame_->first_line + s.line;
   guard_ = s.guard >= 0 ? reg(s.guard) : kNone;
   guard_negated_ = s.guard_negated;
+  if (text_.uses_groups) emit(Op::kNop);  // place for a kGroupCheck
   const std::size_t before = p_.code.size();
   const int line = line_;
   if (const int compute = compute_of(s.opcode); compute > p_.newest.compute)
@@ -523,6 +522,7 @@ void Decoder::instruction(const Words& w) {
   if (op == "mbarrier") return mbarrier(w);
   if (op == "mma" || (op == "wmma" && w[1] == "mma")) return multiply_matrices(w);
   if (op == "wmma") return move_fragment(w);
+  if (op == "wgmma") return multiply_in_group(w);
   if (op == "ldmatrix" || op == "stmatrix") return move_matrices(w);
   if (op == "mov" && o.size() == 2) return move(w, o[0], o[1]);
   if (op == "cvt") return convert(w);

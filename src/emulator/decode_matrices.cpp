@@ -20,7 +20,8 @@ std::optional<Number> Decoder::number_of(std::string_view type) const {
   static const std::map<std::string_view, Number> kNumbers = {
       {"f16", Number::kF16}, {"bf16", Number::kBf16}, {"tf32", Number::kTf32},
       {"f32", Number::kF32}, {"f64", Number::kF64},   {"s8", Number::kS8},
-      {"u8", Number::kU8},   {"s32", Number::kS32}};
+      {"u8", Number::kU8},   {"e4m3", Number::kE4m3}, {"e5m2", Number::kE5m2},
+      {"s32", Number::kS32}};
   const auto at = kNumbers.find(type);
   return at == kNumbers.end() ? std::nullopt : std::optional(at->second);
 }
@@ -32,12 +33,28 @@ int Decoder::bytes_of(Number number) {
       return 2;
     case Number::kS8:
     case Number::kU8:
+    case Number::kE4m3:
+    case Number::kE5m2:
       return 1;
     case Number::kF64:
       return 8;
     default:
       return 4;
   }
+}
+
+MatrixProduct::Fragment Decoder::add_fragment(Extra& e, int& next, const Operand& list, Number type,
+                                              int elements, bool is_result) {
+  const std::span<const Operand> parts = parts_of(list);
+  const int count = static_cast<int>(parts.size()), bytes = std::max(bytes_of(type), 4);
+  const int held = count * (bytes / bytes_of(type)) * kLanes;
+  if (s_->opcode[0] == "wmma" ? held < elements : held != elements)
+    fail("a fragment has another size");
+  e.registers.resize(std::max<std::size_t>(e.registers.size(), next + count + 3), kNone);
+  const MatrixProduct::Fragment f{.type = type, .first = next, .count = count};
+  for (const Operand& part : parts)
+    e.registers[next++] = is_result ? result(part, bytes) : value(part, bytes);
+  return f;
 }
 
 void Decoder::multiply_matrices(const Words& w) {
@@ -57,23 +74,13 @@ void Decoder::multiply_matrices(const Words& w) {
   product.m = shape.m, product.n = shape.n, product.k = shape.k;
   product.opaque = opaque;
   product.saturates = contains(w, "satfinite");
-  Extra e = empty_extra();
+  Extra e;
   int next = 0;
-  const auto add = [&](const Operand& list, Number type, int elements, bool is_result = false) {
-    const std::span<const Operand> parts = parts_of(list);
-    const int bytes = std::max(bytes_of(type), 4);
-    const int held = static_cast<int>(parts.size()) * (bytes / bytes_of(type)) * kLanes;
-    if (opaque ? held < elements : held != elements) fail("a fragment has another size");
-    MatrixProduct::Fragment f{type, next, static_cast<int>(parts.size())};
-    for (const Operand& part : parts)
-      e.registers.at(next++) = is_result ? result(part, bytes) : value(part, bytes);
-    return f;
-  };
-  product.d = add(o[0], types[0], shape.m * shape.n, true);
+  product.d = add_fragment(e, next, o[0], types[0], shape.m * shape.n, true);
   e.results = next;
-  product.a = add(o[1], types[1], shape.m * shape.k);
-  product.b = add(o[2], types[2], shape.k * shape.n);
-  product.c = add(o[3], types[3], shape.m * shape.n);
+  product.a = add_fragment(e, next, o[1], types[1], shape.m * shape.k);
+  product.b = add_fragment(e, next, o[2], types[2], shape.k * shape.n);
+  product.c = add_fragment(e, next, o[3], types[3], shape.m * shape.n);
   product.extra = add_extra(e);
   p_.matrices.push_back(product);
   emit(Op::kMatrix, {.aux = static_cast<u32>(p_.matrices.size() - 1)});
@@ -137,39 +144,84 @@ void Decoder::move_fragment(const Words& w) {
   }
 }
 
+void Decoder::multiply_in_group(const Words& w) {
+  const auto& o = s_->operands;
+  if (!contains(w, "aligned") || contains(w, "sp")) unknown();
+  p_.uses_groups = true;
+  if (w[1] == "fence") return emit(Op::kGroupFence);
+  if (w[1] == "commit_group") return emit(Op::kGroupCommit);
+  if (w[1] == "wait_group") return emit(Op::kGroupWait, {.aux = static_cast<u32>(o.at(0).value)});
+  std::vector<Number> types;
+  for (const std::string_view word : w)
+    if (const auto number = number_of(word)) types.push_back(*number);
+  int n = 0;
+  for (const std::string_view word : w)
+    if (word.starts_with("m64n")) n = std::atoi(word.data() + 4);
+  if (w[1] != "mma_async" || types.size() != 3 || n < 8 || n > 256 || n % 8 != 0) unknown();
+  const int bytes = bytes_of(types[1]), k = 32 / bytes;
+  if (!contains(w, "m64n" + std::to_string(n) + "k" + std::to_string(k))) unknown();
+  // Integers have neither signs nor transposed operands, other types of 8 or 32 bits no transposed
+  // ones.
+  const bool is_shared = o.at(1).kind != Kind::kVector;
+  const std::size_t signs = types[0] == Number::kS32 ? 0 : 2,
+                    orders = bytes == 2 ? 1 + is_shared : 0;
+  if (o.size() != 4 + signs + orders) unknown();
+  MatrixProduct product;
+  product.m = 16, product.n = n, product.k = k;  // the rows of one warp
+  product.saturates = contains(w, "satfinite");
+  Extra e;
+  int next = 0;
+  product.d = add_fragment(e, next, o[0], types[0], product.m * n, true);
+  e.results = next;
+  const auto add_operand = [&](const Operand& operand, Number type) {
+    if (operand.kind == Kind::kVector) return add_fragment(e, next, operand, type, product.m * k);
+    e.registers[next] = value(operand, 8);
+    return MatrixProduct::Fragment{.type = type, .first = next++, .count = 1, .shared = true};
+  };
+  product.a = add_operand(o[1], types[1]);
+  product.b = add_operand(o[2], types[2]);
+  e.registers[product.scale = next++] = value(o[3], 1);
+  product.c = add_fragment(e, next, o[0], types[0], product.m * n);
+  if (signs != 0) product.negated = (o[4].value == 1) != (o[5].value == 1);
+  if (orders == 2) product.a.transposed = o[6].value != 0;
+  if (orders != 0) product.b.transposed = o[5 + orders].value != 0;
+  Access access{.space = Space::kShared};
+  access.element_bytes = 16;
+  product.access = add_access(access);
+  product.extra = add_extra(e);
+  p_.matrices.push_back(product);
+  emit(Op::kMatrix, {.aux = static_cast<u32>(p_.matrices.size() - 1)});
+}
+
+// Lane 8 i + r loads or stores row r of matrix i, 16 bytes; another instruction exchanges the
+// elements between the lanes.
 void Decoder::move_matrices(const Words& w) {
   const auto& o = s_->operands;
-  const bool store = w[0] == "stmatrix", transposed = contains(w, "trans");
+  const bool store = w[0] == "stmatrix";
   if (!contains(w, "m8n8") || w.back() != "b16") unknown();
   const std::span<const Operand> parts = parts_of(o.at(store ? 1 : 0));
-  const u32 address = generic_address(o.at(store ? 0 : 1), Space::kShared);
-  const auto lane = static_cast<u32>(ThreadValue::kLane);
-  const u32 low = temporary(4), high = temporary(4);
-  emit_alu("low.b64", low, address);
-  emit_alu("high.b64", high, address);
-  const u32 fourth = combined("shr.u32", 4, lane, immediate(2, 4)),
-            pair = combined("shl.b32", 4, combined("and.b32", 4, lane, immediate(3, 4)),
-                            immediate(1, 4));
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    u32 elements[2];
-    const u32 whole = store ? value(parts[i], 4) : kNone;
-    for (u64 k = 0; k < 2; ++k) {
-      const u32 second = combined("add.u32", 4, pair, immediate(k, 4));
-      const u32 row = transposed ? second : fourth, column = transposed ? fourth : second;
-      const u32 from = combined("add.u32", 4, row, immediate(8 * i, 4));
-      const u32 start = temporary(4);
-      const u32 e = extra({kNone, immediate(~0u, 4), low, from, immediate(31, 4)});
-      emit(Op::kShuffle,
-           {.d = start, .aux = e, .bytes = 4, .mode = static_cast<u8>(ShuffleMode::kMatrix)});
-      const u32 at = temporary(4), wide = temporary(8);
-      emit_alu("mad.lo.u32", at, column, immediate(2, 4), start);
-      emit_alu("pack.b64", wide, at, high);
-      elements[k] = temporary(2);
-      if (store) emit_alu(k == 0 ? "low.b32" : "high.b32", elements[k], whole);
-      move_element(Space::kGeneric, 2, wide, elements[k], store);
-    }
-    if (!store) emit_alu("pack.b32", result(parts[i], 4), elements[0], elements[1]);
-  }
+  Access access{.space = space_of(w), .store = store};
+  access.element_bytes = access.register_bytes = access.count = 4;
+  access.lanes = parts.size() == 4 ? kAllLanes : (1u << 8 * parts.size()) - 1;
+  access.move = move_of("b32", 4, store);
+  set_address(access, o.at(store ? 0 : 1));
+  Extra e;
+  std::size_t next = 0;
+  const auto add_rows = [&] {
+    for (int i = 0; i < 4; ++i) e.registers[next++] = access.data[i];
+  };
+  for (int i = 0; i < 4; ++i) access.data[i] = temporary(4);
+  if (store) add_rows();
+  for (const Operand& part : parts)
+    e.registers.at(next++) = store ? value(part, 4) : result(part, 4);
+  e.results = static_cast<int>(store ? 4 : parts.size());
+  if (!store) add_rows();
+  if (!store) emit(Op::kLoad, {.aux = add_access(access)});
+  emit(Op::kTransposeRows,
+       {.aux = add_extra(e),
+        .bytes = static_cast<u8>(parts.size()),
+        .mode = static_cast<u8>(store * kRowsStored | contains(w, "trans") * kRowsTransposed)});
+  if (store) emit(Op::kStore, {.aux = add_access(access)});
 }
 
 }  // namespace ado::emulator

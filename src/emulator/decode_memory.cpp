@@ -121,8 +121,11 @@ void Decoder::load_or_store(const Words& w, bool store) {
 
 // Orders the accesses of a thread, at the scope of the instruction.
 void Decoder::fence(const Words& w) {
-  const bool proxy = contains(w, "proxy") && !contains(w, "gpu") && !contains(w, "sys");
-  emit(Op::kFence, {.mode = static_cast<u8>(!contains(w, "cta") && !proxy)});
+  const bool proxy = contains(w, "proxy");
+  const bool local = contains(w, "cta") || (proxy && !contains(w, "gpu") && !contains(w, "sys"));
+  const bool async = proxy && contains(w, "async");
+  emit(Op::kFence,
+       {.mode = static_cast<u8>((local ? 0 : kBetweenBlocks) | (async ? kBeforeAsync : 0))});
 }
 
 // The number of times that the function refers to a register.
@@ -247,7 +250,7 @@ u32 Decoder::generic_address(const Operand& o, Space space) {
 
 void Decoder::mbarrier(const Words& w) {
   const auto& o = s_->operands;
-  Extra e = empty_extra();
+  Extra e;
   MbarrierMode mode;
   u8 bytes = 0;
   const auto address = [&](const Operand& place) {
@@ -304,7 +307,7 @@ void Decoder::copy_bulk(const Words& w) {
   if (contains(w, "im2col") || w[1] == "reduce") unknown();
   const bool tensor = contains(w, "tensor"), grouped = contains(w, "bulk_group");
   const bool between = !contains(w, "global");
-  Extra e = empty_extra();
+  Extra e;
   const auto set = [&](BulkOperand which, u32 r) { e.registers[which] = r; };
   // The destination comes first.
   const Operand &to = o.at(0), &from = o.at(1);

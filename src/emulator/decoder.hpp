@@ -82,7 +82,6 @@ class Decoder {
   void emit_alu(const AluEntry& entry, u32 d, u32 a, u32 b, u32 c);
   const AluEntry* find(std::string_view name) const;
   u32 extra(std::initializer_list<u32> values);
-  static Extra empty_extra();
   u32 add_extra(const Extra& e);
   int new_label();
   int label_of(std::string_view name);
@@ -177,7 +176,13 @@ class Decoder {
   Shape shape_of(const Words& w) const;
   std::optional<Number> number_of(std::string_view type) const;
   static int bytes_of(Number number);
+  // The registers of a fragment with `elements` elements, appended to an Extra.
+  MatrixProduct::Fragment add_fragment(Extra& e, int& next, const Operand& list, Number type,
+                                       int elements, bool is_result = false);
   void multiply_matrices(const Words& w);
+  // wgmma.*: each warp computes its 16 rows of the product when it starts it. The checks of
+  // registers (flow.cpp) report a use before wgmma.wait_group.
+  void multiply_in_group(const Words& w);
 
   u32 combined(std::string_view op, int bytes, u32 a, u32 b);
 

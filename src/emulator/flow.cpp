@@ -37,8 +37,9 @@ void for_operands(Program& p, Inst& inst, const Visit& visit) {
     if (access.result != kNone) visit(access.result, true);
     return;
   }
-  const bool is_number =
-      inst.op == Op::kBranch || inst.op == Op::kWaitGroup || inst.op == Op::kWaitBulk;
+  const bool is_number = inst.op == Op::kBranch || inst.op == Op::kWaitGroup ||
+                         inst.op == Op::kWaitBulk || inst.op == Op::kGroupWait ||
+                         inst.op == Op::kGroupCheck;
   if (!is_number && inst.aux != kNone) visit_extra(p.extras[inst.aux]);
   for (u32* operand : {&inst.a, &inst.b, &inst.c})
     if (*operand != kNone) visit(*operand, false);
@@ -58,6 +59,7 @@ class Flow {
     find_reconvergence();
     share_constants();
     find_variables();
+    find_group_uses();
     assign_costs();
     compact();
     find_lives();
@@ -226,6 +228,106 @@ class Flow {
       const u32 v = a.space == Space::kShared || a.space == Space::kGeneric ? known(a.address) : 0;
       if (v == 0 || v == kSeveral) continue;
       a.variable = v, a.first = p_.variables[v - 1].first, a.last = p_.variables[v - 1].last;
+    }
+  }
+
+  // The state of registers while products of wgmma run.
+  struct GroupState {
+    static constexpr u8 kIdle = 255;
+    std::vector<u8> age;  // wgmma.commit_group since the product that uses it; kIdle: none runs
+    std::vector<u32> product;  // index of Program::matrices
+    // Position of the place (decode.cpp) of an ordinary write since the last wgmma.fence, or -1.
+    std::vector<int> written;
+
+    bool join(const GroupState& other) {
+      bool changed = false;
+      for (std::size_t r = 0; r < age.size(); ++r) {
+        if (other.age[r] < age[r])
+          age[r] = other.age[r], product[r] = other.product[r], changed = true;
+        if (other.written[r] > written[r]) written[r] = other.written[r], changed = true;
+      }
+      return changed;
+    }
+  };
+
+  // Inserts checks where registers of wgmma.mma_async may be used before wgmma.wait_group, or
+  // without wgmma.fence. They report only products that run, and writes that have happened, so
+  // paths that are never taken do not matter. Copies move the state.
+  void find_group_uses() {
+    if (!p_.uses_groups) return;
+    const std::size_t registers = bytes_.size(), blocks = p_.blocks.size();
+    const GroupState nothing{std::vector<u8>(registers, GroupState::kIdle),
+                             std::vector<u32>(registers), std::vector<int>(registers, -1)};
+    std::vector<GroupState> in(blocks, nothing);
+    std::vector<bool> waits(blocks, true);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t b = 0; b < blocks; ++b) {
+        if (!waits[b]) continue;
+        waits[b] = false;
+        GroupState out = in[b];
+        follow_group(static_cast<int>(b), out, false);
+        for (const int n : next_[b])
+          if (in[n].join(out)) waits[n] = changed = true;
+      }
+    }
+    for (std::size_t b = 0; b < blocks; ++b) follow_group(static_cast<int>(b), in[b], true);
+  }
+
+  // Follows a block and, if `inserts`, makes checks of places.
+  void follow_group(int b, GroupState& s, bool inserts) {
+    int place = -1;
+    const auto check_at = [&](int position) -> GroupCheck& {
+      Inst& inst = p_.code[position];
+      if (inst.op == Op::kNop) {
+        inst.op = Op::kGroupCheck;
+        inst.aux = static_cast<u32>(p_.group_checks.size());
+        p_.group_checks.push_back({.line = p_.line_of_code[position]});
+      }
+      return p_.group_checks[inst.aux];
+    };
+    for (int i = p_.blocks[b].begin; i < p_.blocks[b].end; ++i) {
+      Inst& inst = p_.code[i];
+      if (inst.op == Op::kNop || inst.op == Op::kGroupCheck) {
+        place = i;
+      } else if (inst.op == Op::kGroupFence) {
+        std::fill(s.written.begin(), s.written.end(), -1);
+      } else if (inst.op == Op::kGroupCommit) {
+        for (u8& age : s.age) age += age < GroupState::kIdle - 1;
+      } else if (inst.op == Op::kGroupWait) {
+        for (u8& age : s.age)
+          if (age > inst.aux) age = GroupState::kIdle;
+      } else if (inst.op == Op::kMatrix && p_.matrices[inst.aux].access != kNone) {
+        const MatrixProduct& m = p_.matrices[inst.aux];
+        for (const MatrixProduct::Fragment* f : {&m.a, &m.c})
+          for (int k = 0; k < f->count && !f->shared; ++k) {
+            const u32 r = p_.extras[m.extra][f->first + k];
+            if (r & kConstantBit) continue;
+            if (inserts && s.written[r] >= 0 && place >= 0) {
+              check_at(s.written[r]).marks = true;
+              const u32 other = p_.code[s.written[r]].aux;
+              std::vector<u32>& unfenced = check_at(place).unfenced;
+              if (unfenced.empty() || unfenced.back() != other) unfenced.push_back(other);
+            }
+            s.age[r] = 0, s.product[r] = inst.aux;
+          }
+      } else if (inst.op == Op::kAlu && inst.mode == 1 && inst.guard == kNone &&
+                 !(inst.a & kConstantBit)) {
+        s.age[inst.d] = s.age[inst.a], s.product[inst.d] = s.product[inst.a];
+        s.written[inst.d] = s.written[inst.a];
+      } else {
+        for_operands(p_, inst, [&](u32& r, bool result) {
+          if (r & kConstantBit) return;
+          if (s.age[r] != GroupState::kIdle && inserts && place >= 0) {
+            GroupCheck& check = check_at(place);
+            check.running.push_back(s.product[r]);
+            check.writes = result;
+          }
+          if (!result) return;
+          s.written[r] = place;
+          if (inst.guard == kNone) s.age[r] = GroupState::kIdle;
+        });
+      }
     }
   }
 

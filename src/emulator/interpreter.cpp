@@ -317,16 +317,40 @@ bool run_warp(Worker& worker, Warp& warp) {
           warp.resumes = true;
           return true;
         case Op::kMatrix:
-          if (!multiply_matrices(worker, warp, p.matrices[inst->aux], p.line_of_code[position],
-                                 active))
+          if (!multiply_matrices(worker, warp, inst->aux, p.line_of_code[position], active))
             return false;
+          break;
+        case Op::kTransposeRows:
+          if (!transpose_rows(worker, warp, *inst, p.line_of_code[position], active)) return false;
+          break;
+        case Op::kGroupFence:
+          fence_products(warp);
+          break;
+        case Op::kGroupCommit:
+          ++warp.product_groups;
+          break;
+        case Op::kGroupWait:
+          switch (wait_products(worker, warp, inst->aux)) {
+            case Arrival::kFailed:
+              return false;
+            case Arrival::kParked:
+              warp.pc = position;
+              warp.resumes = warp.yielded = true;
+              return true;
+            case Arrival::kArrived:
+              break;
+          }
+          break;
+        case Op::kGroupCheck:
+          if (!check_group(worker, warp, inst->aux, p.line_of_code[position])) return false;
           break;
         case Op::kPause:
           warp.strong = kPollsBeforeYield;
           break;
         case Op::kFence:
           std::atomic_thread_fence(std::memory_order_seq_cst);
-          fence_passed(warp, inst->mode != 0);
+          fence_passed(warp, (inst->mode & kBetweenBlocks) != 0);
+          if ((inst->mode & kBeforeAsync) != 0) warp.proxy_time = warp.fence_time;
           break;
         case Op::kBarrier:
           switch (arrive_at_barrier(worker, warp, *inst, position, active)) {

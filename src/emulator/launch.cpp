@@ -29,15 +29,20 @@ emulator::LaneFunctions lane_functions();
 
 namespace emulator {
 
-const LaneFunctions& lane_functions(Isa isa) {
+const LaneFunctions& lane_functions([[maybe_unused]] Isa isa) {
+  // lane_functions itself is compiled for an instruction set.
 #if defined(__x86_64__)
-  static const LaneFunctions levels[] = {baseline::lane_functions(), avx2::lane_functions(),
-                                         avx512::lane_functions()};
-#else
-  static const LaneFunctions levels[] = {baseline::lane_functions(), baseline::lane_functions(),
-                                         baseline::lane_functions()};
+  if (isa == Isa::kAvx512) {
+    static const LaneFunctions functions = avx512::lane_functions();
+    return functions;
+  }
+  if (isa == Isa::kAvx2) {
+    static const LaneFunctions functions = avx2::lane_functions();
+    return functions;
+  }
 #endif
-  return levels[static_cast<int>(isa)];
+  static const LaneFunctions functions = baseline::lane_functions();
+  return functions;
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -317,6 +322,9 @@ Result launch(Module& module, std::string_view entry, const LaunchShape& given,
     throw PtxError("the code needs compute capability " + compute_text(newest.compute) +
                    ", but the emulated GPU has " + compute_text(options.compute) + ": " +
                    newest.instruction);
+  if (program.uses_groups && options.compute >= 100)
+    throw PtxError("wgmma needs compute capability 9.0, but the emulated GPU has " +
+                   compute_text(options.compute));
   const auto max_shared = static_cast<std::size_t>(options.shared_bytes);
   if (program.static_shared + shape.dynamic_shared_bytes > max_shared)
     throw ValueError("a block must have at most " + std::to_string(max_shared) +

@@ -57,17 +57,28 @@ enum class Op : u8 {
   kElect,
   kWarpBarrier,
   kActiveMask,
-  kMatrix,   // aux: index of Program::matrices
+  kMatrix,         // aux: index of Program::matrices
+  kTransposeRows,  // of ldmatrix and stmatrix; Extra: results and operands; mode: bits of RowsMode
+  kGroupFence,     // wgmma.fence
+  kGroupCommit,    // wgmma.commit_group
+  kGroupWait,      // aux: pending groups that may remain
+  kGroupCheck,     // aux: index of Program::group_checks
   kMapRank,  // mapa: d = address a in block b of the cluster; bytes: 4 (shared) or 8 (generic)
   kSpacePredicate,  // isspacep: mode is a Space
   kPause,           // nanosleep
-  // Orders memory operations for other workers, whose processors may reorder them. mode 1: for
-  // other blocks, too.
+  // Orders memory operations for other workers, whose processors may reorder them. mode: flags of
+  // FenceMode.
   kFence,
   kClock,       // bytes 4 or 8; mode: Clock
   kPrint,       // vprintf: extra: result, format, arguments
   kAssertFail,  // extra
   kTrap,
+};
+
+// What a fence orders beyond the accesses of its block.
+enum FenceMode : u8 {
+  kBetweenBlocks = 1,  // at a scope that contains other blocks
+  kBeforeAsync = 2,    // accesses before asynchronous ones
 };
 
 enum class MbarrierMode : u8 {
@@ -100,8 +111,8 @@ enum BulkOperand : u8 {  // registers of an Extra
 };
 enum class BulkMode : u8 { kLoad, kStore, kSharedToShared };
 enum class BarrierMode : u8 { kSync, kArrive, kPopulation, kAnd, kOr };
-// kMatrix: like kIndex, but for an .aligned instruction, which has no copies on other paths.
-enum class ShuffleMode : u8 { kUp, kDown, kButterfly, kIndex, kMatrix };
+enum RowsMode : u8 { kRowsStored = 1, kRowsTransposed = 2 };
+enum class ShuffleMode : u8 { kUp, kDown, kButterfly, kIndex };
 enum class VoteMode : u8 { kAll, kAny, kUniform, kBallot };
 enum class ClockMode : u8 { kCycles, kNanoseconds };
 enum class AtomicOp : u8 {
@@ -130,23 +141,39 @@ struct Inst {
 
 // Registers of an instruction that has many. The first `results` are results.
 struct Extra {
-  std::array<u32, 32> registers;
+  std::vector<u32> registers = std::vector<u32>(32, kNone);
   int results = 1;
   u32 operator[](std::size_t i) const { return registers[i]; }
 };
 
-// A product of matrices in fragments: mma.sync or wmma.mma, d = a b + c.
-enum class Number : u8 { kF16, kBf16, kTf32, kF32, kF64, kS8, kU8, kS32 };
+// A product of matrices, d = a b + c: mma.sync, wmma.mma, or the part of one warp of
+// wgmma.mma_async.
 struct MatrixProduct {
   struct Fragment {
     Number type = Number::kF32;
     int first = 0, count = 0;  // registers of the Extra
+    // wgmma: the register is a descriptor of a matrix in shared memory.
+    bool shared = false, transposed = false;
   };
   int m = 0, n = 0, k = 0;
   bool opaque = false;     // wmma: the layout of fragments is the emulator's own
   bool saturates = false;  // integers
+  bool negated = false;    // d = c - a b
   u32 extra = kNone;
   Fragment d, a, b, c;
+  // wgmma: the access to shared memory, and the register of the Extra that tells whether c counts.
+  u32 access = kNone;
+  int scale = 0;
+};
+
+// A place where registers of wgmma.mma_async are used.
+struct GroupCheck {
+  std::vector<u32> running = {};  // products that must not be running
+  std::vector<u32> unfenced =
+      {};               // checks that must not have been passed since the last wgmma.fence
+  bool marks = false;   // the check is in `unfenced` of another one
+  bool writes = false;  // for the message
+  int line = 0;         // index of Program::lines
 };
 
 // One load, store or atomic instruction.
@@ -163,6 +190,7 @@ struct Access {
   AtomicOp operation = AtomicOp::kAdd;
   bool counts_lanes = false;  // adds 1, result unused: the hardware adds the lane count
   u8 element_bytes = 0, register_bytes = 0, count = 1, address_bytes = 8;
+  u32 lanes = kAllLanes;  // that access memory
   MoveFunction move = nullptr;
   AluFunction combine = nullptr;  // of an atomic on 16-bit floats
   u32 extra = kNone;              // of a bulk copy or an mbarrier
@@ -273,6 +301,8 @@ struct Program {
   std::vector<Access> accesses;
   std::vector<Extra> extras;
   std::vector<MatrixProduct> matrices;
+  std::vector<GroupCheck> group_checks;
+  bool uses_groups = false;  // contains wgmma
   std::vector<Constant> constants;
   std::vector<ThreadRegister> thread_registers;
   std::vector<Line> lines;

@@ -486,6 +486,7 @@ std::string place_of(const Text& text, const Line& line) {
 }
 
 void parse_module(Text& text) {
+  text.uses_groups = text.ptx.find("wgmma.mma_async") != std::string::npos;
   Cursor c(text.ptx, 1);
   bool external = false;
   while (!c.done()) {

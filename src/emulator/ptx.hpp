@@ -117,6 +117,7 @@ struct Text {
   std::unordered_map<std::string_view, int> variable_of_name;
   std::map<int, std::string> files;
   std::vector<std::string_view> callable;  // functions with a body that are not kernels
+  bool uses_groups = false;                // contains wgmma.mma_async
 };
 
 // For example "header.h:3, inlined at kernel.cu:5, "; empty if the line has no position.

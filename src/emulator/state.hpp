@@ -89,6 +89,14 @@ struct StackEntry {
   u32 awaits = 0;  // lanes for which this path waits at an instruction
 };
 
+// A wgmma.mma_async that has not been waited for.
+struct RunningProduct {
+  u32 product;                     // index of Program::matrices
+  s64 group;                       // commit groups
+  u32 time;                        // of the block's Shadow
+  std::array<u64, 2> descriptors;  // of a and b
+};
+
 enum class WarpState : u8 { kReady, kBarrier, kCluster, kDone };
 
 // The part of a warp's state that is reset for each block.
@@ -107,7 +115,12 @@ struct WarpProgress {
   s64 transitions = 0;
   // Address of the mbarrier whose phase the warp polls; 0 if it polls none, or other memory too.
   u64 polled = 0;
-  int polling = 0;  // position of the polling instruction
+  int polling = 0;     // position of the polling instruction
+  u32 proxy_time = 0;  // of the last fence.proxy.async
+  std::vector<RunningProduct> running;
+  s64 products = 0, product_groups = 0;  // wgmma: started, and committed groups
+  bool group_fenced = false;             // after a wgmma.fence
+  std::vector<u32> unfenced;             // group checks since the last one
 };
 
 struct Warp : WarpProgress {
@@ -221,6 +234,7 @@ struct Worker {
   s64 next_poll = 0;
   ShadowPages pages;
   alignas(64) u8 scratch[8 * kLanes];
+  std::vector<double> matrices;  // operands of a product
 };
 
 // Reports the first error of the first cluster that has one; always returns false. `lane` < 0: the
@@ -261,6 +275,9 @@ T combine(AtomicOp op, T old, T operand, T second) {
 // The byte of a lane's registers that a store writes `at` bytes after the lane's address.
 u8 stored_byte(const Warp& warp, const Access& access, int lane, s64 at);
 
+// kParked: another path, or another warp, runs first.
+enum class Arrival { kArrived, kParked, kFailed };
+
 // access.cpp: return false after an error.
 bool load_or_store(Worker& worker, Warp& warp, const Inst& inst, u32 mask);
 bool copy_async(Worker& worker, Warp& warp, const Inst& inst, u32 mask);
@@ -283,8 +300,13 @@ bool check_bulk_done(Worker& worker, Warp& warp);
 std::string awaited(const Warp& warp, u64 address);
 
 // matrix.cpp
-bool multiply_matrices(Worker& worker, Warp& warp, const MatrixProduct& product, int line,
-                       u32 mask);
+bool multiply_matrices(Worker& worker, Warp& warp, u32 product, int line, u32 mask);
+bool transpose_rows(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask);
+// wgmma.fence
+void fence_products(Warp& warp);
+// wgmma.wait_group: returns kParked if the warp must wait for other warps of its group.
+Arrival wait_products(Worker& worker, Warp& warp, s64 pending);
+bool check_group(Worker& worker, Warp& warp, u32 check, int line);
 
 // interpreter.cpp: lets the current path wait at an instruction for other lanes, and takes another
 // path. Returns false if there is none that can run.
@@ -318,7 +340,6 @@ void report_global_race(const LaunchState& launch);
 inline constexpr int kPollsBeforeYield = 64;
 
 // warp_operations.cpp: everything that exchanges values between lanes, and calls of the host
-enum class Arrival { kArrived, kParked, kFailed };  // kParked: another path runs first
 Arrival warp_operation(Worker& worker, Warp& warp, const Inst& inst, int position, u32 mask);
 // The end of a message, which states where a lane waits; empty if it does not wait.
 std::string waits_at(const Worker& worker, const Warp& warp, int lane);

@@ -141,10 +141,9 @@ Arrival meet(Worker& worker, Warp& warp, const Inst& inst, int line, u32 mask, u
     const Extra& extra(const Program& p) const { return p.extras[inst->aux]; }
   };
   std::vector<Copy> copies{{&inst, mask, awaited, nullptr}};
-  const bool matrix = inst.op == Op::kShuffle && inst.mode == static_cast<u8>(ShuffleMode::kMatrix);
   for (StackEntry& path : warp.stack)
     if (const Inst& other = p.code[std::max(path.pc, 0)];
-        path.awaits != 0 && other.op == inst.op && other.mode == inst.mode && !matrix)
+        path.awaits != 0 && other.op == inst.op && other.mode == inst.mode)
       copies.push_back({&other, path.mask & warp.alive, path.awaits, &path});
   // Registers that hold the operands and results of all copies, in the order of Extra.
   constexpr u32 kBytes = 8 * kLanes, kResult = 5;

@@ -1,4 +1,4 @@
-// Conversion between float32 and the 16-bit formats.
+// Conversion between float32 and the 16-bit and 8-bit formats.
 #pragma once
 
 #include "emulator/lanes/lanes.hpp"
@@ -82,6 +82,35 @@ struct Brain {
     return static_cast<u16>((b + (kRound == Round::kNearest ? 0x7fff + ((b >> 16) & 1) : 0)) >> 16);
   }
 };
+
+// 8-bit floats with kBits bits after the point. The step of subnormals is 2^kLeast.
+template <int kBits, int kLeast, u32 kMost>
+struct Eighth {
+  static ADO_INLINE f32 power(int exponent) {
+    return float_of(static_cast<u32>(exponent + 127) << 23);
+  }
+  // Values beyond the largest number become that number.
+  static ADO_INLINE u32 narrow(f32 x) {
+    const u32 sign = bits32(x) >> 24 & 0x80, rest = bits32(x) & 0x7fffffff;
+    if (rest > 0x7f800000u) return 0x7f;
+    const int exponent = static_cast<int>(rest >> 23) - 127 - kBits;
+    const int above = exponent > kLeast ? exponent - kLeast : 0;
+    if (above > 31) return sign | kMost;
+    const f32 steps = __builtin_rintf(float_of(rest) * power(-kLeast - above));
+    const u32 code = (static_cast<u32>(above) << kBits) + static_cast<u32>(steps);
+    return sign | (code < kMost ? code : kMost);
+  }
+  static ADO_INLINE f32 widen(u32 code) {
+    const u32 rest = code & 0x7f, above = rest >> kBits, bits = rest & ((1u << kBits) - 1);
+    const f32 steps = static_cast<f32>(above == 0 ? bits : bits | 1u << kBits);
+    const f32 size = rest <= kMost ? steps * power(kLeast + static_cast<int>(above ? above - 1 : 0))
+                     : kBits == 2 && bits == 0 ? __builtin_inff()
+                                               : float_of(0x7fffffff);
+    return code & 0x80 ? -size : size;
+  }
+};
+using E4m3 = Eighth<3, -9, 0x7e>;
+using E5m2 = Eighth<2, -16, 0x7b>;
 
 // All elements of registers, with the processor's instructions for float16 where it has them.
 template <class Format>

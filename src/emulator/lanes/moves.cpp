@@ -7,6 +7,10 @@ AluTable integer_entries();
 AluTable float_entries();
 AluTable half_entries();
 AluTable conversion_entries();
+void widen(double* out, const void* in, Number type, int count);
+void narrow(void* out, const double* in, Number type, bool saturates, int count);
+void multiply(double* sum, const double* a, const double* b, int m, int n, int k, bool tiles,
+              bool fused);
 
 namespace {
 
@@ -230,7 +234,10 @@ LaneFunctions lane_functions() {
           matches<u32>,
           blend,
           record_any<false>,
-          record_any<true>};
+          record_any<true>,
+          widen,
+          narrow,
+          multiply};
 }
 
 }  // namespace ado::ADO_ISA

@@ -85,6 +85,9 @@ struct ShadowBytes {
   u16 *writer_sites, *reader_sites;
 };
 
+// The types of elements of matrices.
+enum class Number : u8 { kF16, kBf16, kTf32, kF32, kF64, kS8, kU8, kE4m3, kE5m2, kS32 };
+
 // Functions of one instruction set that work on all lanes.
 struct LaneFunctions {
   AluTable integers, floats, halves, conversions;
@@ -100,6 +103,12 @@ struct LaneFunctions {
   using Record = bool (*)(const ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
                           int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site);
   Record record_reads, record_writes;
+  // Products of matrices (matrix.cpp): conversions of `count` neighbouring elements, and
+  // sum += a b. `tiles`: the layout of the sum and of b (lanes/matrices.cpp); otherwise by rows.
+  void (*widen)(double* out, const void* in, Number type, int count);
+  void (*narrow)(void* out, const double* in, Number type, bool saturates, int count);
+  void (*multiply)(double* sum, const double* a, const double* b, int m, int n, int k, bool tiles,
+                   bool fused);
 };
 
 const LaneFunctions& lane_functions(Isa isa);
