@@ -57,7 +57,7 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
     Attributes
     ----------
     routine, variant, problem, block
-        What was changed.
+        What was changed. The routine of a function is empty, and the variant is its name.
     source
         What executed the kernels: ``"emulator"``.
     kernels

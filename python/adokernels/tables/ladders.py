@@ -178,7 +178,8 @@ def what_if_table(record: WhatIf) -> Table:
         }
         for trial in record
     ]
-    title = f"{record.routine}[{record.variant}], {record.problem}, {record.source}"
+    label = f"{record.routine}[{record.variant}]" if record.routine else record.variant
+    title = f"{label}, {record.problem}, {record.source}"
     notes = [f"{trial.experiment}: {trial.meaning}" for trial in record if not trial.reason]
     return table_of(
         title,

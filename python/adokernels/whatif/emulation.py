@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
@@ -22,6 +23,8 @@ from adokernels.whatif.ptx import cut
 from adokernels.whatif.rewriting import CONSTANTS, FILE, Code, limits
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from adokernels.model.problem import Call
 
 #: Counts that the switch itself changes.
@@ -43,23 +46,60 @@ def alone() -> Iterator[None]:
         _core.set_max_threads(threads)
 
 
-def subjects_of(call: Call) -> tuple[Any, list[Subject]]:
-    """Run a call; return its result, and each kernel with its launches and counts.
+@dataclass(frozen=True)
+class Work:
+    """Launches of kernels on the emulator, which can be repeated.
+
+    `computed` returns copies of the results, `run` does not check the memory, and `forget` is
+    called after each run, because the memory may have changed.
+    """
+
+    label: str
+    computed: Callable[[], Any]
+    run: Callable[[], Any]
+    forget: Callable[[], None]
+
+    @classmethod
+    def of_call(cls, call: Call) -> Self:
+        """A call of a variant."""
+        problem = call.problem
+        return cls(call.label, lambda: call.computed(problem.values), call.run, problem.forget)
+
+    @classmethod
+    def of_function(cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]) -> Self:
+        """A function that reads and writes NumPy arrays."""
+        saved = [array.copy() for array in arrays]
+
+        def forget() -> None:
+            for array, values in zip(arrays, saved, strict=True):
+                array[...] = values
+
+        def computed() -> Any:
+            function()
+            return tuple(array.copy() for array in arrays)
+
+        return cls(label, computed, function, forget)
+
+
+def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
+    """Run the original kernels; return the result, and each kernel with its launches and counts.
 
     Raises
     ------
     ValueError
-        If it launches no kernels.
+        If no kernels are launched, or others in the next run.
     """
-    result, launches, _ = _run(call, {}, {})
+    result, launches, _ = _run(work, {}, {})
     codes = {}
     for handle in dict.fromkeys(launch.kernel for launch in launches):
         kernel = cut(_core.emulated_ptx(handle), _core.emulated_symbol(handle))
         codes[handle] = Code(kernel)
     if not codes:
-        raise ValueError(f"{call.label} launches no kernels, so nothing can be changed")
+        raise ValueError(f"{work.label} launches no kernels, so nothing can be changed")
     probes = {handle: loaded(code.probe, code) for handle, code in codes.items()}
-    _, launches, counts = _run(call, probes, {})
+    _, launches, counts = _run(work, probes, {})
+    if {launch.kernel for launch in launches} != codes.keys():
+        raise ValueError(f"{work.label} must launch the same kernels in each call")
     own = {h: [each for each in launches if each.kernel == h] for h in codes}
     return result, [Subject(code, own[h], counts[h]) for h, code in codes.items()]
 
@@ -70,7 +110,7 @@ def loaded(text: str, code: Code) -> _core.CudaKernel:
 
 
 def proved(
-    call: Call, experiment: Experiment, plans: list[Plan], same: Callable[[Any], bool]
+    work: Work, experiment: Experiment, plans: list[Plan], same: Callable[[Any], bool]
 ) -> list[Counts]:
     """Run both forms; return the counts of each plan with the switch on.
 
@@ -95,7 +135,7 @@ def proved(
                 return limits(writer, memory, launch.warps, on, launch.shared_bytes)
 
             constants[on][handle] = values
-    result, _, counts = _run(call, kernels, constants[False])
+    result, _, counts = _run(work, kernels, constants[False])
     if not same(result):
         raise Refused("with the switch off, the result differs from the original one")
     for plan in plans:
@@ -103,7 +143,7 @@ def proved(
         if differing := {k for k in before | after if before[k] != after[k]}:
             raise Refused(f"with the switch off, counts differ: {sorted(differing)[:3]}")
     try:
-        _, _, counts = _run(call, kernels, constants[True], discard=True)
+        _, _, counts = _run(work, kernels, constants[True], discard=True)
     except (_core.KernelError, _core.Unavailable) as error:
         raise Refused(f"with the switch on, the kernel fails: {error}") from error
     for plan in plans:
@@ -115,13 +155,13 @@ def proved(
 
 
 def _run(
-    call: Call,
+    work: Work,
     kernels: Mapping[int, _core.CudaKernel],
     constants: Mapping[int, _Constants],
     *,
     discard: bool = False,
 ) -> tuple[Any, list[Launch], dict[int, Counts]]:
-    """Run a call with other kernels: its result, its launches, and the counts by handle."""
+    """Run other kernels: the result, the launches, and the counts by handle."""
     launches: list[Launch] = []
     results: list[Any] = []
 
@@ -132,14 +172,14 @@ def _run(
             kernels[launches[-1].kernel].write(CONSTANTS, values)
 
     def run() -> None:
-        results.append(call.run() if discard else call.computed(call.problem.values))
+        results.append(work.run() if discard else work.computed())
 
     handles: dict[Any, Any] = {handle: kernel.handle for handle, kernel in kernels.items()}
     try:
         with _core.Substitution(handles, observe):
             counted = _core.emulated_counts(run)
     finally:
-        call.problem.forget()
+        work.forget()
     found: dict[int, Counts] = {}
     for launch, (_, counts) in zip(launches, counted, strict=True):
         found.setdefault(launch.kernel, Counter()).update(_flat(counts))

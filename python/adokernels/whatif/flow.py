@@ -53,25 +53,29 @@ class Flow:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._written: dict[str, list[Statement]] = defaultdict(list)
+        self._read: dict[str, set[str]] = defaultdict(set)
+        self._loads: dict[str, dict[int, Statement]] = defaultdict(dict)
         for statement in kernel.body:
             for register in kernel.registers(statement.results):
                 self._written[register].append(statement)
+                if statement.base not in _LOADS:
+                    read = {*kernel.registers(statement.inputs), statement.guard}
+                    self._read[register] |= read - {""}
+                elif statement.space not in ("param", "const"):
+                    self._loads[register][id(statement)] = statement
 
     def sources(self, registers: Iterable[str]) -> list[Statement]:
         """The loads and atomics whose results reach these registers, through registers only.
 
         Loads of parameters and constants are omitted.
         """
-        found, known, new = dict[int, "Statement"](), set(registers), list(registers)
+        found, known = dict[int, "Statement"](), set(registers)
+        new = list(known)
         while new:
-            for statement in self._written[new.pop()]:
-                if statement.base in _LOADS:
-                    if statement.space not in ("param", "const"):
-                        found[id(statement)] = statement
-                    continue
-                read = {*self.kernel.registers(statement.inputs), statement.guard} - {""}
-                new += read - known
-                known |= read
+            register = new.pop()
+            found |= self._loads[register]
+            new += (fresh := self._read[register] - known)
+            known |= fresh
         return list(found.values())
 
     def stored(self, statement: Statement) -> list[str]:

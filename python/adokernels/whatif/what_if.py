@@ -6,17 +6,21 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from adokernels import _core
 from adokernels.measuring.context import context
+from adokernels.measuring.functions import name_of, require_function
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.values import as_tuple, same_bytes
+from adokernels.records.inputs import Inputs
 from adokernels.records.what_if import Trial, WhatIf
-from adokernels.text import kind_of
 from adokernels.whatif import rewriting
-from adokernels.whatif.emulation import alone, proved, subjects_of
+from adokernels.whatif.emulation import Work, alone, proved, subjects_of
 from adokernels.whatif.experiments import (
     EXPERIMENTS,
     Counts,
@@ -29,15 +33,12 @@ from adokernels.whatif.experiments import (
 )
 from adokernels.whatif.machine_proof import assembled, differences
 
-if TYPE_CHECKING:
-    from adokernels.model.problem import Call
-
 #: The least share of the excess, or of the requests, that an experiment must change.
 _LEAST_COVERED = 0.5
 
 
 def what_if(
-    work: Variant | Ladder,
+    work: Variant | Ladder | Callable[..., Any],
     *args: Any,
     block: tuple[int, ...] | None = None,
     device: str | None = None,
@@ -54,10 +55,11 @@ def what_if(
     Parameters
     ----------
     work
-        A CUDA variant, for example ``ado.transpose["naive"]`` or a kernel in CUDA C++ source; or a
-        ladder, whose choice for the problem is used.
+        A CUDA variant, for example ``ado.transpose["naive"]`` or a kernel in CUDA C++ source; a
+        ladder, whose choice for the problem is used; or a function that launches kernels on the
+        emulator, and reads and writes NumPy arrays among its arguments.
     *args, **options
-        Operands and options of a call.
+        Operands and options of a call, or arguments of the function.
     block : tuple of int, optional
         One of the variant's ``blocks``; default the first.
     device : str, optional
@@ -72,7 +74,7 @@ def what_if(
     Raises
     ------
     TypeError
-        If `work` is not a variant or ladder, or an operand has the wrong type.
+        If `work` cannot be called, or an operand has the wrong type.
     ValueError
         For a CPU variant, if the variant cannot solve the problem or launches no kernels, or if
         `device` is unknown.
@@ -81,34 +83,36 @@ def what_if(
     Unavailable
         Without ``device="emulator"``. Also if the emulator cannot execute the variant.
     """
-    if not isinstance(work, Variant | Ladder):
-        raise TypeError(
-            f"work must be a variant such as ado.transpose['naive'], or a ladder, got "
-            f"{kind_of(work)}"
-        )
     if device not in (None, "cuda", "emulator"):
         raise ValueError(f"device must be 'cuda' or 'emulator', got {device!r}")
-    ladder, named = (work, None) if isinstance(work, Ladder) else (work.ladder, work)
-    if named and named.device != "cuda":
-        raise ValueError(f"work must be a CUDA variant, got {named.label} on {named.device}")
-    check_options(ladder, args, options, what_if)
+    if isinstance(work, Variant) and work.device != "cuda":
+        raise ValueError(f"work must be a CUDA variant, got {work.label} on {work.device}")
     if device != "emulator":
         raise _core.Unavailable(
             "experiments are not timed on GPUs yet; remedy: device='emulator' counts what they "
             "change"
         )
-    about = {"variant": named.name} if named else {}
-    problem = ladder.problem(*args, device=device, **about, **options)
-    name = named.name if named else problem.best()
-    call = problem.prepare(name, block)
+    about: dict[str, Any] = {"routine": "", "block": block}
+    if isinstance(work, Variant | Ladder):
+        ladder, named = (work, None) if isinstance(work, Ladder) else (work.ladder, work)
+        check_options(ladder, args, options, what_if)
+        chosen = {"variant": named.name} if named else {}
+        problem = ladder.problem(*args, device=device, **chosen, **options)
+        name = named.name if named else problem.best()
+        tested = Work.of_call(problem.prepare(name, block))
+        about |= {"routine": ladder.name, "variant": name, "problem": str(problem)}
+    else:
+        require_function(work, block, "work")
+        arrays = [array for array in args if isinstance(array, np.ndarray)]
+        run = partial(work, *args, **options)
+        tested = Work.of_function(name_of(work), run, arrays)
+        types = [(f"argument {i + 1}", a.shape, str(a.dtype)) for i, a in enumerate(arrays)]
+        about |= {"variant": tested.label, "problem": str(Inputs.of(types))}
     with alone():
-        result, subjects = subjects_of(call)
-        tried = [_trial(e, call, subjects, _same_as(result)) for e in EXPERIMENTS]
+        result, subjects = subjects_of(tested)
+        tried = [_trial(e, tested, subjects, _same_as(result)) for e in EXPERIMENTS]
     return WhatIf(
-        routine=ladder.name,
-        variant=name,
-        problem=str(problem),
-        block=block,
+        **about,
         source="emulator",
         kernels=tuple(_core.kernel_name(s.code.kernel.name) for s in subjects),
         trials=tuple(_compared(subjects, tried)),
@@ -127,7 +131,7 @@ def _same_as(result: Any) -> Callable[[Any], bool]:
 
 
 def _trial(
-    experiment: Experiment, call: Call, subjects: Sequence[Subject], same: Callable[[Any], bool]
+    experiment: Experiment, work: Work, subjects: Sequence[Subject], same: Callable[[Any], bool]
 ) -> tuple[Trial, list[Plan]]:
     """Plan an experiment on all kernels, and prove it on the emulator."""
     plans = [plan_of(experiment, subject) for subject in subjects]
@@ -141,7 +145,7 @@ def _trial(
         return Trial(**facts | {"rewritten": 0}, reason=reason), []
     changed = [plan for plan in plans if plan.slots]
     try:
-        after = proved(call, experiment, changed, same)
+        after = proved(work, experiment, changed, same)
         old, new = _counted(experiment, changed, after)
         if new >= old:
             raise Refused(f"it does not reduce the {experiment.unit}")
