@@ -54,7 +54,7 @@ ORDER = (
     *("records", "cache"),
     *("machine_code", "fat_binary", "model"),
     "isolation",
-    *("measuring", "large", "distributed"),
+    *("measuring", "large", "distributed", "whatif"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show
     *("tour", "cli"),

@@ -253,8 +253,7 @@ extern "C" __global__ void k(const float* x, float* out) {
 
 @NO_PTXAS
 @pytest.mark.usefixtures("sources_on_emulator")
-def test_without_stores_the_value_is_still_computed():
-    """With the switch alone as the predicate, ptxas would skip the arithmetic, too."""
+def test_without_stores_all_instructions_remain():
     source = """
 extern "C" __global__ void k(const float* x, float* out) {
   const int i = blockIdx.x * 64 + threadIdx.x;
@@ -266,6 +265,18 @@ extern "C" __global__ void k(const float* x, float* out) {
     x = np.linspace(0, 0.5, 512, dtype=np.float32)
     trial = tried(source, x, reference=lambda x: x).trial("no stores")
     assert (trial.verdict, trial.before, trial.after) == ("sound", 16, 0)
+
+
+@pytest.mark.usefixtures("counts_only")
+@pytest.mark.parametrize("dtype", ["u4", "u8", "c16"])
+def test_without_stores_the_predicate_depends_on_the_value(dtype):
+    """With the switch alone as the predicate, ptxas would skip the computation of the value."""
+    a = np.zeros((64, 64), dtype)
+    a.view("u4").reshape(64, 64, -1)[..., -1] = rewriting._MAGIC
+    trial = ado.what_if(ado.transpose["naive"], a, **ON).trial("no stores")
+    assert trial.reason == "it does not reduce the requests"
+    trial = ado.what_if(ado.transpose["naive"], 0 * a, **ON).trial("no stores")
+    assert (trial.before, trial.after) == (64 * 64 / 32, 0)
 
 
 @NO_PTXAS

@@ -31,7 +31,7 @@ _SPREAD_BYTES = 1 << 20
 LINES, LINE = 127, 128
 #: Line numbers below this power of two are divided exactly by a multiplication.
 _FEWER = 1 << 25
-#: A value that a kernel stores with a probability of one to four billion.
+#: The value that is stored without stores.
 _MAGIC = 0x9E3779B9
 #: Accesses that communicate with other threads.
 ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
@@ -332,7 +332,8 @@ def own_bank(writer: Writer, site: Site) -> list[str]:
 def not_stored(writer: Writer, site: Site) -> list[str]:
     """A store of one value in four billion: the predicate depends on the value.
 
-    With a predicate that does not, ptxas would also skip the computation of the value.
+    With a predicate that does not, ptxas would also skip the computation of the value. ptxas does
+    not know the constant, which few types can have.
     """
     kernel, lines = writer.code.kernel, ["mov.b32 #r, 0;"]
     for value in dict.fromkeys(kernel.registers(site.statement.operands[1])):
@@ -344,7 +345,8 @@ def not_stored(writer: Writer, site: Site) -> list[str]:
         else:
             lines.append(f"mov.b32 #s, {value};")
         lines.append("xor.b32 #r, #r, #s;")
-    lines += [f"setp.eq.u32 #q, #r, {_MAGIC};", "or.pred #q, #q, %ado_off0;"]
+    lines.append(f"ld.const.u32 #s, {writer.constant(0, 3)}; setp.eq.u32 #q, #r, #s;")
+    lines.append("or.pred #q, #q, %ado_off0;")
     return writer.guarded(site, lines)
 
 
@@ -379,7 +381,7 @@ def limits(
     for group, size in zip(writer.groups, writer.sizes, strict=True):
         if group == LOADED:
             shared = (dynamic, writer.code.kernel.shared_bytes + dynamic)
-            words += [int(on), *(max(0, bytes_ // LINE - 1) * LINE for bytes_ in shared), 0]
+            words += [int(on), *(max(0, bytes_ // LINE - 1) * LINE for bytes_ in shared), _MAGIC]
             continue
         begin, length = memory(group)
         first = math.ceil(begin / LINE) * LINE
