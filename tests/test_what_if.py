@@ -305,6 +305,20 @@ extern "C" __global__ void k(const float* x, float* out) {
     assert small.trial("loads hit L1").reason == "it cannot change arrays of less than 16512 bytes"
 
 
+@NEEDS_SOURCES
+def test_functions_that_access_memory_are_refused():
+    source = """
+__device__ __noinline__ float at(const float* x, int i) { return x[i]; }
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  if (at(x, i) > 0.5f) out[8 * i % 512] = 1;
+}"""
+    x = np.ones(512, np.float32)
+    record = tried(source, x, reference=lambda x: x)
+    assert record.trial("no stores").reason.startswith("it calls functions that access memory")
+    assert all(trial.reason for trial in record)
+
+
 # --- The proof ------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ class Experiment:
         return f"no {what} transfer more than needed" if self.excessive else f"no {what}"
 
 
+#: An access or a barrier in a function, which precedes the kernel.
+_IN_FUNCTION = re.compile(r"[;{}\s](?:ld|st|atom|red|cp|bar|barrier)\.(?!param)")
 _UNITS = {
     "sectors": "sectors per request",
     "wavefronts": "wavefronts per request",
@@ -305,6 +308,8 @@ def hazard(experiment: Experiment, plans: Sequence[Plan]) -> str:
         return "a value that the kernels compute decides control flow or an address"
     for plan in plans:
         code, flow = plan.subject.code, plan.subject.code.flow
+        if _IN_FUNCTION.search(code.kernel.header):
+            return "it calls functions that access memory or synchronise, which are not analysed"
         changed = [code.sites[i].statement for i in plan.slots]
         changed = [s for s in changed if s.space == "shared" or not experiment.kinds]
         if not changed:

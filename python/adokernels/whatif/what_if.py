@@ -63,7 +63,8 @@ def what_if(
     block : tuple of int, optional
         One of the variant's ``blocks``; default the first.
     device : str, optional
-        ``"emulator"``, which counts accesses and measures no times. It is slow: use small operands.
+        ``"emulator"``, which counts accesses and measures no times; default as in
+        ``ado.settings.device``. It is slow: use small operands.
 
     Returns
     -------
@@ -87,6 +88,7 @@ def what_if(
         raise ValueError(f"device must be 'cuda' or 'emulator', got {device!r}")
     if isinstance(work, Variant) and work.device != "cuda":
         raise ValueError(f"work must be a CUDA variant, got {work.label} on {work.device}")
+    device = device or ("emulator" if _core.device() == "emulator" else "cuda")
     if device != "emulator":
         raise _core.Unavailable(
             "experiments are not timed on GPUs yet; remedy: device='emulator' counts what they "
