@@ -217,6 +217,16 @@ extern "C" __global__ void k(const int* x, float* out) {
     assert all(trial.reason for trial in record)
 
 
+@pytest.mark.usefixtures("counts_only")
+def test_blocks_that_wait_for_data_of_others_refuse_all(rng):
+    """`overlapped` polls the averages themselves, which other blocks compute."""
+    variant = ado.average_matvec["overlapped"]
+    record = ado.what_if(variant, rng.random((40, 64, 8)), rng.random((64, 64)), **ON)
+    assert {trial.reason for trial in record if trial.accesses} == {
+        "a value that the kernels compute decides control flow or an address"
+    }
+
+
 @NEEDS_SOURCES
 def test_an_atomic_whose_result_decides_a_branch_is_kept():
     source = """
