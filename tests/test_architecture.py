@@ -53,7 +53,7 @@ ORDER = (
     *("records", "cache"),
     *("fat_binary", "machine_code", "kernels", "model"),
     "isolation",
-    *("measuring", "large", "distributed"),
+    *("measuring", "large", "distributed", "whatif"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show
     *("tour", "cli", "__main__"),

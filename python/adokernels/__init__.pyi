@@ -48,3 +48,4 @@ from adokernels.patterns.sectors import sectors as sectors
 from adokernels.records.loading import load as load
 from adokernels.report.page import write_report as write_report
 from adokernels.large.stream import out_of_core as out_of_core
+from adokernels.whatif.what_if import what_if as what_if

@@ -32,6 +32,7 @@ __all__: list[str] = [
     "Routine",
     "Sampler",
     "Samples",
+    "Substitution",
     "Unavailable",
     "VariantInfo",
     "caches",
@@ -46,6 +47,9 @@ __all__: list[str] = [
     "emulated_address",
     "emulated_counts",
     "emulated_gpu",
+    "emulated_memory",
+    "emulated_ptx",
+    "emulated_symbol",
     "emulator_checks",
     "existing_metrics",
     "fatbins",
@@ -596,6 +600,15 @@ class CudaKernel:
         """
         Return a launch of the kernel. Each argument is the bytes of one parameter.
         """
+    def write(self, name: str, value: bytes) -> None:
+        """
+        Write the beginning of a constant or global variable of the module.
+        """
+    @property
+    def handle(self) -> int:
+        """
+        The address that launches of the kernel have.
+        """
     @property
     def name(self) -> str: ...
     @property
@@ -670,6 +683,20 @@ class EmulatedModule:
         """
     @property
     def entries(self) -> list[str]: ...
+
+class Substitution:
+    """
+    Context manager: launches of this thread run other kernels instead of some kernels, by their handles. `observer` is called before each launch on the emulator, with the handle, the grid, the block, the dynamic shared memory and the values of the parameters.
+    """
+    def __enter__(self) -> None: ...
+    def __exit__(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any) -> None: ...
+    def __init__(
+        self,
+        kernels: collections.abc.Mapping[
+            typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+        ],
+        observer: typing.Any = None,
+    ) -> None: ...
 
 class LineSamples:
     """
@@ -776,6 +803,21 @@ def emulated_counts(run: collections.abc.Callable) -> list:
 def emulated_gpu() -> tuple[str, dict[str, float]]:
     """
     (name, changes) of set_emulated_gpu.
+    """
+
+def emulated_memory(address: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]:
+    """
+    First address and size of the memory that contains an address, or (0, 0).
+    """
+
+def emulated_ptx(kernel: typing.SupportsInt | typing.SupportsIndex) -> str:
+    """
+    The PTX of the module of a kernel, by its handle.
+    """
+
+def emulated_symbol(kernel: typing.SupportsInt | typing.SupportsIndex) -> str:
+    """
+    The mangled name of a kernel, by its handle.
     """
 
 def emulator_checks() -> tuple[bool, bool, bool, bool, bool]:

@@ -89,10 +89,7 @@ def sass_of(
     path_of: Callable[[str], str],
 ) -> KernelSass:
     """Disassemble a kernel of a cubin, with source lines if the cubin has them."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kernel.cubin"
-        file.write_bytes(cubin)
-        listing = _run([tool("nvdisasm"), "-c", "-g", "-fun", str(kernel.index), str(file)], folder)
+    listing = disassembled(cubin, "-g", "-fun", str(kernel.index))
     return KernelSass(
         name=name,
         block=block,
@@ -101,6 +98,14 @@ def sass_of(
         most_registers=most_registers,
         listing=cleaned(listing, path_of),
     )
+
+
+def disassembled(cubin: bytes, *options: str) -> str:
+    """The listing of nvdisasm of a cubin."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        return _run([tool("nvdisasm"), "-c", *options, str(file)], folder)
 
 
 def kernels_of_module(

@@ -49,6 +49,7 @@ _DEFINED_IN = {
     "adokernels.records.loading": "load",
     "adokernels.report.page": "write_report",
     "adokernels.large.stream": "out_of_core",
+    "adokernels.whatif.what_if": "what_if",
 }
 #: Classes of results: ``ado.records.NAME``.
 _RETURNED = {
@@ -78,6 +79,7 @@ _RETURNED = {
     "adokernels.records.statistics": "Comparison Verdict",
     "adokernels.records.sweep": "Sweep",
     "adokernels.records.tuning": "Setting Tuning",
+    "adokernels.records.what_if": "Trial WhatIf",
 }
 
 

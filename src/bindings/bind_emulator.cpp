@@ -2,6 +2,9 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+#include <span>
+
 #include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
@@ -158,6 +161,35 @@ auto read_with(const char* module, const char* function) {
   };
 }
 
+// Launches other kernels instead of some kernels between __enter__ and __exit__.
+class SubstitutionScope {
+ public:
+  SubstitutionScope(const std::map<std::uintptr_t, std::uintptr_t>& kernels, py::object observer)
+      : observer_(std::move(observer)) {
+    for (const auto& [kernel, other] : kernels)
+      kernels_[reinterpret_cast<const void*>(kernel)] = reinterpret_cast<const void*>(other);
+  }
+  void enter() {
+    cuda::emulated::Substitution::Observer observe;
+    if (!observer_.is_none())
+      observe = [this](const void* kernel, const LaunchShape& shape,
+                       std::span<const std::byte> parameters) {
+        const py::gil_scoped_acquire gil;
+        const auto lengths = [](const Extent& e) { return Shape{e.x, e.y, e.z}; };
+        observer_(reinterpret_cast<std::uintptr_t>(kernel), lengths(shape.grid),
+                  lengths(shape.block), shape.dynamic_shared_bytes,
+                  py::bytes(reinterpret_cast<const char*>(parameters.data()), parameters.size()));
+      };
+    scope_.emplace(kernels_, std::move(observe));
+  }
+  void exit() { scope_.reset(); }
+
+ private:
+  std::map<const void*, const void*> kernels_;
+  py::object observer_;
+  std::optional<cuda::emulated::Substitution> scope_;
+};
+
 py::list counts_of_call(Call& call) {
   if (call.memory() != kEmulator)
     throw ValueError("the call must be prepared with device=\"emulator\"");
@@ -196,6 +228,40 @@ void bind_emulator(py::module_& m) {
       "emulated_counts", [](const py::function& run) { return counts_of(run); }, py::arg("run"),
       "Call a function; return (KernelInfo, counts) of each launch of this thread on the emulated "
       "GPU.");
+  py::class_<SubstitutionScope>(
+      m, "Substitution",
+      "Context manager: launches of this thread run other kernels instead of some kernels, by "
+      "their "
+      "handles. `observer` is called before each launch on the emulator, with the handle, the "
+      "grid, "
+      "the block, the dynamic shared memory and the values of the parameters.")
+      .def(py::init<const std::map<std::uintptr_t, std::uintptr_t>&, py::object>(),
+           py::arg("kernels"), py::arg("observer") = py::none())
+      .def("__enter__", &SubstitutionScope::enter)
+      .def("__exit__", [](SubstitutionScope& scope, const py::object&, const py::object&,
+                          const py::object&) { scope.exit(); });
+  m.def(
+      "emulated_ptx",
+      [](std::uintptr_t kernel) {
+        std::string text;
+        without_gil([&] { text = cuda::emulated::ptx(reinterpret_cast<const void*>(kernel)); });
+        return text;
+      },
+      py::arg("kernel"), "The PTX of the module of a kernel, by its handle.");
+  m.def(
+      "emulated_symbol",
+      [](std::uintptr_t kernel) {
+        return cuda::emulated::mangled_name(reinterpret_cast<const void*>(kernel));
+      },
+      py::arg("kernel"), "The mangled name of a kernel, by its handle.");
+  m.def(
+      "emulated_memory",
+      [](std::uint64_t address) {
+        const auto memory = cuda::emulated::memory_at(address);
+        return std::pair(reinterpret_cast<std::uintptr_t>(memory.data()), memory.size());
+      },
+      py::arg("address"),
+      "First address and size of the memory that contains an address, or (0, 0).");
   m.def(
       "emulated_address",
       [](const DeviceArray& array, const std::string& name) {

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <optional>
+#include <span>
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
@@ -43,6 +44,20 @@ void bind_kernels(py::module_& m) {
       m, "CudaKernel",
       "A kernel of a module. The module stays loaded as long as the kernel exists.")
       .def_property_readonly("name", &SourceKernel::name)
+      .def_property_readonly(
+          "handle",
+          [](const SourceKernel& kernel) {
+            return reinterpret_cast<std::uintptr_t>(kernel.handle());
+          },
+          "The address that launches of the kernel have.")
+      .def(
+          "write",
+          [](const SourceKernel& kernel, const std::string& name, const py::bytes& value) {
+            const std::string_view bytes(value);
+            without_gil([&] { kernel.write(name, std::as_bytes(std::span(bytes))); });
+          },
+          py::arg("name"), py::arg("value"),
+          "Write the beginning of a constant or global variable of the module.")
       .def_property_readonly("parameters",
                              [](const SourceKernel& kernel) {
                                std::vector<std::size_t> bytes;

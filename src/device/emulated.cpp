@@ -41,6 +41,7 @@ struct RegisteredKernel {
 thread_local bool is_current = false;
 thread_local std::size_t misalignment = 0;
 thread_local Recording* recording = nullptr;
+thread_local Substitution* substitution = nullptr;
 
 // One kernel runs at a time. Other threads wait, even to allocate memory.
 struct Gpu {
@@ -88,11 +89,11 @@ Loaded load_code(const void* kernel, bool with_registers) {
   if (with_registers && !code.registers && !code.fatbin.empty())
     code.registers = read(gpu().reader.registers);
   if (code.module == nullptr) {
-    std::string ptx = code.fatbin.empty() ? code.ptx : read(gpu().reader.ptx);
-    ptx.resize(ptx.find_last_not_of('\0') + 1);  // padding
+    std::string text = code.fatbin.empty() ? code.ptx : read(gpu().reader.ptx);
+    text.resize(text.find_last_not_of('\0') + 1);  // padding
     try {
       if (code.module == nullptr)
-        code.module = emulator::Module::load(std::move(ptx), gpu().memory);
+        code.module = emulator::Module::load(std::move(text), gpu().memory);
     } catch (const emulator::PtxError& error) {
       throw Unavailable(short_name(known.name) + ": " + error.what());
     }
@@ -206,6 +207,23 @@ std::vector<emulator::Parameter> parameters(const void* kernel) {
   return loaded.kernel.code->module->parameters(loaded.kernel.name);
 }
 
+void write_variable(const void* kernel, const std::string& name, std::span<const std::byte> bytes) {
+  const Loaded loaded = load_code(kernel, false);
+  const std::span<std::byte> variable = loaded.kernel.code->module->variable(name);
+  if (variable.size() < bytes.size()) throw ValueError("name must be a variable, got " + name);
+  std::memcpy(variable.data(), bytes.data(), bytes.size());
+}
+
+std::string ptx(const void* kernel) {
+  std::unique_lock lock(gpu().mutex);
+  const Code& code = *find(kernel).code;
+  if (code.fatbin.empty()) return code.ptx;
+  lock.unlock();  // as in load_code()
+  std::string text = gpu().reader.ptx(code.fatbin);
+  text.resize(text.find_last_not_of('\0') + 1);
+  return text;
+}
+
 // ---- Memory ----
 
 std::byte* allocate(std::size_t bytes) {
@@ -244,6 +262,13 @@ void fill(void* to, unsigned char value, std::size_t bytes) {
   gpu().memory.mark_written(to, bytes);
 }
 
+std::span<std::byte> memory_at(std::uint64_t address) {
+  const std::lock_guard lock(gpu().mutex);
+  const emulator::Allocation* const range = gpu().memory.find(address);
+  if (range == nullptr || address >= range->end) return {};
+  return {reinterpret_cast<std::byte*>(range->begin), range->end - range->begin};
+}
+
 void name_memory(const void* data, const std::string& name) {
   const std::lock_guard lock(gpu().mutex);
   const auto address = reinterpret_cast<std::uint64_t>(data);
@@ -263,6 +288,9 @@ const char* mangled_name(const void* kernel) {
 // After an error or an interruption, the module is loaded again, because its variables may be
 // inconsistent.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
+  if (const Substitution::Observer* const observer = Substitution::observer())
+    (*observer)(kernel, shape, packed(parameters(kernel), arguments));
+  kernel = Substitution::of(kernel);
   const Loaded loaded = load_code(kernel, recording != nullptr);
   const RegisteredKernel& code = loaded.kernel;
   const std::string name = short_name(code.name);
@@ -315,5 +343,19 @@ void launch(const void* kernel, const emulator::LaunchShape& shape, void** argum
 Recording::Recording() : outer_(std::exchange(recording, this)) {}
 Recording* Recording::of_thread() { return recording; }
 Recording::~Recording() { recording = outer_; }
+
+Substitution::Substitution(std::map<const void*, const void*> kernels, Observer observer)
+    : kernels_(std::move(kernels)),
+      observer_(std::move(observer)),
+      outer_(std::exchange(substitution, this)) {}
+Substitution::~Substitution() { substitution = outer_; }
+const void* Substitution::of(const void* kernel) {
+  if (substitution == nullptr) return kernel;
+  const auto found = substitution->kernels_.find(kernel);
+  return found == substitution->kernels_.end() ? kernel : found->second;
+}
+const Substitution::Observer* Substitution::observer() {
+  return substitution != nullptr && substitution->observer_ ? &substitution->observer_ : nullptr;
+}
 
 }  // namespace ado::cuda::emulated

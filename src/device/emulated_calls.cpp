@@ -177,7 +177,7 @@ ADO_CALL(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stre
 ADO_CALL(cudaFuncGetAttributes, (cudaFuncAttributes * attributes, const void* kernel),
          (attributes, kernel), describe(attributes, kernel))
 ADO_CALL(cudaFuncSetAttribute, (const void* kernel, cudaFuncAttribute which, int value),
-         (kernel, which, value))
+         (emulated::Substitution::of(kernel), which, value))
 ADO_CALL(cudaFuncGetName, (const char** name, const void* kernel), (name, kernel),
          *name = emulated::mangled_name(kernel))
 ADO_CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
@@ -188,13 +188,14 @@ ADO_CALL(
     cudaLaunchKernel,
     (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
      cudaStream_t stream),
-    (kernel, grid, block, arguments, shared_bytes, stream),
+    (emulated::Substitution::of(kernel), grid, block, arguments, shared_bytes, stream),
     execute(kernel,
             {.grid = extent(grid), .block = extent(block), .dynamic_shared_bytes = shared_bytes},
             arguments))
 ADO_CALL(cudaLaunchKernelExC,
          (const cudaLaunchConfig_t* config, const void* kernel, void** arguments),
-         (config, kernel, arguments), execute(kernel, shape_of(*config), arguments))
+         (config, emulated::Substitution::of(kernel), arguments),
+         execute(kernel, shape_of(*config), arguments))
 
 // --- Registration, before main -------------------------------------------------------------------
 

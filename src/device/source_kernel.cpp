@@ -144,6 +144,21 @@ SourceKernel::SourceKernel(std::shared_ptr<const CodeModule> module, const std::
   parameters_ = parameters_of(handle_, device());
 }
 
+void SourceKernel::write(const std::string& variable, std::span<const std::byte> bytes) const {
+  if (device() == kEmulatedGpu) return emulated::write_variable(handle_, variable, bytes);
+  const DeviceScope scope(device());
+  void* memory = nullptr;
+  std::size_t size = 0;
+  const cudaError_t status = cudaLibraryGetGlobal(
+      &memory, &size, static_cast<cudaLibrary_t>(module_->handle()), variable.c_str());
+  if (status == cudaErrorSymbolNotFound || (status == cudaSuccess && size < bytes.size())) {
+    cudaGetLastError();
+    throw ValueError("name must be a variable, got " + variable);
+  }
+  check_code(status, "cudaLibraryGetGlobal(...)", __LINE__);
+  ADO_CUDA(cudaMemcpy(memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+}
+
 KernelLaunch::KernelLaunch(SourceKernel kernel, const Lengths& grid, const Lengths& block,
                            std::int64_t shared_bytes,
                            const std::vector<std::string_view>& arguments)
@@ -224,6 +239,7 @@ KernelLaunch::KernelLaunch(SourceKernel kernel, const std::vector<std::int64_t>&
                            const std::vector<std::int64_t>&, std::int64_t,
                            const std::vector<std::string_view>&)
     : kernel_(std::move(kernel)) {}
+void SourceKernel::write(const std::string&, std::span<const std::byte>) const {}
 void KernelLaunch::run(void*) const {}
 Kernel KernelLaunch::info() const { return {}; }
 

@@ -2,6 +2,7 @@
 // first constructor throws Unavailable.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "device/device.hpp"
@@ -40,6 +41,8 @@ class SourceKernel {
   // For functions of the runtime: a cudaKernel_t, or a handle of the emulated GPU.
   const void* handle() const { return handle_; }
   int device() const { return module_->device(); }
+  // Writes the beginning of a variable of the module. Throws ValueError if it has no such variable.
+  void write(const std::string& variable, std::span<const std::byte> bytes) const;
 
  private:
   std::shared_ptr<const CodeModule> module_;

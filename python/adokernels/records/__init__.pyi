@@ -37,3 +37,5 @@ from adokernels.records.statistics import Verdict as Verdict
 from adokernels.records.sweep import Sweep as Sweep
 from adokernels.records.tuning import Setting as Setting
 from adokernels.records.tuning import Tuning as Tuning
+from adokernels.records.what_if import Trial as Trial
+from adokernels.records.what_if import WhatIf as WhatIf

@@ -21,6 +21,7 @@ from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 from adokernels.records.tuning import Tuning
+from adokernels.records.what_if import WhatIf
 from adokernels.storage import read_file
 from adokernels.text import require
 
@@ -37,6 +38,7 @@ Record = (
     | Sass
     | SweepComparison
     | Tuning
+    | WhatIf
 )
 #: The records that a report shows.
 Reported = Sweep | Scan | SweepComparison

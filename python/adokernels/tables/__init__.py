@@ -31,6 +31,7 @@ _BUILDERS = {
     "Scan": ("measurements", "scan_table"),
     "Sweep": ("measurements", "sweep_tables"),
     "Tuning": ("ladders", "tuning_table"),
+    "WhatIf": ("ladders", "what_if_table"),
 }
 
 

@@ -12,6 +12,7 @@ from adokernels.model.ladder import Ladder
 from adokernels.model.routine import Routine
 from adokernels.records.counted import Access, CountedSweep, CountedVariant
 from adokernels.records.tuning import Tuning
+from adokernels.records.what_if import Trial, WhatIf
 from adokernels.tables.measurements import (
     ERRORS,
     interval_cell,
@@ -20,7 +21,7 @@ from adokernels.tables.measurements import (
     verdict_notes,
 )
 from adokernels.tables.rendering import FADED, new_table, table_of, width_of
-from adokernels.text import count, number, percent, quantity, ratio
+from adokernels.text import binary_size, count, number, percent, quantity, ratio
 
 _Column = tuple[str, Callable[[CountedVariant], str]]
 
@@ -158,3 +159,36 @@ _COLUMNS: Sequence[_Column] = (
 )
 #: Columns that a narrow table omits, in this order.
 _OMITTED = ("load\nrequests", "active\nlanes", "FLOPs", "of them\nconflicts", "shared\nwavefronts")
+
+
+def what_if_table(record: WhatIf) -> Table:
+    """One row per experiment: what it changed, or why it was refused."""
+
+    def change(trial: Trial) -> str:
+        if trial.reason:
+            return ""
+        if trial.count == "bytes in reach":
+            return f"{binary_size(trial.before)} to {binary_size(trial.after)} in reach"
+        return f"{number(trial.before)} to {number(trial.after)} {trial.count}"
+
+    rows = [
+        {
+            "if ...": trial.experiment,
+            "rewritten": f"{trial.rewritten} of {trial.accesses}" if trial.accesses else "",
+            "it changes": change(trial),
+            "mostly at": trial.place,
+            "remarks": trial.reason or "; ".join(trial.code),
+        }
+        for trial in record
+    ]
+    label = f"{record.routine}[{record.variant}]" if record.routine else record.variant
+    title = f"{label}, {record.problem}, {record.source}"
+    notes = [f"{trial.experiment}: {trial.meaning}" for trial in record if not trial.reason]
+    return table_of(
+        title,
+        rows,
+        {"it changes": 0, "mostly at": 0, "remarks": 50},
+        notes=notes,
+        faded=(trial.verdict == "refused" for trial in record),
+        sparse=True,
+    )

@@ -1,0 +1,199 @@
+"""Runs of original and rewritten kernels on the emulator, with counts per access."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from adokernels import _core
+from adokernels.process import settings
+from adokernels.whatif.experiments import (
+    Counts,
+    Experiment,
+    Launch,
+    Plan,
+    Refused,
+    Subject,
+    changed_counts,
+)
+from adokernels.whatif.ptx import cut
+from adokernels.whatif.rewriting import CONSTANTS, FILE, Code, limits
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from adokernels.model.problem import Call
+
+#: Counts that the switch itself changes.
+_OWN = ("instructions", "lanes", "constant_loads")
+#: The constants of a launch.
+_Constants = Callable[[Launch], bytes]
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Run blocks in order, so that results can be compared bit by bit, and without checks."""
+    checks, threads = settings.emulator_checks, _core.max_threads()
+    settings.emulator_checks = ()
+    _core.set_max_threads(1)
+    try:
+        yield
+    finally:
+        settings.emulator_checks = checks
+        _core.set_max_threads(threads)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Launches of kernels on the emulator, which can be repeated.
+
+    `computed` returns copies of the results, `run` does not check the memory, and `forget` is
+    called after each run, because the memory may have changed.
+    """
+
+    label: str
+    computed: Callable[[], Any]
+    run: Callable[[], Any]
+    forget: Callable[[], None]
+
+    @classmethod
+    def of_call(cls, call: Call) -> Self:
+        """A call of a variant."""
+        problem = call.problem
+        return cls(call.label, lambda: call.computed(problem.values), call.run, problem.forget)
+
+    @classmethod
+    def of_function(cls, label: str, function: Callable[[], Any], arrays: Sequence[Any]) -> Self:
+        """A function that reads and writes NumPy arrays."""
+        saved = [array.copy() for array in arrays]
+
+        def forget() -> None:
+            for array, values in zip(arrays, saved, strict=True):
+                array[...] = values
+
+        def computed() -> Any:
+            function()
+            return tuple(array.copy() for array in arrays)
+
+        return cls(label, computed, function, forget)
+
+
+def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
+    """Run the original kernels; return the result, and each kernel with its launches and counts.
+
+    Raises
+    ------
+    ValueError
+        If no kernels are launched, or others in the next run.
+    """
+    result, launches, _ = _run(work, {}, {})
+    codes = {}
+    for handle in dict.fromkeys(launch.kernel for launch in launches):
+        kernel = cut(_core.emulated_ptx(handle), _core.emulated_symbol(handle))
+        codes[handle] = Code(kernel)
+    if not codes:
+        raise ValueError(f"{work.label} launches no kernels, so nothing can be changed")
+    probes = {handle: loaded(code.probe, code) for handle, code in codes.items()}
+    _, launches, counts = _run(work, probes, {})
+    if {launch.kernel for launch in launches} != codes.keys():
+        raise ValueError(f"{work.label} must launch the same kernels in each call")
+    own = {h: [each for each in launches if each.kernel == h] for h in codes}
+    return result, [Subject(code, own[h], counts[h]) for h, code in codes.items()]
+
+
+def loaded(text: str, code: Code) -> _core.CudaKernel:
+    """Load a module on the emulator."""
+    return _core.CudaModule((code.header + text).encode(), "emulator").kernel(code.kernel.name)
+
+
+def proved(
+    work: Work, experiment: Experiment, plans: list[Plan], same: Callable[[Any], bool]
+) -> list[Counts]:
+    """Run both forms; return the counts of each plan with the switch on.
+
+    `same` states whether a result is the one of the original kernels.
+
+    Raises
+    ------
+    Refused
+        If the form with the switch off does anything else than the original, or the other form
+        changes another count than the one of the experiment.
+    """
+    kernels, constants = {}, dict[bool, dict[int, _Constants]]({False: {}, True: {}})
+    for plan in plans:
+        handle, writer = plan.subject.launches[0].kernel, plan.writer
+        kernels[handle] = loaded(writer.text(), plan.subject.code)
+        for on in constants:
+
+            def values(
+                launch: Launch, on: bool = on, plan: Plan = plan, writer: Any = writer
+            ) -> bytes:
+                memory = lambda slot: plan.subject.memory(slot, launch)  # noqa: E731
+                return limits(writer, memory, launch.warps, on, launch.shared_bytes)
+
+            constants[on][handle] = values
+    result, _, counts = _run(work, kernels, constants[False])
+    if not same(result):
+        raise Refused("with the switch off, the result differs from the original one")
+    for plan in plans:
+        before, after = plan.subject.counts, counts.get(plan.subject.launches[0].kernel, Counter())
+        if differing := {k for k in before | after if before[k] != after[k]}:
+            raise Refused(f"with the switch off, counts differ: {sorted(differing)[:3]}")
+    try:
+        _, _, counts = _run(work, kernels, constants[True], discard=True)
+    except (_core.KernelError, _core.Unavailable) as error:
+        raise Refused(f"with the switch on, the kernel fails: {error}") from error
+    for plan in plans:
+        after = counts.get(plan.subject.launches[0].kernel, Counter())
+        if wrong := changed_counts(experiment, plan, plan.subject.counts, after):
+            key, (old, new) = next(iter(sorted(wrong.items())))
+            raise Refused(f"it also changes {' '.join(filter(None, key[1:]))}: {old} to {new}")
+    return [counts.get(plan.subject.launches[0].kernel, Counter()) for plan in plans]
+
+
+def _run(
+    work: Work,
+    kernels: Mapping[int, _core.CudaKernel],
+    constants: Mapping[int, _Constants],
+    *,
+    discard: bool = False,
+) -> tuple[Any, list[Launch], dict[int, Counts]]:
+    """Run other kernels: the result, the launches, and the counts by handle."""
+    launches: list[Launch] = []
+    results: list[Any] = []
+
+    def observe(*launch: Any) -> None:
+        launches.append(Launch.observed(*launch))
+        if launches[-1].kernel in constants:
+            values = constants[launches[-1].kernel](launches[-1])
+            kernels[launches[-1].kernel].write(CONSTANTS, values)
+
+    def run() -> None:
+        results.append(work.run() if discard else work.computed())
+
+    handles: dict[Any, Any] = {handle: kernel.handle for handle, kernel in kernels.items()}
+    try:
+        with _core.Substitution(handles, observe):
+            counted = _core.emulated_counts(run)
+    finally:
+        work.forget()
+    found: dict[int, Counts] = {}
+    for launch, (_, counts) in zip(launches, counted, strict=True):
+        found.setdefault(launch.kernel, Counter()).update(_flat(counts))
+    return results[0], launches, found
+
+
+def _flat(counts: Mapping[str, Any]) -> Counts:
+    """The counts of a launch, by line, kind and field."""
+    found: Counts = Counter()
+    lines = [line for line in counts["lines"] if line["file"] == FILE]
+    for number, entry in [(0, counts), *((line["line"], line) for line in lines)]:
+        for kind, value in entry.items():
+            if isinstance(value, dict) and kind not in _OWN:
+                found.update({(number, kind, field): n for field, n in value.items()})
+            elif not number and isinstance(value, int) and kind not in _OWN:
+                found[0, kind, ""] = value
+    return found

@@ -1,0 +1,539 @@
+"""What-if experiments: what they change, their proofs, and the kernels that they must refuse."""
+
+import importlib
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scripts import load_script
+
+import adokernels as ado
+from adokernels import _core, toolkit
+from adokernels.whatif import emulation, experiments, rewriting
+from adokernels.whatif.machine_proof import MachineCode, assembled, differences
+from adokernels.whatif.ptx import cut
+from adokernels.whatif.rewriting import Code
+
+module = importlib.import_module("adokernels.whatif.what_if")
+DATA = Path(__file__).parent / "data" / "emulator"
+pytestmark = pytest.mark.skipif(_core.why_no_emulator() != "", reason=_core.why_no_emulator())
+ON = {"device": "emulator"}
+NO_PTXAS = pytest.mark.skipif(
+    not (toolkit.program("ptxas") and toolkit.program("nvdisasm")), reason="needs ptxas, nvdisasm"
+)
+NEEDS_SOURCES = pytest.mark.usefixtures("sources_on_emulator", "counts_only")
+STREAMS = "stores coalesced (stream)", "loads coalesced (stream)"
+
+
+@pytest.fixture
+def counts_only(monkeypatch):
+    """Leave out the proof in machine code, which starts other programs."""
+    monkeypatch.setattr(module, "_compared", lambda _, tried: [trial for trial, _ in tried])
+
+
+def tried(source, *operands, launch=None, blocks=8, kernel="k", reference=None):
+    """The experiments on a kernel `k` with blocks of 64 threads; the last array is the result."""
+    arrays = [np.array(o) for o in operands]
+    ladder = ado.ladder("own", reference=reference or (lambda *_: arrays[-1]))
+    ladder.cuda_variant(
+        kernel, source=source, block=64, grid=blocks,
+        arguments=launch or (lambda *given: given),
+    )  # fmt: skip
+    return ado.what_if(ladder[kernel], *arrays, **ON)
+
+
+def reasons(record):
+    return {trial.experiment: trial.reason for trial in record}
+
+
+# --- What the experiments change ------------------------------------------------------------------
+
+
+@NO_PTXAS
+def test_coalesced_stores_of_the_naive_transpose(rng):
+    record = ado.what_if(ado.transpose["naive"], rng.random((128, 160), np.float32), **ON)
+    for form in ("stream", "near"):
+        trial = record.trial(f"stores coalesced ({form})")
+        assert (trial.rewritten, trial.accesses, trial.verdict) == (1, 1, "sound")
+        assert (trial.before, trial.after, trial.count) == (32, 4, "sectors per request")
+        assert re.fullmatch(r"element_steps\.cuh:\d+", trial.place)
+    assert record.trial("no stores").after == 0
+    reach = record.trial("loads hit L1")
+    assert (reach.before, reach.after) == (4 * 128 * 160, 127 * 128)
+    assert record.trial("loads coalesced (near)").reason == (
+        "no global loads transfer more than needed"
+    )
+    assert record.trial("no barriers").reason == "no barriers"
+
+
+@NO_PTXAS
+def test_bank_conflicts_and_barriers_of_the_tiled_transpose(rng):
+    a = rng.random((128, 160), np.float32)
+    record = ado.what_if(ado.transpose["tiled"], a, **ON)
+    conflicts, barriers = record.trial("no bank conflicts"), record.trial("no barriers")
+    assert (conflicts.before, conflicts.after, conflicts.verdict) == (32, 1, "sound")
+    assert (barriers.before, barriers.after, barriers.verdict) == (128 * 160 / 32, 0, "sound")
+    assert all("more than needed" in record.trial(name).reason for name in STREAMS)
+
+
+@pytest.mark.usefixtures("counts_only")
+def test_a_padded_tile_has_no_conflicts(rng):
+    record = ado.what_if(ado.transpose["padded"], rng.random((64, 96)), **ON)
+    assert "more than needed" in record.trial("no bank conflicts").reason
+
+
+@NEEDS_SOURCES
+@pytest.mark.parametrize(
+    ("ladder", "variant", "experiment", "before", "after"),
+    [
+        ("set1/reduction", "strided", "no bank conflicts", 4.18, 1),
+        ("set1/reduction", "atomics", "atomics spread", 31.87, 3.99),
+        ("set1/matmul", "naive", "loads coalesced (near)", 32, 4),
+        ("set1/matmul", "vectors", "stores coalesced (stream)", 32, 16),
+        ("set3/column_sum", "block_per_column", "loads coalesced (stream)", 23.33, 3),
+    ],
+)
+def test_textbook_kernels(ladder, variant, experiment, before, after):
+    own = load_script(f"tests/kernels/{ladder}.py")
+    operands = own.operands(np.random.default_rng(1), small=True)
+    trial = ado.what_if(own.ladder[variant], *operands, **ON).trial(experiment)
+    assert not trial.reason
+    assert trial.before == pytest.approx(before, rel=0.1)
+    assert trial.after == pytest.approx(after, rel=0.1)
+
+
+BUILT_IN = (
+    *("transpose[tma]", "transpose[wide]", "grayscale[wide]", "gaussian_blur[lane_per_row]"),
+    *("sobel[vectorised]", "edge_detect[small_tiles]", "average_matvec[cluster]"),
+    *("max_plus[async_rolling]", "max_plus[one_barrier]", "gpp[collapse3]", "gather[naive]"),
+    *("component[staged]", "branch[by_lane]", "strided_copy[staged]"),
+)
+
+
+@pytest.mark.usefixtures("counts_only")
+@pytest.mark.parametrize("label", BUILT_IN)
+def test_the_switched_off_form_of_built_in_variants_is_the_original(label):
+    """A trial that fails a proof would be refused with the reason."""
+    routine, _, name = label[:-1].partition("[")
+    ladder = ado.routines[routine]
+    cases = ladder.task.sanitizer
+    shape = max((s for s in cases.shapes if s[-1] <= 256 or len(s) != 2), key=np.prod)
+    operands = ladder.task.random_operands(shape, cases.dtypes[-1])
+    record = ado.what_if(ladder[name], *operands, **ON)
+    found = reasons(record).values()
+    assert not any("switch" in reason or "also changes" in reason for reason in found)
+    assert any(trial.verdict == "sound" for trial in record)
+
+
+def launcher(ptx, grid, block, scalars, shared_bytes):
+    """A function that launches a kernel on the emulator, as a front end does."""
+    name = re.search(r"\.entry ([\w$]+)", ptx)[1]
+    kernel = _core.CudaModule(ptx.encode(), "emulator").kernel(name)
+
+    def launched(*arrays):
+        copies = [ado.to_device(array, "emulator") for array in arrays]
+        addresses = [_core.emulated_address(copy, "array") for copy in copies]
+        values = [*map(np.uintp, addresses), *map(np.int32, scalars), np.uintp(0), np.uintp(0)]
+        kernel.launch(grid, block, shared_bytes, [v.tobytes() for v in values]).run(0)
+        for array, copy in zip(arrays, copies, strict=True):
+            array[...] = copy.numpy()
+
+    return launched
+
+
+@pytest.mark.usefixtures("counts_only")
+def test_a_kernel_of_triton_with_masked_lanes(rng):
+    """Triton 3.9: predicated accesses, whose masked lanes have addresses outside of the array."""
+    run = launcher((DATA / "triton_transpose.ptx").read_text(), (3, 3), (128,), (70, 90), 4096)
+    a, out = rng.random((70, 90), np.float32), np.zeros((90, 70), np.float32)
+    run(a, out)
+    np.testing.assert_array_equal(out, a.T)
+    record = ado.what_if(run, a, out, **ON)
+    assert (record.routine, record.variant, record.kernels) == ("", "launched", ("transpose",))
+    for name in ("stores coalesced (near)", "loads coalesced (stream)", "loads hit L1"):
+        assert (record.trial(name).rewritten, record.trial(name).reason) == (8, "")
+    np.testing.assert_array_equal(out, a.T)  # the arrays are as before
+
+
+# --- Kernels that need a guard --------------------------------------------------------------------
+
+
+@NEEDS_SOURCES
+def test_a_loop_that_polls_memory_is_left_alone():
+    """Without the store of the flag, or with it elsewhere, the second block would wait for ever."""
+    source = """
+__device__ volatile int flag;
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  if (blockIdx.x == 0) { out[8 * threadIdx.x] = x[8 * threadIdx.x]; __threadfence(); flag = 1; }
+  else { while (flag == 0) {} out[i] = x[i]; }
+}"""
+    x = np.arange(512, dtype=np.float32)
+    result = np.zeros(512, np.float32)
+    record = tried(source, x, reference=lambda x: result)
+    trial = record.trial("stores coalesced (stream)")
+    assert trial.rewritten == trial.accesses == 1
+    assert record.trial("no stores").rewritten == 2  # not the flag
+    assert record.trial("no stores").accesses == 3
+
+
+@NEEDS_SOURCES
+def test_loaded_trip_counts_and_indices_are_kept():
+    source = """
+extern "C" __global__ void k(const int* count, const int* index, const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  float sum = 0;
+  for (int j = 0; j < count[8 * i % 512]; ++j) sum += x[(index[i] + j) % 512];
+  out[i] = sum;
+}"""
+    rng = np.random.default_rng(0)
+    count, index = rng.integers(0, 5, (2, 512), dtype=np.int32)
+    index = rng.permutation(512).astype(np.int32)
+    x = rng.random(512, np.float32)
+    record = tried(source, count, index, x, reference=lambda *_: np.zeros(512, np.float32))
+    trial = record.trial("loads coalesced (near)")
+    assert 0 < trial.rewritten < trial.accesses  # x, and not the counts
+
+
+@NEEDS_SOURCES
+def test_an_index_that_the_kernels_compute_refuses_all():
+    """The second kernel would read anywhere if the first one stored wrong indices."""
+    source = """
+__device__ int place[512];
+extern "C" __global__ void k(const int* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  place[i] = x[i];
+  __syncthreads();
+  out[place[i ^ 1]] = x[i];
+}"""
+    x = np.random.default_rng(0).permutation(512).astype(np.int32)
+    record = tried(source, x, reference=lambda *_: np.zeros(512, np.float32))
+    assert record.trial("no barriers").reason == (
+        "a value that the kernels write decides control flow or an address"
+    )
+    assert all(trial.reason for trial in record)
+
+
+@pytest.mark.usefixtures("counts_only")
+def test_blocks_that_wait_for_data_of_others_refuse_all(rng):
+    """`overlapped` polls the averages themselves, which other blocks compute."""
+    variant = ado.average_matvec["overlapped"]
+    record = ado.what_if(variant, rng.random((40, 64, 8)), rng.random((64, 64)), **ON)
+    assert {trial.reason for trial in record if trial.accesses} == {
+        "a value that the kernels write decides control flow or an address"
+    }
+
+
+@NEEDS_SOURCES
+def test_without_barriers_known_values_can_be_read_too_early():
+    """The indices depend on no loaded value, so only the experiment without barriers is unsafe."""
+    source = """
+__device__ int place[512];
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  place[i] = i ^ 5;
+  __syncthreads();
+  out[place[i ^ 1] * 8 % 512] = x[i];
+}"""
+    record = tried(source, np.ones(512, np.float32), reference=lambda x: x)
+    assert record.trial("no barriers").reason.startswith("a value that the kernels write")
+    stores = record.trial("no stores")
+    assert (stores.reason, stores.rewritten, stores.accesses) == ("", 1, 2)  # not the indices
+
+
+@NEEDS_SOURCES
+def test_atomics_that_a_later_kernel_decides_by_are_kept(rng):
+    """The second launch of one call branches on the counts of the first one."""
+    first = ".visible .entry count(.param .u64 bins, .param .u64 out) "
+    then = ".visible .entry select(.param .u64 bins, .param .u64 out) "
+    ptx = f"""
+.version 9.0
+.target sm_90
+.address_size 64
+{first} {{ .reg .b64 %rd<3>; ld.param.u64 %rd1, [bins]; red.global.add.u32 [%rd1], 1; ret; }}
+{then} {{
+  .reg .b64 %rd<5>; .reg .b32 %r<4>; .reg .pred %p<2>;
+  ld.param.u64 %rd1, [bins]; ld.param.u64 %rd2, [out];
+  ld.global.u32 %r1, [%rd1]; setp.lt.u32 %p1, %r1, 100; @%p1 ret;
+  mov.u32 %r2, %tid.x; mul.wide.u32 %rd3, %r2, 32; add.u64 %rd2, %rd2, %rd3;
+  st.global.u32 [%rd2], %r2; ret;
+}}
+"""
+    kernels = [_core.CudaModule(ptx.encode(), "emulator").kernel(n) for n in ("count", "select")]
+
+    def work(*arrays):
+        copies = [ado.to_device(array, "emulator") for array in arrays]
+        values = [np.uintp(_core.emulated_address(c, "array")).tobytes() for c in copies]
+        for kernel in kernels:
+            kernel.launch((4,), (32,), 0, values).run(0)
+        for array, copy in zip(arrays, copies, strict=True):
+            array[...] = copy.numpy()
+
+    record = ado.what_if(work, np.zeros(64, np.uint32), np.zeros(256, np.uint32), **ON)
+    assert record.kernels == ("count", "select")
+    assert record.trial("atomics spread").reason == (
+        "it cannot change stores to arrays that decide control flow"
+    )
+    stores = record.trial("stores coalesced (near)")
+    assert (stores.reason, stores.before, stores.after) == ("", 32, 4)
+
+
+@NEEDS_SOURCES
+def test_an_atomic_whose_result_decides_a_branch_is_kept():
+    source = """
+__device__ unsigned taken;
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  if (atomicAdd(&taken, 1u + (i & 1)) < 100) out[i] = x[i];
+}"""
+    x = np.ones(512, np.float32)
+    record = tried(source, x, reference=lambda x: x)
+    assert "decide control flow" in record.trial("atomics spread").reason
+
+
+@NEEDS_SOURCES
+def test_shared_memory_that_decides_a_branch_refuses_what_would_change_it():
+    source = """
+extern "C" __global__ void k(const float* x, float* out) {
+  __shared__ int first;
+  __shared__ float tile[64 * 32];
+  const int t = threadIdx.x;
+  if (t == 0) first = x[blockIdx.x] > 0.5f;
+  tile[32 * t] = x[t];
+  __syncthreads();
+  if (first) out[blockIdx.x * 64 + t] = tile[32 * (63 - t)];
+}"""
+    x = np.ones(512, np.float32)
+    record = tried(source, x, reference=lambda x: x)
+    assert record.trial("no barriers").reason == (
+        "a value in shared memory decides control flow or an address"
+    )
+    conflicts = record.trial("no bank conflicts")  # of another array
+    assert (conflicts.rewritten, conflicts.before, conflicts.after) == (2, 32, 1)
+
+
+@NO_PTXAS
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_without_stores_all_instructions_remain():
+    source = """
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  float a = x[i];
+#pragma unroll
+  for (int j = 0; j < 50; ++j) a = a * a + 0.25f;
+  out[i] = a;
+}"""
+    x = np.linspace(0, 0.5, 512, dtype=np.float32)
+    trial = tried(source, x, reference=lambda x: x).trial("no stores")
+    assert (trial.verdict, trial.before, trial.after) == ("sound", 16, 0)
+
+
+@pytest.mark.usefixtures("counts_only")
+@pytest.mark.parametrize("dtype", ["u4", "u8", "c16"])
+def test_without_stores_the_predicate_depends_on_the_value(dtype):
+    """With the switch alone as the predicate, ptxas would skip the computation of the value."""
+    a = np.zeros((64, 64), dtype)
+    a.view("u4").reshape(64, 64, -1)[..., -1] = rewriting._MAGIC
+    trial = ado.what_if(ado.transpose["naive"], a, **ON).trial("no stores")
+    assert trial.reason == "it does not reduce the requests"
+    trial = ado.what_if(ado.transpose["naive"], 0 * a, **ON).trial("no stores")
+    assert (trial.before, trial.after) == (64 * 64 / 32, 0)
+
+
+@NO_PTXAS
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_a_kernel_that_loses_its_ffmas_is_weak():
+    """ptxas unrolls the loop of the naive product less often if addresses are selected."""
+    own = load_script("tests/kernels/set1/matmul.py")
+    operands = own.operands(np.random.default_rng(1), small=True)
+    trial = ado.what_if(own.ladder["naive"], *operands, **ON).trial("loads coalesced (stream)")
+    assert trial.verdict == "weak"
+    assert any("FFMA became" in words for words in trial.code)
+
+
+@NEEDS_SOURCES
+def test_pointers_in_memory_and_small_arrays_are_refused():
+    source = """
+extern "C" __global__ void k(const float* x, float* out) {
+  const float* rows[2] = {x, out};
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  out[i] = LOADED;
+}"""
+    x = np.ones(512, np.float32)
+    memory = tried(source.replace("LOADED", "rows[i & 1][i * 7 % 512]"), x, reference=lambda x: x)
+    assert "generic addresses" in memory.trial("loads coalesced (near)").reason
+    small = tried(source.replace("LOADED", "x[i]"), x, reference=lambda x: x)
+    assert small.trial("loads hit L1").reason == "it cannot change arrays of less than 16512 bytes"
+
+
+@NEEDS_SOURCES
+def test_functions_that_access_memory_are_refused():
+    source = """
+__device__ __noinline__ float at(const float* x, int i) { return x[i]; }
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  if (at(x, i) > 0.5f) out[8 * i % 512] = 1;
+}"""
+    x = np.ones(512, np.float32)
+    record = tried(source, x, reference=lambda x: x)
+    assert record.trial("no stores").reason.startswith("it calls functions that access memory")
+    assert all(trial.reason for trial in record)
+
+
+# --- The proof ------------------------------------------------------------------------------------
+
+
+def tampered(monkeypatch, change):
+    """Replace what the experiment without stores does."""
+    (index,) = (i for i, e in enumerate(experiments.EXPERIMENTS) if e.name == "no stores")
+    changed = replace(experiments.EXPERIMENTS[index], change=change)
+    monkeypatch.setattr(module, "EXPERIMENTS", (changed,))
+
+
+@pytest.mark.usefixtures("counts_only")
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda _, __: [], "with the switch off, the result differs from the original one"),
+        (
+            lambda w, s: ["bar.sync 0;", *rewriting.not_stored(w, s)],
+            "with the switch off, counts differ",
+        ),
+        (
+            lambda w, s: [*rewriting.not_stored(w, s), "@%ado_on0 bar.sync 0;"],
+            "it also changes barriers: 0 to 640",
+        ),
+        (
+            lambda w, s: w.moved(s, ["mov.u64 #n, 64;"]),
+            "with the switch on, the kernel fails: transpose_naive",
+        ),
+        (lambda _, s: [s.statement.text], "it does not reduce the requests"),
+    ],
+)
+def test_a_wrong_rewriting_fails_its_proof(monkeypatch, rng, change, reason):
+    tampered(monkeypatch, change)
+    (trial,) = ado.what_if(ado.transpose["naive"], rng.random((128, 160), np.float32), **ON)
+    assert trial.reason.startswith(reason)
+    assert trial.verdict == "refused"
+
+
+def test_differences_in_machine_code():
+    original = MachineCode(Counter(LDG=2, STG=1, FFMA=512, IADD3=9), 125)
+    same = MachineCode(Counter(LDG=2, STG=1, FFMA=512, IADD3=20, SEL=3), 128)
+    assert differences(original, same, 256, 0) == []
+    other = MachineCode(Counter(LDG=2, STG=1, FFMA=64, STL=2), 98)
+    assert differences(original, other, 256, 0) == [
+        "512 FFMA became 64", "0 STL became 2", "125 registers became 98",
+    ]  # fmt: skip
+    more = MachineCode(original.opcodes, 130)
+    assert differences(original, more, 256, 0) == ["2 resident blocks became 1"]
+    assert differences(original, more, 256, 200 << 10) == []  # one block in either case
+
+
+@NO_PTXAS
+def test_several_forms_are_assembled_at_once(rng):
+    call = ado.transpose.problem(rng.random((32, 32)), **ON).prepare("naive")
+    _, (subject,) = emulation.subjects_of(emulation.Work.of_call(call))
+    code = subject.code
+    name = code.kernel.name
+    one, two = assembled(code.header, [code.probe, code.probe], name)
+    assert one == two
+    assert (one.kept["LDG"], one.kept["STG"]) == (1, 1)
+    with pytest.raises(ado.Unavailable, match="ptxas: "):
+        assembled(code.header, [code.probe.replace("ret;", "nonsense;")], name)
+
+
+# --- PTX ------------------------------------------------------------------------------------------
+
+TEXT = """
+.version 9.0
+.target sm_90
+.address_size 64
+.global .align 4 .b8 table[8] = {1, 0, 0, 0, 2, 0, 0, 0};
+.global .align 4 .u32 unused;
+.func (.param .b32 r) helper(.param .b32 a) { st.param.b32 [r], 1; ret; }
+.visible .entry other() { ret; }
+.visible .entry k(.param .u64 .ptr .align 16 p, .param .align 8 .b8 q[12], .param .u8 s)
+.maxntid 64
+{
+  .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<5>; .reg .f32 x;
+  // a comment; with a semicolon
+  ld.param.b64 %rd1, [ p ];
+  { .reg .b32 inner; mov.u32 inner, %tid.x; }
+  mov.u64 %rd2, table;
+L1:
+  @!%p1 ld.global.v2.b32 { %r1, %r2 }, [ %rd1 + -8 ];
+  call.uni (%r3), helper, (%r1);
+  @%p2 bra L1;
+  st.volatile.global.v4.f32 [%rd2+16], {x, x, x, x};
+  ret;
+}
+"""
+
+
+def test_a_kernel_is_cut_out_with_what_it_uses():
+    kernel = cut(TEXT, "k")
+    assert "table[8] = {1" in kernel.header
+    assert "helper" in kernel.header
+    assert "unused" not in kernel.header
+    assert "other" not in kernel.header
+    assert kernel.parameters == {"p": 0, "q": 8, "s": 20}
+    code = Code(kernel)
+    load, store = (site.statement for site in code.sites.values())
+    assert (load.negated, load.guard, load.operands) == (
+        True, "%p1", ("{ %r1, %r2 }", "[ %rd1 + -8 ]"),
+    )  # fmt: skip
+    assert (load.space, load.bytes, load.address) == ("global", 8, "%rd1 + -8")
+    assert (store.bytes, kernel.registers(store.operands[1])) == (16, ["x"] * 4)
+    assert kernel.type_of("inner") == "b32"
+    assert [site.origins for site in code.sites.values()] == [{("p", 0)}, {("table", -1)}]
+    assert code.flow.deciding == [load]  # an argument of a function
+
+
+# --- Records and errors ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("counts_only")
+def test_a_record_is_stored_and_shown(rng, tmp_path):
+    record = ado.what_if(ado.transpose, rng.random((64, 64), np.float32), **ON)
+    record.save(tmp_path / "x.json")
+    assert ado.load(tmp_path / "x.json") == record
+    assert record.variant == ado.transpose.choose(np.zeros((64, 64), np.float32), **ON).variant
+    shown = record.to_markdown()
+    assert "no stores" in shown
+    with pytest.raises(KeyError, match="experiment must be one of stores coalesced"):
+        record.trial("faster")
+
+
+def test_wrong_arguments_are_errors(rng):
+    a = rng.random((4, 4))
+    variant = ado.transpose["naive"]
+    with pytest.raises(ado.Unavailable, match="device='emulator'"):
+        ado.what_if(variant, a)
+    with pytest.raises(ValueError, match=r"device must be 'cuda' or 'emulator', got 'cpu'"):
+        ado.what_if(variant, a, device="cpu")
+    with pytest.raises(ValueError, match="work must be a CUDA variant"):
+        ado.what_if(ado.transpose["naive_loops"], a, **ON)
+    with pytest.raises(TypeError, match="work must be"):
+        ado.what_if(5, a, **ON)
+    with pytest.raises(ValueError, match="launches no kernels"):
+        ado.what_if(np.sort, a, **ON)
+    made = []
+
+    def new_kernel_each_time(*arrays):
+        made.append(launcher(TEXT_OF_NOTHING, (1,), (32,), (), 0))
+        made[-1](*arrays)
+
+    with pytest.raises(ValueError, match="must launch the same kernels in each call"):
+        ado.what_if(new_kernel_each_time, **ON)
+
+
+TEXT_OF_NOTHING = """
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b) { ret; }
+"""
