@@ -1,12 +1,14 @@
 """Kernels of Triton and Numba on the emulator."""
 
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from kernels import mistakes
 
 import adokernels as ado
 from adokernels import _core
@@ -36,9 +38,9 @@ def checks():
     ado.settings.emulator_checks = before
 
 
-def verify(case, rng):
-    run, tolerance = CASES[case]
-    with ado.emulated():
+def verify(case, rng, compute=80):
+    run, tolerance = CASES.get(case) or (case, 0)
+    with ado.emulated(compute):
         found, expected = run(rng)
     assert found.shape == expected.shape
     if tolerance:
@@ -55,6 +57,17 @@ def test_kernels_compute_the_reference(case, rng):
 @pytest.mark.parametrize("case", CASES)
 def test_correct_kernels_pass_all_checks(case, rng, checks):
     verify(case, rng)
+
+
+def test_products_for_newer_gpus(rng):
+    verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=90)
+    verify("triton-matmul_fp16", rng, compute=90)
+
+
+def test_unknown_instructions_are_refused_by_name(rng):
+    message = r"matmul, .*triton_products.py:\d+, PTX line \d+: .* not support .* mma.sync.*e4m3"
+    with pytest.raises(ado.Unavailable, match=message):
+        verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=89)
 
 
 def test_autotuning_takes_the_first_configuration_and_leaves_no_trace(rng):
@@ -313,3 +326,18 @@ def test_the_emulator_refuses_other_functions(rng):
     ladder = mixed_ladder()
     with pytest.raises(ado.Unavailable, match="cannot execute a function of numpy arrays"):
         ado.check(ladder["on_cpu"], ladder, np.ones(3), np.ones(3), device="emulator")
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "run"),
+    [pytest.param(*case, id=case[1].__name__) for case in mistakes.cases()],
+)
+def test_mistakes_are_found_at_their_line(kind, kernel, run, checks):
+    if kind == "uninitialised":
+        ado.settings.emulator_checks = "shared_initcheck"
+    lines, first = inspect.getsourcelines(getattr(kernel, "fn", getattr(kernel, "py_func", None)))
+    (line,) = (i for i, code in enumerate(lines, first) if code.rstrip().endswith("# here"))
+    with ado.emulated(), pytest.raises(ado.KernelError) as caught:
+        run()
+    error = caught.value
+    assert (error.kind, error.file, error.line) == (kind, mistakes.__file__, line)

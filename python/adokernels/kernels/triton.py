@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import linecache
+import re
 import struct
 import sys
 import warnings
@@ -30,6 +31,9 @@ _SETTINGS = (
     *("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
     "launch_metadata",
 )
+#: In inline assembly, LLVM counts lines from the line of the operation, so .loc is wrong there.
+_INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
+_LOC = re.compile(r"^\s*\.loc\s[^\n]*\n", re.MULTILINE)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
@@ -97,7 +101,7 @@ class _Driver:
             raise _core.Unavailable(
                 f"{name}: Triton must store the PTX of kernels; unset TRITON_STORE_BINARY_ONLY"
             )
-        self._ptx = Path(path).read_bytes()
+        self._ptx = _INLINE.sub(lambda asm: _LOC.sub("", asm[0]), Path(path).read_text()).encode()
 
     def load_binary(self, name: str, *_: Any) -> tuple[None, _Loaded, int, int, int]:
         return None, _Loaded(self._ptx, name), 0, 0, 1024
@@ -173,13 +177,17 @@ def _specialised(native: Callable[..., Any]) -> Callable[..., Any]:
     """Triton's specialisation of a kernel for an argument, extended to NumPy's arrays."""
 
     def specialised(backend: Any, value: Any, *how: Any) -> Any:
-        dtype = getattr(value, "dtype", None)
+        return native(backend, described(value), *how)
+
+    def described(value: Any) -> Any:
+        if isinstance(value, tuple):
+            parts = map(described, value)
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
         base = value.base if isinstance(value, jit.TensorWrapper) else value
         if isinstance(base, np.generic):
-            value = base.item()
-        elif (array := array_of("an argument", base)) is not None:
-            value = _Pointer(array, dtype)
-        return native(backend, value, *how)
+            return base.item()
+        array = array_of("an argument", base)
+        return value if array is None else _Pointer(array, value.dtype)
 
     return specialised
 
