@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import triton
@@ -48,13 +48,6 @@ class _Pointer:
         return self._offset
 
 
-class _Loaded(NamedTuple):
-    """A compiled kernel."""
-
-    ptx: bytes
-    symbol: str
-
-
 class _Driver:
     """The driver of the emulated GPU."""
 
@@ -80,8 +73,8 @@ class _Driver:
     def get_active_torch_device(self) -> Any:
         return sys.modules["torch"].device("cpu")
 
-    def get_benchmarker(self) -> Any:
-        raise _core.Unavailable("the emulator does not measure time, which autotuning needs")
+    def get_device_interface(self) -> Any:
+        raise _core.Unavailable("the emulator does not measure time")
 
     def get_device_properties(self, device: object) -> Mapping[str, int]:
         found = _core.cuda_properties("emulator")
@@ -103,12 +96,12 @@ class _Driver:
             )
         self._ptx = _INLINE.sub(lambda asm: _LOC.sub("", asm[0]), Path(path).read_text()).encode()
 
-    def load_binary(self, name: str, *_: Any) -> tuple[None, _Loaded, int, int, int]:
-        return None, _Loaded(self._ptx, name), 0, 0, 1024
+    def load_binary(self, name: str, *_: Any) -> tuple[None, tuple[bytes, str], int, int, int]:
+        return None, (self._ptx, name), 0, 0, 1024
 
 
 def _launch(
-    source: Any, metadata: Any, x: int, y: int, z: int, stream: object, kernel: _Loaded,
+    source: Any, metadata: Any, x: int, y: int, z: int, stream: object, kernel: tuple[bytes, str],
     packed: object, description: object, enter: object, leave: object, *arguments: Any,
 ) -> None:  # fmt: skip
     """Launch a kernel, as a launcher of Triton's drivers does."""
@@ -129,8 +122,8 @@ def _launch(
     for name in ("global_scratch", "profile_scratch"):
         found[name] = np.zeros(programs * getattr(metadata, f"{name}_size"), np.uint8)
     Launch(
-        code=kernel.ptx,
-        symbol=kernel.symbol,
+        code=kernel[0],
+        symbol=kernel[1],
         grid=(x, y, z),
         block=(32 * metadata.num_warps,),
         shared_bytes=metadata.shared,
