@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,6 +113,37 @@ def test_views_keep_their_memory_and_their_distance(rng):
     with ado.emulated():
         elementwise.add[(1,)](*parts, 100, BLOCK=128)
     np.testing.assert_array_equal(memory, expected)
+
+
+class Tensor:
+    """What Triton and the emulator use of a torch tensor."""
+
+    def __init__(self, array, device="cpu"):
+        self.array, self.dtype, self.device = array, array.dtype, SimpleNamespace(type=device)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def untyped_storage(self):
+        memory = self.array if self.array.base is None else self.array.base
+        return SimpleNamespace(data_ptr=lambda: memory.ctypes.data, nbytes=lambda: memory.nbytes)
+
+
+def test_tensors_on_the_cpu_are_operands(rng):
+    x = rng.random((2, 100), dtype="f4")
+    out = np.zeros(100, "f4")
+    with ado.emulated():
+        elementwise.add[(1,)](Tensor(x[0]), Tensor(x[1]), Tensor(out), 100, BLOCK=128)
+        np.testing.assert_array_equal(out, x[0] + x[1])
+        with pytest.raises(ValueError, match="must be in host memory, got a tensor on"):
+            elementwise.add[(1,)](x[0], x[1], Tensor(out, "cuda"), 100, BLOCK=128)
+
+
+def test_a_function_can_be_the_reference(rng):
+    x, y = map(np.copy, rng.random((2, 300), dtype="f4"))
+    how = {"device": "emulator", "isolated": False}
+    assert ado.check(added_twice, lambda x, y: x + y + x, x, y, **how)
+    assert not ado.check(added_twice, lambda x, y: x + y, x, y, **how)
 
 
 def test_kernels_must_not_write_to_read_only_arrays(rng):

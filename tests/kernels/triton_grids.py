@@ -3,6 +3,8 @@
 import numpy as np
 import triton
 import triton.language as tl
+from kernels.triton_products import Bits
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -133,7 +135,21 @@ def run_gather(rng):
     return out, x[index]
 
 
+@triton.jit
+def copy_tiles(x, out, SIZE: tl.constexpr):
+    row = tl.program_id(0) * SIZE
+    out.store([row, 0], x.load([row, 0]))
+
+
+def run_descriptors(rng):
+    x, out = rng.random((40, 16), dtype="f4"), np.zeros((40, 16), "f4")
+    made = [TensorDescriptor(Bits(a), [40, 16], [16, 1], [16, 16]) for a in (x, out)]
+    copy_tiles[(3,)](*made, SIZE=16)
+    return out, x
+
+
 CASES = {
     **dict.fromkeys([run_transpose, run_smith_waterman, run_tuple, run_convert, run_gather], 0),
+    run_descriptors: 0,
     **{run_stencil: 1e-6, run_lock: 1e-12},
 }
