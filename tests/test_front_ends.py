@@ -1,12 +1,15 @@
 """Kernels of Triton and Numba on the emulator."""
 
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from kernels import mistakes
 
 import adokernels as ado
 from adokernels import _core
@@ -36,9 +39,9 @@ def checks():
     ado.settings.emulator_checks = before
 
 
-def verify(case, rng):
-    run, tolerance = CASES[case]
-    with ado.emulated():
+def verify(case, rng, compute=80):
+    run, tolerance = CASES.get(case) or (case, 0)
+    with ado.emulated(compute):
         found, expected = run(rng)
     assert found.shape == expected.shape
     if tolerance:
@@ -55,6 +58,17 @@ def test_kernels_compute_the_reference(case, rng):
 @pytest.mark.parametrize("case", CASES)
 def test_correct_kernels_pass_all_checks(case, rng, checks):
     verify(case, rng)
+
+
+def test_products_for_newer_gpus(rng):
+    verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=90)
+    verify("triton-matmul_fp16", rng, compute=90)
+
+
+def test_unknown_instructions_are_refused_by_name(rng):
+    message = r"matmul, .*triton_products.py:\d+, PTX line \d+: .* not support .* mma.sync.*e4m3"
+    with pytest.raises(ado.Unavailable, match=message):
+        verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=89)
 
 
 def test_autotuning_takes_the_first_configuration_and_leaves_no_trace(rng):
@@ -99,6 +113,37 @@ def test_views_keep_their_memory_and_their_distance(rng):
     with ado.emulated():
         elementwise.add[(1,)](*parts, 100, BLOCK=128)
     np.testing.assert_array_equal(memory, expected)
+
+
+class Tensor:
+    """What Triton and the emulator use of a torch tensor."""
+
+    def __init__(self, array, device="cpu"):
+        self.array, self.dtype, self.device = array, array.dtype, SimpleNamespace(type=device)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def untyped_storage(self):
+        memory = self.array if self.array.base is None else self.array.base
+        return SimpleNamespace(data_ptr=lambda: memory.ctypes.data, nbytes=lambda: memory.nbytes)
+
+
+def test_tensors_on_the_cpu_are_operands(rng):
+    x = rng.random((2, 100), dtype="f4")
+    out = np.zeros(100, "f4")
+    with ado.emulated():
+        elementwise.add[(1,)](Tensor(x[0]), Tensor(x[1]), Tensor(out), 100, BLOCK=128)
+        np.testing.assert_array_equal(out, x[0] + x[1])
+        with pytest.raises(ValueError, match="must be in host memory, got a tensor on"):
+            elementwise.add[(1,)](x[0], x[1], Tensor(out, "cuda"), 100, BLOCK=128)
+
+
+def test_a_function_can_be_the_reference(rng):
+    x, y = map(np.copy, rng.random((2, 300), dtype="f4"))
+    how = {"device": "emulator", "isolated": False}
+    assert ado.check(added_twice, lambda x, y: x + y + x, x, y, **how)
+    assert not ado.check(added_twice, lambda x, y: x + y, x, y, **how)
 
 
 def test_kernels_must_not_write_to_read_only_arrays(rng):
@@ -313,3 +358,18 @@ def test_the_emulator_refuses_other_functions(rng):
     ladder = mixed_ladder()
     with pytest.raises(ado.Unavailable, match="cannot execute a function of numpy arrays"):
         ado.check(ladder["on_cpu"], ladder, np.ones(3), np.ones(3), device="emulator")
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "run"),
+    [pytest.param(*case, id=case[1].__name__) for case in mistakes.cases()],
+)
+def test_mistakes_are_found_at_their_line(kind, kernel, run, checks):
+    if kind == "uninitialised":
+        ado.settings.emulator_checks = "shared_initcheck"
+    lines, first = inspect.getsourcelines(getattr(kernel, "fn", getattr(kernel, "py_func", None)))
+    (line,) = (i for i, code in enumerate(lines, first) if code.rstrip().endswith("# here"))
+    with ado.emulated(), pytest.raises(ado.KernelError) as caught:
+        run()
+    error = caught.value
+    assert (error.kind, error.file, error.line) == (kind, mistakes.__file__, line)

@@ -16,7 +16,7 @@ _TOO_NEW = 100
 
 
 @contextmanager
-def emulated(compute: int = 80) -> Iterator[None]:
+def emulated(compute: int | None = None) -> Iterator[None]:
     """Run the launches of Triton and Numba kernels on the emulator.
 
     Within this context, ``kernel[grid](x, y, n, BLOCK=128)`` of Triton and ``kernel[grid, block](x,
@@ -28,7 +28,8 @@ def emulated(compute: int = 80) -> Iterator[None]:
     Parameters
     ----------
     compute
-        The compute capability, times ten, for which the kernels are compiled, at most 90.
+        The compute capability, times ten, for which the kernels are compiled, at most 90. Default:
+        80, or the capability of the emulated GPU if it is older.
 
     Raises
     ------
@@ -49,6 +50,8 @@ def emulated(compute: int = 80) -> Iterator[None]:
     """
     if reason := _core.why_no_emulator():
         raise _core.Unavailable(f"kernels cannot be emulated: {reason}")
+    if compute is None:
+        compute = min(80, int(_core.cuda_properties("emulator")["compute"]))
     if not 70 <= compute < _TOO_NEW:
         raise ValueError(
             f"compute must be between 70 and 90, got {compute}: the emulator does not execute the "

@@ -51,10 +51,8 @@ def _to_device(obj: Any, stream: object = 0, copy: bool = True, to: Any = None) 
 
 
 def _device_array(
-    shape: Any, dtype: Any = np.float64, strides: Any = None, order: Any = "C", stream: object = 0
+    shape: Any, dtype: Any = np.float64, *, order: Any = "C", stream: object = 0
 ) -> Any:
-    if strides is not None:
-        return np.ndarray(shape, dtype, strides=strides).view(OnHost)
     return np.empty(shape, dtype, order).view(OnHost)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copyreg
 import functools
 import linecache
+import re
 import struct
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import triton
@@ -30,6 +31,9 @@ _SETTINGS = (
     *("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
     "launch_metadata",
 )
+#: In inline assembly, LLVM counts lines from the line of the operation, so .loc is wrong there.
+_INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
+_LOC = re.compile(r"^\s*\.loc\s[^\n]*\n", re.MULTILINE)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
@@ -42,13 +46,6 @@ class _Pointer:
 
     def data_ptr(self) -> int:
         return self._offset
-
-
-class _Loaded(NamedTuple):
-    """A compiled kernel."""
-
-    ptx: bytes
-    symbol: str
 
 
 class _Driver:
@@ -76,8 +73,8 @@ class _Driver:
     def get_active_torch_device(self) -> Any:
         return sys.modules["torch"].device("cpu")
 
-    def get_benchmarker(self) -> Any:
-        raise _core.Unavailable("the emulator does not measure time, which autotuning needs")
+    def get_device_interface(self) -> Any:
+        raise _core.Unavailable("the emulator does not measure time")
 
     def get_device_properties(self, device: object) -> Mapping[str, int]:
         found = _core.cuda_properties("emulator")
@@ -97,14 +94,14 @@ class _Driver:
             raise _core.Unavailable(
                 f"{name}: Triton must store the PTX of kernels; unset TRITON_STORE_BINARY_ONLY"
             )
-        self._ptx = Path(path).read_bytes()
+        self._ptx = _INLINE.sub(lambda asm: _LOC.sub("", asm[0]), Path(path).read_text()).encode()
 
-    def load_binary(self, name: str, *_: Any) -> tuple[None, _Loaded, int, int, int]:
-        return None, _Loaded(self._ptx, name), 0, 0, 1024
+    def load_binary(self, name: str, *_: Any) -> tuple[None, tuple[bytes, str], int, int, int]:
+        return None, (self._ptx, name), 0, 0, 1024
 
 
 def _launch(
-    source: Any, metadata: Any, x: int, y: int, z: int, stream: object, kernel: _Loaded,
+    source: Any, metadata: Any, x: int, y: int, z: int, stream: object, kernel: tuple[bytes, str],
     packed: object, description: object, enter: object, leave: object, *arguments: Any,
 ) -> None:  # fmt: skip
     """Launch a kernel, as a launcher of Triton's drivers does."""
@@ -125,8 +122,8 @@ def _launch(
     for name in ("global_scratch", "profile_scratch"):
         found[name] = np.zeros(programs * getattr(metadata, f"{name}_size"), np.uint8)
     Launch(
-        code=kernel.ptx,
-        symbol=kernel.symbol,
+        code=kernel[0],
+        symbol=kernel[1],
         grid=(x, y, z),
         block=(32 * metadata.num_warps,),
         shared_bytes=metadata.shared,
@@ -173,13 +170,17 @@ def _specialised(native: Callable[..., Any]) -> Callable[..., Any]:
     """Triton's specialisation of a kernel for an argument, extended to NumPy's arrays."""
 
     def specialised(backend: Any, value: Any, *how: Any) -> Any:
-        dtype = getattr(value, "dtype", None)
+        return native(backend, described(value), *how)
+
+    def described(value: Any) -> Any:
+        if isinstance(value, tuple):
+            parts = map(described, value)
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
         base = value.base if isinstance(value, jit.TensorWrapper) else value
         if isinstance(base, np.generic):
-            value = base.item()
-        elif (array := array_of("an argument", base)) is not None:
-            value = _Pointer(array, dtype)
-        return native(backend, value, *how)
+            return base.item()
+        array = array_of("an argument", base)
+        return value if array is None else _Pointer(array, value.dtype)
 
     return specialised
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from numbers import Real
 from typing import Any
@@ -12,6 +13,7 @@ from adokernels import _core
 from adokernels.isolation.calls import TIMEOUT, Isolation
 from adokernels.isolation.process import Missing
 from adokernels.measuring.emulating import all_checks
+from adokernels.measuring.functions import name_of
 from adokernels.measuring.pipeline import Selected, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Timing, require_finite
@@ -19,6 +21,7 @@ from adokernels.model.checker import Checker
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Ladder, check_options
+from adokernels.model.own_ladder import ladder as own_ladder
 from adokernels.model.own_variant import OwnVariant
 from adokernels.model.problem import Broken
 from adokernels.model.values import is_array
@@ -38,7 +41,7 @@ _SMALLEST = 64
 
 def check(
     variant: Any,
-    ladder: Ladder,
+    ladder: Ladder | Callable[..., Any],
     *args: Any,
     device: str | None = None,
     against: Iterable[str] | None = None,
@@ -63,7 +66,8 @@ def check(
         A function, or a variant made by :func:`adokernels.variant` or
         :func:`adokernels.cuda_variant`. It can belong to `ladder`.
     ladder
-        The routine that it computes, or an own ladder.
+        The routine that it computes, an own ladder, or a reference function of the operands, whose
+        result is the expected one; with a function, pass `args`, and ``timed=False`` on a GPU.
     *args, **options
         Operands and options. Default: random operands of the routine's default problem, or of a
         smaller one if a call takes too long for 11 samples in `seconds`.
@@ -99,6 +103,8 @@ def check(
     ValueError
         If the ladder has no variant with which its time can be compared.
     """
+    if inspect.isroutine(ladder):
+        ladder = own_ladder(name_of(ladder), reference=ladder)
     if not isinstance(ladder, Ladder):
         raise TypeError(
             f"ladder must be a routine or a ladder, got {kind_of(ladder)}: for example "
