@@ -13,6 +13,7 @@ from kernels import mistakes
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.kernels.emulated import front_end_of
 from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
 
@@ -352,6 +353,22 @@ def test_variants_of_front_ends_are_checked(name, isolated, rng):
         assert f"{Path(__file__).name}:{line_of(sys.modules[__name__], 'found = scaled(')}" in (
             found.reason
         )
+
+
+def test_the_code_of_a_function_names_its_front_end():
+    def later():
+        return unset
+
+    def through_a_module(x):
+        elementwise.add[(1,)](x)
+
+    class Launcher:
+        def launch(self, x):
+            basic.saxpy[1, 1](x)
+
+    names = [*map(front_end_of, (later, through_a_module, Launcher().launch, np.sort, len))]
+    assert names == ["", "triton", "numba", "", ""]
+    unset = None
 
 
 def test_the_emulator_refuses_other_functions(rng):

@@ -278,14 +278,7 @@ void name_memory(const void* data, const std::string& name) {
 
 // ---- Kernels ----
 
-Kernel resources(const void* kernel) {
-  const Loaded loaded = load_code(kernel, true);
-  try {
-    return resources_of(loaded.kernel);
-  } catch (const emulator::PtxError& error) {  // of the first decoding of the kernel
-    throw Unavailable(short_name(loaded.kernel.name) + ": " + error.what());
-  }
-}
+Kernel resources(const void* kernel) { return resources_of(load_code(kernel, true).kernel); }
 
 const char* mangled_name(const void* kernel) {
   const std::lock_guard lock(gpu().mutex);

@@ -207,6 +207,8 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
         launch = {part: vars(options)[part] for part in names}
         source = options.file.read_text("utf-8", "replace")  # machine code is rejected later
         variant = ado.cuda_variant(name, source=source, file=str(options.file), **launch)
+        if variant.is_compiled:
+            raise ValueError("source must be CUDA C++, got PTX")
     settings |= {"against": options.against, "timed": not options.no_timing}
     settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}
     given = operands if options.shape or options.dtype else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -72,17 +72,19 @@ def emulated(compute: int | None = None) -> Iterator[None]:
 def front_end_of(function: Callable[..., Any]) -> str:
     """The front end of a kernel that the code of a function names, or an empty string."""
     function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None:
+    function = getattr(function, "__func__", function)
+    if not inspect.isfunction(function):
         return ""
-    named = inspect.getclosurevars(function)
-    values = [*named.globals.values(), *named.nonlocals.values()]
-    modules = [value for value in values if isinstance(value, ModuleType)]
-    values += [getattr(module, name, None) for module in modules for name in code.co_names]
-    for value in values:
-        module = type(value).__module__
-        if module.startswith("triton.runtime"):
+    names = function.__code__.co_names
+    values = [function.__globals__.get(name) for name in names]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # the variable has no value yet
+            values.append(cell.cell_contents)
+    modules = [vars(value) for value in values if isinstance(value, ModuleType)]
+    for value in [*values, *(module.get(name) for module in modules for name in names)]:
+        defined_in = type(value).__module__
+        if defined_in.startswith("triton.runtime"):
             return "triton"
-        if module == "numba.cuda.dispatcher":
+        if defined_in == "numba.cuda.dispatcher":
             return "numba"
     return ""

@@ -122,8 +122,11 @@ def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterato
 
 @lru_cache(maxsize=256)
 def emulated_kernel(ptx: bytes, symbol: str) -> _core.CudaKernel:
-    """A kernel that is loaded on the emulator."""
-    return _core.CudaModule(ptx, "emulator").kernel(symbol)
+    """A kernel that is loaded on the emulator; Unavailable if the emulator cannot decode it."""
+    try:
+        return _core.CudaModule(ptx, "emulator").kernel(symbol)
+    except RuntimeError as error:
+        raise _core.Unavailable(str(error)) from error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

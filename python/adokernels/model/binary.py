@@ -53,6 +53,8 @@ def given_source(source: Any) -> Given:
         If bytes are neither text nor a cubin or fat binary.
     """
     if isinstance(source, str):
+        if source.startswith(_CUBIN.decode()):
+            raise ValueError("source must be CUDA C++, got machine code: pass it as bytes")
         return Given(source)
     if isinstance(source, os.PathLike):
         return given_source(Path(source).read_bytes())
