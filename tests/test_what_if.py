@@ -212,9 +212,73 @@ extern "C" __global__ void k(const int* x, float* out) {
     x = np.random.default_rng(0).permutation(512).astype(np.int32)
     record = tried(source, x, reference=lambda *_: np.zeros(512, np.float32))
     assert record.trial("no barriers").reason == (
-        "a value that the kernels compute decides control flow or an address"
+        "a value that the kernels write decides control flow or an address"
     )
     assert all(trial.reason for trial in record)
+
+
+@pytest.mark.usefixtures("counts_only")
+def test_blocks_that_wait_for_data_of_others_refuse_all(rng):
+    """`overlapped` polls the averages themselves, which other blocks compute."""
+    variant = ado.average_matvec["overlapped"]
+    record = ado.what_if(variant, rng.random((40, 64, 8)), rng.random((64, 64)), **ON)
+    assert {trial.reason for trial in record if trial.accesses} == {
+        "a value that the kernels write decides control flow or an address"
+    }
+
+
+@NEEDS_SOURCES
+def test_without_barriers_known_values_can_be_read_too_early():
+    """The indices depend on no loaded value, so only the experiment without barriers is unsafe."""
+    source = """
+__device__ int place[512];
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  place[i] = i ^ 5;
+  __syncthreads();
+  out[place[i ^ 1] * 8 % 512] = x[i];
+}"""
+    record = tried(source, np.ones(512, np.float32), reference=lambda x: x)
+    assert record.trial("no barriers").reason.startswith("a value that the kernels write")
+    stores = record.trial("no stores")
+    assert (stores.reason, stores.rewritten, stores.accesses) == ("", 1, 2)  # not the indices
+
+
+@NEEDS_SOURCES
+def test_atomics_that_a_later_kernel_decides_by_are_kept(rng):
+    """The second launch of one call branches on the counts of the first one."""
+    first = ".visible .entry count(.param .u64 bins, .param .u64 out) "
+    then = ".visible .entry select(.param .u64 bins, .param .u64 out) "
+    ptx = f"""
+.version 9.0
+.target sm_90
+.address_size 64
+{first} {{ .reg .b64 %rd<3>; ld.param.u64 %rd1, [bins]; red.global.add.u32 [%rd1], 1; ret; }}
+{then} {{
+  .reg .b64 %rd<5>; .reg .b32 %r<4>; .reg .pred %p<2>;
+  ld.param.u64 %rd1, [bins]; ld.param.u64 %rd2, [out];
+  ld.global.u32 %r1, [%rd1]; setp.lt.u32 %p1, %r1, 100; @%p1 ret;
+  mov.u32 %r2, %tid.x; mul.wide.u32 %rd3, %r2, 32; add.u64 %rd2, %rd2, %rd3;
+  st.global.u32 [%rd2], %r2; ret;
+}}
+"""
+    kernels = [_core.CudaModule(ptx.encode(), "emulator").kernel(n) for n in ("count", "select")]
+
+    def work(*arrays):
+        copies = [ado.to_device(array, "emulator") for array in arrays]
+        values = [np.uintp(_core.emulated_address(c, "array")).tobytes() for c in copies]
+        for kernel in kernels:
+            kernel.launch((4,), (32,), 0, values).run(0)
+        for array, copy in zip(arrays, copies, strict=True):
+            array[...] = copy.numpy()
+
+    record = ado.what_if(work, np.zeros(64, np.uint32), np.zeros(256, np.uint32), **ON)
+    assert record.kernels == ("count", "select")
+    assert record.trial("atomics spread").reason == (
+        "it cannot change stores to arrays that decide control flow"
+    )
+    stores = record.trial("stores coalesced (near)")
+    assert (stores.reason, stores.before, stores.after) == ("", 32, 4)
 
 
 @NEEDS_SOURCES

@@ -139,7 +139,7 @@ def proved(
     if not same(result):
         raise Refused("with the switch off, the result differs from the original one")
     for plan in plans:
-        before, after = plan.subject.counts, counts[plan.subject.launches[0].kernel]
+        before, after = plan.subject.counts, counts.get(plan.subject.launches[0].kernel, Counter())
         if differing := {k for k in before | after if before[k] != after[k]}:
             raise Refused(f"with the switch off, counts differ: {sorted(differing)[:3]}")
     try:
@@ -147,11 +147,11 @@ def proved(
     except (_core.KernelError, _core.Unavailable) as error:
         raise Refused(f"with the switch on, the kernel fails: {error}") from error
     for plan in plans:
-        after = counts[plan.subject.launches[0].kernel]
+        after = counts.get(plan.subject.launches[0].kernel, Counter())
         if wrong := changed_counts(experiment, plan, plan.subject.counts, after):
             key, (old, new) = next(iter(sorted(wrong.items())))
             raise Refused(f"it also changes {' '.join(filter(None, key[1:]))}: {old} to {new}")
-    return [counts[plan.subject.launches[0].kernel] for plan in plans]
+    return [counts.get(plan.subject.launches[0].kernel, Counter()) for plan in plans]
 
 
 def _run(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, int, int]
 #: Counts of a kernel by source line, kind and field; line 0 has the counts of the whole kernel.
 Counts: TypeAlias = Counter[tuple[int, str, str]]
+#: Arrays by address or by name; None for unknown ones.
+Arrays: TypeAlias = set[int | str | None]
 
 
 @dataclass(frozen=True)
@@ -170,30 +172,29 @@ class Subject:
                 found.setdefault(memory[0], slot)
         return found
 
-    def arrays(self, indices: Iterable[int]) -> set[int | str | None]:
+    def arrays(self, indices: Iterable[int]) -> Arrays:
         """The arrays of some accesses in all launches; None for unknown ones."""
-        found = set[int | str | None]()
+        found: Arrays = set()
         for site in (self.code.sites[i] for i in indices):
             for launch in self.launches:
                 found |= self.pointers(site, launch).keys() or {None}
         return found
 
     @cached_property
-    def decided_by(self) -> set[int | str | None]:
+    def decided_by(self) -> Arrays:
         """The arrays with values that decide control flow or addresses."""
         body = self.code.kernel.body
         return self.arrays(i for i in self.code.deciding if body[i].space in ("global", ""))
 
-    @cached_property
-    def computed(self) -> set[int | str | None]:
-        """The arrays to which it writes values that depend on loaded ones."""
+    def written(self, *, computed: bool) -> Arrays:
+        """The arrays to which it writes; if `computed`, values that depend on loaded ones."""
         flow = self.code.flow
         found = self.arrays(
             index
             for index, site in self.code.sites.items()
             if site.statement.base in ("st", "atom", "red")
             and site.statement.space in ("global", "")
-            and flow.sources(flow.stored(site.statement))
+            and (not computed or flow.sources(flow.stored(site.statement)))
         )
         bulk = self.code.uses("cp.async.bulk", "cp.reduce", "st.async", "red.async")
         return found | ({None} if bulk else set())
@@ -203,6 +204,11 @@ class Subject:
         fields = ("requests", "sectors", "wavefronts", "ideal")
         line = line_of(index)
         return Counter({f: sum(counts[line, kind, f] for kind in kinds) for f in fields})
+
+
+def overlap(some: Arrays, others: Arrays) -> bool:
+    """Whether an array can be in both sets; an unknown one can be any."""
+    return bool(some & others or (None in some and others) or (None in others and some))
 
 
 class Refused(Exception):
@@ -232,8 +238,11 @@ class Plan:
         )
 
 
-def plan_of(experiment: Experiment, subject: Subject) -> Plan:
-    """Choose the accesses of a kernel that an experiment changes."""
+def plan_of(experiment: Experiment, subject: Subject, deciding: Arrays) -> Plan:
+    """Choose the accesses of a kernel that an experiment changes.
+
+    `deciding` are the arrays with values that decide control flow or addresses of all kernels.
+    """
     plan = Plan(experiment, subject, {}, Counter(), Counter())
     for index, site in subject.code.sites.items():
         counts = subject.sums(index, experiment.kinds, subject.counts)
@@ -245,7 +254,7 @@ def plan_of(experiment: Experiment, subject: Subject) -> Plan:
         if not weight:
             continue
         plan.weights[index] = weight
-        reason, slot = _why_not(experiment, subject, site)
+        reason, slot = _why_not(experiment, subject, site, deciding)
         if reason:
             plan.why_not[reason] += weight
         else:
@@ -253,7 +262,9 @@ def plan_of(experiment: Experiment, subject: Subject) -> Plan:
     return plan
 
 
-def _why_not(experiment: Experiment, subject: Subject, site: Site) -> tuple[str, Slot]:
+def _why_not(
+    experiment: Experiment, subject: Subject, site: Site, deciding: Arrays
+) -> tuple[str, Slot]:
     """Why an experiment cannot change an access; else the slot of its array."""
     statement = site.statement
     if not experiment.kinds:
@@ -272,7 +283,9 @@ def _why_not(experiment: Experiment, subject: Subject, site: Site) -> tuple[str,
     ):
         return "atomics whose results are used", LOADED
     found = [subject.pointers(site, launch) for launch in subject.launches]
-    if "global_stores" in experiment.kinds and subject.arrays([site.index]) & subject.decided_by:
+    if site.kind in ("global_stores", "global_atomics") and overlap(
+        subject.arrays([site.index]), deciding
+    ):
         return "stores to arrays that decide control flow", LOADED
     if site.kind.startswith("shared"):
         array = subject.code.shared_array(site)
@@ -302,10 +315,11 @@ def _is_read(subject: Subject, registers: str) -> bool:
 
 def hazard(experiment: Experiment, plans: Sequence[Plan]) -> str:
     """Why wrong values would change more than times; empty if they would not."""
-    deciding = set().union(*(plan.subject.decided_by for plan in plans))
-    computed = set().union(*(plan.subject.computed for plan in plans))
-    if deciding & computed or (None in deciding and computed) or (None in computed and deciding):
-        return "a value that the kernels compute decides control flow or an address"
+    deciding = Arrays().union(*(plan.subject.decided_by for plan in plans))
+    # Without barriers, a thread can also read a value before it is written.
+    computed = (plan.subject.written(computed=bool(experiment.kinds)) for plan in plans)
+    if overlap(deciding, Arrays().union(*computed)):
+        return "a value that the kernels write decides control flow or an address"
     for plan in plans:
         code, flow = plan.subject.code, plan.subject.code.flow
         if _IN_FUNCTION.search(code.kernel.header):
@@ -314,7 +328,9 @@ def hazard(experiment: Experiment, plans: Sequence[Plan]) -> str:
         changed = [s for s in changed if s.space == "shared" or not experiment.kinds]
         if not changed:
             continue
-        decisive = [code.kernel.body[i] for i in code.deciding]
+        decisive = [
+            s for s in map(code.kernel.body.__getitem__, code.deciding) if s.space != "global"
+        ]
         places = set[str]().union(*(flow.places(s, s.address) for s in decisive))
         if places and not experiment.kinds:
             return "a value in shared memory decides control flow or an address"

@@ -23,6 +23,7 @@ from adokernels.whatif import rewriting
 from adokernels.whatif.emulation import Work, alone, proved, subjects_of
 from adokernels.whatif.experiments import (
     EXPERIMENTS,
+    Arrays,
     Counts,
     Experiment,
     Plan,
@@ -136,7 +137,8 @@ def _trial(
     experiment: Experiment, work: Work, subjects: Sequence[Subject], same: Callable[[Any], bool]
 ) -> tuple[Trial, list[Plan]]:
     """Plan an experiment on all kernels, and prove it on the emulator."""
-    plans = [plan_of(experiment, subject) for subject in subjects]
+    deciding = Arrays().union(*(subject.decided_by for subject in subjects))
+    plans = [plan_of(experiment, subject, deciding) for subject in subjects]
     facts: dict[str, Any] = {
         "experiment": experiment.name,
         "meaning": experiment.meaning,
