@@ -282,6 +282,38 @@ def test_atomics_that_a_later_kernel_decides_by_are_kept(rng):
 
 
 @NEEDS_SOURCES
+def test_an_index_that_passes_through_shared_memory_is_kept():
+    source = """
+extern "C" __global__ void k(const int* index, const float* x, float* out) {
+  __shared__ int own[64 * 32];
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  own[32 * threadIdx.x] = index[2 * i % 512];
+  __syncthreads();
+  out[i] = x[own[32 * (threadIdx.x ^ 1)]];
+}"""
+    index = np.random.default_rng(0).permutation(512).astype(np.int32)
+    record = tried(source, index, np.ones(512, np.float32), reference=lambda _, x: x)
+    loads = record.trial("loads coalesced (near)")
+    assert (loads.rewritten, loads.accesses, loads.reason) == (1, 2, "")
+    assert record.trial("no bank conflicts").reason == (
+        "a value in the same array of shared memory decides control flow or an address"
+    )
+
+
+@NEEDS_SOURCES
+def test_changed_addresses_stay_in_their_array():
+    """The first lane stores to the last line of the result, which is not full."""
+    source = """
+extern "C" __global__ void k(const float* x, float* out) {
+  out[499 - 15 * (threadIdx.x % 32)] = x[threadIdx.x];
+}"""
+    trial = tried(source, np.ones(500, np.float32), reference=lambda x: x).trial(
+        "stores coalesced (near)"
+    )
+    assert (trial.before, trial.after, trial.reason) == (32, 4, "")
+
+
+@NEEDS_SOURCES
 def test_an_atomic_whose_result_decides_a_branch_is_kept():
     source = """
 __device__ unsigned taken;
