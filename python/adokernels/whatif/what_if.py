@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.kernels.emulated import emulated
 from adokernels.measuring.context import context
 from adokernels.measuring.functions import name_of, require_function
 from adokernels.model.ladder import Ladder, Variant, check_options
@@ -57,8 +59,8 @@ def what_if(
     ----------
     work
         A CUDA variant, for example ``ado.transpose["naive"]`` or a kernel in CUDA C++ source; a
-        ladder, whose choice for the problem is used; or a function that launches kernels on the
-        emulator, and reads and writes NumPy arrays among its arguments.
+        ladder, whose choice for the problem is used; or a function that launches kernels, for
+        example of Triton or Numba, and reads and writes NumPy arrays among its arguments.
     *args, **options
         Operands and options of a call, or arguments of the function.
     block : tuple of int, optional
@@ -96,6 +98,7 @@ def what_if(
             "change"
         )
     about: dict[str, Any] = {"routine": "", "block": block}
+    launching: AbstractContextManager[None] = nullcontext()
     if isinstance(work, Variant | Ladder):
         ladder, named = (work, None) if isinstance(work, Ladder) else (work.ladder, work)
         check_options(ladder, args, options, what_if)
@@ -111,7 +114,8 @@ def what_if(
         tested = Work.of_function(name_of(work), run, arrays)
         types = [(f"argument {i + 1}", a.shape, str(a.dtype)) for i, a in enumerate(arrays)]
         about |= {"variant": tested.label, "problem": str(Inputs.of(types))}
-    with alone():
+        launching = emulated()
+    with alone(), launching:
         result, subjects = subjects_of(tested)
         tried = [_trial(e, tested, subjects, _same_as(result)) for e in EXPERIMENTS]
     return WhatIf(
