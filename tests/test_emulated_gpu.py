@@ -48,7 +48,7 @@ def test_calls_without_a_gpu_name_the_emulator():
 def test_the_default_variant_is_the_one_of_an_h200(rng):
     a = rng.random((130, 70))
     chosen = ado.transpose.choose(a, **ON)
-    assert (chosen.device, chosen.variant) == ("cuda", "narrow_blocks")
+    assert (chosen.device, chosen.variant) == ("cuda", "coarsened")
     np.testing.assert_array_equal(ado.transpose(a, **ON), a.T)
 
 

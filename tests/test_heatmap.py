@@ -248,8 +248,8 @@ def test_the_emulator_counts_lines_of_built_in_variants():
         ado.heatmap(ado.transpose[name], np.zeros((64, 64), np.float32), device="emulator")
         for name in ("naive", "tiled")
     )
-    assert naive.line_of("out(col, row)").stores.per_request == 32
-    assert naive.line_of("out(col, row)").loads.per_request == 4
+    assert naive.line_of("out[col").stores.per_request == 32
+    assert naive.line_of("out[col").loads.per_request == 4
     assert tiled.total("stores").per_request == 4
     assert tiled.total("shared_loads").per_request == 32  # bank conflicts
     text = str(naive)
