@@ -12,7 +12,7 @@ from scripts import load_script
 
 import adokernels as ado
 from adobook import pages
-from adobook.pages import break_even, results, stored
+from adobook.pages import break_even, gallery, results, stored
 from adokernels.storage import read_file, replace_file
 
 ROOT = Path(__file__).parent.parent
@@ -98,6 +98,7 @@ def test_a_chart_is_drawn_again_only_if_its_source_changed(generate, tmp_path, m
     copy = tmp_path / record.name
     copy.write_bytes(record.read_bytes())
     monkeypatch.setattr(stored, "DATA", tmp_path)
+    monkeypatch.setattr(gallery, "pictures", list)  # the test must not write to the repository
 
     def drawn():
         generate.draw_charts()
