@@ -234,33 +234,52 @@ def test_products_of_float64(rng):
 
 
 @pytest.mark.parametrize("name", EIGHTHS)
-def test_conversions_of_8_bit_floats(rng, name):
-    """Every code has its value, and numbers become the nearest code, at most the largest one."""
-    codes = np.arange(256, dtype="u2").reshape(2, 128)
-    pairs = (codes[0] | codes[1] << 8).astype("u2")
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_values_of_8_bit_floats(name, relu):
+    pairs = np.arange(256, dtype="u1").reshape(128, 2)
     out = np.zeros((128, 2), "f2")
     ptx = kernel(
         f"""mul.wide.u32 %x1, %t0, 2; add.u64 %x1, %x1, %g0; mul.wide.u32 %x2, %t0, 4;
   add.u64 %x2, %x2, %g1; ld.global.u16 %h, [%x1];
-  cvt.rn.f16x2.{name}x2 %t1, %h; st.global.b32 [%x2], %t1;""",
+  cvt.rn{relu}.f16x2.{name}x2 %t1, %h; st.global.b32 [%x2], %t1;""",
         1,
         ".reg .b16 %h;",
     )
     assert launch(ptx, 128, [pairs], out)["error"] is None
-    np.testing.assert_array_equal(out.T.ravel().astype("f8"), EIGHTHS[name])
-    values = (rng.standard_normal((128, 2)) * 2.0 ** rng.integers(-20, 12, (128, 2))).astype("f4")
+    expected = np.where(EIGHTHS[name] < 0, 0, EIGHTHS[name]) if relu else EIGHTHS[name]
+    np.testing.assert_array_equal(out.ravel().astype("f8"), expected)
+
+
+@pytest.mark.parametrize("name", EIGHTHS)
+@pytest.mark.parametrize("source", ["f32", "f16x2"])
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_numbers_become_the_nearest_8_bit_float(rng, name, source, relu):
+    """Numbers beyond the largest one, and infinities, become the largest one."""
+    values = rng.standard_normal((128, 2)) * 2.0 ** rng.integers(-20, 18, (128, 2))
+    values[:2] = [[np.inf, -np.inf], [np.nan, 0]]
+    with np.errstate(over="ignore"):
+        values = values.astype("f4" if source == "f32" else "f2")
     out = np.zeros((128, 2), "u1")
+    loaded = "ld.global.v2.f32 {%f0, %f1}, [%x1]" if source == "f32" else "ld.global.b32 %t1, [%x1]"
+    operands = "%f1, %f0" if source == "f32" else "%t1"
     ptx = kernel(
-        f"""mul.wide.u32 %x1, %t0, 8; add.u64 %x1, %x1, %g0; mul.wide.u32 %x2, %t0, 2;
-  add.u64 %x2, %x2, %g1; ld.global.v2.f32 {{%f0, %f1}}, [%x1];
-  cvt.rn.satfinite.{name}x2.f32 %h, %f1, %f0; st.global.u16 [%x2], %h;""",
+        f"""mul.wide.u32 %x1, %t0, {2 * values.itemsize}; add.u64 %x1, %x1, %g0;
+  mul.wide.u32 %x2, %t0, 2; add.u64 %x2, %x2, %g1; {loaded};
+  cvt.rn.satfinite{relu}.{name}x2.{source} %h, {operands}; st.global.u16 [%x2], %h;""",
         1,
         ".reg .b16 %h; .reg .f32 %f<2>;",
     )
     assert launch(ptx, 128, [values], out)["error"] is None
-    finite = EIGHTHS[name][np.isfinite(EIGHTHS[name])]
-    nearest = np.abs(values[..., None].astype("f8") - finite).min(-1)
-    np.testing.assert_array_equal(np.abs(values - EIGHTHS[name][out]), nearest)
+    found, codes = EIGHTHS[name][out], EIGHTHS[name]
+    assert np.isnan(found[1, 0])
+    finite = codes[np.isfinite(codes)]
+    wanted = np.clip(np.nan_to_num(values.astype("f8")), 0 if relu else finite.min(), finite.max())
+    error = np.abs(np.where(np.isnan(values), 0, found) - wanted)
+    error[1, 0] = 0
+    nearest = np.abs(wanted[..., None] - finite).min(-1)
+    np.testing.assert_array_equal(error, nearest)
+    ties = (np.abs(wanted[..., None] - finite) == nearest[..., None]).sum(-1)
+    assert (out[(ties > 1) & (wanted != 0) & (found != 0)] % 2 == 0).all()
 
 
 # --- wgmma ---------------------------------------------------------------------------------------
