@@ -381,7 +381,7 @@ def test_wgmma_needs_hopper(gpu_restored):
     assert ladder(a, variant="twice", **ON).tolist() == [2] * 32
     ado.settings.emulated_gpu = "RTX 5090"
     with pytest.raises(
-        ado.Unavailable, match="wgmma needs compute capability 9.0, but .* has 12.0"
+        ado.Unavailable, match=r"wgmma needs compute capability 9\.0, but .* has 12\.0"
     ):
         ladder(a, variant="twice", **ON)
 

@@ -7,33 +7,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_emulator import device_array, tensor_map
+from test_emulator import launch as launch_kernel
 
 from adokernels import _core
+from adokernels.model import compiler
 
 DATA = Path(__file__).parent / "data" / "emulator"
 HEAD = '.version 8.4\n.target sm_90a\n.address_size 64\n.file 1 "k.cu"\n'
 
 
-def aligned(values):
-    """A copy with the alignment of device memory, 256 bytes."""
-    raw = np.zeros(values.nbytes + 256, np.uint8)
-    start = -raw.ctypes.data % 256
-    array = raw[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
-    array[...] = values
-    return array
+def on_device(values):
+    return device_array(values.shape, values.dtype, values)
 
 
 def launch(ptx, threads, inputs, out, shared_bytes=0):
     """Launch kernel k(inputs..., out), and return its result."""
-    module = _core.EmulatedModule(ptx)
-    arrays = [aligned(a) for a in inputs]
-    result_array = aligned(np.zeros_like(out))
-    params = struct.pack(f"<{len(arrays) + 1}Q", *(a.ctypes.data for a in [*arrays, result_array]))
-    named = [("a", a, True) for a in arrays] + [("out", result_array, False)]
-    result = module.launch(
-        "k", (1, 1, 1), (threads, 1, 1), params, named, shared_bytes=shared_bytes
+    arrays = [on_device(a) for a in [*inputs, out]]
+    module, options = (
+        _core.EmulatedModule(ptx),
+        {"outputs": arrays[-1:], "shared_bytes": shared_bytes},
     )
-    out[...] = result_array
+    result = launch_kernel(module, "k", (1,), (threads,), *arrays, **options)
+    out[...] = arrays[-1]
     return result
 
 
@@ -86,6 +82,24 @@ def encoded(values, ptx_type):
 
 def integers(rng, shape, ptx_type):
     return rng.integers(0 if ptx_type == "u8" else -8, 9, shape).astype("f8")
+
+
+TYPES = [
+    ("f32", "f16", "f16"),
+    ("f16", "f16", "f16"),
+    ("f32", "bf16", "bf16"),
+    ("f32", "tf32", "tf32"),
+    ("s32", "s8", "s8"),
+    ("s32", "u8", "s8"),
+    ("s32", "u8", "u8"),
+    ("f32", "e4m3", "e4m3"),
+    ("f32", "e4m3", "e5m2"),
+    ("f32", "e5m2", "e4m3"),
+    ("f16", "e5m2", "e5m2"),
+]
+
+ONE = {"f32": "0x3F800000", "f16": "0x3C003C00", "s32": "1"}
+DTYPES = {"f32": "f4", "f16": "f2", "s32": "i4"}
 
 
 # --- Fragments -----------------------------------------------------------------------------------
@@ -175,55 +189,97 @@ def test_matrices_are_stored_as_they_are_loaded(rng, transposed):
     np.testing.assert_array_equal(out, rows)
 
 
-@pytest.mark.parametrize(("left", "right"), list(itertools.product(EIGHTHS, EIGHTHS)))
-def test_products_of_8_bit_floats(rng, left, right):
-    a, b = integers(rng, (16, 32), left), integers(rng, (32, 8), right)
+@pytest.mark.parametrize("types", TYPES, ids="-".join)
+def test_products_of_fragments(rng, types):
+    total, left, right = types
+    k = 32 // np.dtype(encoded(np.zeros(1), left).dtype).itemsize
+    a, b = integers(rng, (16, k), left), integers(rng, (k, 8), right)
     inputs = [left_fragment(encoded(a, left)), right_fragment(encoded(b, right))]
-    registers = np.zeros((32, 4), "f4")
+    count = 2 if total == "f16" else 4
+    registers = np.zeros((32, count), "u4")
+    sums, ones = (", ".join(f"%{name}{i}" for i in range(count)) for name in "sc")
     ptx = kernel(
-        f"""mul.wide.u32 %x1, %t0, 16; add.u64 %x2, %x1, %g2; add.u64 %x1, %x1, %g0;
+        f"""mul.wide.u32 %x1, %t0, 16; add.u64 %x1, %x1, %g0;
   mul.wide.u32 %x3, %t0, 8; add.u64 %x3, %x3, %g1;
+  mul.wide.u32 %x2, %t0, {4 * count}; add.u64 %x2, %x2, %g2;
   ld.global.v4.b32 {{%d0, %d1, %d2, %d3}}, [%x1]; ld.global.v2.b32 {{%d4, %d5}}, [%x3];
-  mov.f32 %f0, 0f3F800000;
-  mma.sync.aligned.m16n8k32.row.col.f32.{left}.{right}.f32 {{%f1, %f2, %f3, %f4}},
-    {{%d0, %d1, %d2, %d3}}, {{%d4, %d5}}, {{%f0, %f0, %f0, %f0}};
-  st.global.v4.f32 [%x2], {{%f1, %f2, %f3, %f4}};""",
+  {" ".join(f"mov.b32 %c{i}, {ONE[total]};" for i in range(count))}
+  mma.sync.aligned.m16n8k{k}.row.col.{total}.{left}.{right}.{total} {{{sums}}},
+    {{%d0, %d1, %d2, %d3}}, {{%d4, %d5}}, {{{ones}}};
+  st.global.v{count}.b32 [%x2], {{{sums}}};""",
         2,
-        ".reg .b32 %d<6>; .reg .f32 %f<5>;",
+        ".reg .b32 %d<6>, %s<4>, %c<4>;",
     )
     result = launch(ptx, 32, inputs, registers)
     assert result["error"] is None, result["error"]["text"]
-    np.testing.assert_array_equal(sum_of_fragment(registers, 8, "f4"), a @ b + 1)
+    np.testing.assert_array_equal(sum_of_fragment(registers, 8, DTYPES[total]), a @ b + 1)
+
+
+def test_products_of_float64(rng):
+    """Products are fused with the sum: a b + c is rounded once per term."""
+    a, b = rng.standard_normal((8, 4)), rng.standard_normal((4, 8))
+    out = np.zeros((32, 2))
+    ptx = kernel(
+        """mul.wide.u32 %x1, %t0, 8; add.u64 %x2, %x1, %g1; add.u64 %x1, %x1, %g0;
+  ld.global.f64 %f0, [%x1]; ld.global.f64 %f1, [%x2]; mov.f64 %f2, 0d0000000000000000;
+  mul.wide.u32 %x3, %t0, 16; add.u64 %x3, %x3, %g2;
+  mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%f3, %f4}, {%f0}, {%f1}, {%f2, %f2};
+  st.global.v2.f64 [%x3], {%f3, %f4};""",
+        2,
+        ".reg .f64 %f<5>;",
+    )
+    result = launch(ptx, 32, [a, np.ascontiguousarray(b.T)], out)
+    assert result["error"] is None, result["error"]["text"]
+    np.testing.assert_allclose(out.reshape(8, 8), a @ b, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", EIGHTHS)
-def test_conversions_of_8_bit_floats(rng, name):
-    """Every code has its value, and numbers become the nearest code, at most the largest one."""
-    codes = np.arange(256, dtype="u2").reshape(2, 128)
-    pairs = (codes[0] | codes[1] << 8).astype("u2")
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_values_of_8_bit_floats(name, relu):
+    pairs = np.arange(256, dtype="u1").reshape(128, 2)
     out = np.zeros((128, 2), "f2")
     ptx = kernel(
         f"""mul.wide.u32 %x1, %t0, 2; add.u64 %x1, %x1, %g0; mul.wide.u32 %x2, %t0, 4;
   add.u64 %x2, %x2, %g1; ld.global.u16 %h, [%x1];
-  cvt.rn.f16x2.{name}x2 %t1, %h; st.global.b32 [%x2], %t1;""",
+  cvt.rn{relu}.f16x2.{name}x2 %t1, %h; st.global.b32 [%x2], %t1;""",
         1,
         ".reg .b16 %h;",
     )
     assert launch(ptx, 128, [pairs], out)["error"] is None
-    np.testing.assert_array_equal(out.T.ravel().astype("f8"), EIGHTHS[name])
-    values = (rng.standard_normal((128, 2)) * 2.0 ** rng.integers(-20, 12, (128, 2))).astype("f4")
+    expected = np.where(EIGHTHS[name] < 0, 0, EIGHTHS[name]) if relu else EIGHTHS[name]
+    np.testing.assert_array_equal(out.ravel().astype("f8"), expected)
+
+
+@pytest.mark.parametrize("name", EIGHTHS)
+@pytest.mark.parametrize("source", ["f32", "f16x2"])
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_numbers_become_the_nearest_8_bit_float(rng, name, source, relu):
+    """Numbers beyond the largest one, and infinities, become the largest one."""
+    values = rng.standard_normal((128, 2)) * 2.0 ** rng.integers(-20, 18, (128, 2))
+    values[:2] = [[np.inf, -np.inf], [np.nan, 0]]
+    with np.errstate(over="ignore"):
+        values = values.astype("f4" if source == "f32" else "f2")
     out = np.zeros((128, 2), "u1")
+    loaded = "ld.global.v2.f32 {%f0, %f1}, [%x1]" if source == "f32" else "ld.global.b32 %t1, [%x1]"
+    operands = "%f1, %f0" if source == "f32" else "%t1"
     ptx = kernel(
-        f"""mul.wide.u32 %x1, %t0, 8; add.u64 %x1, %x1, %g0; mul.wide.u32 %x2, %t0, 2;
-  add.u64 %x2, %x2, %g1; ld.global.v2.f32 {{%f0, %f1}}, [%x1];
-  cvt.rn.satfinite.{name}x2.f32 %h, %f1, %f0; st.global.u16 [%x2], %h;""",
+        f"""mul.wide.u32 %x1, %t0, {2 * values.itemsize}; add.u64 %x1, %x1, %g0;
+  mul.wide.u32 %x2, %t0, 2; add.u64 %x2, %x2, %g1; {loaded};
+  cvt.rn.satfinite{relu}.{name}x2.{source} %h, {operands}; st.global.u16 [%x2], %h;""",
         1,
         ".reg .b16 %h; .reg .f32 %f<2>;",
     )
     assert launch(ptx, 128, [values], out)["error"] is None
-    finite = EIGHTHS[name][np.isfinite(EIGHTHS[name])]
-    nearest = np.abs(values[..., None].astype("f8") - finite).min(-1)
-    np.testing.assert_array_equal(np.abs(values - EIGHTHS[name][out]), nearest)
+    found, codes = EIGHTHS[name][out], EIGHTHS[name]
+    assert np.isnan(found[1, 0])
+    finite = codes[np.isfinite(codes)]
+    wanted = np.clip(np.nan_to_num(values.astype("f8")), 0 if relu else finite.min(), finite.max())
+    error = np.abs(np.where(np.isnan(values), 0, found) - wanted)
+    error[1, 0] = 0
+    nearest = np.abs(wanted[..., None] - finite).min(-1)
+    np.testing.assert_array_equal(error, nearest)
+    ties = (np.abs(wanted[..., None] - finite) == nearest[..., None]).sum(-1)
+    assert (out[(ties > 1) & (wanted != 0) & (found != 0)] % 2 == 0).all()
 
 
 # --- wgmma ---------------------------------------------------------------------------------------
@@ -235,10 +291,12 @@ class Image:
     """A matrix (lines, k) in shared memory as wgmma reads it.
 
     Without a swizzle, it consists of blocks of 8 x 16 bytes. With one, the rows are as long as
-    the swizzle, and `slice` is the part of them that is used. Transposed: lines are neighbours.
+    the swizzle, and `part` is the part of them that is used. Transposed: lines are neighbours.
+    `start`: where the pattern of the swizzle begins, in bytes.
     """
 
-    def __init__(self, matrix, swizzle=0, *, transposed=False, part=0):
+    def __init__(self, matrix, swizzle=0, *, transposed=False, part=0, start=0):
+        self.transposed = transposed
         bits, width = matrix.itemsize, swizzle or 16
         line, k = np.meshgrid(*map(np.arange, matrix.shape), indexing="ij")
         along, across = (line * bits, k) if transposed else (k * bits, line)
@@ -251,12 +309,12 @@ class Image:
         else:
             at, step = at + 32 * part, (0, 8 * width)
         at += along // width * step[0] + across // 8 * step[1]
-        at ^= (at >> 3) & (width - 16)
+        at = (at ^ (at >> 3) & (width - 16)) + start
         self.bytes = np.zeros(-(-(at.max() + bits) // 2048) * 2048, np.uint8)
         self.bytes[at[..., None] + np.arange(bits)] = matrix[..., None].view("u1")
         leading, stride = (step[1], step[0]) if transposed and swizzle == 0 else step
-        self.descriptor = (32 * part >> 4) | leading >> 4 << 16 | stride >> 4 << 32
-        self.descriptor |= SWIZZLES[swizzle] << 62
+        self.descriptor = (start + 32 * part >> 4) | leading >> 4 << 16 | stride >> 4 << 32
+        self.descriptor |= start // 128 % 8 << 49 | SWIZZLES[swizzle] << 62
 
 
 STEPS = {
@@ -279,7 +337,6 @@ def group_kernel(types, n, right, left=None, *, scale=1, signs=(1, 1), without=(
     total, left_type, right_type = types
     bits = 32 if left_type == "tf32" else 16 if left_type in ("f16", "bf16") else 8
     count = n // 4 if total == "f16" else n // 2
-    one = {"f32": "0x3F800000", "f16": "0x3C003C00", "s32": "1"}[total]
     sums = "{" + ", ".join(f"%d{i}" for i in range(count)) + "}"
     if left is None:
         operand, offset = "{%a0, %a1, %a2, %a3}", 0
@@ -311,7 +368,7 @@ def group_kernel(types, n, right, left=None, *, scale=1, signs=(1, 1), without=(
         for step, code in steps.items()
         if step not in without
     )
-    inits = "\n".join(f"mov.b32 %d{i}, {one};" for i in range(count * scale))
+    inits = "\n".join(f"mov.b32 %d{i}, {ONE[total]};" for i in range(count * scale))
     stores = "\n".join(f"st.global.b32 [%x6+{4 * i}], %d{i};" for i in range(count))
     return kernel(
         f"""mov.u32 %t2, tile; shr.u32 %t5, %t2, 4; cvt.u64.u32 %x5, %t5;
@@ -335,14 +392,11 @@ def multiply(rng, types, n, *, swizzle=0, left="shared", transposed=(False, Fals
     bits = {"tf32": 4, "f16": 2, "bf16": 2}.get(left_type, 1)
     k = 32 // bits
     a, b = integers(rng, (64, k), left_type), integers(rng, (n, k), right_type)
-    right = Image(
-        encoded(b, right_type), swizzle, transposed=transposed[1], part=options.pop("part", 0)
-    )
-    right.transposed = transposed[1]
+    layout = {name: options.pop(name) for name in ("part", "start") if name in options}
+    right = Image(encoded(b, right_type), swizzle, transposed=transposed[1], **layout)
     image = None
     if left == "shared":
         image = Image(encoded(a, left_type), swizzle, transposed=transposed[0])
-        image.transposed = transposed[0]
     rows = encoded(a, left_type)
     fragments = np.concatenate([left_fragment(rows[i : i + 16]) for i in range(0, 64, 16)])
     content = right.bytes if image is None else np.concatenate([image.bytes, right.bytes])
@@ -352,25 +406,9 @@ def multiply(rng, types, n, *, swizzle=0, left="shared", transposed=(False, Fals
     if change is not None:
         ptx = ptx.replace(*change)
     result = launch(ptx, threads, [content, fragments], registers, len(content))
-    dtype = {"f32": "f4", "f16": "f2", "s32": "i4"}[total]
-    sums = [sum_of_fragment(registers[i : i + 32], n, dtype) for i in range(0, 128, 32)]
+    sums = [sum_of_fragment(registers[i : i + 32], n, DTYPES[total]) for i in range(0, 128, 32)]
     signs = options.get("signs", (1, 1))
     return np.concatenate(sums), options.get("scale", 1) + signs[0] * signs[1] * (a @ b.T), result
-
-
-TYPES = [
-    ("f32", "f16", "f16"),
-    ("f16", "f16", "f16"),
-    ("f32", "bf16", "bf16"),
-    ("f32", "tf32", "tf32"),
-    ("s32", "s8", "s8"),
-    ("s32", "u8", "s8"),
-    ("s32", "u8", "u8"),
-    ("f32", "e4m3", "e4m3"),
-    ("f32", "e4m3", "e5m2"),
-    ("f32", "e5m2", "e4m3"),
-    ("f16", "e5m2", "e5m2"),
-]
 
 
 def assert_product(found):
@@ -396,9 +434,12 @@ def test_layouts_of_group_products(rng, swizzle, transposed, n):
         assert_product(multiply(rng, types, n, swizzle=swizzle, transposed=transposed))
 
 
-@pytest.mark.parametrize(("swizzle", "part"), [(64, 1), (128, 1), (128, 3)])
-def test_a_part_of_a_swizzled_row(rng, swizzle, part):
-    assert_product(multiply(rng, TYPES[0], 64, swizzle=swizzle, part=part, left="registers"))
+@pytest.mark.parametrize(
+    ("swizzle", "layout"),
+    [(64, {"part": 1}), (128, {"part": 3}), (128, {"start": 384}), (64, {"start": 128, "part": 1})],
+)
+def test_a_part_of_a_swizzled_row(rng, swizzle, layout):
+    assert_product(multiply(rng, TYPES[0], 64, swizzle=swizzle, left="registers", **layout))
 
 
 @pytest.mark.parametrize("signs", list(itertools.product([1, -1], repeat=2)))
@@ -411,7 +452,6 @@ def test_group_products_round_once(rng):
     """The sum of numbers that are not integers is the exact sum, rounded to float32."""
     a, b = rng.standard_normal((64, 16)).astype("f2"), rng.standard_normal((64, 16)).astype("f2")
     right = Image(b)
-    right.transposed = False
     fragments = np.concatenate([left_fragment(a[i : i + 16]) for i in range(0, 64, 16)])
     registers = np.zeros((128, 32), "u4")
     ptx = group_kernel(TYPES[0], 64, right)
@@ -515,6 +555,60 @@ def test_sparse_products_are_refused(rng):
         multiply(rng, TYPES[0], 64, left="registers", change=("mma_async.", "mma_async.sp."))
 
 
+def test_labels_of_nested_blocks():
+    """Blocks may have labels of the same name, as CUTLASS has in its loops that wait."""
+    block = """{ .reg .b32 %u; mov.u32 %u, 0;
+  again: add.u32 %u, %u, 1; add.u32 %t1, %t1, 1; setp.lt.u32 %p1, %u, COUNT; @%p1 bra again; }"""
+    blocks = "\n".join(block.replace("COUNT", count) for count in ("2", "3"))
+    out = np.zeros(32, "u4")
+    ptx = kernel(
+        f"""mov.u32 %t1, 0; {blocks}
+  mul.wide.u32 %x0, %t0, 4; add.u64 %x0, %x0, %g0; st.global.b32 [%x0], %t1;""",
+        0,
+    )
+    assert launch(ptx, 32, [], out)["error"] is None
+    assert (out == 5).all()
+
+
+# --- A pipeline (data/emulator/pipeline.cu) ------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run_pipeline():
+    if reason := compiler.why_no_compiler():
+        pytest.skip(reason)
+    source = (DATA / "pipeline.cu").read_text()
+
+    def run(rng, *options):
+        options = [f"-D{option}" for option in options]
+        compiled = compiler.compile_cuda(
+            source, "pipeline", arch="compute_90a", file="pipeline.cu", options=options
+        )
+        module = _core.EmulatedModule(compiled.code.decode())
+        a, b = (on_device(rng.integers(-4, 5, (128, 512)).astype("f2")) for _ in range(2))
+        out = device_array((128, 128), "f4")
+        params = tensor_map(a, (64, 64), 128) + tensor_map(b, (64, 64), 128)
+        params += struct.pack("<Qii", out.ctypes.data, 128, 512)
+        arrays = [("a", a, True), ("b", b, True), ("out", out, False)]
+        shape = (2, 2, 1), (160, 1, 1)
+        return a, b, out, module.launch("pipeline", *shape, params, arrays, shared_bytes=6 * 8192)
+
+    return run
+
+
+@pytest.mark.parametrize("arrivals", [1, 4, 128])
+def test_a_pipeline_of_bulk_copies_and_group_products(rng, run_pipeline, arrivals):
+    """Copies need no fence. One thread may release a buffer for the warpgroup."""
+    a, b, out, result = run_pipeline(rng, f"ARRIVALS={arrivals}")
+    assert result["error"] is None, result["error"]["text"]
+    np.testing.assert_array_equal(out, a.astype("f8") @ b.astype("f8").T)
+
+
+def test_a_buffer_that_is_released_before_the_product_ends(rng, run_pipeline):
+    error = run_pipeline(rng, "ARRIVALS=1", "EARLY")[3]["error"]
+    assert (error["kind"], error["file"]) == ("race", "pipeline.cu"), error["text"]
+
+
 # --- Kernels of Triton (data/emulator/triton_kernels.py) -----------------------------------------
 
 
@@ -523,13 +617,10 @@ def run_triton(name, compute, grid, shared_bytes, operands, scalars):
     module = _core.EmulatedModule(
         lzma.decompress((DATA / f"{name}_{compute}.ptx.xz").read_bytes()).decode()
     )
-    arrays = [aligned(a) for a in operands]
-    arguments = [np.uint64(a.ctypes.data) for a in arrays] + scalars + [np.uint64(0)] * 2
-    params = b""
-    for (offset, _), argument in zip(module.parameters(name), arguments, strict=True):
-        params = params.ljust(offset, b"\0") + argument.tobytes()
-    named = [(f"operand {i}", a, i < len(arrays) - 1) for i, a in enumerate(arrays)]
-    result = module.launch(name, grid, (128, 1, 1), params, named, shared_bytes=shared_bytes)
+    arrays = [on_device(a) for a in operands]
+    arguments = [*arrays, *scalars, np.uint64(0), np.uint64(0)]  # two scratch buffers
+    options = {"outputs": arrays[-1:], "shared_bytes": shared_bytes}
+    result = launch_kernel(module, name, grid, (128,), *arguments, **options)
     assert result["error"] is None, result["error"]["text"]
     return arrays[-1], result["counts"]
 
@@ -538,7 +629,7 @@ def run_triton(name, compute, grid, shared_bytes, operands, scalars):
 def test_a_product_of_triton(rng, compute, shared_bytes):
     a, b = (rng.integers(-4, 5, shape).astype("f2") for shape in [(512, 256), (256, 512)])
     operands, scalars = [a, b, np.zeros((512, 512), "f2")], [np.int32(512), np.int32(256)]
-    out, counts = run_triton("matmul", compute, (8, 8, 1), shared_bytes, operands, scalars)
+    out, counts = run_triton("matmul", compute, (8, 8), shared_bytes, operands, scalars)
     np.testing.assert_array_equal(out, (a.astype("f8") @ b.astype("f8")).astype("f2"))
     if compute == 80:  # as an H100 counts
         assert counts["shared_loads"]["wavefronts"] == 73728
@@ -548,7 +639,7 @@ def test_a_product_of_triton(rng, compute, shared_bytes):
 def test_flash_attention_of_triton(rng, compute, shared_bytes):
     q, k, v = (rng.standard_normal((4, 512, 64)).astype("f2") for _ in range(3))
     operands, scalars = [q, k, v, np.zeros_like(q)], [np.int32(512), np.float32(0.125)]
-    out, counts = run_triton("attention", compute, (8, 4, 1), shared_bytes, operands, scalars)
+    out, counts = run_triton("attention", compute, (8, 4), shared_bytes, operands, scalars)
     scores = np.einsum("hid,hjd->hij", q.astype("f8"), k.astype("f8")) * 0.125
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     expected = weights / weights.sum(-1, keepdims=True) @ v.astype("f8")

@@ -200,6 +200,7 @@ void Decoder::move_matrices(const Words& w) {
   const bool store = w[0] == "stmatrix";
   if (!contains(w, "m8n8") || w.back() != "b16") unknown();
   const std::span<const Operand> parts = parts_of(o.at(store ? 1 : 0));
+  if (parts.size() != 1 && parts.size() != 2 && parts.size() != 4) unknown();
   Access access{.space = space_of(w), .store = store};
   access.element_bytes = access.register_bytes = access.count = 4;
   access.lanes = parts.size() == 4 ? kAllLanes : (1u << 8 * parts.size()) - 1;

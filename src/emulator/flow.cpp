@@ -231,7 +231,7 @@ class Flow {
     }
   }
 
-  // The state of registers while products of wgmma run.
+  // The state of registers while products of wgmma run, by `tracked_`.
   struct GroupState {
     static constexpr u8 kIdle = 255;
     std::vector<u8> age;  // wgmma.commit_group since the product that uses it; kIdle: none runs
@@ -255,7 +255,7 @@ class Flow {
   // paths that are never taken do not matter. Copies move the state.
   void find_group_uses() {
     if (!p_.uses_groups) return;
-    const std::size_t registers = bytes_.size(), blocks = p_.blocks.size();
+    const std::size_t registers = track_groups(), blocks = p_.blocks.size();
     const GroupState nothing{std::vector<u8>(registers, GroupState::kIdle),
                              std::vector<u32>(registers), std::vector<int>(registers, -1)};
     std::vector<GroupState> in(blocks, nothing);
@@ -272,6 +272,31 @@ class Flow {
       }
     }
     for (std::size_t b = 0; b < blocks; ++b) follow_group(static_cast<int>(b), in[b], true);
+  }
+
+  // Numbers the operands and results of products, and their copies. Returns how many there are.
+  std::size_t track_groups() {
+    u32 count = 0;
+    tracked_.assign(bytes_.size(), kNone);
+    const auto track = [&](u32 r) {
+      if (!(r & kConstantBit) && tracked_[r] == kNone) tracked_[r] = count++;
+    };
+    for (const MatrixProduct& m : p_.matrices)
+      for (const MatrixProduct::Fragment* f : {&m.a, &m.c})
+        for (int k = 0; k < f->count && m.access != kNone; ++k)
+          track(p_.extras[m.extra][f->first + k]);
+    for (u32 before = 0; before != count;) {
+      before = count;
+      for (const Inst& inst : p_.code) {
+        if (!copies(inst)) continue;
+        if (tracked_[inst.a] != kNone) track(inst.d);
+        if (tracked_[inst.d] != kNone) track(inst.a);
+      }
+    }
+    return count;
+  }
+  static bool copies(const Inst& inst) {
+    return inst.op == Op::kAlu && inst.mode == 1 && inst.guard == kNone && !(inst.a & kConstantBit);
   }
 
   // Follows a block and, if `inserts`, makes checks of places.
@@ -301,8 +326,9 @@ class Flow {
         const MatrixProduct& m = p_.matrices[inst.aux];
         for (const MatrixProduct::Fragment* f : {&m.a, &m.c})
           for (int k = 0; k < f->count && !f->shared; ++k) {
-            const u32 r = p_.extras[m.extra][f->first + k];
-            if (r & kConstantBit) continue;
+            const u32 operand = p_.extras[m.extra][f->first + k];
+            if (operand & kConstantBit) continue;
+            const u32 r = tracked_[operand];
             if (inserts && s.written[r] >= 0 && place >= 0) {
               check_at(s.written[r]).marks = true;
               const u32 other = p_.code[s.written[r]].aux;
@@ -311,13 +337,14 @@ class Flow {
             }
             s.age[r] = 0, s.product[r] = inst.aux;
           }
-      } else if (inst.op == Op::kAlu && inst.mode == 1 && inst.guard == kNone &&
-                 !(inst.a & kConstantBit)) {
-        s.age[inst.d] = s.age[inst.a], s.product[inst.d] = s.product[inst.a];
-        s.written[inst.d] = s.written[inst.a];
+      } else if (copies(inst)) {
+        const u32 to = tracked_[inst.d], from = tracked_[inst.a];
+        if (to == kNone) continue;
+        s.age[to] = s.age[from], s.product[to] = s.product[from], s.written[to] = s.written[from];
       } else {
-        for_operands(p_, inst, [&](u32& r, bool result) {
-          if (r & kConstantBit) return;
+        for_operands(p_, inst, [&](u32& operand, bool result) {
+          if ((operand & kConstantBit) || tracked_[operand] == kNone) return;
+          const u32 r = tracked_[operand];
           if (s.age[r] != GroupState::kIdle && inserts && place >= 0) {
             GroupCheck& check = check_at(place);
             check.running.push_back(s.product[r]);
@@ -474,6 +501,7 @@ class Flow {
   std::vector<int> block_of_;
   std::vector<std::vector<int>> next_;
   std::vector<int> begin_, end_;
+  std::vector<u32> tracked_;  // registers of wgmma: their numbers in GroupState
 };
 
 }  // namespace

@@ -237,14 +237,16 @@ class Reading {
   }
 
   // Returns true unless an ordinary store wrote the byte and neither its warp nor this one has
-  // executed fence.proxy.async since.
+  // executed fence.proxy.async since. cp.async is not an ordinary store here, because CUTLASS has
+  // no fence after it.
   bool is_fenced(u32 entry, u32 byte) const {
     const u32 time = entry >> kWhoBits, who = entry & kWho;
     const Access& writer = worker_.program.accesses[block_.shadow.writer_sites[byte]];
-    if (time < warp_.proxy_time || entry == 0 || writer.extra != kNone) return true;
+    if (time < warp_.proxy_time || entry == 0 || writer.move == nullptr) return true;
     const u32 index = who >= kLanesOfWarp ? who - kLanesOfWarp : who / kLanes;
     return index >= block_.warps.size() || time < block_.warps[index].proxy_time;
   }
+
   Worker& worker_;
   Warp& warp_;
   u32 access_;

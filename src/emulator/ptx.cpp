@@ -258,14 +258,30 @@ class BodyParser {
   struct Scope {
     std::unordered_map<std::string_view, int> registers, variables;
     std::unordered_map<std::string_view, Range> ranges;
+    std::vector<std::pair<std::string_view, int>> labels;  // with the statement that follows
+    std::size_t first = 0;                                 // statement
   };
+
+  // Renames the labels of a block, because other blocks may have labels of the same name.
+  void rename_labels(const Scope& scope) {
+    for (const auto& [name, target] : scope.labels) {
+      const std::string_view unique = f_.scoped_labels.emplace_back(
+          std::string(name) + "@" + std::to_string(f_.scoped_labels.size()));
+      f_.labels[unique] = target;
+      for (std::size_t i = scope.first; i < f_.statements.size(); ++i)
+        if (Statement& s = f_.statements[i]; s.opcode[0] == "bra")
+          for (Operand& o : s.operands)
+            if (o.name == name) o.name = unique;
+    }
+  }
 
   void statement() {
     if (c_.take('{')) {
-      scopes_.emplace_back();
+      scopes_.emplace_back().first = f_.statements.size();
       return;
     }
     if (c_.take('}')) {
+      rename_labels(scopes_.back());
       scopes_.pop_back();
       if (scopes_.empty()) fail("unexpected '}'");
       return;
@@ -286,7 +302,11 @@ class BodyParser {
     if (word.empty()) fail("expected an instruction");
     if (c_.peek() == ':') {
       c_.advance();
-      f_.labels[word] = static_cast<int>(f_.statements.size());
+      const auto next = static_cast<int>(f_.statements.size());
+      if (scopes_.size() > 1)
+        scopes_.back().labels.emplace_back(word, next);
+      else
+        f_.labels[word] = next;
       last_label_ = word;
       return;
     }

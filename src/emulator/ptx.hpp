@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -102,6 +103,7 @@ struct Function {
   std::vector<Variable> variables;
   std::vector<Statement> statements;
   std::unordered_map<std::string_view, int> labels;  // statement that follows
+  std::deque<std::string> scoped_labels;             // their names in `labels`
   std::unordered_map<std::string_view, std::vector<std::string_view>> branch_tables;
   std::vector<Line> lines;
   std::vector<int> required_threads;  // .reqntid
