@@ -229,8 +229,9 @@ class Recorder {
     for (u64 word = begin / 4; word <= (end - 1) / 4; ++word) {
       Epochs& clock = page.released[word];
       const int bits = worker_.launch.shadow->clock_bits;
-      if (epoch_of(clock.get(), cluster, bits) < order_.fenced)
-        clock = with_epoch(joined(clock, order_.known), cluster, order_.fenced, bits);
+      Epochs next = joined(clock, order_.known);
+      if (next != clock || epoch_of(clock.get(), cluster, bits) < order_.fenced)
+        clock = with_epoch(next, cluster, order_.fenced, bits);
     }
   }
 

@@ -106,6 +106,10 @@ x[i] = a[i]; cg::this_grid().sync(); o[i] = x[511 - i]; cg::this_grid().sync(); 
 volatile unsigned* generation = f + 1; for (int k = 0; k < 3; ++k) { x[(i + 64 * k) % 512] = i; SYNC;
 if (t == 0) { unsigned g = *generation; __threadfence(); if (atomicAdd(&f[0], 1) == 7) { f[0] = 0; __threadfence(); *generation = g + 1; }
 else while (*generation == g); __threadfence(); } SYNC; }
+//: barrier of blocks with a master, as in CUB
+for (int k = 0; k < 3; ++k) { x[(i + 64 * k) % 512] = i + k; __threadfence(); SYNC; volatile unsigned* g = f;
+if (b == 0) { if (t == 0) g[0] = 1; SYNC; if (t < 8) while (__ldcg(&f[t]) == 0) __threadfence_block(); SYNC; if (t < 8) g[t] = 0; }
+else { if (t == 0) { g[b] = 1; while (__ldcg(&f[b]) == 1) __threadfence_block(); } SYNC; } }
 //: master that polls a counter
 S(int, s, 1); x[i] = t; SYNC; if (t == 0) { __threadfence(); atomicAdd(&f[0], 1); } if (b == 0) {
 if (t == 0) { while (*(volatile unsigned*)f < 8); __threadfence(); f[0] = 0; } SYNC; o[t] = x[448 + t]; }
