@@ -21,7 +21,7 @@ REPEATS = 5
 SHAPES = {"average_matvec": (200, 16, 128), "max_plus": (20000, 64), "gpp": (20, 16, 256, 2)}
 SHAPES |= {"gather": (1 << 18, 1 << 18), "component": (1 << 18, 3)}
 MATRIX, VECTOR = (512, 512), (1 << 18,)
-CHECKS = {"none": (), "race": ("racecheck",), "all": ALL_CHECKS}
+CHECKS = {"none": (), "race": ("racecheck",), "blocks": ("global_racecheck",), "all": ALL_CHECKS}
 
 
 def seconds_and_instructions(call: _core.Call) -> tuple[float, int]:

@@ -69,8 +69,11 @@ void Decoder::load_or_store(const Words& w, bool store) {
   Access access;
   access.space = space_of(w);
   access.store = store;
-  access.strong = contains(w, "volatile") || contains(w, "relaxed") || contains(w, "acquire") ||
-                  contains(w, "release") || contains(w, "mmio");
+  // Kernels synchronise also by loads and stores that bypass the L1 cache (cg, cv, wt).
+  static constexpr std::string_view kStrong[] = {"volatile", "relaxed", "acquire", "release",
+                                                 "mmio",     "cg",      "cv",      "wt"};
+  access.strong = std::any_of(std::begin(kStrong), std::end(kStrong),
+                              [&](std::string_view word) { return contains(w, word); });
   access.synchronises = access.strong && !contains(w, "volatile");
   access.between_blocks = access.strong && !contains(w, "cta");
   const Operand& place = s.operands[store ? 0 : 1];

@@ -3,13 +3,14 @@
 //
 // Each cluster has a clock (Order). A fence followed by a strong store or an atomic operation
 // releases: it stores the cluster's clock at the address. A strong load or an atomic operation
-// whose old value is used observes the clock at its address. It is known, so that accesses are
-// ordered, after the next fence or barrier. The shadow memory holds the last writers and readers of
-// each byte. Because unordered accesses conflict in any order of execution, the race that is
-// reported does not depend on the schedule.
+// whose old value is used observes the clock at its address. The warp knows it, so that accesses
+// are ordered, after the next fence. The other warps know it after the next barrier. The shadow
+// memory holds the last writers and readers of each byte. Unordered accesses conflict in any order
+// of execution.
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "emulator/state.hpp"
 
@@ -98,7 +99,7 @@ void refine(const Program& program, ShadowPage& page, u64 begin, u64 end) {
 // One run of consecutive lanes that access consecutive bytes.
 class Recorder {
  public:
-  Recorder(Worker& worker, const Warp& warp, const Access& access, u32 site, bool write)
+  Recorder(Worker& worker, Warp& warp, const Access& access, u32 site, bool write)
       : worker_(worker),
         warp_(warp),
         a_(access),
@@ -111,6 +112,7 @@ class Recorder {
     touch_.epoch = published ? order_.fenced : order_.epoch;
     touch_.block = order_.first + static_cast<u32>(warp.home->rank);
     order_.accessed = true;
+    if (write && access.strong) share_known(warp);
   }
 
   void record(u64 begin, u64 end, int lane) {
@@ -144,7 +146,9 @@ class Recorder {
   bool is_unordered(Touch t) const {
     if (t.block == 0 || is_own(t)) return false;
     const u64 cluster = (t.block - 1) / order_.size;
-    return epoch_of(order_.known.get(), cluster, worker_.launch.shadow->clock_bits) < t.epoch;
+    const int bits = worker_.launch.shadow->clock_bits;
+    return epoch_of(order_.known.get(), cluster, bits) < t.epoch &&
+           epoch_of(warp_.others.known.get(), cluster, bits) < t.epoch;
   }
   bool conflicts(Touch t) const { return is_unordered(t) && !(a_.between_blocks && is_strong(t)); }
 
@@ -225,8 +229,9 @@ class Recorder {
     for (u64 word = begin / 4; word <= (end - 1) / 4; ++word) {
       Epochs& clock = page.released[word];
       const int bits = worker_.launch.shadow->clock_bits;
-      if (epoch_of(clock.get(), cluster, bits) < order_.fenced)
-        clock = with_epoch(joined(clock, order_.known), cluster, order_.fenced, bits);
+      Epochs next = joined(clock, order_.known);
+      if (next != clock || epoch_of(clock.get(), cluster, bits) < order_.fenced)
+        clock = with_epoch(next, cluster, order_.fenced, bits);
     }
   }
 
@@ -254,8 +259,8 @@ class Recorder {
 
 }  // namespace
 
-void record_global(Worker& worker, const Warp& warp, const Access& access, u32 site,
-                   const s64* offsets, u64 base, u32 mask, int bytes, bool write) {
+void record_global(Worker& worker, Warp& warp, const Access& access, u32 site, const s64* offsets,
+                   u64 base, u32 mask, int bytes, bool write) {
   Recorder recorder(worker, warp, access, site, write);
   while (mask != 0) {
     const int lane = first_of(mask);
@@ -273,9 +278,7 @@ void record_global(Worker& worker, const Warp& warp, const Access& access, u32 s
   }
 }
 
-void observe_global(Worker& worker, const Warp& warp, const s64* offsets, u64 base, u32 mask,
-                    int bytes) {
-  Order& order = warp.home->cluster->order;
+void observe_global(Worker& worker, Warp& warp, const s64* offsets, u64 base, u32 mask, int bytes) {
   for (const int lane : Lanes{mask}) {
     const u64 address = base + static_cast<u64>(offsets[lane]);
     ShadowPage& page = page_at(worker, address);
@@ -283,8 +286,9 @@ void observe_global(Worker& worker, const Warp& warp, const s64* offsets, u64 ba
     if (page.released.empty()) continue;
     for (u64 word = address / 4; word <= (address + bytes - 1) / 4; ++word)
       if (const auto at = page.released.find(word); at != page.released.end())
-        order.observed = joined(order.observed, at->second);
+        warp.others.observed = joined(warp.others.observed, at->second);
   }
+  if (warp.others.observed != nullptr) warp.home->cluster->order.warps_know = true;
 }
 
 void begin_order(Cluster& cluster) {
@@ -294,18 +298,29 @@ void begin_order(Cluster& cluster) {
   cluster.order.size = size;
 }
 
-void order_at_barrier(Order& order) {
-  if (order.observed == nullptr) return;
-  order.known = joined(order.known, order.observed);
-  order.observed = nullptr;
-}
-
-void order_at_fence(Order& order) {
-  order_at_barrier(order);
+void order_at_fence(Warp& warp) {
+  Known& others = warp.others;
+  others.known = joined(others.known, std::exchange(others.observed, nullptr));
+  Order& order = warp.home->cluster->order;
   if (!order.accessed) return;
   order.accessed = false;
   order.fenced = order.epoch;
   if (order.epoch < kLastEpoch) ++order.epoch;
+}
+
+void order_at_barrier(BlockState& block) {
+  Order& order = block.cluster->order;
+  if (!order.warps_know) return;
+  for (Warp& warp : block.warps) {
+    const Known others = std::exchange(warp.others, {});
+    order.known = joined(joined(order.known, others.known), others.observed);
+  }
+  order.warps_know = order.size > 1;  // warps of other blocks
+}
+
+void share_known(Warp& warp) {
+  Order& order = warp.home->cluster->order;
+  if (order.warps_know) order.known = joined(order.known, warp.others.known);
 }
 
 void report_global_race(const LaunchState& launch) {

@@ -179,7 +179,7 @@ struct GroupCheck {
 // One load, store or atomic instruction.
 struct Access {
   Space space = Space::kGeneric;
-  bool store = false, atomic = false, strong = false;  // strong as in PTX
+  bool store = false, atomic = false, strong = false;  // strong as in PTX, or without L1
   // Accesses by which threads may synchronise: atomics and strong ones, volatile ones only in
   // kernels with fences. They do not race with each other.
   bool synchronises = false;

@@ -55,7 +55,7 @@ u8 stored_byte(const Warp& warp, const Access& access, int lane, s64 at) {
 void barrier_passed(BlockState& block) {
   advance(block);
   block.shadow.since = block.shadow.time << kWhoBits;
-  order_at_barrier(block.cluster->order);
+  order_at_barrier(block);
 }
 
 void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
@@ -74,7 +74,7 @@ void warp_synchronised(Warp& warp, const u32* members, u32 mask) {
 }
 
 void fence_passed(Warp& warp, bool between_blocks) {
-  if (between_blocks) order_at_fence(warp.home->cluster->order);
+  if (between_blocks) order_at_fence(warp);
   advance(*warp.home);
   warp.fence_time = warp.home->shadow.time;
 }
@@ -82,6 +82,7 @@ void fence_passed(Warp& warp, bool between_blocks) {
 bool record_shared(Worker& worker, Warp& warp, BlockState& block, const Access& access, int site,
                    const s64* offsets, Pattern pattern, s64 base, u32 mask, int bytes, bool write) {
   Shadow& s = block.shadow;
+  if (write && (access.strong || access.atomic)) share_known(warp);
   // Only barriers of the cluster order accesses to other blocks' memory. These accesses are not
   // checked.
   if (s.writers.empty() || warp.home != &block) return true;

@@ -121,6 +121,7 @@ struct WarpProgress {
   s64 products = 0, product_groups = 0;  // wgmma: started, and committed groups
   bool group_fenced = false;             // after a wgmma.fence
   std::vector<u32> unfenced;             // group checks since the last one
+  Known others;
 };
 
 struct Warp : WarpProgress {
@@ -326,14 +327,15 @@ void fence_passed(Warp& warp, bool between_blocks);
 
 // global_races.cpp
 // Lanes of the mask access `bytes` bytes at `base` plus their offset. Called before a transfer.
-void record_global(Worker& worker, const Warp& warp, const Access& access, u32 site,
-                   const s64* offsets, u64 base, u32 mask, int bytes, bool write);
+void record_global(Worker& worker, Warp& warp, const Access& access, u32 site, const s64* offsets,
+                   u64 base, u32 mask, int bytes, bool write);
 // Called after a transfer whose values may tell the threads what other blocks have done.
-void observe_global(Worker& worker, const Warp& warp, const s64* offsets, u64 base, u32 mask,
-                    int bytes);
+void observe_global(Worker& worker, Warp& warp, const s64* offsets, u64 base, u32 mask, int bytes);
 void begin_order(Cluster& cluster);
-void order_at_fence(Order& order);
-void order_at_barrier(Order& order);
+void order_at_fence(Warp& warp);
+void order_at_barrier(BlockState& block);
+// Lets the other warps know what a warp knows, because they may wait for its strong store.
+void share_known(Warp& warp);
 void report_global_race(const LaunchState& launch);
 
 // A warp that has polled memory this often yields to the others.

@@ -62,6 +62,25 @@ if (t == 0) { if (b == 0) { x[0] = 5; flag.store(1); flag.notify_all(); } else {
 if (t == 0) { if (b == 0) { x[9] = 5; asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(f) : "memory"); }
 else { unsigned v; do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(f) : "memory");
 while (v == 0); o[b] = x[9]; } }
+//: flag of a block after the flag of another block
+volatile unsigned* g = f; __shared__ volatile int near; if (t == 0) near = 0; SYNC; if (b == 0) { x[t] = t; __threadfence(); SYNC; if (t == 0) g[0] = 1; }
+else { if (t == 0) { while (g[0] == 0); __threadfence(); g[b] = 1; near = 1; }
+if (t == 32) { while (g[b] == 0); __threadfence_block(); o[i] = x[t]; } if (t == 33) { while (near == 0); __threadfence_block(); o[i] = x[t]; } }
+//: barrier of a block after an mbarrier
+__shared__ cuda::barrier<cuda::thread_scope_block> bar; if (t == 0) init(&bar, 64); SYNC; volatile unsigned* g = f;
+if (b == 0) { x[t] = t; __threadfence(); SYNC; if (t == 0) g[0] = 1; } else { if (t == 0) { while (g[0] == 0); __threadfence(); }
+bar.arrive_and_wait(); o[i] = x[63 - t]; }
+//: barrier in global memory
+auto* bar = (cuda::barrier<cuda::thread_scope_device>*)(x + 1024); if (b == 0 && t == 0) { init(bar, 512); __threadfence(); *(volatile unsigned*)f = 1; }
+if (t == 0) { while (*(volatile unsigned*)f == 0); __threadfence(); } SYNC; x[i] = t; bar->arrive_and_wait(); o[i] = x[511 - i];
+//: semaphore and latch in global memory
+auto* s = (cuda::counting_semaphore<cuda::thread_scope_device>*)(x + 1024); auto* l = (cuda::latch<cuda::thread_scope_device>*)(x + 1056);
+if (b == 0 && t == 0) { new (s) cuda::counting_semaphore<cuda::thread_scope_device>(1); new (l) cuda::latch<cuda::thread_scope_device>(8);
+__threadfence(); *(volatile unsigned*)f = 1; }
+if (t == 0) { while (*(volatile unsigned*)f == 0); __threadfence(); s->acquire(); x[0] += b; s->release(); l->arrive_and_wait(); o[b] = x[0]; }
+//: stack
+if (t == 0) { int old; do { old = *(volatile int*)&x[0]; x[8 + b] = old; __threadfence(); } while (atomicCAS(&x[0], old, b + 1) != old);
+int top = atomicExch(&x[0], 0); __threadfence(); for (; top > 0; top = x[7 + top]) o[b] += top; }
 //: lock
 if (t == 0) { while (atomicCAS(&f[0], 0u, 1u)); __threadfence(); x[0] += b; x[1] = x[0]; __threadfence(); atomicExch(&f[0], 0u); }
 //: lock of cuda::atomic_ref
@@ -87,6 +106,10 @@ x[i] = a[i]; cg::this_grid().sync(); o[i] = x[511 - i]; cg::this_grid().sync(); 
 volatile unsigned* generation = f + 1; for (int k = 0; k < 3; ++k) { x[(i + 64 * k) % 512] = i; SYNC;
 if (t == 0) { unsigned g = *generation; __threadfence(); if (atomicAdd(&f[0], 1) == 7) { f[0] = 0; __threadfence(); *generation = g + 1; }
 else while (*generation == g); __threadfence(); } SYNC; }
+//: barrier of blocks with a master, as in CUB
+for (int k = 0; k < 3; ++k) { x[(i + 64 * k) % 512] = i + k; __threadfence(); SYNC; volatile unsigned* g = f;
+if (b == 0) { if (t == 0) g[0] = 1; SYNC; if (t < 8) while (__ldcg(&f[t]) == 0) __threadfence_block(); SYNC; if (t < 8) g[t] = 0; }
+else { if (t == 0) { g[b] = 1; while (__ldcg(&f[b]) == 1) __threadfence_block(); } SYNC; } }
 //: master that polls a counter
 S(int, s, 1); x[i] = t; SYNC; if (t == 0) { __threadfence(); atomicAdd(&f[0], 1); } if (b == 0) {
 if (t == 0) { while (*(volatile unsigned*)f < 8); __threadfence(); f[0] = 0; } SYNC; o[t] = x[448 + t]; }
@@ -118,6 +141,9 @@ else { while (*(volatile unsigned*)f == 0); __threadfence(); o[b] = x[0]; } }
 if (t == 0) { if (b == 0) { x[0] = 5; *(volatile unsigned*)f = 1; } else { while (*(volatile unsigned*)f == 0); __threadfence(); o[b] = x[0]; } }
 //: race: flag without a fence after it
 if (t == 0) { if (b == 0) { x[0] = 5; __threadfence(); *(volatile unsigned*)f = 1; } else { while (*(volatile unsigned*)f == 0); o[b] = x[0]; } }
+//: race: flag without a barrier after it
+if (b == 0) { x[t] = t; __threadfence(); SYNC; if (t == 0) *(volatile unsigned*)f = 1; }
+else { if (t == 0) { while (*(volatile unsigned*)f == 0); __threadfence(); } o[i] = x[63 - t]; }
 //: race: fence after the flag
 if (t == 0) { if (b == 0) { x[0] = 5; *(volatile unsigned*)f = 1; __threadfence(); } else { while (*(volatile unsigned*)f == 0); __threadfence(); o[b] = x[0]; } }
 //: race: data after the fence

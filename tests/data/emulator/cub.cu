@@ -22,10 +22,9 @@ __global__ void scan_begin(void* memory, int tiles) {
 
 template <class T>
 __global__ void scan(void* memory, const T* a, T* out, int n, int tiles) {
-  using Policy =
-      detail::agent_scan_policy<0, 0, T, cub::BLOCK_LOAD_DIRECT, cub::LOAD_DEFAULT,
-                                cub::BLOCK_STORE_DIRECT, cub::BLOCK_SCAN_WARP_SCANS,
-                                detail::NoScaling<64, 2>>;
+  using Policy = detail::agent_scan_policy<0, 0, T, cub::BLOCK_LOAD_DIRECT, cub::LOAD_DEFAULT,
+                                           cub::BLOCK_STORE_DIRECT, cub::BLOCK_SCAN_WARP_SCANS,
+                                           detail::NoScaling<64, 2>>;
   using Agent = detail::scan::AgentScan<Policy, const T*, T*, cuda::std::plus<>, NullType, int, T>;
   __shared__ typename Agent::TempStorage storage;
   cub::ScanTileState<T> state;
