@@ -569,3 +569,20 @@ TEXT_OF_NOTHING = """
 .address_size 64
 .visible .entry k(.param .u64 a, .param .u64 b) { ret; }
 """
+
+
+def test_a_triton_kernel_with_strided_loads():
+    pytest.importorskip("triton")
+    from kernels import triton_elementwise
+
+    x = np.random.default_rng(0).random((64, 96), dtype=np.float32)
+    out = np.zeros((96, 64), np.float32)
+
+    def transposed(x, out):
+        triton_elementwise.copy_strided[(96,)](x, out, 96, 64, 1, 96, BLOCK=64)
+
+    record = ado.what_if(transposed, x, out, device="emulator")
+    loads = record.trial("loads coalesced (near)")
+    assert (loads.reason, loads.before, loads.after) == ("", 32, 4)
+    assert loads.place.startswith("triton_elementwise.py:")
+    assert np.array_equal(out, np.zeros_like(out))  # no wrong result reaches the arrays
