@@ -11,6 +11,8 @@ o[i] = a[i]; SYNC; x[i] = o[b * 64 + 63 - t];
 ((char*)x)[b * 2 + (t & 1)] = b;
 //: halves of a word
 ((short*)x)[i] = b; SYNC; o[i] = ((short*)x)[i ^ 1];
+//: words with halves of other blocks
+((short*)x)[b] = b; SYNC; o[i] = ((volatile int*)o)[i] + (x[b / 2] >> 16 * (b % 2) & 0xffff);
 //: vectors
 ((int4*)x)[i] = make_int4(t, t, t, t); o[i] = x[4 * i + 3];
 //: columns
