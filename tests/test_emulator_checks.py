@@ -167,9 +167,19 @@ def test_blocks(block_module, index):
         arrays.append(device_array(4096, "i4", np.arange(4096) % 97))
         error = launch(block_module, f"k{index}", (8,), (64,), *arrays, threads=threads)["error"]
         assert (error["kind"] if error else "") == kind, error and error["text"]
+        assert not error or error["file"] == "kernel.cu"
         texts.add(error and error["text"])
     # What blocks observe depends on the schedule.
     assert len(texts) == 1 or re.search("atomic|volatile", body), texts
+
+
+def test_the_report_of_a_race_names_both_accesses(block_module):
+    index = [name for _, name, _ in BLOCKS].index("result of the block before")
+    arrays = [device_array(4096, "i4", 0) for _ in range(4)]
+    error = launch(block_module, f"k{index}", (8,), (64,), *arrays)["error"]
+    assert (error["block"], error["thread"], error["byte"]) == ([1, 0, 0], [0, 0, 0], 252)
+    other = r"byte 252 of 'a', which thread \(63, 0, 0\) of block \(0, 0, 0\) wrote at kernel\.cu:"
+    assert re.search(other + rf"{error['line']}, ", error["text"])
 
 
 @pytest.mark.parametrize("threads", [1, 3])

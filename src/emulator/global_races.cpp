@@ -116,7 +116,7 @@ class Recorder {
   }
 
   void record(u64 begin, u64 end, int lane) {
-    begin_ = begin, lane_ = lane;
+    begin_ = begin, end_ = end, lane_ = lane;
     while (begin < end) {
       const u64 part_end = std::min(end, begin / kPageBytes * kPageBytes + kPageBytes);
       if (begin / kPageBytes != number_) {
@@ -171,11 +171,28 @@ class Recorder {
         return;  // the first writer remains
       }
       for (const Touch& other : entry.writers)
-        if (conflicts(other)) report(other, true, address);
+        if (conflicts(other) && (write_ || is_written(touch_, address)))
+          report(other, true, address);
       for (const Touch& other : entry.readers)
-        if (write_ && conflicts(other)) report(other, false, address);
+        if (write_ && conflicts(other) && is_written(other, address)) report(other, false, address);
     }
     keep(own);
+  }
+
+  // Whether other clusters write all bytes of a thread's load. Otherwise the thread may ignore the
+  // bytes that they write, as in kernels that load whole vectors.
+  bool is_written(Touch load, u64 address) const {
+    const auto size = static_cast<u64>(worker_.program.accesses[load.site].bytes());
+    const u64 first = address / size * size, cluster = (load.block - 1) / order_.size;
+    const auto writes = [&](Touch t) {
+      return t.block != 0 && (t.block - 1) / order_.size != cluster;
+    };
+    for (u64 at = first; at < first + size; at += u64{1} << page_->entry_bits) {
+      if (write_ && at >= begin_ && at < end_) continue;
+      const Entry& entry = page_->entries[at % kPageBytes >> page_->entry_bits];
+      if (std::none_of(entry.writers.begin(), entry.writers.end(), writes)) return false;
+    }
+    return true;
   }
 
   // Stores this access. Of unordered accesses of several clusters, those of the first two blocks
@@ -251,7 +268,7 @@ class Recorder {
   Order& order_;
   const bool write_, stores_;
   Touch touch_;
-  u64 begin_ = 0, number_ = ~u64{0};  // the run; the page that is locked
+  u64 begin_ = 0, end_ = 0, number_ = ~u64{0};  // the run; the page that is locked
   int lane_ = 0;
   ShadowPage* page_ = nullptr;
   std::unique_lock<std::mutex> guard_;

@@ -192,8 +192,9 @@ SourceLine source_line(const LaunchState& launch, int line) {
 
 SourceLine user_line(const LaunchState& launch, int line) {
   SourceLine at = source_line(launch, line);
-  for (const char* folder : {"/include/cccl/", "/include/cooperative_groups", "/include/crt/"})
-    if (at.outer_line != 0 && at.file.find(folder) != std::string::npos)
+  for (const char* header : {"cccl/", "cooperative_groups", "crt/", "sm_", "cuda_awbarrier",
+                             "cuda_bf16", "cuda_fp16", "cuda_pipeline"})
+    if (at.outer_line != 0 && at.file.find(std::string("/include/") + header) != std::string::npos)
       at = {at.outer_file, "", at.outer_line, 0};
   return at;
 }

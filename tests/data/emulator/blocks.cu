@@ -11,6 +11,8 @@ o[i] = a[i]; SYNC; x[i] = o[b * 64 + 63 - t];
 ((char*)x)[b * 2 + (t & 1)] = b;
 //: halves of a word
 ((short*)x)[i] = b; SYNC; o[i] = ((short*)x)[i ^ 1];
+//: words with halves of other blocks
+((short*)x)[b] = b; SYNC; o[i] = ((volatile int*)o)[i] + (x[b / 2] >> 16 * (b % 2) & 0xffff);
 //: vectors
 ((int4*)x)[i] = make_int4(t, t, t, t); o[i] = x[4 * i + 3];
 //: columns
@@ -110,6 +112,13 @@ else while (*generation == g); __threadfence(); } SYNC; }
 for (int k = 0; k < 3; ++k) { x[(i + 64 * k) % 512] = i + k; __threadfence(); SYNC; volatile unsigned* g = f;
 if (b == 0) { if (t == 0) g[0] = 1; SYNC; if (t < 8) while (__ldcg(&f[t]) == 0) __threadfence_block(); SYNC; if (t < 8) g[t] = 0; }
 else { if (t == 0) { g[b] = 1; while (__ldcg(&f[b]) == 1) __threadfence_block(); } SYNC; } }
+//: wavefront of blocks
+volatile unsigned* g = f; if (t == 0 && b > 0) while (g[b - 1] == 0); SYNC; o[i] = b ? o[i - 64] + 1 : t; __threadfence(); SYNC;
+if (t == 0) g[b] = 1;
+//: sequence lock
+cuda::atomic_ref<unsigned, cuda::thread_scope_device> s(f[0]); cuda::atomic_ref<int, cuda::thread_scope_device> d(x[0]);
+if (t == 0) { if (b == 0) { s.fetch_add(1); d.store(5); s.fetch_add(1); } else { unsigned v; int r;
+do { v = s.load(); r = d.load(); } while ((v & 1) || s.load() != v); o[b] = r; } }
 //: master that polls a counter
 S(int, s, 1); x[i] = t; SYNC; if (t == 0) { __threadfence(); atomicAdd(&f[0], 1); } if (b == 0) {
 if (t == 0) { while (*(volatile unsigned*)f < 8); __threadfence(); f[0] = 0; } SYNC; o[t] = x[448 + t]; }
@@ -125,6 +134,8 @@ S(int, s, 64); __pipeline_memcpy_async(&s[t], &a[i], 4); __pipeline_commit(); __
 if (t == 0) x[0] += a[i];
 //: race: zeroed by one block, added by all
 if (b == 0 && t < 16) x[t] = 0; SYNC; atomicAdd(&x[a[i] % 16], 1);
+//: race: cuda::atomic_ref and a plain store
+cuda::atomic_ref<unsigned, cuda::thread_scope_device> c(f[0]); if (i == 0) f[0] = 0; c.fetch_add(1);
 //: race: result of the block before
 x[i] = a[i]; SYNC; o[i] = x[i ? i - 1 : 0];
 //: race: result of the next block
@@ -164,6 +175,9 @@ for (int k = t; k < 66; k += 64) x[b * 64 + k] = b;
 x[i + 1] = t; if (t == 0) x[b * 64] = a[i]; if (t == 63) x[i + 2] = a[i];
 //: race: stencil in place
 int left = x[i], right = x[i + 2]; SYNC; x[i + 1] = left + right + 1;
+//: race: a flag released before the result
+volatile unsigned* g = f; if (t == 0 && b > 0) { while (g[b - 1] == 0); __threadfence(); } SYNC;
+if (t == 0) { __threadfence(); g[b] = 1; } o[i] = b ? o[i - 64] + 1 : t;
 //: race: reversed in place
 int v = x[511 - i]; SYNC; x[i] = v + i;
 //: race: transpose in place
