@@ -1,12 +1,12 @@
-// Races in global memory: blocks of two clusters access a byte, at least one of them writes, and
+// Races in global memory: blocks of two clusters access a byte, at least one block writes, and
 // nothing orders the accesses.
 //
 // Each cluster has a clock (Order). A fence followed by a strong store or an atomic operation
 // releases: it stores the cluster's clock at the address. A strong load or an atomic operation
-// whose old value is used observes the clock at its address. It is known, so that accesses are
-// ordered, after the next fence or barrier. The shadow memory holds the last writers and readers of
-// each byte. Because unordered accesses conflict in any order of execution, the race that is
-// reported does not depend on the schedule.
+// whose old value is used observes the clock at its address. The next fence or barrier makes the
+// observed clock known, which orders accesses. The shadow memory holds the last writers and readers
+// of each byte. Unordered accesses conflict in any order of execution, so the race that is reported
+// does not depend on the schedule.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -106,7 +106,7 @@ class Recorder {
         write_(write),
         stores_(write && access.move != nullptr) {
     touch_.site = std::min(site, (1u << Touch::kSiteBits) - 1);
-    // Who observes a strong store also knows that it has been performed.
+    // A thread that observes a strong store also knows that it has been performed.
     const bool published = access.between_blocks && order_.fenced != 0;
     touch_.epoch = published ? order_.fenced : order_.epoch;
     touch_.block = order_.first + static_cast<u32>(warp.home->rank);
@@ -174,8 +174,8 @@ class Recorder {
     keep(own);
   }
 
-  // Stores this access. Of unordered accesses of several clusters, those of the first two blocks
-  // remain. Of the accesses of one cluster, the first one of an epoch remains.
+  // Stores this access. If several clusters have unordered accesses, the accesses of the first two
+  // blocks remain. If one cluster has several accesses in an epoch, its first access remains.
   void keep(std::array<Touch, 2>& touches) {
     // A thread that uses the old value has observed the strong stores before its operation.
     if (a_.atomic && a_.between_blocks && a_.uses_old_value()) {
@@ -196,8 +196,8 @@ class Recorder {
     if (!is_unordered(*replaced) || touch_.block < replaced->block) *replaced = touch_;
   }
 
-  // Whether a plain store does not change the value that another one has stored. Who reads this
-  // value races with the other store, if at all.
+  // Returns true if a plain store repeats the value that another plain store has written. A reader
+  // of this value can only race with the other store.
   bool repeats_store(const Entry& entry, u64 address, int size) const {
     const auto [first, second] = entry.writers;
     if (!stores_ || first.block == 0 || is_strong(first)) return false;

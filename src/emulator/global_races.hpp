@@ -24,7 +24,7 @@ struct EpochNode {
   std::array<u16, kChildren> epochs{};  // of the leaves
 };
 
-// One access in 64 bits. 0: none.
+// One access in 64 bits. 0: no access.
 struct Touch {
   static constexpr int kSiteBits = 16, kThreadBits = 10, kEpochBits = 12, kBlockBits = 26;
   u64 site : kSiteBits = 0;      // index of Program::accesses
@@ -39,13 +39,13 @@ struct Order {
   u32 epoch = 1;                   // incremented by a fence
   u32 fenced = 0;                  // accesses up to this epoch precede a fence
   bool accessed = false;           // since the last fence
-  Epochs known;                    // accesses of other clusters that precede those of this one
+  Epochs known;                    // accesses of other clusters that precede this cluster's
   Epochs observed;                 // become known at the next fence or barrier
   std::unordered_set<u64> agreed;  // words in which another block has stored the same value
 };
 
-// The last accesses of the bytes of a page. Entries comprise 32 bytes, 4 bytes or one byte, as the
-// accesses require.
+// The last accesses to the bytes of a page. An entry comprises 32 bytes, 4 bytes or one byte, as
+// the accesses require.
 struct ShadowPage {
   static constexpr int kBits = 12;
   struct Entry {
@@ -57,7 +57,7 @@ struct ShadowPage {
   std::unordered_map<u64, Epochs> released;  // by strong stores, per word
 };
 
-// What the workers of a launch share.
+// State that the workers of a launch share.
 struct GlobalShadow {
   struct Race {
     Touch touch[2];  // the lower block first
