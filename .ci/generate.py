@@ -38,7 +38,7 @@ from adokernels.storage import read_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
-#: The file in each folder of charts with the hash of the sources of each chart.
+#: The file in a folder of charts that has the hash of each chart's sources.
 SOURCES = "charts.sha256"
 _GALLERY_DPI = 72
 

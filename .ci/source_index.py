@@ -1,6 +1,6 @@
 """The definitions that ``variant.source`` shows in ladders without rulers.
 
-The index has the names of the definitions in the folders of the ladder that a variant uses, the
+The index has the names of the definitions that a variant uses from the folders of its ladder, the
 kernels first. ``python .ci/source_index.py`` writes it, without a build.
 """
 

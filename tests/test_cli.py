@@ -363,7 +363,7 @@ print({"rich", "pygments", "matplotlib", "concurrent", "importlib.metadata"} & {
 
 
 def test_json_alone_on_standard_output(capsys):
-    """Remarks go to standard error; a word without a dot or separator is not the file."""
+    """Remarks go to standard error. A word without a dot and a separator is not a file."""
     for words in (["list", "--json", "transpose"], ["list", "transpose", "--json", "-"]):
         status, out, _ = run(capsys, *words)
         assert status == 0

@@ -117,7 +117,7 @@ def test_views_keep_their_memory_and_their_distance(rng):
 
 
 class Tensor:
-    """What Triton and the emulator use of a torch tensor."""
+    """The attributes of a torch tensor that Triton and the emulator use."""
 
     def __init__(self, array, device="cpu"):
         self.array, self.dtype, self.device = array, array.dtype, SimpleNamespace(type=device)

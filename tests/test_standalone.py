@@ -1,4 +1,4 @@
-"""The steps of each CUDA ladder are a program of their own."""
+"""Each ``steps.cu`` of a CUDA ladder is a program that checks and times its steps."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from adokernels import toolkit
 
 ROOT = Path(__file__).parents[1]
 LADDERS = sorted(ROOT.glob("cuda/*/steps.cu"))
-#: Without a GPU, only PTX is compiled, in a fifth of the time.
+#: Without a GPU, only PTX is compiled. This takes a fifth of the time.
 OPTIONS = (
     ["-O0", "-gencode=arch=compute_90,code=compute_90"] if NO_CUDA else ["-O3", "-arch=native"]
 )

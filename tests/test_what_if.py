@@ -30,7 +30,7 @@ STREAMS = "stores coalesced (stream)", "loads coalesced (stream)"
 
 @pytest.fixture
 def counts_only(monkeypatch):
-    """Leave out the proof in machine code, which starts other programs."""
+    """Skip the proof in machine code, which starts other programs."""
     monkeypatch.setattr(module, "_compared", lambda _, tried: [trial for trial, _ in tried])
 
 
@@ -163,7 +163,7 @@ def test_a_kernel_of_triton_with_masked_lanes(rng):
 
 @NEEDS_SOURCES
 def test_a_loop_that_polls_memory_is_left_alone():
-    """Without the store of the flag, or with it elsewhere, the second block would wait for ever."""
+    """If the store of the flag were changed, the second block would wait forever."""
     source = """
 __device__ volatile int flag;
 extern "C" __global__ void k(const float* x, float* out) {

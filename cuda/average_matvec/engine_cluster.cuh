@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
   T* const sums = averages + plan.sets * p.length;
 
   // The rows of a block are contiguous. All copies are in flight while the vectors are averaged.
-  // The kernel copies single elements, which requires no code for alignment: with cold caches, the
-  // instructions are fetched from DRAM as well.
+  // The kernel copies single elements, which requires no code for alignment. With cold caches,
+  // instructions are also fetched from DRAM.
   const T* const from = p.matrix + std::int64_t{first_row} * p.length;
 #pragma unroll 1
   for (int i = thread; i < rows * p.length; i += kClusterThreads)

@@ -27,8 +27,8 @@ Extent grid_of_elements(const Branch& p, Extent block) {
   return grid_of(ceil_div(p.x.elements(), std::int64_t{kElementsPerThread} * block.x), 1);
 }
 
-// Instructions and FLOPs of the active lanes. In by_lane, each element counts with its own formula
-// only, although the warp executes both.
+// Instructions and FLOPs of the active lanes. In by_lane, only the element's own formula counts,
+// although the warp executes both formulas.
 double instructions_of_own_formula(const Branch& p) {
   return p.even_elements() * Branch::kEvenInstructions +
          p.odd_elements() * Branch::kOddInstructions;

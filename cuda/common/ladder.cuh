@@ -11,7 +11,7 @@
 
 namespace ado::cuda {
 
-// Why another variant than `variant` is faster (Variant::why_slower).
+// The reason why another variant is faster than `variant` (Variant::why_slower).
 template <class Routine>
 struct Choice {
   std::string_view variant;

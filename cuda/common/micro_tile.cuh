@@ -40,8 +40,8 @@ __device__ void swap_blocks(Vector<unsigned, kWords>& upper, Vector<unsigned, kW
 //   vector[2]    c0 c1 c2 c3     a2 a3|c2 c3           a2 b2 c2 d2
 //   vector[3]    d0 d1 d2 d3     b2 b3|d2 d3           a3 b3 c3 d3
 //
-// 16 x 16 elements of 1 byte take 128 byte permutes, half a permute per byte. For elements of 4
-// bytes and more, no instructions are needed.
+// 16 x 16 elements of 1 byte take 128 byte permutes, half a permute per byte. Elements of 4 bytes
+// and more need no instructions.
 template <int kSize, int kWords, int kSide, int kBlock = 2 * kWords>
 __device__ void transpose_in_registers(Vector<unsigned, kWords> (&vector)[kSide]) {
   static_assert(kSide * kSize == 4 * kWords);

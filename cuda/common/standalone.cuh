@@ -1,5 +1,5 @@
-// A ladder as a program of its own: its main calls run_ladder, which checks each step against a
-// loop on the CPU and prints its time, its bandwidth and its speed-up over the first step.
+// A ladder as a program: main calls run_ladder, which checks each step against a loop on the CPU,
+// and prints the time, the bandwidth and the speed-up of the step over the first step.
 //
 //   nvcc -O3 -std=c++20 -arch=native -I cuda -I src -DSTANDALONE cuda/transpose/steps.cu -o ladder
 //   ./ladder
@@ -19,7 +19,7 @@
 
 namespace ado::cuda {
 
-// --- What src/device does in the library ---------------------------------------------------------
+// --- Replacements of src/device ------------------------------------------------------------------
 
 void throw_error(cudaError_t status, const char* call, const char* file, int line) {
   std::fprintf(stderr, "%s:%d: %s: %s\n", file, line, call, cudaGetErrorString(status));
@@ -77,7 +77,7 @@ struct Operands {
   void option(const Option&, Value&) {}
 };
 
-// Returns true if numbers differ by at most their rounding errors, and other elements do not.
+// Returns true if numbers differ by at most rounding errors, and other elements are equal.
 inline bool equal(const Array& a, const std::byte* b) {
   const auto close = [&]<class T>(T error) {
     for (std::int64_t i = 0; i < a.elements(); ++i)
@@ -90,7 +90,7 @@ inline bool equal(const Array& a, const std::byte* b) {
   return a.type == kFloat64 ? close(1e-12) : std::memcmp(a.data, b, a.bytes()) == 0;
 }
 
-// Runs the steps of a ladder on a problem in host memory, whose results `compute` computes.
+// Runs the steps of a ladder on a problem in host memory. `compute` computes the expected results.
 template <class Routine>
 int run_ladder(const Ladder<Routine>& ladder, Routine host,
                std::type_identity_t<void (*)(const Routine&)> compute) {

@@ -157,8 +157,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 #endif
 
-// Each thread has four groups of four pixels in flight. If that results in few whole blocks per
-// multiprocessor (H200, 2026), it has one group, so that there are more blocks.
+// Each thread has four groups of four pixels in flight. It has only one group if there would be few
+// whole blocks per multiprocessor (H200, 2026), so that there are more blocks.
 bool has_many_groups(const Grayscale& p, const Hardware& gpu) {
   constexpr double kFewBlocks = 7.75;
   const auto blocks = static_cast<double>(p.out.elements() / kWidePixels<4>);

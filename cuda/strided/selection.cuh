@@ -1,7 +1,7 @@
-// Elements with a constant stride in memory: the steps that strided_copy and component share. Each
-// row is a function of Access, which contains the type of the routine, its source (the array that
-// contains the selection), the selected elements as a view of the source in the layout that kernels
-// receive, and the texts of the reasons.
+// Elements with a constant stride in memory: the steps that strided_copy and component share.
+// Functions make the entries of the variants. Their parameter Access has the type of the routine,
+// its source (the array that contains the selection), the selected elements as a view of the source
+// in the layout that kernels receive, and the texts of the reasons.
 #pragma once
 
 #include "common/grid.cuh"

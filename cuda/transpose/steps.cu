@@ -154,8 +154,8 @@ constexpr Variant<Transpose> kTiled = {
 
 // ---- padded -------------------------------------------------------------------------------------
 // Padding: in `tiled`, a warp reads a column of the tile. For 4-byte elements, its 32 words are 32
-// words apart, so all are in the same one of the 32 banks and are read one after another. With rows
-// of 33 words, they are in 32 different banks and are read together.
+// words apart, so all are in one of the 32 banks and are read one after another. With rows of 33
+// words, they are in 32 different banks and are read together.
 #ifdef __CUDACC__
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile)
@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(kWideThreads)
     return (column * kSide + i) * kDown + (group ^ column % 8);
   };
 
-  // The position of the tile. If possible, the last tile of a row of tiles is shifted left until it
+  // The position of the tile. The last tile of a row of tiles is shifted left if possible, until it
   // is inside the matrix, so that it contains no incomplete vectors. Its block stores only the
   // columns from first_stored on, because another block stores the columns before them.
   const std::int64_t first_row = block_x() * Tile::kRows, first_stored = block_y() * Tile::kCols;

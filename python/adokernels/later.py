@@ -1,7 +1,8 @@
 """Functions of later packages that methods of earlier ones call.
 
-Records show and explain themselves, and ladders accept Dask arrays, with code that imports records
-and ladders. :mod:`adokernels.wiring` sets these functions when the package is imported.
+A package can import only earlier packages. Methods of records and ladders call these functions of
+later packages, for example to show a record. :mod:`adokernels.wiring` sets the functions when
+adokernels is imported.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-#: The record in a file, of any kind.
+#: Read a record of any kind from a file.
 load: Callable[[Any], Any]
 #: The tables of a record, which `rich` shows.
 tables_of: Callable[[object], Sequence[Any]]
-#: Tables in one form.
+#: Tables as text in one format.
 rendered: Callable[[Sequence[Any], Literal["text", "html", "markdown"]], str]
 #: The chart of a record, with the arguments of ``ado.plot``.
 plot: Callable[..., Any]

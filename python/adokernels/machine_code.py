@@ -155,7 +155,7 @@ def architectures(module: Path) -> list[str]:
 def cubins_of(module: Path, arch: str) -> dict[str, bytes]:
     """The cubins of an extension module for one architecture, by the path of the source file.
 
-    ``cuobjdump -xelf`` would write files of the same name for files of the same name.
+    ``cuobjdump -xelf`` would give the cubins of source files with the same name the same name.
     """
     (fatbins,) = (s.content for s in _sections(module.read_bytes()) if s.name == ".nv_fatbin")
     return cubins_in(memoryview(fatbins), int(arch[3:].rstrip("af")))

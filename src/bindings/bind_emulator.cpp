@@ -161,7 +161,7 @@ auto read_with(const char* module, const char* function) {
   };
 }
 
-// Launches other kernels instead of some kernels between __enter__ and __exit__.
+// Replaces kernels in launches between __enter__ and __exit__.
 class SubstitutionScope {
  public:
   SubstitutionScope(const std::map<std::uintptr_t, std::uintptr_t>& kernels, py::object observer)

@@ -64,9 +64,9 @@ void unload(void* code);
 // nullptr if the code has no kernel with this name.
 const void* kernel_named(void* code, const std::string& mangled_name);
 std::vector<emulator::Parameter> parameters(const void* kernel);
-// Writes the beginning of a variable of the code of a kernel.
+// Writes the first bytes of a variable of the kernel's module.
 void write_variable(const void* kernel, const std::string& name, std::span<const std::byte> bytes);
-// The PTX of a kernel, also of a kernel of this package.
+// Returns the PTX of a kernel, also for kernels of this package.
 std::string ptx(const void* kernel);
 
 // ---- Memory ----
@@ -79,7 +79,7 @@ void free(void* memory);
 void set_misalignment(std::size_t bytes);
 void copy(void* to, const void* from, std::size_t bytes);
 void fill(void* to, unsigned char value, std::size_t bytes);
-// The memory that contains an address; empty if there is none.
+// Returns the allocation that contains an address, or an empty span.
 std::span<std::byte> memory_at(std::uint64_t address);
 // Names the array at an address for error messages.
 void name_memory(const void* data, const std::string& name);
@@ -119,10 +119,10 @@ class Recording {
   Recording* outer_;
 };
 
-// Launches other kernels instead of some kernels, in the calling thread and within a scope.
+// Replaces kernels in launches of the calling thread, within a scope.
 class Substitution {
  public:
-  // Is called before each launch on the emulated GPU, with the values of the parameters.
+  // Called before each launch on the emulated GPU, with the values of the parameters.
   using Observer = std::function<void(const void* kernel, const emulator::LaunchShape& shape,
                                       std::span<const std::byte> parameters)>;
 
@@ -131,7 +131,7 @@ class Substitution {
   Substitution(const Substitution&) = delete;
   Substitution& operator=(const Substitution&) = delete;
 
-  // The kernel that is launched instead of a kernel.
+  // Returns the kernel that replaces a kernel, or the kernel itself.
   static const void* of(const void* kernel);
   static const Observer* observer();
 

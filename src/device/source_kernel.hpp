@@ -41,7 +41,7 @@ class SourceKernel {
   // For functions of the runtime: a cudaKernel_t, or a handle of the emulated GPU.
   const void* handle() const { return handle_; }
   int device() const { return module_->device(); }
-  // Writes the beginning of a variable of the module. Throws ValueError if it has no such variable.
+  // Writes the first bytes of a variable. Throws ValueError if it is missing or smaller than bytes.
   void write(const std::string& variable, std::span<const std::byte> bytes) const;
 
  private:

@@ -77,7 +77,7 @@ int most_updates_of_a_bank(const u64* addresses, u32 mask, int bytes) {
 }
 
 // The largest number of different words that the lanes access in one bank. A bank returns one word
-// per wavefront, to all lanes that access it. Elements are aligned, so one of their banks suffices.
+// per wavefront, to all lanes that access it. Elements are aligned, so one bank of each is counted.
 int most_words_of_a_bank(const s64* offsets, s64 base, u32 mask, int bytes) {
   constexpr int kMostBanks = 32;
   const int unit = std::max(bytes, 4), banks = 4 * kMostBanks / unit;

@@ -160,8 +160,8 @@ void Decoder::multiply_in_group(const Words& w) {
   if (w[1] != "mma_async" || types.size() != 3 || n < 8 || n > 256 || n % 8 != 0) unknown();
   const int bytes = bytes_of(types[1]), k = 32 / bytes;
   if (!contains(w, "m64n" + std::to_string(n) + "k" + std::to_string(k))) unknown();
-  // Integers have neither signs nor transposed operands, other types of 8 or 32 bits no transposed
-  // ones.
+  // Integers have no operands for signs. Only types of 16 bits have operands that transpose a
+  // matrix.
   const bool is_shared = o.at(1).kind != Kind::kVector;
   const std::size_t signs = types[0] == Number::kS32 ? 0 : 2,
                     orders = bytes == 2 ? 1 + is_shared : 0;

@@ -234,7 +234,7 @@ class Flow {
   // The state of registers while products of wgmma run, by `tracked_`.
   struct GroupState {
     static constexpr u8 kIdle = 255;
-    std::vector<u8> age;  // wgmma.commit_group since the product that uses it; kIdle: none runs
+    std::vector<u8> age;  // commit groups since the product that uses the register; kIdle: none
     std::vector<u32> product;  // index of Program::matrices
     // Position of the place (decode.cpp) of an ordinary write since the last wgmma.fence, or -1.
     std::vector<int> written;
@@ -251,8 +251,8 @@ class Flow {
   };
 
   // Inserts checks where registers of wgmma.mma_async may be used before wgmma.wait_group, or
-  // without wgmma.fence. They report only products that run, and writes that have happened, so
-  // paths that are never taken do not matter. Copies move the state.
+  // without wgmma.fence. The checks report only products that run and writes that have happened,
+  // so paths that are never taken do not matter. Copies of registers move the state.
   void find_group_uses() {
     if (!p_.uses_groups) return;
     const std::size_t registers = track_groups(), blocks = p_.blocks.size();

@@ -1,4 +1,4 @@
-// Races in global memory: blocks of two clusters access a byte, at least one of them writes, and
+// Races in global memory: blocks of two clusters access a byte, at least one block writes, and
 // nothing orders the accesses.
 //
 // Each cluster has a clock (Order). A fence followed by a strong store or an atomic operation
@@ -107,7 +107,7 @@ class Recorder {
         write_(write),
         stores_(write && access.move != nullptr) {
     touch_.site = std::min(site, (1u << Touch::kSiteBits) - 1);
-    // Who observes a strong store also knows that it has been performed.
+    // A thread that observes a strong store also knows that it has been performed.
     const bool published = access.between_blocks && order_.fenced != 0;
     touch_.epoch = published ? order_.fenced : order_.epoch;
     touch_.block = order_.first + static_cast<u32>(warp.home->rank);
@@ -217,8 +217,8 @@ class Recorder {
     if (!is_unordered(*replaced) || touch_.block < replaced->block) *replaced = touch_;
   }
 
-  // Whether a plain store does not change the value that another one has stored. Who reads this
-  // value races with the other store, if at all.
+  // Returns true if a plain store repeats the value that another plain store has written. A reader
+  // of this value can only race with the other store.
   bool repeats_store(const Entry& entry, u64 address, int size) const {
     const auto [first, second] = entry.writers;
     if (!stores_ || first.block == 0 || is_strong(first)) return false;

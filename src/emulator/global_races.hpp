@@ -24,7 +24,7 @@ struct EpochNode {
   std::array<u16, kChildren> epochs{};  // of the leaves
 };
 
-// One access in 64 bits. 0: none.
+// One access in 64 bits. 0: no access.
 struct Touch {
   static constexpr int kSiteBits = 16, kThreadBits = 10, kEpochBits = 12, kBlockBits = 26;
   u64 site : kSiteBits = 0;      // index of Program::accesses
@@ -62,7 +62,7 @@ struct ShadowPage {
   std::unordered_map<u64, Epochs> released;  // by strong stores, per word
 };
 
-// What the workers of a launch share.
+// State that the workers of a launch share.
 struct GlobalShadow {
   struct Race {
     Touch touch[2];  // the lower block first

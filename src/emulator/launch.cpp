@@ -30,7 +30,7 @@ emulator::LaneFunctions lane_functions();
 namespace emulator {
 
 const LaneFunctions& lane_functions([[maybe_unused]] Isa isa) {
-  // lane_functions itself is compiled for an instruction set.
+  // Each lane_functions() is itself compiled for its instruction set, so only one is called.
 #if defined(__x86_64__)
   if (isa == Isa::kAvx512) {
     static const LaneFunctions functions = avx512::lane_functions();

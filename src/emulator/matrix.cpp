@@ -1,13 +1,13 @@
-// Products of matrices: mma.sync, wmma.mma and wgmma.mma_async. The elements of a fragment are
-// distributed over the lanes as the PTX manual defines, or, for wmma, as decode_matrices.cpp
-// defines.
+// Matrix products: mma.sync, wmma.mma and wgmma.mma_async. The PTX manual defines how the elements
+// of a fragment are distributed over the lanes. For wmma, decode_matrices.cpp defines the
+// distribution.
 //
 // Sums are computed in float64 and rounded once. Tensor cores add in another order, with fewer
 // bits.
 //
 // A warp computes its rows of a wgmma.mma_async when it starts it, but the result counts as
-// unknown until wgmma.wait_group. There it waits until the other warps of its group have started
-// the same products, because it may then allow others to overwrite the operands.
+// unknown until wgmma.wait_group. At wait_group, the warp waits until the other warps of its group
+// have started the same products, because it may then allow others to overwrite the operands.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -38,7 +38,7 @@ int elements_per_register(Number type) {
   }
 }
 
-// The position in a row of b of column `column` (lanes/matrices.cpp).
+// The position of column `column` in a row of b (lanes/matrices.cpp).
 int position_of(int column) { return (column & ~7) + column % 2 * 4 + column % 8 / 2; }
 
 // One product while it is computed.
@@ -52,7 +52,7 @@ struct Product {
   const LaneFunctions& functions() const { return worker.launch.functions; }
   void* at(const Fragment& f, int i) const { return warp.at(registers[f.first + i]); }
 
-  // The elements of a fragment of wmma, in memory by rows.
+  // Loads the elements of a fragment of wmma, which are stored by rows.
   void load_opaque(double* to, const Fragment& f, int elements) const {
     const int per_register = elements_per_register(f.type);
     double part[4 * kLanes];
@@ -63,7 +63,7 @@ struct Product {
           to[((i * per_register + e) * kLanes + lane) % elements] = part[lane * per_register + e];
     }
   }
-  // A register of a contains 8 rows of it, a register of b 8 columns.
+  // A register of a contains 8 rows of a, and a register of b contains 8 columns of b.
   void load_left() const {
     const int width = 4 * elements_per_register(p.a.type), down = p.m / 8;
     double part[4 * kLanes];

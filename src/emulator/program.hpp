@@ -75,7 +75,7 @@ enum class Op : u8 {
   kTrap,
 };
 
-// What a fence orders beyond the accesses of its block.
+// Flags of a fence: the accesses that it orders in addition to accesses within its block.
 enum FenceMode : u8 {
   kBetweenBlocks = 1,  // at a scope that contains other blocks
   kBeforeAsync = 2,    // accesses before asynchronous ones
@@ -146,7 +146,7 @@ struct Extra {
   u32 operator[](std::size_t i) const { return registers[i]; }
 };
 
-// A product of matrices, d = a b + c: mma.sync, wmma.mma, or the part of one warp of
+// A matrix product, d = a b + c: mma.sync, wmma.mma, or the part of one warp of
 // wgmma.mma_async.
 struct MatrixProduct {
   struct Fragment {

@@ -101,7 +101,7 @@ void start_block(const LaunchState& launch, BlockState& block) {
   }
 }
 
-// Reports warps that wait for all others at barriers of different lines.
+// Reports warps that wait for each other at barriers in different lines.
 bool check_same_barrier(Worker& worker, const BlockState& block, int index) {
   const Program& p = worker.program;
   const auto line = [&](const Warp& warp) { return p.line_of_code[warp.pc - 1]; };

@@ -243,7 +243,7 @@ struct Worker {
 bool report(Worker& worker, const Warp& warp, int line, int lane, std::string kind,
             std::string message, std::string array = "", s64 byte = 0);
 SourceLine source_line(const LaunchState& launch, int line);
-// The same for messages: not in the headers of the CUDA toolkit, but where they were called.
+// Returns the line for messages: for headers of the CUDA toolkit, the line that called them.
 SourceLine user_line(const LaunchState& launch, int line);
 std::array<unsigned, 3> thread_of(const LaunchState& launch, int thread);
 std::string triple(const std::array<unsigned, 3>& v);

@@ -14,8 +14,8 @@ Ladder<Transpose> transpose_steps();
 
 namespace {
 
-// The limits are crossovers, measured on an H200 (2026) with L2 flushed; kForNarrow and the limits
-// of `tma` on an H100. There is one per element size of 1, 2, 4, 8 and 16 bytes.
+// The limits are crossovers, measured with L2 flushed on an H200 (2026), and for kForNarrow and
+// `tma` on an H100. There is one limit per element size of 1, 2, 4, 8 and 16 bytes.
 using PerSize = std::array<int, 5>;
 int of_size(const Transpose& p, const PerSize& limits) {
   return limits[std::countr_zero(static_cast<unsigned>(p.a.type.size))];
@@ -77,7 +77,7 @@ const char* why_slower_unaligned_rows(const Transpose& p, const Hardware& gpu) {
 }
 
 // Parts of long rows per multiprocessor, and the bytes of short rows from which other variants are
-// faster: if `wide` can be used, and otherwise.
+// faster, for aligned rows (`wide` can be used) and for unaligned rows.
 constexpr double kPartsForFew = 1.5;
 constexpr PerSize kShortAligned = {192, 192, 256, 512, 256};
 constexpr PerSize kShortUnaligned = {257, 352, 512, 512, 256};

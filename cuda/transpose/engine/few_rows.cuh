@@ -200,7 +200,7 @@ constexpr std::int64_t kPartBytes = 256;
 // H200 (2026): bytes per block, and blocks per multiprocessor.
 constexpr int kStagedBytes = 16 << 10, kStagedBlocks = 2;
 
-// If possible, rows are divided into so many parts that all multiprocessors have several blocks.
+// Rows are divided, if possible, into enough parts to give each multiprocessor several blocks.
 // The block processes one sector less than `part` bytes per row, because a row may start within a
 // vector. Neighbouring rows of the tile then do not share a vector. The pitch is congruent to the
 // stride of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements

@@ -151,7 +151,7 @@ def _flag(words: str) -> dict[str, Any]:
     return {"action": "store_true", "help": words}
 
 
-_JSON = "write the result as JSON to FILE, or alone to standard output"
+_JSON = "write the result as JSON to FILE; without FILE, print only the JSON"
 _CHARTS = (".png", ".svg", ".pdf")
 _ROUTINE = 'for example transpose; "adokernels list" shows all'
 _METRICS = f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute"

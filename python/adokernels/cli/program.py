@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)
-    # JSON alone on standard output: remarks go to standard error.
+    # If standard output receives JSON, remarks go to standard error.
     output = Output(sys.stderr if vars(options).get("json") == STDOUT else sys.stdout)
     # Names and paths are literal: no markup.
     console = Console(file=cast("IO[str]", output), markup=False, emoji=False)
@@ -137,7 +137,7 @@ def _joined(words: Sequence[str]) -> list[str]:
     """The arguments, with values that argparse would not attribute to their option.
 
     ``--shape=-1x5`` replaces ``--shape -1x5``. ``--json=-`` replaces ``--json`` if the next word is
-    not the path of a file: it has neither a dot nor a separator.
+    not the path of a file, that is, if it has neither a dot nor a separator.
     """
     joined: list[str] = []
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):

@@ -22,14 +22,14 @@ def emulated(compute: int | None = None) -> Iterator[None]:
     Within this context, ``kernel[grid](x, y, n, BLOCK=128)`` of Triton and ``kernel[grid, block](x,
     y)`` of Numba work without a GPU. Arrays are NumPy arrays or torch tensors on the CPU. Each
     launch executes a compiled kernel on copies of the arrays, whose results are copied back. Import
-    the front end first. Autotuning takes the first configuration and warns. Contexts can be nested.
+    the front end first. Autotuning uses the first configuration and warns. Contexts can be nested.
     They belong to the process: launches in other threads run on the emulator, too.
 
     Parameters
     ----------
     compute
-        The compute capability, times ten, for which the kernels are compiled, at most 90. Default:
-        80, or the capability of the emulated GPU if it is older.
+        The compute capability, times ten, for which the kernels are compiled, from 70 to 90.
+        Default: 80, or the capability of the emulated GPU if it is older.
 
     Raises
     ------
@@ -40,8 +40,8 @@ def emulated(compute: int | None = None) -> Iterator[None]:
         If the version of a front end is not supported, or, by a launch, if the emulator cannot
         execute the kernel.
     ValueError
-        If `compute` is too large, or, by a launch, if an argument is not in host memory or a kernel
-        writes to a read-only array.
+        If `compute` is not in the range, or, by a launch, if an argument is not in host memory or a
+        kernel writes to a read-only array.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the adapters of front ends share: replaced attributes, and tested versions."""
+"""Helpers of the adapters of front ends: replaced attributes, and tested versions."""
 
 from __future__ import annotations
 

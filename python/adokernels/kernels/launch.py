@@ -45,7 +45,7 @@ def array_of(name: str, value: Any) -> NDArray[Any] | None:
 
 
 def memory_of(array: NDArray[Any]) -> tuple[int, int]:
-    """The bounds of the memory of an array; of the whole memory if the array is a view."""
+    """The bounds of the memory of an array, or of the arrays to which a view belongs."""
     bounds, owner = byte_bounds(array), array.base
     while owner is not None:
         if isinstance(owner, np.ndarray):
@@ -56,7 +56,7 @@ def memory_of(array: NDArray[Any]) -> tuple[int, int]:
 
 
 def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
-    """The addresses of the first byte of an array, and behind its last byte."""
+    """The address of the first byte of an array, and the address after its last byte."""
     first = array.ctypes.data
     if array.size == 0:
         return first, first

@@ -29,7 +29,7 @@ _compiled: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
 class OnHost(np.ndarray[Any, Any]):
-    """What `cuda.to_device` returns in the context: an array on the host."""
+    """The result of `cuda.to_device` in the context: an array on the host."""
 
     def copy_to_host(self, ary: Any = None, stream: object = 0) -> Any:
         """Copy the values to the host."""

@@ -26,19 +26,19 @@ from adokernels.kernels.interception import replaced, require_version
 from adokernels.kernels.launch import Launch, array_of, memory_of
 
 _TESTED = "3.9"
-#: What a decorated function keeps of the arguments of its decorator.
+#: Arguments of the decorator that a decorated function stores.
 _SETTINGS = (
     *("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
     "launch_metadata",
 )
-#: In inline assembly, LLVM counts lines from the line of the operation, so .loc is wrong there.
+#: LLVM counts lines in inline assembly from the line of the operation, so .loc is wrong there.
 _INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 _LOC = re.compile(r"^\s*\.loc\s[^\n]*\n", re.MULTILINE)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
 class _Pointer:
-    """What Triton reads of an array: its type, and its address on the emulator modulo 256."""
+    """The properties of an array that Triton reads: its type, and its address modulo 256."""
 
     def __init__(self, array: Any, dtype: Any) -> None:
         self.dtype = dtype
@@ -239,7 +239,7 @@ def _unpickled(function: Any, lines: Sequence[str], first: int, settings: Any) -
 
 
 def _reduced(kernel: Any) -> tuple[Any, ...]:
-    """What pickle stores of a decorated function: not its lock and its compiled kernels."""
+    """The state of a decorated function for pickle, without its lock and compiled kernels."""
     settings = {name: getattr(kernel, name) for name in _SETTINGS} | {"repr": kernel._repr}
     return _unpickled, (kernel.fn, kernel.raw_src, kernel.starting_line_number, settings)
 

@@ -66,8 +66,8 @@ def check(
         A function, or a variant made by :func:`adokernels.variant` or
         :func:`adokernels.cuda_variant`. It can belong to `ladder`.
     ladder
-        The routine that it computes, an own ladder, or a reference function of the operands, whose
-        result is the expected one; with a function, pass `args`, and ``timed=False`` on a GPU.
+        The routine that it computes, an own ladder, or a function of the operands that returns the
+        expected result. With a function, pass `args`, and on a GPU also ``timed=False``.
     *args, **options
         Operands and options. Default: random operands of the routine's default problem, or of a
         smaller one if a call takes too long for 11 samples in `seconds`.
@@ -107,7 +107,7 @@ def check(
         ladder = own_ladder(name_of(ladder), reference=ladder)
     if not isinstance(ladder, Ladder):
         raise TypeError(
-            f"ladder must be a routine or a ladder, got {kind_of(ladder)}: for example "
+            f"ladder must be a routine, a ladder or a function, got {kind_of(ladder)}: for example "
             "ado.check(v, ado.transpose, a) for a variant v and an operand a"
         )
     check_options(ladder, args, options, check)

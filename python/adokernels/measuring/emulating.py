@@ -57,7 +57,7 @@ def emulated_profile(call: Call) -> Profile:
 
 
 def emulated_launches(function: Function) -> list[Counted]:
-    """The launches of a function on the emulator."""
+    """The launches of a function on the emulator, with their counts."""
     with emulated():
         launches: list[Counted] = _core.emulated_counts(function.run)
     return launches

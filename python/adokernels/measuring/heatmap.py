@@ -83,7 +83,7 @@ def heatmap(
         If `variant` is neither a variant nor a function, or an operand has the wrong type.
     ValueError
         For a CPU variant, if the variant cannot solve the problem, if `device` is unknown, or if
-        no `kernel` of this name is launched.
+        the call launches no kernel with the name `kernel`.
     KernelError
         If the emulator finds that the kernel accesses memory that it must not access.
     Unavailable
@@ -163,7 +163,7 @@ def _texts_of(launches: Iterable[Counted]) -> dict[str, str]:
 
 
 def _place_of(line: Mapping[str, Any]) -> tuple[str, int]:
-    """The file and the line; for a line of an installed package, the line that has called it."""
+    """The file and the line; for a line of an installed package, the line that called it."""
     installed = bool({"site-packages", "dist-packages"} & {*Path(line["file"]).parts})
     outer = "outer_" if installed and line["outer_file"] else ""
     return line[f"{outer}file"], line[f"{outer}line"]

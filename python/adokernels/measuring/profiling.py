@@ -50,13 +50,13 @@ def profile(
     block
         Block shape of a CUDA variant.
     device
-        ``"cuda:1"``, or ``"emulator"`` to execute and count kernels without a GPU: of variants, and
-        of functions that launch kernels of Triton or Numba on NumPy arrays
-        (:func:`adokernels.emulated`). Then `cache` has no effect, and `metrics` must be the
+        ``"cuda:1"``, or ``"emulator"`` to execute and count kernels without a GPU. The emulator
+        accepts variants, and functions that launch kernels of Triton or Numba
+        (:func:`adokernels.emulated`). `cache` then has no effect, and `metrics` must be the
         default. Quantities that depend on the machine code or on time are not counted;
         docs/guide/emulator.md states the errors of the counts.
     kernel
-        The name of a kernel: its launches alone are returned. Default: all kernels.
+        The name of the kernel whose launches are returned. Default: all kernels.
 
     Returns
     -------
@@ -69,8 +69,8 @@ def profile(
         If the counters cannot be read: no GPU, no CUPTI, no permission. The message contains the
         remedy.
     ValueError
-        For a variant on the CPU or an unknown metric, and if the launched kernels differ between
-        runs.
+        For a variant on the CPU or an unknown metric, if the launched kernels differ between runs,
+        or if the call launches no kernel with the name `kernel`.
 
     Notes
     -----

@@ -54,7 +54,7 @@ def given_source(source: Any) -> Given:
     """
     if isinstance(source, str):
         if source.startswith(_CUBIN.decode()):
-            raise ValueError("source must be CUDA C++, got machine code: pass it as bytes")
+            raise ValueError("source must be CUDA C++ or PTX, got machine code: pass it as bytes")
         return Given(source)
     if isinstance(source, os.PathLike):
         return given_source(Path(source).read_bytes())
@@ -157,7 +157,7 @@ def _symbol(kernel: str, symbols: list[str], file: str) -> str:
 
 
 def with_lines(ptx: str, file: str) -> str:
-    """PTX with line information: unless it has any, its instructions have their own lines."""
+    """PTX with line information. If it has none, instructions get their lines in the PTX."""
     if re.search(r"^\s*\.loc\s", ptx, re.MULTILINE):
         return ptx
     lines, depth, is_start = [], 0, False

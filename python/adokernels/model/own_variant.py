@@ -280,7 +280,7 @@ def call_emulated(
     """Call a function whose kernels run on the emulator.
 
     It receives copies of NumPy arrays, as arrays of the library if it is installed and has arrays
-    on the host. The memory of each ends with the array, so that accesses behind it are detected.
+    on the host. The memory of a copy ends with the array, so accesses beyond it are detected.
     """
     copies: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
@@ -356,8 +356,8 @@ def variant(
     arrays
         The library whose arrays it receives: ``"numpy"``, ``"cupy"``, ``"torch"``, ``"jax"`` or
         ``"numba"``. Default: NumPy on the CPU; on CUDA, torch for kernels of Triton, Numba for
-        kernels of Numba, else objects with ``__cuda_array_interface__``. On the emulator: torch, if
-        it is installed and stated or the default, else NumPy.
+        kernels of Numba, else objects with ``__cuda_array_interface__``. On the emulator, it is
+        torch if this library is torch and is installed, else NumPy.
     flops, bytes
         FLOPs that it executes and bytes that it requests, as numbers or functions of the operands.
         Default: the useful FLOPs and the compulsory bytes of the ladder. If it only executes

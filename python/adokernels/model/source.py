@@ -1,9 +1,9 @@
 """The source code of variants, as shipped in the package, and the differences between them.
 
 The source of a variant is the text between two rulers: from the comment line ``// ---- tiled ----``
-(with more dashes) to the next one. A ruler can name several variants. In ladders without rulers, it
-is the entry in the array of variants, and the definitions that it uses: ``.ci/source_index.py``
-writes their names to ``source_index.json``.
+(with more dashes) to the next ruler. A ruler can name several variants. In ladders without rulers,
+the source is the entry in the array of variants, and the definitions that the variant uses.
+``.ci/source_index.py`` writes their names to ``source_index.json``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIMILAR = 0.5
 _FOLDERS = ("cuda", "src/core", "src/cpu")
 #: The line above a section; without names, it ends the last section.
 _RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{5,}|// -{90,}")
-#: What a block defines, apart from functions: types, aliases, constants.
+#: Types, aliases and constants that a block defines.
 _DEFINED = re.compile(
     r"^(?:(?:struct|class|enum(?: class)?|concept|using)\s+"
     r"|\w.*?\b(?=k[A-Z]\w*(?:<.*?>)?(?:\[\w*\])? ?[={;]))(\w+)",

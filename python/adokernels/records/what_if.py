@@ -19,18 +19,19 @@ class Trial(Fields):
     Attributes
     ----------
     experiment, meaning
-        Its name, and what it means and cannot say.
+        The name of the experiment, and what its result shows and does not show.
     rewritten, accesses
-        The number of accesses that it changed, and of those that it should change. Accesses are
+        The number of accesses that it changed, and the number that it should change. Accesses are
         instructions of PTX that the call executes.
     count, before, after
-        The quantity that it changes, with the switch off and on; empty and 0 if it was refused.
+        The name of the quantity that it changes, and its value with the switch off and on. If the
+        experiment was refused, the name is empty and the values are 0.
     place
         The source line with most of the change; empty if it is unknown.
     reason
         Why it was refused; empty otherwise.
     code
-        Differences in machine code beside the switch, which make it weak.
+        Differences in machine code other than the switch. With differences, the trial is weak.
     """
 
     experiment: str
@@ -57,9 +58,10 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
     Attributes
     ----------
     routine, variant, problem, block
-        What was changed. The routine of a function is empty, and the variant is its name.
+        The call whose kernels were changed. For a function, the routine is empty, and the variant
+        is its name.
     source
-        What executed the kernels: ``"emulator"``.
+        The place where the kernels were executed: ``"emulator"``.
     kernels
         The names of the kernels.
     trials

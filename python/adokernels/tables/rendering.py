@@ -42,7 +42,7 @@ class LiteralTable(Table):
     """A table that shows only printable characters, and does not interpret markup.
 
     On a narrow terminal, the last columns are left out, and a note names them. A file or a pipe
-    receives all columns.
+    receives all columns, unless the variable COLUMNS is set.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -87,7 +87,7 @@ def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
     Raises
     ------
     ValueError
-        If no kernels are launched, or others in the next run.
+        If no kernels are launched, or if the next run launches different kernels.
     """
     result, launches, _ = _run(work, {}, {})
     codes = {}
@@ -114,13 +114,13 @@ def proved(
 ) -> list[Counts]:
     """Run both forms; return the counts of each plan with the switch on.
 
-    `same` states whether a result is the one of the original kernels.
+    `same` states whether a result equals the result of the original kernels.
 
     Raises
     ------
     Refused
-        If the form with the switch off does anything else than the original, or the other form
-        changes another count than the one of the experiment.
+        If the result or a count with the switch off differs from the original, or if the switch
+        changes a count that the experiment must not change.
     """
     kernels, constants = {}, dict[bool, dict[int, _Constants]]({False: {}, True: {}})
     for plan in plans:

@@ -157,7 +157,7 @@ class Subject:
     counts: Counts
 
     def memory(self, slot: Slot, launch: Launch) -> tuple[int, int]:
-        """First address and bytes of the array to which a slot points; (0, 0) if to none."""
+        """First address and bytes of the array to which a slot points; (0, 0) without an array."""
         if slot.parameter not in self.code.kernel.parameters:
             return 0, 0
         return launch.memory.get(self.code.kernel.parameters[slot.parameter] + slot.offset, (0, 0))
@@ -187,7 +187,7 @@ class Subject:
         return self.arrays(i for i in self.code.deciding if body[i].space in ("global", ""))
 
     def written(self, *, computed: bool) -> Arrays:
-        """The arrays to which it writes; if `computed`, values that depend on loaded ones."""
+        """The arrays to which it writes; if `computed`, only values that depend on loaded ones."""
         flow = self.code.flow
         found = self.arrays(
             index
@@ -217,13 +217,13 @@ class Refused(Exception):
 
 @dataclass
 class Plan:
-    """What an experiment changes in one kernel."""
+    """The changes of an experiment in one kernel."""
 
     experiment: Experiment
     subject: Subject
-    slots: dict[int, Slot]  # of the changed accesses; LOADED for those without an array
+    slots: dict[int, Slot]  # of the changed accesses; LOADED for an access without an array
     weights: Counter[int]  # of all accesses that should be changed
-    why_not: Counter[str]  # the weights of those that cannot be changed, by reason
+    why_not: Counter[str]  # weights of the accesses that cannot be changed, by reason
 
     @property
     def writer(self) -> Writer:
@@ -314,7 +314,7 @@ def _is_read(subject: Subject, registers: str) -> bool:
 
 
 def hazard(experiment: Experiment, plans: Sequence[Plan]) -> str:
-    """Why wrong values would change more than times; empty if they would not."""
+    """Why wrong values would change control flow or addresses; empty if they would not."""
     deciding = Arrays().union(*(plan.subject.decided_by for plan in plans))
     # Without barriers, a thread can also read a value before it is written.
     computed = (plan.subject.written(computed=bool(experiment.kinds)) for plan in plans)

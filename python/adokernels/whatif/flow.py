@@ -1,7 +1,7 @@
 """Data flow in the PTX of a kernel: where addresses come from, and what decides control flow.
 
 The analysis does not follow the order of the statements: a register has the origins of all its
-assignments. So it finds too much rather than too little.
+assignments. Therefore, it can find too many origins, but not too few.
 """
 
 from __future__ import annotations

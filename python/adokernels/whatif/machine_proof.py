@@ -29,7 +29,7 @@ _VERSION = re.compile(r"Unsupported \.version.*current version is '([\d.]+)'", r
 _MOVE = ", -RZ, RZ, "
 #: Registers by which the forms may differ.
 _MOST_REGISTERS = 8
-#: Of a multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide, table 29).
+#: Limits of a multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide, table 29).
 _REGISTERS, _REGISTER_UNIT, _WARPS, _SLOTS, _SHARED, _RESERVED = 65536, 256, 64, 32, 228 << 10, 1024
 
 
@@ -97,7 +97,7 @@ def assembled(header: str, forms: Sequence[str], name: str) -> list[MachineCode]
 def differences(
     original: MachineCode, other: MachineCode, threads: int, shared_bytes: int
 ) -> list[str]:
-    """In which respects the machine code is not the original plus a switch."""
+    """The differences of the machine code from the original, apart from the switch."""
     found = []
     before, after = original.kept, other.kept
     for name in sorted(before | after):

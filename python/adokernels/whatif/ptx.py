@@ -19,7 +19,7 @@ _FUNCTION = re.compile(rf"\.(entry|func)\b(?:\s*\([^)]*\))?\s*({_NAME})")
 _DECLARED = re.compile(
     rf"\.(global|const|shared|local)\b[^=;{{(]*\.[busf](\d+)\s+({_NAME})\s*((?:\[\d*\])*)\s*(?:[=;]|$)"
 )
-#: The position, and the one to which the function was inlined.
+#: The position, and the position at which the function was inlined.
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+))?")
 #: Alignment, bits, name and length of a parameter.
 _PARAMETER = re.compile(

@@ -2,7 +2,7 @@
 
 A constant of the module is the switch, so both forms are the same machine code, and the parameters
 of the kernel do not change. The module also reads the limits of the arrays from constants, because
-a changed address must stay in the array of the original one.
+a changed address must stay in the array of the original address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SPREAD_BYTES = 1 << 20
 LINES, LINE = 127, 128
 #: Line numbers below this power of two are divided exactly by a multiplication.
 _FEWER = 1 << 25
-#: The value that is stored without stores.
+#: The only value that is stored in the experiment without stores.
 _MAGIC = 0x9E3779B9
 #: Accesses that communicate with other threads.
 ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
@@ -330,10 +330,10 @@ def own_bank(writer: Writer, site: Site) -> list[str]:
 
 
 def not_stored(writer: Writer, site: Site) -> list[str]:
-    """A store of one value in four billion: the predicate depends on the value.
+    """A store with a predicate that is true for one 32-bit value.
 
-    With a predicate that does not, ptxas would also skip the computation of the value. ptxas does
-    not know the constant, which few types can have.
+    If the predicate did not depend on the value, ptxas would also remove the computation of the
+    value. ptxas does not know the constant. Values of 8 and 16 bits never equal it.
     """
     kernel, lines = writer.code.kernel, ["mov.b32 #r, 0;"]
     for value in dict.fromkeys(kernel.registers(site.statement.operands[1])):

@@ -1,4 +1,4 @@
-"""Experiments on the kernels of a variant: how much each property of its accesses matters."""
+"""Experiments on the kernels of a variant, each of which changes one property of its accesses."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ def what_if(
     """Rewrite the kernels of a variant so that exactly one thing changes, and prove the change.
 
     Each experiment rewrites the PTX of the kernels. A switch selects between the original accesses
-    and the changed ones in the same machine code. On the emulator, the form with the switch off
-    must have the result and the counts of the original, and the switch may change only the count
-    of the experiment. In machine code, the instructions that compute and access memory must be
-    the same. An experiment that would change control flow is refused.
+    and the changed accesses in the same machine code. On the emulator, the kernel with the switch
+    off must have the original result and access counts, and the switch may change only the count
+    of the experiment. In machine code, the floating-point, matrix and memory instructions must be
+    the same; otherwise, the trial is weak. An experiment that could change control flow or
+    addresses is refused.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def what_if(
     Raises
     ------
     TypeError
-        If `work` cannot be called, or an operand has the wrong type.
+        If `work` is neither a variant, a ladder nor a function, or an operand has the wrong type.
     ValueError
         For a CPU variant, if the variant cannot solve the problem or launches no kernels, or if
         `device` is unknown.
@@ -128,7 +129,7 @@ def what_if(
 
 
 def _same_as(result: Any) -> Callable[[Any], bool]:
-    """A function that compares a result bit by bit; ceilings have no result."""
+    """A function that compares results with this one bit by bit; ceilings have no result."""
     if result is None:
         return lambda other: other is None
     expected = as_tuple(result)
@@ -202,7 +203,7 @@ def _why_not(experiment: Experiment, plans: Sequence[Plan]) -> str:
 def _counted(
     experiment: Experiment, plans: Sequence[Plan], after: Sequence[Counts]
 ) -> tuple[float, float]:
-    """The count of the rewritten accesses before and after."""
+    """The count of the rewritten accesses with the switch off and on."""
     if experiment.change is rewriting.in_l1:
         arrays = {
             place

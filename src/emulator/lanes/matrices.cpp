@@ -1,4 +1,4 @@
-// Products of matrices in float64: conversions of their elements, and sum += a b.
+// Matrix products in float64: conversions of elements, and sum += a b.
 #include "emulator/lanes/half.hpp"
 
 namespace ado::ADO_ISA {
@@ -71,10 +71,10 @@ void narrow(void* out, const double* in, Number type, bool saturates, int count)
   }
 }
 
-// a and, unless `tiles`, b and the sum are stored by rows. With `tiles`, they have the layout of
-// fragments: the sum consists of tiles of 8 rows and 4 columns, two tiles for 8 neighbouring
-// columns: the even and the odd ones. A row of b consists of the same groups of 4 columns. n is a
-// multiple of 8. Products of elements other than float64 are exact.
+// a is stored by rows. Without `tiles`, b and the sum are also stored by rows. With `tiles`, the
+// sum consists of tiles of 8 rows and 4 columns. Two tiles hold 8 neighbouring columns: first the
+// even columns, then the odd columns. A row of b has the same groups of 4 columns. n is a multiple
+// of 8. Products of elements other than float64 are exact.
 void multiply(double* sum, const double* a, const double* b, int m, int n, int k, bool tiles,
               bool fused) {
   if (fused || !tiles) {

@@ -103,7 +103,7 @@ struct LaneFunctions {
   using Record = bool (*)(const ShadowBytes& shadow, const s64* offsets, Pattern pattern, u32 mask,
                           int bytes, u32 since, u32 warp_since, u32 first_stamp, u16 site);
   Record record_reads, record_writes;
-  // Products of matrices (matrix.cpp): conversions of `count` neighbouring elements, and
+  // Matrix products (matrix.cpp): conversions of `count` neighbouring elements, and
   // sum += a b. `tiles`: the layout of the sum and of b (lanes/matrices.cpp); otherwise by rows.
   void (*widen)(double* out, const void* in, Number type, int count);
   void (*narrow)(void* out, const double* in, Number type, bool saturates, int count);

@@ -1,7 +1,7 @@
 """Triton kernels of test_matrices.py, and their PTX.
 
 ``python tests/data/emulator/triton_kernels.py`` compiles them with Triton 3.9, without a GPU. The
-PTX is stored, because Triton is not a requirement of the tests.
+PTX is stored, so that these tests do not need Triton.
 """
 
 import lzma
