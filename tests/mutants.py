@@ -137,6 +137,16 @@ def tuning_document():
     }
 
 
+def what_if_document():
+    trial = {"experiment": "no stores", "meaning": "m", "rewritten": 1, "accesses": 2}
+    proved = {"count": "requests", "before": 8.0, "after": 0.5, "place": "a.cu:3", "code": ["x"]}
+    return {
+        **{"schema": 2, "kind": "what_if", "routine": "transpose", "variant": "naive"},
+        **{"problem": "p", "block": [32, 8, 1], "source": "emulator", "kernels": ["k"]},
+        "trials": [trial | proved, trial | {"reason": "no stores"}],
+    }
+
+
 def documents():
     """A valid document of each kind, by name."""
     sweep = sweep_document()
@@ -159,6 +169,7 @@ def documents():
             "sweeps": [contained(sweep)],
         },
         "tuning": tuning_document(),
+        "what_if": what_if_document(),
         "comparison": comparison_document(sweep),
         "sass": read("notebooks/data/course/transpose-int64-8192-naive-sass.json.xz"),
     }

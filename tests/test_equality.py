@@ -75,6 +75,15 @@ MAKERS = {
         ),
     ),
     "comparison": lambda: ado.compare(make_transpose(), make_transpose(counters=True)),
+    "what_if": lambda: ado.records.WhatIf(
+        routine="r",
+        variant="v",
+        problem="p",
+        block=None,
+        source="emulator",
+        kernels=("k",),
+        trials=(ado.records.Trial(experiment="e", meaning="m", rewritten=1, accesses=2),),
+    ),
     "sass": lambda: ado.records.Sass(routine="r", variant="v", arch="sm_90", kernels=(KERNEL,)),
 }
 
@@ -210,7 +219,12 @@ def records(tmp_path_factory):
         ),
         *(compared, compared[0], compared[0].comparison, compared[0].comparison.verdict),
         *(ado.records.Setting((32, 8), {"TILE": 32}), stored["profile"].kernels[0]),
-        *(stored["sass"][0], make_offloads().break_even, make_offloads().offloads[0]),
+        *(
+            stored["what_if"][0],
+            stored["sass"][0],
+            make_offloads().break_even,
+            make_offloads().offloads[0],
+        ),
         *(ado.sectors("aligned"), ado.bank_conflicts("stride 2"), ado.gpp_operands((8, 4, 4, 2))),
         ado.divergence(np.arange(32) % 2 == 0),
     ]

@@ -66,10 +66,8 @@ def test_products_for_newer_gpus(rng):
     verify("triton-matmul_fp16", rng, compute=90)
 
 
-def test_unknown_instructions_are_refused_by_name(rng):
-    message = r"matmul, .*triton_products.py:\d+, PTX line \d+: .* not support .* mma.sync.*e4m3"
-    with pytest.raises(ado.Unavailable, match=message):
-        verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=89)
+def test_products_of_fp8_run_for_ada(rng):
+    verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=89)
 
 
 def test_autotuning_takes_the_first_configuration_and_leaves_no_trace(rng):
@@ -373,7 +371,7 @@ def test_the_code_of_a_function_names_its_front_end():
 
 def test_the_emulator_refuses_other_functions(rng):
     ladder = mixed_ladder()
-    with pytest.raises(ado.Unavailable, match="cannot execute a function of numpy arrays"):
+    with pytest.raises(ado.Unavailable, match="but not functions of numpy arrays"):
         ado.check(ladder["on_cpu"], ladder, np.ones(3), np.ones(3), device="emulator")
 
 

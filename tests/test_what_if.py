@@ -59,7 +59,7 @@ def test_coalesced_stores_of_the_naive_transpose(rng):
         trial = record.trial(f"stores coalesced ({form})")
         assert (trial.rewritten, trial.accesses, trial.verdict) == (1, 1, "sound")
         assert (trial.before, trial.after, trial.count) == (32, 4, "sectors per request")
-        assert re.fullmatch(r"element_steps\.cuh:\d+", trial.place)
+        assert re.fullmatch(r"steps\.cu:\d+", trial.place)
     assert record.trial("no stores").after == 0
     reach = record.trial("loads hit L1")
     assert (reach.before, reach.after) == (4 * 128 * 160, 127 * 128)

@@ -11,8 +11,8 @@ from typing import Any
 
 from adokernels import _core
 
-#: The first compute capability, times ten, whose kernels the emulator does not execute.
-_TOO_NEW = 100
+#: The compute capabilities, times ten, whose kernels the emulator executes.
+_OLDEST, _LATEST = 70, 90
 
 
 @contextmanager
@@ -52,10 +52,11 @@ def emulated(compute: int | None = None) -> Iterator[None]:
         raise _core.Unavailable(f"kernels cannot be emulated: {reason}")
     if compute is None:
         compute = min(80, int(_core.cuda_properties("emulator")["compute"]))
-    if not 70 <= compute < _TOO_NEW:
+    if not _OLDEST <= compute <= _LATEST:
+        why = ": the emulator does not execute later instructions, such as tcgen05"
         raise ValueError(
-            f"compute must be between 70 and 90, got {compute}: the emulator does not execute the "
-            "instructions of compute capability 10, such as tcgen05"
+            f"compute must be between {_OLDEST} and {_LATEST}, got {compute}"
+            f"{why if compute > _LATEST else ''}"
         )
     with ExitStack() as stack:
         if "triton" in sys.modules:

@@ -193,7 +193,10 @@ class FunctionVariant(OwnVariant):
         if device != "emulator":
             return self.why_unavailable
         if self.device != "cuda" or self.arrays in ("cupy", "jax"):
-            return f"the emulator cannot execute a function of {self.arrays} arrays"
+            return (
+                "the emulator executes functions that launch kernels of Triton or Numba, but not "
+                f"functions of {self.arrays} arrays"
+            )
         return _core.why_no_emulator()
 
     def prepare(self, problem: Problem, block: Block | None = None) -> OwnCall:
