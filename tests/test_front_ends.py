@@ -388,3 +388,13 @@ def test_mistakes_are_found_at_their_line(kind, kernel, run, checks):
         run()
     error = caught.value
     assert (error.kind, error.file, error.line) == (kind, mistakes.__file__, line)
+
+
+def test_the_heat_map_of_a_function_has_its_name_as_title(rng):
+    x = rng.random(100, dtype="f4")
+    out = np.empty_like(x)
+
+    def add(x, out):
+        elementwise.add[(1,)](x, x, out, 100, BLOCK=128)
+
+    assert repr(ado.heatmap(add, x, out, device="emulator")).startswith("add, (100,) float32")

@@ -158,7 +158,7 @@ def _short(value: float) -> str:
 
 
 def _name(heatmap: Heatmap) -> str:
-    return f"{heatmap.routine}[{heatmap.variant}]"
+    return f"{heatmap.routine}[{heatmap.variant}]" if heatmap.routine else heatmap.variant
 
 
 def _cells(accesses: Accesses) -> dict[str, str]:

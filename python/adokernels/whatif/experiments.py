@@ -55,7 +55,7 @@ class Experiment:
     @property
     def nothing(self) -> str:
         """The reason if a call has nothing to change."""
-        what = " and ".join(kind.replace("_", " ") for kind in self.kinds) or "barriers"
+        what = " or ".join(kind.replace("_", " ") for kind in self.kinds) or "barriers"
         return f"no {what} transfer more than needed" if self.excessive else f"no {what}"
 
 
