@@ -218,6 +218,8 @@ def intercepted(compute: int) -> Iterator[None]:
     try:
         with (
             replaced(driver, _active=ours),
+            # The cache on the disk returns kernels of equal source with the path of another file.
+            replaced(knobs.compilation, always_compile=True),
             replaced(jit, native_specialize_impl=_specialised(jit.native_specialize_impl)),
             replaced(tuner_class, run=run_untimed, prune_configs=_first(tuner_class.prune_configs)),
         ):
@@ -229,9 +231,9 @@ def intercepted(compute: int) -> Iterator[None]:
             vars(tuner).update(state)
 
 
-def _unpickled(function: Any, lines: Sequence[str], first: int, settings: Any) -> Any:
+def _unpickled(function: Any, file: str, lines: Sequence[str], first: int, settings: Any) -> Any:
     """A decorated function in another process, which may lack its file."""
-    file = function.__code__.co_filename
+    function.__code__ = function.__code__.replace(co_filename=file)  # cloudpickle omits it
     if linecache.getlines(file)[first - 1 : first - 1 + len(lines)] != list(lines):
         text = [*["\n"] * (first - 1), *lines]
         linecache.cache[file] = (sum(map(len, text)), None, text, file)
@@ -241,7 +243,8 @@ def _unpickled(function: Any, lines: Sequence[str], first: int, settings: Any) -
 def _reduced(kernel: Any) -> tuple[Any, ...]:
     """The state of a decorated function for pickle, without its lock and compiled kernels."""
     settings = {name: getattr(kernel, name) for name in _SETTINGS} | {"repr": kernel._repr}
-    return _unpickled, (kernel.fn, kernel.raw_src, kernel.starting_line_number, settings)
+    place = kernel.file_name, kernel.raw_src, kernel.starting_line_number
+    return _unpickled, (kernel.fn, *place, settings)
 
 
 copyreg.pickle(jit.JITFunction, _reduced)

@@ -54,7 +54,7 @@ def given_source(source: Any) -> Given:
     """
     if isinstance(source, str):
         if source.startswith(_CUBIN.decode()):
-            raise ValueError("source must be CUDA C++ or PTX, got machine code: pass it as bytes")
+            raise ValueError("source must be CUDA C++ or PTX, got machine code; pass it as bytes")
         return Given(source)
     if isinstance(source, os.PathLike):
         return given_source(Path(source).read_bytes())
