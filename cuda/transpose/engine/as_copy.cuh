@@ -45,12 +45,12 @@ Extent grid_of_copy(const Transpose& p, Extent block) {
   return grid_of(ceil_div(threads, block.x), 1);
 }
 
+#ifdef __CUDACC__
+
 // Returns true if a and out start at the same offset within a vector.
 bool same_alignment(const Transpose& p) {
   return vector_offset(p.a.data) == vector_offset(p.out.data);
 }
-
-#ifdef __CUDACC__
 
 // Transposes a matrix with one row or one column, whose elements stay in order. Each of the bytes
 // before the first vector and after the last one has a separate thread. A loop over these bytes
