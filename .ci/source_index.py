@@ -305,7 +305,7 @@ def _members(node: Node) -> dict[str, Node]:
 def text() -> str:
     """The index: for each variant, the files and the names of the definitions that it shows.
 
-    The first name is that of the array with the entry of the variant.
+    The list of a variant begins with the array that contains its entry.
     """
     index = {}
     for path in _files():

@@ -195,8 +195,8 @@ class Recorder {
     return true;
   }
 
-  // Stores this access. Of unordered accesses of several clusters, those of the first two blocks
-  // remain. Of the accesses of one cluster, the first one of an epoch remains.
+  // Stores this access. If several clusters have unordered accesses, the entry keeps the accesses
+  // of the first two blocks. If a cluster has several in one epoch, the entry keeps the first one.
   void keep(std::array<Touch, 2>& touches) {
     // A thread that uses the old value has observed the strong stores before its operation.
     if (a_.atomic && a_.between_blocks && a_.uses_old_value()) {

@@ -39,12 +39,12 @@ struct Order {
   u32 epoch = 1;                   // incremented by a fence
   u32 fenced = 0;                  // accesses up to this epoch precede a fence
   bool accessed = false;           // since the last fence
-  Epochs known;                    // accesses of other clusters that precede those of all warps
+  Epochs known;                    // accesses of other clusters that all warps are ordered after
   bool warps_know = false;         // the warps' Known may contain more
   std::unordered_set<u64> agreed;  // words in which another block has stored the same value
 };
 
-// Accesses of other clusters that precede those of a warp, in addition to Order::known.
+// Accesses of other clusters that a warp is ordered after, in addition to Order::known.
 struct Known {
   Epochs known, observed;  // observed: become known at the next fence or barrier
 };

@@ -1,4 +1,4 @@
-"""Experiments on the kernels of a variant, each of which changes one property of its accesses."""
+"""``ado.what_if``: experiments that each change one property of a kernel's memory accesses."""
 
 from __future__ import annotations
 
