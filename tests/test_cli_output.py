@@ -125,7 +125,7 @@ def test_results_are_stored_before_they_are_printed(measured, tmp_path, monkeypa
     def fails(*_):
         raise RuntimeError
 
-    monkeypatch.setattr("adokernels.cli.commands.sweep_tables", fails)
+    monkeypatch.setattr("adokernels.tables.measurements.sweep_tables", fails)
     with pytest.raises(RuntimeError):
         cli.main([*BENCH, str(tmp_path / "t.json")])
     assert ado.load(tmp_path / "t.json") == measured

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,8 +29,7 @@ from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.records.loading import Reported
 from adokernels.records.record import save_plain
-from adokernels.tables.ladders import counted_table
-from adokernels.tables.measurements import changes_table, machine_tables, refusal, sweep_tables
+from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.text import percent
 
 #: Runs a command; returns the exit status, None on success.
@@ -142,13 +140,8 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
     how = {"counters": options.counters or False, "limiter": options.limiter}
     sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
-    if isinstance(sweep, ado.records.CountedSweep):
-        width = shutil.get_terminal_size((console.width, 0)).columns
-        table = counted_table(sweep, width)
-        save_and_show(sweep, options, console, lambda: console.print(table))
-        return 0
-    save_and_show(sweep, options, console, lambda: console.print(*sweep_tables(sweep), sep="\n"))
-    return INTERRUPTED if sweep.interrupted else 0
+    save_and_show(sweep, options, console)
+    return INTERRUPTED if isinstance(sweep, ado.records.Sweep) and sweep.interrupted else 0
 
 
 def _bench_all(options: argparse.Namespace, console: Console) -> int:
@@ -272,7 +265,7 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
         except ResultsDiffer as error:
             complain(error)
             return WRONG
-    save_and_show(changes, options, console, lambda: console.print(changes_table(changes)))
+    save_and_show(changes, options, console)
     if options.fail_if_slower is None:
         return 0
     slower = changes.slower(options.fail_if_slower)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from adokernels.model.ladder import Ladder
@@ -20,7 +19,7 @@ from adokernels.tables.measurements import (
     verdict_cell,
     verdict_notes,
 )
-from adokernels.tables.rendering import FADED, new_table, table_of, width_of
+from adokernels.tables.rendering import FADED, new_table, table_of
 from adokernels.text import binary_size, count, number, percent, quantity, ratio
 
 _Column = tuple[str, Callable[[CountedVariant], str]]
@@ -89,35 +88,22 @@ def routines_table(routines: Mapping[str, Routine]) -> Table:
     return table_of("Routines", rows, text, notes=[note])
 
 
-def counted_table(sweep: CountedSweep, width: int | None = None) -> Table:
+def counted_table(sweep: CountedSweep) -> Table:
     """List the counts of each variant; the sectors are also relative to the ideal number.
 
-    A table that is wider than `width` omits columns, starting with columns of zeros.
+    A narrow terminal omits columns of zeros first.
     """
-    columns = list(_COLUMNS)
-    table = _counts(sweep, columns)
-    known = {header: any(cell(v) not in ("", "0") for v in sweep) for header, cell in columns}
-    for header in sorted(_OMITTED, key=known.__getitem__):
-        if width is None or width_of(table, Console()) <= width:
-            break
-        columns = [column for column in columns if column[0] != header]
-        table = _counts(sweep, columns)
-    return table
-
-
-def _counts(sweep: CountedSweep, columns: Sequence[_Column]) -> Table:
-    headers = ["variant", *(header for header, _ in columns)]
+    headers = ["variant", *(header for header, _ in _COLUMNS)]
     table = new_table(f"Counts on the emulator: {sweep.title}", headers)
+    known = {header: any(cell(v) not in ("", "0") for v in sweep) for header, cell in _COLUMNS}
+    table.expendable = sorted(_OMITTED, key=known.__getitem__)
     for v in sweep:
-        cells = (cell(v) for _, cell in columns)
+        cells = (cell(v) for _, cell in _COLUMNS)
         table.add_row(v.variant, *cells, style=FADED if v.ceiling else "")
     notes = [
         "Emulated: requests and load sectors are exact. Time, stalls and hit rates are not"
         " available."
     ]
-    if omitted := [header for header, _ in _COLUMNS if header not in headers]:
-        names = ", ".join(header.replace("\n", " ") for header in omitted)
-        notes.append(f"omitted at this width: {names}")
     if bulk := [v.variant for v in sweep if v.has_bulk_copies]:
         notes.append(f"sectors of {', '.join(bulk)} include bulk copies, which are not requests")
     notes += [f"{name}: {reason}" for name, reason in sweep.skipped.items()]

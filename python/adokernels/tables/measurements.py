@@ -459,7 +459,7 @@ def machine_tables(sweeps: Iterable[Sweep]) -> list[Table]:
         first = sweep.variants[0]
         title = first.machine_title or first.device
         ladders.setdefault((sweep.routine, str(first.problem)), {})[title] = sweep
-    tables = []
+    tables: list[Table] = []
     for (routine, problem), of in ladders.items():
         if len(of) < 2:
             continue

@@ -18,7 +18,7 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement as Extent
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from adokernels.text import printable
@@ -32,8 +32,8 @@ _WIDTH = 110
 FADED, ITALIC = "dim", "italic"
 #: A longer name is folded over several lines instead of widening the table.
 _LONGEST_NAME = 24
-#: Characters of a folded column on a narrow terminal, and between two columns.
-_FOLDED, _BETWEEN = 14, 3
+#: Characters of a folded column on a narrow terminal, between two columns, and at both edges.
+_FOLDED, _BETWEEN, _EDGES = 14, 3, 2
 #: Maximum number of characters of a cell, and of a title or the notes below a table.
 _LONGEST_CELL, _LONGEST_NOTE = 1000, 100_000
 
@@ -41,19 +41,21 @@ _LONGEST_CELL, _LONGEST_NOTE = 1000, 100_000
 class LiteralTable(Table):
     """A table that shows only printable characters, and does not interpret markup.
 
-    On a narrow terminal, the last columns are left out, and a note names them. A file or a pipe
-    receives all columns, unless the variable COLUMNS is set.
+    On a narrow terminal, columns are left out, and a note names them: the `expendable` ones first,
+    then the last ones. A file or a pipe receives all columns, unless the variable COLUMNS is set.
     """
+
+    #: Headers of columns, in the order in which they are left out.
+    expendable: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the columns that fit."""
-        shown, width = self, options.max_width
-        narrow = console.is_terminal or "COLUMNS" in os.environ
-        if narrow and (fitting := _fitting(self, width)) < len(self.columns):
+        shown, narrow = self, console.is_terminal or "COLUMNS" in os.environ
+        if narrow and (left_out := _left_out(self, options.max_width)):
             shown = copy.copy(self)
-            shown.columns = self.columns[:fitting]
-            left_out = [" ".join(_plain(c.header).split()) for c in self.columns[fitting:]]
-            note = f"not shown in {width} characters: {', '.join(left_out)}"
+            shown.columns = [c for c in self.columns if c not in left_out]
+            names = (" ".join(_plain(c.header).split()) for c in left_out)
+            note = f"omitted at this width: {', '.join(names)}"
             shown.caption = "\n".join(filter(None, [_plain(self.caption or ""), note]))
         return Table.__rich_console__(shown, console, options)
 
@@ -71,17 +73,23 @@ class LiteralTable(Table):
         super().__setattr__(name, value)
 
 
-def _fitting(table: Table, width: int) -> int:
-    """The number of columns that fit into a width, at least one."""
-    for place, column in enumerate(table.columns):
+def _left_out(table: LiteralTable, width: int) -> list[Column]:
+    """The columns that do not fit into a width, in their order; never the first one."""
+    headers = [_plain(column.header) for column in table.columns]
+    first = [headers.index(header) for header in table.expendable]
+    order = [*first, *(i for i in reversed(range(1, len(headers))) if i not in first)]
+    widths = []
+    for i, column in enumerate(table.columns):
         lines = (line for c in (column.header, *column.cells) for line in _plain(c).splitlines())
-        least = max(map(cell_len, lines), default=0)
-        if not column.no_wrap:
-            least = min(least, _FOLDED if place else _LONGEST_NAME)
-        width -= least + _BETWEEN
-        if width + _BETWEEN < 0:
-            return max(place, 1)
-    return len(table.columns)
+        widest = max(map(cell_len, lines), default=0)
+        most = widest if column.no_wrap else _FOLDED if i else _LONGEST_NAME
+        widths.append(min(widest, most) + _BETWEEN)
+    missing = sum(widths) - _BETWEEN + _EDGES - width
+    left_out = set[int]()
+    while missing > 0 and order:
+        left_out.add(order[0])
+        missing -= widths[order.pop(0)]
+    return [column for i, column in enumerate(table.columns) if i in left_out]
 
 
 def _literal(content: RenderableType, most: int) -> Text:
@@ -96,7 +104,7 @@ def new_table(
     headers: Sequence[str],
     left: Collection[str] = (),
     widths: Mapping[int, int | None] | None = None,
-) -> Table:
+) -> LiteralTable:
     """Make an empty table.
 
     The first column and the columns in `left` are left-aligned. Cells are folded in the first
