@@ -7,7 +7,6 @@ import ast
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -317,7 +316,10 @@ def save_and_show(
     given, written = vars(options), []
     try:
         if path := given.get("json"):
-            write_json(path, record.save)
+            if path == STDOUT:
+                _print_alone(record.to_json())
+            else:
+                record.save(path)
             written.append(path)
         if path := given.get("markdown"):
             replace_file(path, record.to_markdown().encode())
@@ -340,16 +342,10 @@ def save_and_show(
                 console.print(f"wrote {path}")
 
 
-def write_json(path: Path, save: Callable[[Path], None]) -> None:
-    """Save a JSON document to a file, or print it."""
-    if path != STDOUT:
-        save(path)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder, "record.json"))
-        text = Path(folder, "record.json").read_text("utf-8")
+def _print_alone(document: str) -> None:
+    """Print a document; remarks go to standard error."""
     output = Output(sys.stdout)
-    output.write(text)
+    output.write(document)
     output.flush()
     if output.failure:
         raise OSError(f"standard output: {output.failure}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -15,22 +14,37 @@ from adokernels import _core
 from adokernels.cli.arguments import (
     INCONCLUSIVE,
     INTERRUPTED,
-    STDOUT,
     WRONG,
     expressions,
     options_of,
     problem_of,
     save_and_show,
-    write_json,
 )
 from adokernels.cli.output import complain
 from adokernels.isolation.process import FileFunction
 from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.records.loading import Reported
-from adokernels.records.record import save_plain
+from adokernels.records.record import plain_json
+from adokernels.storage import replace_file
 from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.text import percent
+
+
+class _Plain(NamedTuple):
+    """What a command shows, if it is not a record."""
+
+    kind: str
+    content: dict[str, Any]
+
+    def to_json(self) -> str:
+        """The JSON document."""
+        return plain_json(self.kind, self.content)
+
+    def save(self, path: Path) -> None:
+        """Write the JSON document to a file."""
+        replace_file(path, self.to_json().encode())
+
 
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
@@ -75,17 +89,15 @@ def _run_info(options: argparse.Namespace, console: Console) -> None:
     why_no_cuda = _core.why_no_cuda()
     devices = ["cpu"] + ([] if why_no_cuda else ["cuda"])
     machines = [ado.machine(device, refresh=options.refresh) for device in devices]
-    if options.json:
-        content = {"isa": _core.isa(), "why_no_cuda": why_no_cuda, "machines": machines}
-        write_json(options.json, partial(save_plain, kind="machines", content=content))
-    if options.json == STDOUT:
-        return
-    console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
-    console.print(f"CUDA: {why_no_cuda or context('cuda')['device_name']}")
-    for machine in machines:
-        console.print(machine)
-    if options.json:
-        console.print(f"wrote {options.json}")
+    content = {"isa": _core.isa(), "why_no_cuda": why_no_cuda, "machines": machines}
+
+    def show() -> None:
+        console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
+        console.print(f"CUDA: {why_no_cuda or context('cuda')['device_name']}")
+        for machine in machines:
+            console.print(machine)
+
+    save_and_show(_Plain("machines", content), options, console, show)
 
 
 #: The facts about a variant in the file of ``list --json``.
@@ -96,24 +108,18 @@ _FACTS = ["name", "device", "changes", "steps", "precision", "ceiling", "blocks"
 def _run_list(options: argparse.Namespace, console: Console) -> None:
     """Show all routines, or the ladder of one routine."""
     chosen = [ado.routines[options.routine]] if options.routine else list(ado.routines.values())
-    if options.json:
-        ladders = [
-            {
-                "name": routine.name,
-                "summary": routine.summary,
-                "variants": [
-                    {fact: getattr(v, fact) for fact in (*_FACTS, "available", "why_unavailable")}
-                    for v in routine
-                ],
-            }
-            for routine in chosen
-        ]
-        content = {"ladders": ladders}
-        write_json(options.json, partial(save_plain, kind="ladders", content=content))
-    if options.json != STDOUT:
-        console.print(chosen[0] if options.routine else ado.routines)
-        if options.json:
-            console.print(f"wrote {options.json}")
+    facts = (*_FACTS, "available", "why_unavailable")
+    ladders = [
+        {
+            "name": routine.name,
+            "summary": routine.summary,
+            "variants": [{fact: getattr(v, fact) for fact in facts} for v in routine],
+        }
+        for routine in chosen
+    ]
+    shown = chosen[0] if options.routine else ado.routines
+    what = _Plain("ladders", {"ladders": ladders})
+    save_and_show(what, options, console, lambda: console.print(shown))
 
 
 def _measured(options: argparse.Namespace) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from adokernels.records.counted import CountedSweep, CountedVariant
 from adokernels.records.limiter import Kind, Limiter, Step
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import EMULATED_BULK
-from adokernels.records.record import Entries, save_plain
+from adokernels.records.record import Entries, plain_json
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
+from adokernels.storage import replace_file
 from adokernels.text import kind_of
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
@@ -146,6 +147,10 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
     title: str
     findings: tuple[Finding, ...]
 
+    def to_json(self) -> str:
+        """The findings as a JSON document, for other programs."""
+        return plain_json("diagnosis", self)
+
     def save(self, path: str | Path) -> None:
         """Write the findings to a JSON file, for other programs.
 
@@ -154,7 +159,7 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
         OSError
             If the file cannot be written; an existing file is unchanged.
         """
-        save_plain(path, "diagnosis", self)
+        replace_file(path, self.to_json().encode())
 
 
 def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:

@@ -109,20 +109,18 @@ class StoredRecord(Fields):
             )
         return record
 
-    def save(self, path: str | Path) -> None:
-        """Write the record to a JSON file; read it with :func:`adokernels.load`.
+    def to_json(self) -> str:
+        """The JSON document that :meth:`save` writes.
 
-        The file is compressed if its name ends in ``.xz``. The file of a sweep, scan or comparison
-        also contains the result of its method ``records``, for other programs: medians, ratios and
-        verdicts. :func:`adokernels.load` ignores them, because they follow from the samples.
+        The document of a sweep, scan or comparison also contains the result of its method
+        ``records``, for other programs: medians, ratios and verdicts. :func:`adokernels.load`
+        ignores them, because they follow from the samples.
 
         Raises
         ------
         ValueError
             If :func:`adokernels.load` would reject the record, for example because a number is not
-            finite. The message contains the field; an existing file is unchanged.
-        OSError
-            If the file cannot be written; an existing file is unchanged.
+            finite. The message contains the field.
         """
         try:
             record = self.to_dict()
@@ -131,7 +129,21 @@ class StoredRecord(Fields):
             raise ValueError("the record has too many levels of lists and objects") from error
         if rows := getattr(self, "records", None):
             record[ROWS] = [{k: _finite(v) for k, v in row.items()} for row in rows()]
-        replace_file(path, to_json(self.KIND, record).encode())
+        return _document(self.KIND, record)
+
+    def save(self, path: str | Path) -> None:
+        """Write the record to a JSON file; read it with :func:`adokernels.load`.
+
+        The file is compressed if its name ends in ``.xz``.
+
+        Raises
+        ------
+        ValueError
+            See :meth:`to_json`; an existing file is unchanged.
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        replace_file(path, self.to_json().encode())
 
 
 class Entries(Generic[Entry]):
@@ -180,13 +192,12 @@ class Entries(Generic[Entry]):
         return entries
 
 
-def save_plain(path: str | Path, kind: str, content: Any) -> None:
-    """Write an object that :func:`adokernels.load` cannot read back, such as a diagnosis."""
-    replace_file(path, to_json(kind, _encoded(content)).encode())
+def plain_json(kind: str, content: Any) -> str:
+    """The JSON document of an object that :func:`adokernels.load` cannot read, like a diagnosis."""
+    return _document(kind, _encoded(content))
 
 
-def to_json(kind: str, record: Mapping[str, Any]) -> str:
-    """Return one record as a JSON document."""
+def _document(kind: str, record: Mapping[str, Any]) -> str:
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
 
 
