@@ -51,7 +51,7 @@ def package_of(module):
 ORDER = (
     *("names", "later", "text", "process", "code_text", "storage", "toolkit", "pictures"),
     *("records", "cache"),
-    *("fat_binary", "machine_code", "kernels", "model"),
+    *("ptx", "fat_binary", "machine_code", "kernels", "model"),
     "isolation",
     *("measuring", "large", "distributed", "whatif"),
     "diagnosis",  # explain

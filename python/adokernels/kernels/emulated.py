@@ -12,7 +12,7 @@ from typing import Any
 from adokernels import _core
 
 #: The compute capabilities, times ten, whose kernels the emulator executes.
-_OLDEST, _LATEST = 70, 90
+_OLDEST, LATEST_COMPUTE = 70, 90
 
 
 @contextmanager
@@ -52,11 +52,11 @@ def emulated(compute: int | None = None) -> Iterator[None]:
         raise _core.Unavailable(f"kernels cannot be emulated: {reason}")
     if compute is None:
         compute = min(80, int(_core.cuda_properties("emulator")["compute"]))
-    if not _OLDEST <= compute <= _LATEST:
+    if not _OLDEST <= compute <= LATEST_COMPUTE:
         why = ": the emulator does not execute later instructions, such as tcgen05"
         raise ValueError(
-            f"compute must be between {_OLDEST} and {_LATEST}, got {compute}"
-            f"{why if compute > _LATEST else ''}"
+            f"compute must be between {_OLDEST} and {LATEST_COMPUTE}, got {compute}"
+            f"{why if compute > LATEST_COMPUTE else ''}"
         )
     with ExitStack() as stack:
         if "triton" in sys.modules:

@@ -12,19 +12,17 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.fat_binary import cubins_in, ptx_in
+from adokernels.kernels.emulated import LATEST_COMPUTE
 from adokernels.machine_code import kernels_in
 from adokernels.model.arguments import Parameter
 from adokernels.model.compiler import CompiledKernel
 from adokernels.model.values import is_array
+from adokernels.ptx import parameters_in, signatures
 from adokernels.text import kind_of
 
 _PTX = re.compile(r"^\s*\.version\s+\d", re.MULTILINE)
 _CUBIN, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
-_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^{]*?)\))?\s*(?:\.\w+[^{]*)?\{")
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)[^,]*?(?:\[(\d+)\])?\s*(?:,|$)")
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
-#: The first compute capability, times ten, whose kernels the emulator does not execute.
-_TOO_NEW = 100
 #: C++ types of the parameters of PTX that hold one number. PTX has no types of pointers, and not
 #: always signs: see :func:`with_type`.
 _NUMBERS = {"f16": "__half", "f32": "float", "f64": "double"}
@@ -121,18 +119,15 @@ def loaded(given: Given, kernel: str, file: str, arch: str | None) -> CompiledKe
 
 def _of_ptx(text: str, kernel: str, file: str, arch: str) -> CompiledKernel:
     target = _TARGET.search(text)
-    if target and int(target[1]) >= _TOO_NEW:
+    if target and int(target[1]) > LATEST_COMPUTE:
         raise _core.Unavailable(
             f"{file}: the emulator does not execute kernels for compute capability 10, such as "
             f"tcgen05, got PTX for sm_{target[1]}"
         )
-    plain = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
-    entries = {found[1]: found[2] or "" for found in _ENTRY.finditer(plain)}
-    symbol = _symbol(kernel, list(entries), file)
-    parameters = tuple(
-        Parameter(int(length or 1) * int(re.sub(r"\D", "", kind) or 8) // 8, 0, f".{kind}")
-        for kind, length in _PARAMETER.findall(entries[symbol])
-    )
+    kernels = signatures(text)
+    symbol = _symbol(kernel, list(kernels), file)
+    found = parameters_in(kernels[symbol]).values()
+    parameters = tuple(Parameter(p.bytes, 0, f".{p.type}") for p in found)
     return _compiled(with_lines(text, file).encode(), symbol, arch, file, text, parameters)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.kernels.emulated import LATEST_COMPUTE
 from adokernels.kernels.launch import Launch, Result
 from adokernels.machine_code import kernels_in, sass_of
 from adokernels.model.arguments import ArgumentError, Parameter, packed
@@ -45,8 +46,6 @@ _C_TYPES = {
     **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
     **{"complex64": "float2", "complex128": "double2"},
 }
-#: The latest compute capability, times ten, of the PTX that the emulator executes.
-_EMULATED_COMPUTE = 90
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -194,7 +193,7 @@ class KernelCall(OwnCall):
         arch = None
         if self._emulated:
             compute = _core.cuda_properties("emulator")["compute"]
-            arch = f"compute_{min(compute, _EMULATED_COMPUTE)}"
+            arch = f"compute_{min(compute, LATEST_COMPUTE)}"
         self.compiled = variant.compiled(arrays[0].dtype.name, arch)
         settings = {"block": block, **variant.default_parameters, **problem.options}
         values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]

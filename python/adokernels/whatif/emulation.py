@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.process import settings
+from adokernels.ptx import cut
 from adokernels.whatif.experiments import (
     Counts,
     Experiment,
@@ -19,7 +20,6 @@ from adokernels.whatif.experiments import (
     Subject,
     changed_counts,
 )
-from adokernels.whatif.ptx import cut
 from adokernels.whatif.rewriting import CONSTANTS, FILE, Code, limits
 
 if TYPE_CHECKING:

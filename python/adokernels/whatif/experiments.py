@@ -158,9 +158,8 @@ class Subject:
 
     def memory(self, slot: Slot, launch: Launch) -> tuple[int, int]:
         """First address and bytes of the array to which a slot points; (0, 0) without an array."""
-        if slot.parameter not in self.code.kernel.parameters:
-            return 0, 0
-        return launch.memory.get(self.code.kernel.parameters[slot.parameter] + slot.offset, (0, 0))
+        parameter = self.code.kernel.parameters.get(slot.parameter)
+        return launch.memory.get(parameter.offset + slot.offset, (0, 0)) if parameter else (0, 0)
 
     def pointers(self, site: Site, launch: Launch) -> dict[int | str, Slot]:
         """The slots from which an address can come, by the array: an address or a variable."""

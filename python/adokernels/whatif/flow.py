@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from adokernels.whatif.ptx import Kernel, Statement
+    from adokernels.ptx import Kernel, Statement
 
 #: Instructions that access memory or synchronise: all their registers except the stored values
 #: decide what is accessed.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from adokernels.whatif.flow import LOADED, MEMORY, Flow, Slot
 
 if TYPE_CHECKING:
-    from adokernels.whatif.ptx import Kernel, Statement
+    from adokernels.ptx import Kernel, Statement
 
 #: The constant with the switches and the limits, and the array that takes spread atomics.
 CONSTANTS, _SPREAD = "ado_what_if", "ado_what_if_spread"

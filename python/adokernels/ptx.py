@@ -21,9 +21,9 @@ _DECLARED = re.compile(
 )
 #: The position, and the position at which the function was inlined.
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+))?")
-#: Alignment, bits, name and length of a parameter.
+#: Alignment, type, bits, name and length of a parameter.
 _PARAMETER = re.compile(
-    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.[bsuf](\d+)\b[^,()]*?([\w$]+)(?:\[(\d+)\])?\s*(?=[,)])"
+    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.([bsuf](\d+))\b[^,()]*?([\w$]+)(?:\[(\d+)\])?\s*(?=[,)])"
 )
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*?)\s*;?\s*", re.DOTALL)
@@ -52,6 +52,14 @@ class Variable(NamedTuple):
 
     space: str
     bytes: int  # 0 if the launch determines it
+
+
+class Parameter(NamedTuple):
+    """A parameter of a kernel: its place in the values of all parameters, and its type."""
+
+    offset: int
+    bytes: int
+    type: str  # for example "f32"; "b8" for a structure
 
 
 _NOWHERE = Line(0, 0)
@@ -151,15 +159,9 @@ class Kernel:
         return self._registers[text]
 
     @cached_property
-    def parameters(self) -> dict[str, int]:
-        """The offset of each parameter in the values of all parameters."""
-        found, end = dict[str, int](), 0
-        for least, bits, name, many in _PARAMETER.findall(self.signature):
-            size = int(bits) // 8
-            align = int(least or size)
-            found[name] = (end + align - 1) // align * align
-            end = found[name] + size * int(many or 1)
-        return found
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters by name, in order."""
+        return parameters_in(self.signature)
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
@@ -176,6 +178,25 @@ class Kernel:
     def shared_bytes(self) -> int:
         """Bytes of static shared memory, without padding."""
         return sum(v.bytes for v in self.variables.values() if v.space == "shared")
+
+
+def signatures(module: str) -> dict[str, str]:
+    """The text of each kernel of a module up to its opening brace, by mangled name."""
+    plain = _COMMENT.sub("", module)
+    entries = (found for found in _FUNCTION.finditer(plain) if found[1] == "entry")
+    return {found[2]: plain[found.start() :].partition("{")[0] for found in entries}
+
+
+def parameters_in(signature: str) -> dict[str, Parameter]:
+    """The parameters of a kernel by name, in order."""
+    found, end = dict[str, Parameter](), 0
+    for least, kind, bits, name, many in _PARAMETER.findall(signature):
+        size = int(bits) // 8
+        align = int(least or size)
+        begin = (end + align - 1) // align * align
+        found[name] = Parameter(begin, size * int(many or 1), kind)
+        end = begin + found[name].bytes
+    return found
 
 
 def cut(module: str, name: str) -> Kernel:
