@@ -73,24 +73,32 @@ struct Loaded {
   const RegisteredKernel& kernel;
 };
 
-// The mutex is not locked while the fat binary is read, because the reader may wait for a thread
+// Reads a fat binary. The mutex is not locked meanwhile, because the reader may wait for a thread
 // that waits for the mutex, such as one that has Python's GIL.
+template <class Result>
+Result read(std::unique_lock<std::mutex>& lock, const std::function<Result(Fatbin)>& reader,
+            Fatbin fatbin) {
+  if (!reader) throw Unavailable("the emulator needs set_fatbin_reader()");
+  lock.unlock();
+  auto result = reader(fatbin);
+  lock.lock();
+  return result;
+}
+
+std::string ptx_of(std::unique_lock<std::mutex>& lock, const Code& code) {
+  std::string text = code.fatbin.empty() ? code.ptx : read(lock, gpu().reader.ptx, code.fatbin);
+  text.resize(text.find_last_not_of('\0') + 1);  // padding
+  return text;
+}
+
 Loaded load_code(const void* kernel, bool with_registers) {
   std::unique_lock lock(gpu().mutex);
   const RegisteredKernel& known = find(kernel);
   Code& code = *known.code;
-  const auto read = [&](const auto& reader) {
-    if (!reader) throw Unavailable("the emulator needs set_fatbin_reader()");
-    lock.unlock();
-    auto result = reader(code.fatbin);
-    lock.lock();
-    return result;
-  };
   if (with_registers && !code.registers && !code.fatbin.empty())
-    code.registers = read(gpu().reader.registers);
+    code.registers = read(lock, gpu().reader.registers, code.fatbin);
   if (code.module == nullptr) {
-    std::string text = code.fatbin.empty() ? code.ptx : read(gpu().reader.ptx);
-    text.resize(text.find_last_not_of('\0') + 1);  // padding
+    std::string text = ptx_of(lock, code);
     try {
       if (code.module == nullptr)
         code.module = emulator::Module::load(std::move(text), gpu().memory);
@@ -216,12 +224,7 @@ void write_variable(const void* kernel, const std::string& name, std::span<const
 
 std::string ptx(const void* kernel) {
   std::unique_lock lock(gpu().mutex);
-  const Code& code = *find(kernel).code;
-  if (code.fatbin.empty()) return code.ptx;
-  lock.unlock();  // as in load_code()
-  std::string text = gpu().reader.ptx(code.fatbin);
-  text.resize(text.find_last_not_of('\0') + 1);
-  return text;
+  return ptx_of(lock, *find(kernel).code);
 }
 
 // ---- Memory ----
