@@ -41,7 +41,7 @@ def array_of(name: str, value: Any) -> NDArray[Any] | None:
         raise ValueError(f"{name} must be in host memory, got a tensor on {value.device}")
     storage = value.untyped_storage()
     low = storage.data_ptr()
-    return _bytes_at(low, low + storage.nbytes())[value.data_ptr() - low :]
+    return _bytes_at(low, low + storage.nbytes(), value)[value.data_ptr() - low :]
 
 
 def memory_of(array: NDArray[Any]) -> tuple[int, int]:
@@ -65,8 +65,9 @@ def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
     return first + below, first + above + array.itemsize
 
 
-def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:
+def _bytes_at(low: int, high: int, owner: Any = None) -> NDArray[np.uint8]:
     memory: Any = (ctypes.c_uint8 * (high - low)).from_address(low)
+    memory.owner = owner  # lives as long as the array
     return np.frombuffer(memory, np.uint8)
 
 
@@ -79,8 +80,10 @@ class _Shared(NamedTuple):
 
 
 @contextmanager
-def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterator[list[int]]:
-    """The addresses of arrays in memory of the emulator, which is copied back at the exit.
+def on_device(
+    arrays: Sequence[NDArray[Any]], names: Sequence[str], device: str = "emulator"
+) -> Iterator[list[int]]:
+    """The addresses of arrays in memory of a device, which is copied back at the exit.
 
     Arrays that share memory still share it. The memory begins at an aligned address, as memory of
     cudaMalloc. ValueError is raised if a read-only array has changed.
@@ -98,9 +101,12 @@ def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterato
             groups.append((low, high, [i]))
     addresses, copied = [0] * len(arrays), []
     for low, high, numbers in groups:
-        copy = _core.to_device(_bytes_at(low, high), "emulator")
-        name = " and ".join(dict.fromkeys(names[i] for i in numbers))
-        base = _core.emulated_address(copy, name)
+        copy = _core.to_device(_bytes_at(low, high), device)
+        if device == "emulator":
+            name = " and ".join(dict.fromkeys(names[i] for i in numbers))
+            base = _core.emulated_address(copy, name)
+        else:
+            base = copy.__cuda_array_interface__["data"][0]
         for i in numbers:
             addresses[i] = base + arrays[i].ctypes.data - low
         copied.append(_Shared(low, numbers, copy))
@@ -181,7 +187,7 @@ class Launch:
         kernel = emulated_kernel(self.code, self.symbol)
         pairs = zip(self.names, self.arguments, strict=True)
         arrays = {name: each for name, each in pairs if isinstance(each, np.ndarray)}
-        with on_emulator(list(arrays.values()), list(arrays)) as addresses:
+        with on_device(list(arrays.values()), list(arrays)) as addresses:
             pointers = (np.uintp(address).tobytes() for address in addresses)
             values = [e if isinstance(e, bytes) else next(pointers) for e in self.arguments]
             kernel.launch(self.grid, self.block, self.shared_bytes, values).run(0)

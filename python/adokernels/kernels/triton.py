@@ -18,7 +18,6 @@ import numpy as np
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
-from triton.backends.driver import decompose_descriptor, expand_signature
 from triton.runtime import autotuner, driver, jit
 
 from adokernels import _core
@@ -141,6 +140,9 @@ def _add(found: dict[str, Any], name: str, kind: Any, value: Any) -> None:
         for part, of_part, each in zip(names, kind, value, strict=True):
             _add(found, f"{name}.{part}", of_part, each)
     elif kind.startswith("tensordesc"):
+        # Older versions, which lack these names, are refused before any launch.
+        from triton.backends.driver import decompose_descriptor, expand_signature
+
         for i, pair in enumerate(
             zip(expand_signature([kind], None, ""), decompose_descriptor(value), strict=True)
         ):
