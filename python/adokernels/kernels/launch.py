@@ -71,59 +71,62 @@ def _bytes_at(low: int, high: int, owner: Any = None) -> NDArray[np.uint8]:
     return np.frombuffer(memory, np.uint8)
 
 
-class _Shared(NamedTuple):
-    """Arrays that share memory, by their numbers, and their copy on the emulator."""
+class Shared(NamedTuple):
+    """Arrays that share memory, by their numbers, and a copy of the memory on a device."""
 
-    low: int
+    memory: NDArray[np.uint8]
     numbers: list[int]
     copy: _core.DeviceArray
 
+    @classmethod
+    def of(cls, arrays: Sequence[NDArray[Any]], device: str) -> list[Self]:
+        """Copy the memory of all arrays; arrays that share memory still share it."""
+        bounds = list(map(memory_of, arrays))
+        groups: list[tuple[int, int, list[int]]] = []
+        for i in sorted(range(len(arrays)), key=bounds.__getitem__):
+            low, high = bounds[i]
+            if low == high:
+                continue  # an empty array has no memory
+            if groups and low < groups[-1][1]:
+                first, last, numbers = groups[-1]
+                groups[-1] = first, max(last, high), [*numbers, i]
+            else:
+                groups.append((low, high, [i]))
+        memories = ((_bytes_at(low, high), numbers) for low, high, numbers in groups)
+        return [cls(memory, found, _core.to_device(memory, device)) for memory, found in memories]
+
+    def offset(self, array: NDArray[Any]) -> int:
+        """The place of an array's first element in the memory."""
+        return int(array.ctypes.data - self.memory.ctypes.data)
+
 
 @contextmanager
-def on_device(
-    arrays: Sequence[NDArray[Any]], names: Sequence[str], device: str = "emulator"
-) -> Iterator[list[int]]:
-    """The addresses of arrays in memory of a device, which is copied back at the exit.
+def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterator[list[int]]:
+    """The addresses of arrays in memory of the emulator, which is copied back at the exit.
 
-    Arrays that share memory still share it. The memory begins at an aligned address, as memory of
-    cudaMalloc. ValueError is raised if a read-only array has changed.
+    The memory begins at an aligned address, as memory of cudaMalloc. ValueError is raised if a
+    read-only array has changed.
     """
-    bounds = list(map(memory_of, arrays))
-    groups: list[tuple[int, int, list[int]]] = []
-    for i in sorted(range(len(arrays)), key=bounds.__getitem__):
-        low, high = bounds[i]
-        if low == high:
-            continue  # an empty array has no memory
-        if groups and low < groups[-1][1]:
-            first, last, numbers = groups[-1]
-            groups[-1] = first, max(last, high), [*numbers, i]
-        else:
-            groups.append((low, high, [i]))
-    addresses, copied = [0] * len(arrays), []
-    for low, high, numbers in groups:
-        copy = _core.to_device(_bytes_at(low, high), device)
-        if device == "emulator":
-            name = " and ".join(dict.fromkeys(names[i] for i in numbers))
-            base = _core.emulated_address(copy, name)
-        else:
-            base = copy.__cuda_array_interface__["data"][0]
-        for i in numbers:
-            addresses[i] = base + arrays[i].ctypes.data - low
-        copied.append(_Shared(low, numbers, copy))
+    addresses, copied = [0] * len(arrays), Shared.of(arrays, "emulator")
+    for shared in copied:
+        name = " and ".join(dict.fromkeys(names[i] for i in shared.numbers))
+        base = _core.emulated_address(shared.copy, name)
+        for i in shared.numbers:
+            addresses[i] = base + shared.offset(arrays[i])
     yield addresses
-    for low, numbers, copy in copied:
-        found = copy.numpy()
-        for i in numbers:
+    for shared in copied:
+        found = shared.copy.numpy()
+        for i in shared.numbers:
             array = arrays[i]
             if not array.flags.writeable:
-                start = array.ctypes.data - low
+                start = shared.offset(array)
                 now = np.ndarray(array.shape, array.dtype, found, start, array.strides)
                 if now.tobytes() != array.tobytes():
                     raise ValueError(
                         f"{names[i]} must be writable, because the kernel writes to it"
                     )
-        if any(arrays[i].flags.writeable for i in numbers):
-            _bytes_at(low, low + found.size)[...] = found
+        if any(arrays[i].flags.writeable for i in shared.numbers):
+            shared.memory[...] = found
 
 
 @lru_cache(maxsize=256)
@@ -187,7 +190,7 @@ class Launch:
         kernel = emulated_kernel(self.code, self.symbol)
         pairs = zip(self.names, self.arguments, strict=True)
         arrays = {name: each for name, each in pairs if isinstance(each, np.ndarray)}
-        with on_device(list(arrays.values()), list(arrays)) as addresses:
+        with on_emulator(list(arrays.values()), list(arrays)) as addresses:
             pointers = (np.uintp(address).tobytes() for address in addresses)
             values = [e if isinstance(e, bytes) else next(pointers) for e in self.arguments]
             kernel.launch(self.grid, self.block, self.shared_bytes, values).run(0)

@@ -101,7 +101,8 @@ def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
     if {launch.kernel for launch in launches} != codes.keys():
         raise ValueError(f"{work.label} must launch the same kernels in each call")
     own = {h: [each for each in launches if each.kernel == h] for h in codes}
-    return result, [Subject(code, own[h], counts[h]) for h, code in codes.items()]
+    found = enumerate(codes.items())
+    return result, [Subject(code, own[h], counts[h], i) for i, (h, code) in found]
 
 
 def loaded(text: str, code: Code) -> _core.CudaKernel:

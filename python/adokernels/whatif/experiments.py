@@ -162,6 +162,7 @@ class Subject:
     code: Code
     launches: Sequence[Launch]
     counts: Counts
+    number: int  # in the order of the first launches of the kernels
 
     def memory(self, slot: Slot, launch: Launch) -> tuple[int, int]:
         """First address and bytes of the array to which a slot points; (0, 0) without an array."""

@@ -115,9 +115,9 @@ def assembled(
         raise _core.Unavailable("ptxas is missing")
     parts = [header]
     for i, text in enumerate(texts.values()):
-        for name in (symbol, CONSTANTS):
-            text = text.replace(name, name + _suffix(i))  # noqa: PLW2901
-        parts.append(text)
+        entry = re.compile(rf"(\.entry\s+{re.escape(symbol)})(?![\w$])")
+        own = text.replace(CONSTANTS, CONSTANTS + _suffix(i))
+        parts.append(entry.sub(rf"\g<1>{_suffix(i)}", own))
     arch = f"sm_{compute}" if compute else _ARCH
     if target := re.search(r"\.target\s+(sm_\d+[af])", header):  # only for one architecture
         arch = target[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
@@ -14,7 +14,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.kernels.interception import replaced
 from adokernels.kernels.launch import Launch as Recorded
-from adokernels.kernels.launch import on_device
+from adokernels.kernels.launch import Shared
 from adokernels.measuring.sampling import Sample, Sampler, Timing
 from adokernels.records.contention import judge
 from adokernels.whatif.emulation import same_results
@@ -80,47 +80,49 @@ class Recording:
             function()
         return recording
 
-    def on_gpu(self, modules: Mapping[str, Assembled], device: str) -> GpuWork:
-        """The same launches on a GPU, with copies of the arrays; `modules` are by symbol."""
+    def on_gpu(self, modules: Sequence[Assembled], device: str) -> GpuWork:
+        """The same launches on a GPU, with copies of the arrays.
+
+        `modules` have the kernels in the order of their first launches.
+        """
         arrays = [array for array, _ in self.arrays.values()]
-
-        @contextmanager
-        def prepared() -> Iterator[list[_core.KernelLaunch]]:
-            for array, before in reversed(self.arrays.values()):  # arrays can share memory
-                if array.flags.writeable:
-                    array[...] = before
-            with on_device(arrays, [""] * len(arrays), device) as addresses:
-                places = dict(zip(self.arrays, addresses, strict=True))
-                yield [_launched(launch, modules, places, device) for launch in self.launches]
-
-        def computed() -> Any:
-            with prepared() as launches:
-                for launch in launches:
-                    launch.run(0)
-            return tuple(array.copy() for array in arrays)
-
-        stack = ExitStack()  # keeps the arrays on the GPU
-        launches = stack.enter_context(prepared())
+        copied, places = Shared.of(arrays, device), dict[int, int]()
+        for shared in copied:
+            base = shared.copy.__cuda_array_interface__["data"][0]
+            places |= {id(arrays[i]): base + shared.offset(arrays[i]) for i in shared.numbers}
+        kernels = dict.fromkeys((launch.code, launch.symbol) for launch in self.launches)
+        for key, module in zip(kernels, modules, strict=True):
+            kernels[key] = module.kernel("", device)
+        launches = [_launched(launch, kernels, places) for launch in self.launches]
 
         def run() -> None:
             for launch in launches:
                 launch.run(0)
 
-        def sample(cold: bool, repeats: int, kept: ExitStack = stack) -> Sample:
-            return _core.sample(run, device, cold, repeats, 0)
+        def computed() -> Any:
+            for array, before in reversed(self.arrays.values()):  # arrays can share memory
+                if array.flags.writeable:
+                    array[...] = before
+            for shared in copied:
+                shared.copy.copy_from(shared.memory)
+            run()
+            return tuple(shared.copy.numpy() for shared in copied)
 
-        return GpuWork(device, computed, sample)
+        return GpuWork(device, computed, lambda cold, n: _core.sample(run, device, cold, n, 0))
 
 
 def _launched(
-    launch: Recorded, modules: Mapping[str, Assembled], places: Mapping[int, int], device: str
+    launch: Recorded, kernels: Mapping[tuple[bytes, str], Any], places: Mapping[int, int]
 ) -> _core.KernelLaunch:
-    """A launch of the original form on a GPU; `places` are addresses by the array's identity."""
+    """A launch on a GPU; `places` are the addresses of arrays by their identity."""
     values = [
-        a if isinstance(a, bytes) else np.uintp(places[id(a)]).tobytes() for a in launch.arguments
+        a if isinstance(a, bytes) else np.uintp(places.get(id(a), 0)).tobytes()
+        for a in launch.arguments
     ]
-    kernel = modules[launch.symbol].kernel("", device)
-    return kernel.launch(launch.grid, launch.block, launch.shared_bytes, values)
+    made: _core.KernelLaunch = kernels[launch.code, launch.symbol].launch(
+        launch.grid, launch.block, launch.shared_bytes, values
+    )
+    return made
 
 
 @dataclass(frozen=True)
@@ -152,29 +154,28 @@ class Form:
         return Sampler(first, "cuda", name, before=work.between, run=run)
 
 
-def observed(work: GpuWork, launching: Callable[[], Any]) -> dict[str, list[Launch]]:
-    """The launches of a function without arguments on a GPU, by the symbol of the kernel."""
-    found: dict[str, list[Launch]] = {}
+def observed(launching: Callable[[], Any]) -> list[list[Launch]]:
+    """The launches of a function on a GPU, by kernel, in the order of their first launches."""
+    found: dict[int, list[Launch]] = {}
 
     def observe(*launch: Any) -> None:
-        seen = Launch.observed(*launch)
-        found.setdefault(seen.symbol, []).append(seen)
+        found.setdefault(launch[0], []).append(Launch.observed(*launch))
 
     with _core.Substitution({}, observe):
         launching()
-    return found
+    return list(found.values())
 
 
 def timed(
     work: GpuWork,
-    modules: Mapping[str, Assembled],
+    modules: Sequence[Assembled],
     tried: Sequence[tuple[Trial, list[Plan]]],
     timing: Timing,
     display: ProgressDisplay,
 ) -> tuple[float, list[Trial]]:
     """Time the trials that were proved; return the original time, and all trials with times.
 
-    `modules` are by the symbol of the kernel.
+    `modules` have the kernels in the order of their first launches.
 
     Raises
     ------
@@ -182,13 +183,16 @@ def timed(
         If the GPU runs other kernels than the emulator.
     """
     reference: list[Any] = []
-    launches = observed(work, lambda: reference.append(work.computed()))
-    if launches.keys() != modules.keys():
+    launches = observed(lambda: reference.append(work.computed()))
+    symbols, expected = [kernel[0].symbol for kernel in launches], [m.symbol for m in modules]
+    if symbols != expected:
         raise _core.Unavailable(
-            "the GPU launches other kernels than the emulator: "
-            f"{', '.join(sorted(launches.keys() ^ modules.keys()))}"
+            f"the GPU launches {', '.join(symbols)}, the emulator {', '.join(expected)}"
         )
-    original = Form({launches[s][0].kernel: m.kernel("", work.device) for s, m in modules.items()})
+    handles = [kernel[0].kernel for kernel in launches]
+    original = Form(
+        {h: module.kernel("", work.device) for h, module in zip(handles, modules, strict=True)}
+    )
     forms, found = dict[str, Form](), [trial for trial, _ in tried]
     for i, (trial, plans) in enumerate(tried):
         if trial.reason:
@@ -231,21 +235,20 @@ def timed(
 def _form(
     name: str,
     plans: Sequence[Plan],
-    modules: Mapping[str, Assembled],
-    launches: Mapping[str, Sequence[Launch]],
+    modules: Sequence[Assembled],
+    launches: Sequence[Sequence[Launch]],
     original: Form,
     device: str,
 ) -> Form:
     """The form of an experiment; kernels that it does not change are the original ones."""
     kernels, constants = dict(original.kernels), []
     for plan in plans:
-        symbol = plan.subject.code.kernel.name
-        off, on = (_constants(plan, launches[symbol], on) for on in (False, True))
+        module, own = modules[plan.subject.number], launches[plan.subject.number]
+        off, on = (_constants(plan, own, on) for on in (False, True))
         if off == on:
             raise Refused("on the GPU, an array is too small")
-        kernel = modules[symbol].kernel(name, device)
-        kernels[launches[symbol][0].kernel] = kernel
-        constants.append((kernel, modules[symbol].constants(name), {False: off, True: on}))
+        kernel = kernels[own[0].kernel] = module.kernel(name, device)
+        constants.append((kernel, module.constants(name), {False: off, True: on}))
     return Form(kernels, constants)
 
 

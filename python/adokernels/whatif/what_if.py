@@ -173,7 +173,7 @@ class _Tested:
     about: Mapping[str, Any]
     work: Work
     context: AbstractContextManager[Any]
-    on_gpu: Callable[[Mapping[str, Assembled]], GpuWork]
+    on_gpu: Callable[[Sequence[Assembled]], GpuWork]
 
 
 def _call(
@@ -222,7 +222,7 @@ def _function(
     about = {"routine": "", "variant": work.label, "problem": str(Inputs.of(types)), "block": None}
     launching = emulated(min(compute, LATEST_COMPUTE) if compute else None)
 
-    def on_gpu(modules: Mapping[str, Assembled]) -> GpuWork:
+    def on_gpu(modules: Sequence[Assembled]) -> GpuWork:
         recording = Recording.of(work.run)
         work.forget()
         return recording.on_gpu(modules, device)
@@ -286,13 +286,13 @@ def _compared(
     subjects: Sequence[Subject],
     tried: Sequence[_Tried],
     compute: int | None,
-) -> tuple[list[Trial], dict[str, Assembled]]:
-    """Add the differences in machine code to the trials; also return the code, by kernel.
+) -> tuple[list[Trial], list[Assembled]]:
+    """Add the differences in machine code to the trials; also return the code of the kernels.
 
     Without a GPU (`compute` is None), kernels without changes are not assembled.
     """
     found: dict[str, list[str]] = {}
-    modules = dict[str, Assembled]()
+    modules = list[Assembled]()
     for subject in subjects:
         code, kernel = subject.code, subject.code.kernel
         forms = {form_of(t): p for t, plans in tried for p in plans if p.subject is subject}
@@ -302,11 +302,10 @@ def _compared(
         shape = math.prod(largest_launch.block), kernel.shared_bytes + largest_launch.shared_bytes
         texts = {"": code.probe} | {name: p.writer.text() for name, p in forms.items()}
         try:
-            module = assembled(code.header, texts, kernel.name, compute)
-            modules[kernel.name] = module
-            machine_code = module.machine_code
+            modules.append(assembled(code.header, texts, kernel.name, compute))
+            machine_code = modules[-1].machine_code
         except _core.Unavailable as error:
-            if kernel.name not in modules and compute is not None:
+            if compute is not None and len(modules) == subject.number:
                 raise
             found |= {name: [f"not compared in machine code: {error}"] for name in forms}
             continue
