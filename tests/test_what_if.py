@@ -600,6 +600,21 @@ def test_a_triton_kernel_with_strided_loads():
     assert np.array_equal(out, np.zeros_like(out))  # no wrong result reaches the arrays
 
 
+def test_the_proof_has_smaller_operands_if_they_launch_the_same_kernels(rng):
+    def work(rows):
+        problem = ado.transpose.problem(rng.random((rows, 64), np.float32), **ON)
+        return emulation.Work.of_call(problem.prepare("naive"))
+
+    large, small = work(64), work(16)
+    symbol = emulation.subjects_of(small)[1][0].code.kernel.name
+    for symbols, expected in (([symbol], small), (["other"], large)):
+        tested = module._Tested({}, large, None, None, small, symbols)
+        proof, result, subjects = module._first_run(tested)
+        assert proof is expected
+        assert result.shape == (64, 16 if expected is small else 64)
+        assert len(subjects) == 1
+
+
 # --- On a GPU -------------------------------------------------------------------------------------
 
 ADD = """

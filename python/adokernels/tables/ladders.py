@@ -150,12 +150,15 @@ _OMITTED = ("load\nrequests", "active\nlanes", "FLOPs", "of them\nconflicts", "s
 def what_if_table(record: WhatIf) -> Table:
     """One row per experiment: its gain on a GPU, what it changed, or why it was refused."""
     lines = [
-        {**_what_if_row(trial), "if ...": f"  only {trial.place or 'unknown lines'}"}
+        {
+            **_what_if_row(trial, record.seconds),
+            "if ...": f"  only {trial.place or 'unknown lines'}",
+        }
         for trial in record.lines
     ]
     best, rows, trials = record.largest, list[dict[str, str]](), list[Trial]()
     for trial in record:
-        rows.append(_what_if_row(trial))
+        rows.append(_what_if_row(trial, record.seconds))
         trials.append(trial)
         if trial is best:
             rows += lines
@@ -177,7 +180,7 @@ def what_if_table(record: WhatIf) -> Table:
     )
 
 
-def _what_if_row(trial: Trial) -> dict[str, str]:
+def _what_if_row(trial: Trial, original: float) -> dict[str, str]:
     change = f"{number(trial.before)} to {number(trial.after)} {trial.count}"
     if trial.count == "bytes in reach":
         change = f"{binary_size(trial.before)} to {binary_size(trial.after)} in reach"
@@ -188,7 +191,7 @@ def _what_if_row(trial: Trial) -> dict[str, str]:
     timed = bool(trial.gain) and not trial.reason
     return {
         "if ...": trial.experiment,
-        "it takes": quantity(trial.seconds, "s") if timed else "",
+        "it would take": quantity(original / trial.gain, "s") if timed else "",
         "gain": ratio(trial.gain) if timed else "",
         "intrusion": f"{trial.intrusion - 1:+.0%}".replace("%", " %") if timed else "",
         "rewritten": f"{trial.rewritten} of {trial.accesses}" if trial.accesses else "",

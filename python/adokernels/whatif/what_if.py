@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ from adokernels.whatif.experiments import (
 )
 from adokernels.whatif.flow import Slot
 from adokernels.whatif.machine_proof import Assembled, assembled, differences, form_of
-from adokernels.whatif.timing import GpuWork, Recording, timed
+from adokernels.whatif.timing import GpuWork, Recording, observed, timed
 
 #: The least share of the excess, or of the requests, that an experiment must change.
 _LEAST_COVERED = 0.5
@@ -117,7 +117,8 @@ def what_if(
     Notes
     -----
     The launches of a function are recorded on the emulator, and repeated on the GPU with copies of
-    the arrays. For built-in variants with large operands, the proof uses smaller operands.
+    the arrays. If the operands of a variant are large, the proof uses smaller operands of the same
+    types, if the variant then launches the same kernels.
     """
     timing = Timing(cache, None, seconds)
     if isinstance(work, Variant) and work.device != "cuda":
@@ -139,8 +140,8 @@ def what_if(
         subject = _function(work, args, options, where, compute)
     with alone(), subject.context, displayed(progress) as display:
         display.phase("proving")
-        result, subjects = subjects_of(subject.work)
-        tried = [_trial(e, subject.work, subjects, result) for e in EXPERIMENTS]
+        proof, result, subjects = _first_run(subject)
+        tried = [_trial(e, proof, subjects, result) for e in EXPERIMENTS]
         trials, modules = _compared(subjects, tried, compute)
         measured: dict[str, Any] = {}
         if on_gpu:
@@ -168,12 +169,27 @@ _Tried: TypeAlias = tuple[Trial, list[Plan]]
 
 @dataclass(frozen=True)
 class _Tested:
-    """The kernels under test: how to run them on the emulator and on a GPU."""
+    """The kernels under test: how to run them on the emulator and on a GPU.
+
+    `smaller` is the same work with smaller operands, which must launch the kernels of `symbols`.
+    """
 
     about: Mapping[str, Any]
     work: Work
     context: AbstractContextManager[Any]
     on_gpu: Callable[[Sequence[Assembled]], GpuWork]
+    smaller: Work | None = None
+    symbols: Sequence[str] = ()
+
+
+def _first_run(tested: _Tested) -> tuple[Work, Any, list[Subject]]:
+    """Run the kernels on the emulator, with smaller operands if they launch the same kernels."""
+    if tested.smaller:
+        with suppress(_core.KernelError, ValueError):
+            result, subjects = subjects_of(tested.smaller)
+            if [s.code.kernel.name for s in subjects] == tested.symbols:
+                return tested.smaller, result, subjects
+    return tested.work, *subjects_of(tested.work)
 
 
 def _call(
@@ -183,22 +199,30 @@ def _call(
     block: tuple[int, ...] | None,
     device: str,
 ) -> _Tested:
-    """A call of a variant. On a GPU, the proof uses at most _PROOF_BYTES if the task has sizes."""
+    """A call of a variant. On a GPU, the proof uses operands of at most _PROOF_BYTES if it can."""
     ladder, named = (work, None) if isinstance(work, Ladder) else (work.ladder, work)
     check_options(ladder, args, options, what_if)
     chosen = {"variant": named.name} if named else {}
     problem = ladder.problem(*args, device=device, **chosen, **options)
     name = named.name if named else problem.best()
     about = {"routine": ladder.name, "variant": name, "problem": str(problem), "block": block}
-    call = tested = problem.prepare(name, block)
-    if device != "emulator":
-        host = ladder.problem(
-            *problem.host_arguments, device="emulator", variant=name, **problem.options
-        )
-        if problem.task.core is not None and footprint_of(host) > _PROOF_BYTES:
-            host = scaled(host, _PROOF_BYTES) or host
-        tested = host.prepare(name, block)
-    return _Tested(about, Work.of_call(tested), nullcontext(), lambda _: GpuWork.of_call(call))
+    call = problem.prepare(name, block)
+    gpu = GpuWork.of_call(call)
+    if device == "emulator":
+        return _Tested(about, Work.of_call(call), nullcontext(), lambda _: gpu)
+    host = ladder.problem(*problem.host_arguments, device="emulator", **chosen, **problem.options)
+    smaller = None
+    if footprint_of(host) > _PROOF_BYTES and (less := scaled(host, _PROOF_BYTES)):
+        with suppress(ValueError, TypeError):  # the variant cannot solve the smaller problem
+            smaller = Work.of_call(less.prepare(name, block))
+    return _Tested(
+        about,
+        Work.of_call(host.prepare(name, block)),
+        nullcontext(),
+        lambda _: gpu,
+        smaller,
+        [launches[0].symbol for launches in observed(gpu.computed)],
+    )
 
 
 def _function(
