@@ -8,13 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from charting import make_transpose
 from conftest import NO_CUDA
 from scripts import load_script
 
 import adokernels as ado
 from adokernels import _core, toolkit
+from adokernels.diagnosis import diagnosis
 from adokernels.kernels.launch import Launch
 from adokernels.ptx import cut
+from adokernels.records.limiter import Kind, Limiter
+from adokernels.records.what_if import Trial, WhatIf
+from adokernels.text import ratio
 from adokernels.whatif import emulation, experiments, rewriting, timing
 from adokernels.whatif.machine_proof import MachineCode, assembled, differences
 from adokernels.whatif.rewriting import Code
@@ -613,6 +618,82 @@ def test_the_proof_has_smaller_operands_if_they_launch_the_same_kernels(rng):
         assert proof is expected
         assert result.shape == (64, 16 if expected is small else 64)
         assert len(subjects) == 1
+
+
+def timed_trial(experiment, gain, clear="faster", **changes):
+    times = {"seconds": 1e-3, "off_seconds": gain * 1e-3, "interval": (gain, gain)}
+    given = {"meaning": "", "rewritten": 1, "accesses": 1, "clear": clear, **times}
+    return Trial(experiment=experiment, **given, **changes)
+
+
+def timed_record(*trials, variant="naive", **changes):
+    given = {"routine": "transpose", "problem": "a: (8192, 8192) float32", "block": None,
+             "source": "a GPU", "kernels": ("k",), "cache": "cold", "seconds": 1e-3}  # fmt: skip
+    return WhatIf(variant=variant, trials=trials, **{**given, **changes})
+
+
+def test_the_largest_gain_and_the_promise():
+    stores, loads = timed_trial("no stores", 5), timed_trial("loads coalesced (near)", 3)
+    weak = timed_trial("atomics spread", 9, intrusion=1.3)
+    unclear = timed_trial("no barriers", 8, "unclear")
+    record = timed_record(weak, unclear, stores, loads)
+    assert (record.largest, record.promise) == (stores, loads)
+    assert (weak.verdict, stores.gain) == ("weak", 5)
+    assert timed_record(unclear).largest is None
+    shown = timed_record(stores, loads).to_markdown()
+    assert "no stores: 80 % of the time" in shown
+    assert "200 µs" in shown
+    assert "No experiment makes the kernel clearly faster." in timed_record(unclear).to_markdown()
+
+
+def without_counters(sweep):
+    return replace(sweep, measurements=tuple(replace(m, profile=None) for m in sweep))
+
+
+def test_a_diagnosis_without_counters_uses_experiments():
+    sweep = without_counters(make_transpose())
+    problem = str(sweep.variants[0].problem)
+    tried = [
+        timed_record(timed_trial("no bank conflicts", 1.5), problem=problem, variant="naive"),
+        timed_record(timed_trial("no barriers", 1.01), problem=problem, variant="tiled"),
+    ]
+    found = {finding.variant: finding for finding in ado.diagnose(sweep, what_if=tried)}
+    naive, tiled = found["naive"], found["tiled"]
+    assert (naive.limiter.kind, naive.limiter.tried) == ("shared memory", True)
+    assert naive.experiment.experiment == "no bank conflicts"
+    assert tiled.limiter.kind == "unknown"
+    assert "instructions or their latency" in tiled.limiter.unknown
+    tables = ado.diagnose(sweep, what_if=tried).to_markdown()
+    assert f"no bank conflicts: {ratio(1.5)}" in tables
+    with pytest.raises(ValueError, match="times of variants of transpose"):
+        ado.diagnose(sweep, what_if=[timed_record(variant="other")])
+    with pytest.raises(TypeError, match="records of ado"):
+        ado.diagnose(sweep, what_if=[5])
+
+
+@pytest.mark.parametrize(
+    ("kind", "gain", "words"),
+    [
+        ("compute", 1.5, f"counters name compute, but loads hit L1 is {ratio(1.5)} as fast"),
+        ("compute", 1.1, ""),
+        ("DRAM", 1.01, "counters name DRAM, but no access costs more than 1 %"),
+        ("DRAM", 2.0, ""),
+    ],
+)
+def test_contradictions_between_counters_and_experiments_are_shown(kind, gain, words):
+    found = Limiter(kind=Kind(kind), counted=True)
+    record = timed_record(timed_trial("loads hit L1", gain))
+    assert diagnosis._contradiction(found, record) == words
+    assert diagnosis._contradiction(replace(found, counted=False), record) == ""
+
+
+def test_the_chart_of_steps_marks_promises():
+    sweep = without_counters(make_transpose())
+    problem = str(sweep.variants[0].problem)
+    record = timed_record(timed_trial("no bank conflicts", 4), problem=problem, variant="naive")
+    axes = ado.steps(sweep, what_if=[record])
+    marks = [line.get_xdata()[0] for line in axes.lines if line.get_mew() == 1.4]
+    assert marks == [sweep["naive"].seconds / 4]
 
 
 # --- On a GPU -------------------------------------------------------------------------------------

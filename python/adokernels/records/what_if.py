@@ -12,6 +12,8 @@ from adokernels.records.shown import ShownAsTables
 
 Verdict = Literal["sound", "weak", "refused"]
 Clear = Literal["", "faster", "slower", "same", "unclear"]
+#: Experiments that no correct kernel can realise: they show what memory costs.
+_BOUNDS = ("loads hit L1", "no stores")
 #: A switch that changes the time by more than this share makes a trial weak.
 MOST_INTRUSION = 0.2
 
@@ -121,6 +123,14 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
     def largest(self) -> Trial | None:
         """The sound trial with the largest gain that is clear; None if no gain is clear."""
         return largest(self.trials)
+
+    @property
+    def promise(self) -> Trial | None:
+        """Like `largest`, without loads that hit L1 and without the omitted stores.
+
+        A correct kernel cannot make these two changes, so they are no promises for a next step.
+        """
+        return largest(t for t in self.trials if t.experiment not in _BOUNDS)
 
     def trial(self, experiment: str) -> Trial:
         """The trial of an experiment.
