@@ -195,7 +195,7 @@ def _what_if_row(trial: Trial, original: float) -> dict[str, str]:
         "gain": ratio(trial.gain) if timed else "",
         "intrusion": f"{trial.intrusion - 1:+.0%}".replace("%", " %") if timed else "",
         "rewritten": f"{trial.rewritten} of {trial.accesses}" if trial.accesses else "",
-        "it changes": "" if trial.reason else change,
+        "it changes": change if trial.count else "",
         "mostly at": trial.place,
         "remarks": remarks,
     }

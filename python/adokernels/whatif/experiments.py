@@ -120,6 +120,16 @@ EXPERIMENTS = (
 )  # fmt: skip
 
 
+#: Experiments that launch the original kernels with fewer resources.
+HALF_OCCUPANCY, HALF_GPU = "half the resident blocks", "half the multiprocessors"
+MEANINGS = {
+    HALF_OCCUPANCY: "Blocks have additional shared memory, so that half of them are resident. A "
+    "kernel that then takes longer needs its warps to hide latency.",
+    HALF_GPU: "The kernels run on half of the multiprocessors. A kernel that then takes twice as "
+    "long is limited by the multiprocessors, one that takes as long by memory or by its size.",
+}
+
+
 @dataclass(frozen=True)
 class Launch:
     """A launch that was observed."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -172,10 +173,12 @@ def timed(
     tried: Sequence[tuple[Trial, list[Plan]]],
     timing: Timing,
     display: ProgressDisplay,
+    others: Sequence[tuple[Trial, GpuWork]] = (),
 ) -> tuple[float, list[Trial]]:
     """Time the trials that were proved; return the original time, and all trials with times.
 
-    `modules` have the kernels in the order of their first launches.
+    `modules` have the kernels in the order of their first launches. `others` are trials that
+    launch the original kernels in another way.
 
     Raises
     ------
@@ -211,7 +214,10 @@ def timed(
         name: [form.sampler(work, name, on=on, cold=cold) for on in (False, True)]
         for name, form in forms.items()
     }
-    samplers = [first, *(sampler for pair in pairs.values() for sampler in pair)]
+    if others:
+        pairs |= _as_they_are([work, *(other for _, other in others)], others, cold=cold)
+        found += [trial for trial, _ in others]
+    samplers = list({id(s): s for s in (first, *chain(*pairs.values()))}.values())
     timing.sample(samplers, "cuda", display)
     for sampler in samplers:
         if sampler.error:
@@ -227,9 +233,19 @@ def timed(
                 seconds=on.median,
                 interval=gain.interval,
                 clear=gain.verdict.value,
-                intrusion=judge(first.series, off, paired=True).ratio,
+                intrusion=judge(first.series, off, paired=True).ratio if trial.count else 1.0,
             )
     return first.series.median, found
+
+
+def _as_they_are(
+    works: Sequence[GpuWork], others: Sequence[tuple[Trial, GpuWork]], *, cold: bool
+) -> dict[str, list[Sampler]]:
+    """Samplers of launches without rewritten kernels: of the work and of each other work."""
+    unchanged = Form({})
+    own, *rest = (unchanged.sampler(work, "", on=False, cold=cold) for work in works)
+    names = (form_of(trial) for trial, _ in others)
+    return {name: [own, sampler] for name, sampler in zip(names, rest, strict=True)}
 
 
 def _form(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,12 +17,14 @@ from adokernels import _core
 from adokernels.kernels.emulated import LATEST_COMPUTE, emulated
 from adokernels.kernels.launch import array_of
 from adokernels.measuring.context import context
-from adokernels.measuring.experiments import footprint_of, scaled
+from adokernels.measuring.experiments import GpuExperiments, footprint_of, scaled
 from adokernels.measuring.functions import name_of, require_function
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Timing
 from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.libraries import is_on_device, on_host
+from adokernels.model.problem import Call, Problem
+from adokernels.model.routine import BuiltInVariant
 from adokernels.model.values import is_array
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache
@@ -31,6 +33,9 @@ from adokernels.whatif import rewriting
 from adokernels.whatif.emulation import Work, alone, proved, subjects_of
 from adokernels.whatif.experiments import (
     EXPERIMENTS,
+    HALF_GPU,
+    HALF_OCCUPANCY,
+    MEANINGS,
     Arrays,
     Counts,
     Experiment,
@@ -146,7 +151,8 @@ def what_if(
         measured: dict[str, Any] = {}
         if on_gpu:
             timed_work = subject.on_gpu(modules)
-            first, trials = timed(timed_work, modules, _with(trials, tried), timing, display)
+            each = _with(trials, tried)
+            first, trials = timed(timed_work, modules, each, timing, display, subject.others)
             measured = {"cache": cache, "seconds": first}
             if per_line and (best := largest(trials)):
                 each = _on_lines(best, tried[trials.index(best)][1])
@@ -172,6 +178,7 @@ class _Tested:
     """The kernels under test: how to run them on the emulator and on a GPU.
 
     `smaller` is the same work with smaller operands, which must launch the kernels of `symbols`.
+    `others` are trials that launch the original kernels in another way.
     """
 
     about: Mapping[str, Any]
@@ -180,6 +187,7 @@ class _Tested:
     on_gpu: Callable[[Sequence[Assembled]], GpuWork]
     smaller: Work | None = None
     symbols: Sequence[str] = ()
+    others: Sequence[tuple[Trial, GpuWork]] = ()
 
 
 def _first_run(tested: _Tested) -> tuple[Work, Any, list[Subject]]:
@@ -222,7 +230,25 @@ def _call(
         lambda _: gpu,
         smaller,
         [launches[0].symbol for launches in observed(gpu.computed)],
+        list(_with_fewer_resources(problem, call)),
     )
+
+
+def _with_fewer_resources(problem: Problem, call: Call) -> Iterator[tuple[Trial, GpuWork]]:
+    """A built-in variant with half of the resident blocks, and on half of the multiprocessors."""
+    variant = problem.ladder[call.variant]
+    if not isinstance(variant, BuiltInVariant):
+        return
+    experiments = GpuExperiments(problem, "", None)
+    fewer: dict[str, Call | None] = {HALF_OCCUPANCY: None, HALF_GPU: None}
+    if extra := experiments.extra_shared(call, 0.5):
+        fewer[HALF_OCCUPANCY] = variant.prepare(problem, call.block, extra_shared_bytes=extra)
+    if made := experiments.on_fewer(variant, call.block):
+        fewer[HALF_GPU] = made[1]
+    for name, changed in fewer.items():
+        if changed:
+            trial = Trial(experiment=name, meaning=MEANINGS[name], rewritten=0, accesses=0)
+            yield trial, GpuWork.of_call(changed)
 
 
 def _function(
