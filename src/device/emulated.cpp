@@ -109,15 +109,6 @@ Loaded load_code(const void* kernel, bool with_registers) {
   return {std::move(lock), known};
 }
 
-std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
-  std::vector<std::byte> bytes;
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    bytes.resize(layout[i].offset + layout[i].bytes);
-    std::memcpy(bytes.data() + layout[i].offset, arguments[i], layout[i].bytes);
-  }
-  return bytes;
-}
-
 Kernel resources_of(const RegisteredKernel& kernel) {
   const Code& code = *kernel.code;
   const bool known = code.registers && code.registers->contains(kernel.name);
@@ -281,6 +272,15 @@ void name_memory(const void* data, const std::string& name) {
 
 // ---- Kernels ----
 
+std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    bytes.resize(layout[i].offset + layout[i].bytes);
+    std::memcpy(bytes.data() + layout[i].offset, arguments[i], layout[i].bytes);
+  }
+  return bytes;
+}
+
 Kernel resources(const void* kernel) { return resources_of(load_code(kernel, true).kernel); }
 
 const char* mangled_name(const void* kernel) {
@@ -292,7 +292,7 @@ const char* mangled_name(const void* kernel) {
 // inconsistent.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
   if (const Substitution::Observer* const observer = Substitution::observer())
-    (*observer)(kernel, shape, packed(parameters(kernel), arguments));
+    (*observer)(kernel, mangled_name(kernel), shape, packed(parameters(kernel), arguments));
   kernel = Substitution::of(kernel);
   const Loaded loaded = load_code(kernel, recording != nullptr);
   const RegisteredKernel& code = loaded.kernel;

@@ -41,7 +41,7 @@ def array_of(name: str, value: Any) -> NDArray[Any] | None:
         raise ValueError(f"{name} must be in host memory, got a tensor on {value.device}")
     storage = value.untyped_storage()
     low = storage.data_ptr()
-    return _bytes_at(low, low + storage.nbytes())[value.data_ptr() - low :]
+    return _bytes_at(low, low + storage.nbytes(), value)[value.data_ptr() - low :]
 
 
 def memory_of(array: NDArray[Any]) -> tuple[int, int]:
@@ -65,59 +65,68 @@ def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
     return first + below, first + above + array.itemsize
 
 
-def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:
+def _bytes_at(low: int, high: int, owner: Any = None) -> NDArray[np.uint8]:
     memory: Any = (ctypes.c_uint8 * (high - low)).from_address(low)
+    memory.owner = owner  # lives as long as the array
     return np.frombuffer(memory, np.uint8)
 
 
-class _Shared(NamedTuple):
-    """Arrays that share memory, by their numbers, and their copy on the emulator."""
+class Shared(NamedTuple):
+    """Arrays that share memory, by their numbers, and a copy of the memory on a device."""
 
-    low: int
+    memory: NDArray[np.uint8]
     numbers: list[int]
     copy: _core.DeviceArray
+
+    @classmethod
+    def of(cls, arrays: Sequence[NDArray[Any]], device: str) -> list[Self]:
+        """Copy the memory of all arrays; arrays that share memory still share it."""
+        bounds = list(map(memory_of, arrays))
+        groups: list[tuple[int, int, list[int]]] = []
+        for i in sorted(range(len(arrays)), key=bounds.__getitem__):
+            low, high = bounds[i]
+            if low == high:
+                continue  # an empty array has no memory
+            if groups and low < groups[-1][1]:
+                first, last, numbers = groups[-1]
+                groups[-1] = first, max(last, high), [*numbers, i]
+            else:
+                groups.append((low, high, [i]))
+        memories = ((_bytes_at(low, high), numbers) for low, high, numbers in groups)
+        return [cls(memory, found, _core.to_device(memory, device)) for memory, found in memories]
+
+    def offset(self, array: NDArray[Any]) -> int:
+        """The place of an array's first element in the memory."""
+        return int(array.ctypes.data - self.memory.ctypes.data)
 
 
 @contextmanager
 def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterator[list[int]]:
     """The addresses of arrays in memory of the emulator, which is copied back at the exit.
 
-    Arrays that share memory still share it. The memory begins at an aligned address, as memory of
-    cudaMalloc. ValueError is raised if a read-only array has changed.
+    The memory begins at an aligned address, as memory of cudaMalloc. ValueError is raised if a
+    read-only array has changed.
     """
-    bounds = list(map(memory_of, arrays))
-    groups: list[tuple[int, int, list[int]]] = []
-    for i in sorted(range(len(arrays)), key=bounds.__getitem__):
-        low, high = bounds[i]
-        if low == high:
-            continue  # an empty array has no memory
-        if groups and low < groups[-1][1]:
-            first, last, numbers = groups[-1]
-            groups[-1] = first, max(last, high), [*numbers, i]
-        else:
-            groups.append((low, high, [i]))
-    addresses, copied = [0] * len(arrays), []
-    for low, high, numbers in groups:
-        copy = _core.to_device(_bytes_at(low, high), "emulator")
-        name = " and ".join(dict.fromkeys(names[i] for i in numbers))
-        base = _core.emulated_address(copy, name)
-        for i in numbers:
-            addresses[i] = base + arrays[i].ctypes.data - low
-        copied.append(_Shared(low, numbers, copy))
+    addresses, copied = [0] * len(arrays), Shared.of(arrays, "emulator")
+    for shared in copied:
+        name = " and ".join(dict.fromkeys(names[i] for i in shared.numbers))
+        base = _core.emulated_address(shared.copy, name)
+        for i in shared.numbers:
+            addresses[i] = base + shared.offset(arrays[i])
     yield addresses
-    for low, numbers, copy in copied:
-        found = copy.numpy()
-        for i in numbers:
+    for shared in copied:
+        found = shared.copy.numpy()
+        for i in shared.numbers:
             array = arrays[i]
             if not array.flags.writeable:
-                start = array.ctypes.data - low
+                start = shared.offset(array)
                 now = np.ndarray(array.shape, array.dtype, found, start, array.strides)
                 if now.tobytes() != array.tobytes():
                     raise ValueError(
                         f"{names[i]} must be writable, because the kernel writes to it"
                     )
-        if any(arrays[i].flags.writeable for i in numbers):
-            _bytes_at(low, low + found.size)[...] = found
+        if any(arrays[i].flags.writeable for i in shared.numbers):
+            shared.memory[...] = found
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from numba.cuda import args, compiler, dispatcher, types
 from numba.cuda.cudadrv import devices
 
 from adokernels import _core
-from adokernels.kernels.interception import replaced, require_version
+from adokernels.kernels.interception import replaced, untested
 from adokernels.kernels.launch import Launch, array_of
 
 _TESTED = "0.30"
@@ -173,7 +173,8 @@ def _add(flat: dict[str, Any], records: list[Any], name: str, kind: Any, value: 
 @contextmanager
 def intercepted(compute: int) -> Iterator[None]:
     """Run launches on the emulator. At the exit, the functions of Numba are restored."""
-    require_version("numba-cuda", numba_cuda.__version__, _TESTED)
+    if reason := untested("numba-cuda", numba_cuda.__version__, _TESTED):
+        raise _core.Unavailable(reason)
     device = SimpleNamespace(compute_capability=divmod(compute, 10))
     compile_cuda = compiler.compile_cuda
 

@@ -18,11 +18,10 @@ import numpy as np
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
-from triton.backends.driver import decompose_descriptor, expand_signature
 from triton.runtime import autotuner, driver, jit
 
 from adokernels import _core
-from adokernels.kernels.interception import replaced, require_version
+from adokernels.kernels.interception import Refusing, replaced, untested
 from adokernels.kernels.launch import Launch, array_of, memory_of
 
 _TESTED = "3.9"
@@ -141,6 +140,9 @@ def _add(found: dict[str, Any], name: str, kind: Any, value: Any) -> None:
         for part, of_part, each in zip(names, kind, value, strict=True):
             _add(found, f"{name}.{part}", of_part, each)
     elif kind.startswith("tensordesc"):
+        # Older versions, which lack these names, are refused before any launch.
+        from triton.backends.driver import decompose_descriptor, expand_signature
+
         for i, pair in enumerate(
             zip(expand_signature([kind], None, ""), decompose_descriptor(value), strict=True)
         ):
@@ -202,8 +204,14 @@ def _first(prune: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def intercepted(compute: int) -> Iterator[None]:
-    """Run launches on the emulator. At the exit, the state of Triton is restored."""
-    require_version("Triton", triton.__version__, _TESTED)
+    """Run launches on the emulator. At the exit, the state of Triton is restored.
+
+    Another version of Triton may be loaded only because torch needs it: its launches are refused.
+    """
+    if reason := untested("Triton", triton.__version__, _TESTED):
+        with replaced(driver, _active=Refusing(reason)):
+            yield
+        return
     ours, tuners = _Driver(compute), {}
     run = autotuner.Autotuner.run
 

@@ -125,6 +125,7 @@ class Launch:
     """A launch that was observed."""
 
     kernel: int  # its handle
+    symbol: str  # its mangled name
     grid: Shape
     block: Shape
     shared_bytes: int  # dynamic
@@ -134,13 +135,19 @@ class Launch:
 
     @classmethod
     def observed(
-        cls, kernel: int, grid: Shape, block: Shape, shared_bytes: int, parameters: bytes
+        cls,
+        kernel: int,
+        symbol: str,
+        grid: Shape,
+        block: Shape,
+        shared_bytes: int,
+        parameters: bytes,
     ) -> Self:
         """The launch that an observer of ``_core.Substitution`` receives."""
         values = enumerate(memoryview(parameters[: len(parameters) // 8 * 8]).cast("Q"))
-        memory = {8 * i: _core.emulated_memory(value) for i, value in values}
+        memory = {8 * i: _core.memory_at(value) for i, value in values}
         found = {offset: place for offset, place in memory.items() if place[1]}
-        return cls(kernel, grid, block, shared_bytes, found)
+        return cls(kernel, symbol, grid, block, shared_bytes, found)
 
     @property
     def warps(self) -> int:
@@ -155,6 +162,7 @@ class Subject:
     code: Code
     launches: Sequence[Launch]
     counts: Counts
+    number: int  # in the order of the first launches of the kernels
 
     def memory(self, slot: Slot, launch: Launch) -> tuple[int, int]:
         """First address and bytes of the array to which a slot points; (0, 0) without an array."""
