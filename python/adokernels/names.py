@@ -100,7 +100,7 @@ PUBLIC = {
 }
 RECORDS = _modules_of(_RETURNED)
 #: Packages that ``ado.NAME`` imports.
-SUBPACKAGES = ("distributed", "records")
+SUBPACKAGES = ("distributed", "puzzles", "records")
 
 
 def find(name: str) -> Any:

@@ -233,6 +233,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "report measurements": _value(
         Path, "JSON files, or folders; machines are also shown side by side", nargs="+"
     ),
+    "puzzles [action]": _value(None, "default: list", nargs="?", default="list")
+    | {"choices": ("list", "start", "check", "heatmap", "hint", "solution")},
+    "puzzles [name]": _value(None, "name of the puzzle", nargs="?"),
+    "puzzles [file]": _value(Path, "your file; default: its name in this folder", nargs="?"),
     "report --out": _value(output_file(), "output file (%(default)s)", default=Path("report.html")),
 }
 

@@ -27,6 +27,7 @@ from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.records.loading import Reported
 from adokernels.records.record import plain_json
 from adokernels.storage import replace_file
+from adokernels.tables.listings import puzzle_table
 from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.text import percent
 
@@ -316,6 +317,50 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
         else:
             found.append(record)
     return found
+
+
+@_command("puzzles", "check index", "[action] [name] [file] --json")
+def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
+    """Solve small tasks on the emulator: list your progress, or start or check one."""
+    from adokernels import puzzles
+
+    stored = puzzles.progress()
+    if options.action == "list":
+        what = _Plain("puzzles", {"puzzles": stored})
+        save_and_show(what, options, console, lambda: console.print(puzzle_table(stored)))
+        return 0
+    if options.name is None:
+        raise ValueError(f"puzzles {options.action} needs the name of a puzzle")
+    puzzle = puzzles.find(options.name)
+    path, mine = options.file or Path(puzzle.file), stored[puzzle.name]
+    if options.action == "start":
+        if path.exists():
+            raise ValueError(f"{path} exists; remove it to start again")
+        replace_file(path, puzzle.starter.encode())
+        console.print(f"wrote {path}: complete it, then run adokernels puzzles check {puzzle.name}")
+    elif options.action == "hint":
+        given = puzzle.hints[: mine["hints"] + 1]
+        puzzles.store(puzzle.name, hints=len(given))
+        for i, hint in enumerate(given, 1):
+            console.print(f"Hint {i} of {len(puzzle.hints)}: {hint}")
+    elif options.action == "solution":
+        puzzles.store(puzzle.name, solution_shown=True)
+        console.print(puzzle.solution.code)
+    else:
+        code = path.read_text("utf-8", "replace")
+        if options.action == "heatmap":
+            console.print(puzzle.heatmap(code))
+            if puzzle.experiments:
+                console.print(puzzle.experiments)
+            return 0
+        grade = puzzle.check(code)
+        facts: dict[str, Any] = {"done": grade.done, "message": grade.message}
+        puzzles.store(puzzle.name, **facts, attempts=mine["attempts"] + 1, code=code)
+        content = {"puzzle": puzzle.name, **facts, "seconds": grade.seconds}
+        shown = _Plain("puzzle", content)
+        save_and_show(shown, options, console, lambda: console.print(repr(grade), highlight=False))
+        return 0 if grade else WRONG
+    return 0
 
 
 @_command("report", "transpose.json results/ --out report.html", "measurements --out")
