@@ -53,6 +53,7 @@ __all__: list[str] = [
     "emulator_checks",
     "existing_metrics",
     "fatbins",
+    "forget_host_memory",
     "hardware",
     "host_capsule",
     "isa",
@@ -76,6 +77,7 @@ __all__: list[str] = [
     "synchronize",
     "thread_costs",
     "to_device",
+    "use_host_memory",
     "why_no_counters",
     "why_no_cuda",
     "why_no_emulator",
@@ -835,6 +837,11 @@ def fatbins() -> dict[str, memoryview]:
     The fat binary with each built-in kernel, by mangled name.
     """
 
+def forget_host_memory(address: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    End the effect of `use_host_memory`.
+    """
+
 def hardware(stream: typing.SupportsInt | typing.SupportsIndex = 0) -> dict:
     """
     The properties of the current GPU, of the context of a stream; without a GPU, of an H200.
@@ -953,6 +960,15 @@ def thread_costs() -> dict:
 def to_device(array: typing.Any, device: str | None = None) -> DeviceArray:
     """
     Copy an array from host memory to the memory of a GPU: 'cuda' (the default), 'cuda:1' or 'emulator'.
+    """
+
+def use_host_memory(
+    address: typing.SupportsInt | typing.SupportsIndex,
+    bytes: typing.SupportsInt | typing.SupportsIndex,
+    name: str,
+) -> None:
+    """
+    Let kernels on the emulator access memory of the host until `forget_host_memory`.
     """
 
 def why_no_counters() -> str:

@@ -259,6 +259,19 @@ void bind_emulator(py::module_& m) {
       },
       py::arg("array"), py::arg("name"),
       "The address of an array of the emulator. Error messages refer to the array by this name.");
+  m.def(
+      "use_host_memory",
+      [](std::uintptr_t address, std::size_t bytes, const std::string& name) {
+        cuda::emulated::use_host_memory(reinterpret_cast<void*>(address), bytes, name);
+      },
+      py::arg("address"), py::arg("bytes"), py::arg("name"),
+      "Let kernels on the emulator access memory of the host until `forget_host_memory`.");
+  m.def(
+      "forget_host_memory",
+      [](std::uintptr_t address) {
+        cuda::emulated::forget_host_memory(reinterpret_cast<void*>(address));
+      },
+      py::arg("address"), "End the effect of `use_host_memory`.");
   m.def("set_emulated_misalignment", &cuda::emulated::set_misalignment, py::arg("bytes"),
         "Let later arrays of the emulator begin this number of bytes after an aligned address.");
   cuda::emulated::set_fatbin_reader(

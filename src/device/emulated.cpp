@@ -263,6 +263,16 @@ std::span<std::byte> memory_at(std::uint64_t address) {
   return {reinterpret_cast<std::byte*>(range->begin), range->end - range->begin};
 }
 
+void use_host_memory(void* data, std::size_t bytes, const std::string& name) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().memory.add(data, bytes, name, true);
+}
+
+void forget_host_memory(void* data) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().memory.remove(data);
+}
+
 void name_memory(const void* data, const std::string& name) {
   const std::lock_guard lock(gpu().mutex);
   const auto address = reinterpret_cast<std::uint64_t>(data);

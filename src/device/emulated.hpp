@@ -81,6 +81,9 @@ void copy(void* to, const void* from, std::size_t bytes);
 void fill(void* to, unsigned char value, std::size_t bytes);
 // Returns the allocation that contains an address, or an empty span.
 std::span<std::byte> memory_at(std::uint64_t address);
+// Lets kernels access memory of the host at its own address until forget_host_memory().
+void use_host_memory(void* data, std::size_t bytes, const std::string& name);
+void forget_host_memory(void* data);
 // Names the array at an address for error messages.
 void name_memory(const void* data, const std::string& name);
 

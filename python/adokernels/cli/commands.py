@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import runpy
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -385,3 +388,29 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         console.print(table)
     ado.write_report(options.out, sweeps=records)
     console.print(f"wrote {options.out}")
+
+
+@_command("run", "--emulator train.py --epochs 1", "--emulator --compute script arguments")
+def _run_script(options: argparse.Namespace, console: Console) -> int:
+    """Run a Python script whose kernels of Triton and Numba run on the emulator."""
+    path = str(options.script)
+    options.script.read_bytes()  # raises OSError now, not as an error of the script
+    argv, folder = sys.argv, sys.path[0]
+    with ado.emulated(options.compute):
+        sys.argv, sys.path[0] = [path, *options.arguments], str(options.script.absolute().parent)
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as error:
+            if error.code is None or isinstance(error.code, int):
+                return error.code or 0
+            complain(error.code)
+            return WRONG
+        except Exception as error:
+            steps = error.__traceback__
+            while steps is not None and steps.tb_frame.f_code.co_filename != path:
+                steps = steps.tb_next
+            traceback.print_exception(error.with_traceback(steps or error.__traceback__))
+            return WRONG
+        finally:
+            sys.argv, sys.path[0] = argv, folder
+    return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FILE = "launch.pickle"
+#: Memory whose address the program knows, and may pass to kernels as a number: by its first
+#: address, the address after its end, and whether it still exists.
+_known: dict[int, tuple[int, Callable[[], bool]]] = {}
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,30 @@ def _bytes_at(low: int, high: int, owner: Any = None) -> NDArray[np.uint8]:
     return np.frombuffer(memory, np.uint8)
 
 
+def know_address(low: int, high: int, exists: Callable[[], bool]) -> None:
+    """Let later launches access memory at its own address, as long as it exists."""
+    if low < high:
+        _known[low] = high, exists
+
+
+def _is_known(low: int, high: int) -> bool:
+    return any(first <= low and high <= last for first, (last, _) in _known.items())
+
+
+@contextmanager
+def _known_memory() -> Iterator[None]:
+    for low in [low for low, (_, exists) in _known.items() if not exists()]:
+        del _known[low]
+    low_to_high = {low: high for low, (high, _) in _known.items()}
+    for low, high in low_to_high.items():
+        _core.use_host_memory(low, high - low, "an array at a known address")
+    try:
+        yield
+    finally:
+        for low in low_to_high:
+            _core.forget_host_memory(low)
+
+
 class Shared(NamedTuple):
     """Arrays that share memory, by their numbers, and a copy of the memory on a device."""
 
@@ -80,13 +107,18 @@ class Shared(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Sequence[NDArray[Any]], device: str) -> list[Self]:
-        """Copy the memory of all arrays; arrays that share memory still share it."""
+        """Copy the memory of arrays; arrays that share memory still share it.
+
+        For the emulator, memory whose address the program knows is left out.
+        """
         bounds = list(map(memory_of, arrays))
         groups: list[tuple[int, int, list[int]]] = []
         for i in sorted(range(len(arrays)), key=bounds.__getitem__):
             low, high = bounds[i]
             if low == high:
                 continue  # an empty array has no memory
+            if device == "emulator" and _is_known(low, high):
+                continue
             if groups and low < groups[-1][1]:
                 first, last, numbers = groups[-1]
                 groups[-1] = first, max(last, high), [*numbers, i]
@@ -104,10 +136,11 @@ class Shared(NamedTuple):
 def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterator[list[int]]:
     """The addresses of arrays in memory of the emulator, which is copied back at the exit.
 
-    The memory begins at an aligned address, as memory of cudaMalloc. ValueError is raised if a
-    read-only array has changed.
+    The memory begins at an aligned address, as memory of cudaMalloc. Memory whose address the
+    program knows is not copied. ValueError is raised if a read-only array has changed.
     """
-    addresses, copied = [0] * len(arrays), Shared.of(arrays, "emulator")
+    addresses = [a.ctypes.data if a.size else 0 for a in arrays]
+    copied = Shared.of(arrays, "emulator")
     for shared in copied:
         name = " and ".join(dict.fromkeys(names[i] for i in shared.numbers))
         base = _core.emulated_address(shared.copy, name)
@@ -190,7 +223,7 @@ class Launch:
         kernel = emulated_kernel(self.code, self.symbol)
         pairs = zip(self.names, self.arguments, strict=True)
         arrays = {name: each for name, each in pairs if isinstance(each, np.ndarray)}
-        with on_emulator(list(arrays.values()), list(arrays)) as addresses:
+        with _known_memory(), on_emulator(list(arrays.values()), list(arrays)) as addresses:
             pointers = (np.uintp(address).tobytes() for address in addresses)
             values = [e if isinstance(e, bytes) else next(pointers) for e in self.arguments]
             kernel.launch(self.grid, self.block, self.shared_bytes, values).run(0)
