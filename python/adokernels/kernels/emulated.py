@@ -13,6 +13,8 @@ from adokernels import _core
 
 #: The compute capabilities, times ten, whose kernels the emulator executes.
 _OLDEST, LATEST_COMPUTE = 70, 90
+#: The compute capabilities of the contexts that were entered.
+_entered: list[int] = []
 
 
 @contextmanager
@@ -59,6 +61,8 @@ def emulated(compute: int | None = None) -> Iterator[None]:
             f"{why if compute > LATEST_COMPUTE else ''}"
         )
     with ExitStack() as stack:
+        _entered.append(compute)
+        stack.callback(_entered.pop)
         if "triton" in sys.modules:
             from adokernels.kernels import triton
 
@@ -68,6 +72,11 @@ def emulated(compute: int | None = None) -> Iterator[None]:
 
             stack.enter_context(numba.intercepted(compute))
         yield
+
+
+def is_emulated() -> bool:
+    """Whether launches run on the emulator, because of :func:`emulated`."""
+    return bool(_entered)
 
 
 def front_end_of(function: Callable[..., Any]) -> str:

@@ -110,6 +110,7 @@ def what_if(
         about |= {"routine": ladder.name, "variant": name, "problem": str(problem)}
     else:
         require_function(work, block, "work")
+        args = args or tuple(getattr(work, "operands", ()))  # of a captured launch
         arrays = [array for array in args if isinstance(array, np.ndarray)]
         run = partial(work, *args, **options)
         tested = Work.of_function(name_of(work), run, arrays)
