@@ -1,7 +1,10 @@
 """Captured launches: from records of the core to files, and on the emulator."""
 
+import dataclasses
 import linecache
+import tempfile
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 from adokernels.kernels.captured import Launches
-from adokernels.measuring import capturing
+from adokernels.measuring import capturing, hotspots
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 
 pytestmark = pytest.mark.skipif(
@@ -109,6 +112,33 @@ def test_arguments_are_checked(kernel):
             captured(kernel)()
         with pytest.raises(ado.Unavailable, match="launches cannot be captured"):
             ado.capture(print)
+
+
+def test_machine_code_and_samples_of_a_launch(kernel, monkeypatch):
+    launch = captured(kernel)
+    (found,) = ado.sass(launch, kernel="saxpy")
+    assert (found.name, found.block, found.registers) == ("saxpy", (256, 1, 1), 10)
+    assert {i.line for i in found.instructions if i.access and i.access.space == "global"} == {4}
+    with pytest.raises(ValueError, match="kernel must be the name of a kernel of saxpy, got 'x'"):
+        ado.sass(launch, kernel="x")
+    with pytest.raises(ado.Unavailable, match=r"was loaded before ado\.capture"):
+        ado.sass(dataclasses.replace(launch, cubin=b""))
+
+    def sampled(save, seconds):
+        with tempfile.TemporaryDirectory() as folder:
+            save(Path(folder))
+            (file,) = Path(folder).iterdir()
+            assert ado.load(file).cubin == kernel.code
+        lines = [["saxpy", f"{Path.cwd()}/captured/saxpy.cu", 4, [9, 0]]]
+        reasons = ["long_scoreboard", "long_scoreboard_not_issued"]
+        return {"reasons": reasons, "lines": lines, "dropped": 0, "unattributed": 0}
+
+    monkeypatch.setattr(hotspots, "samples_of", sampled)
+    monkeypatch.setattr(hotspots, "context", lambda device: {})
+    monkeypatch.setattr(_core, "why_no_cuda", lambda: "")
+    (line,) = ado.hotspots(launch).lines
+    assert (line.path, line.line) == ("captured/saxpy.cu", 4)
+    assert line.text == SOURCE.splitlines()[3]
 
 
 def test_memory_with_addresses_is_named(kernel):

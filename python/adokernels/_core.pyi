@@ -737,7 +737,9 @@ class Sampler:
         """
     @typing.overload
     def collect(
-        self, launch: KernelLaunch, seconds: typing.SupportsFloat | typing.SupportsIndex
+        self,
+        launches: collections.abc.Sequence[KernelLaunch],
+        seconds: typing.SupportsFloat | typing.SupportsIndex,
     ) -> Samples: ...
 
 def caches() -> list[tuple[int, int, int]]: ...

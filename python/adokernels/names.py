@@ -36,6 +36,7 @@ _DEFINED_IN = {
     "adokernels.measuring.ncu_import": "import_ncu",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
+    "adokernels.measuring.sass": "sass",
     "adokernels.measuring.scanning": "scan",
     "adokernels.measuring.tuning": "tune",
     "adokernels.model.compiler": "CompilationError",

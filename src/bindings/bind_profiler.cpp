@@ -120,10 +120,14 @@ void bind_sampler(py::module_& m) {
           "Repeats a call for about `seconds`, and returns its samples.")
       .def(
           "collect",
-          [](Sampler& sampler, const cuda::KernelLaunch& launch, double seconds) {
-            return sampler.collect([&] { launch.run(nullptr); }, seconds);
+          [](Sampler& sampler, const std::vector<const cuda::KernelLaunch*>& launches,
+             double seconds) {
+            const auto run_all = [&] {
+              for (const cuda::KernelLaunch* launch : launches) launch->run(nullptr);
+            };
+            return sampler.collect(run_all, seconds);
           },
-          py::arg("launch"), py::arg("seconds"), py::call_guard<ReleaseGil>());
+          py::arg("launches"), py::arg("seconds"), py::call_guard<ReleaseGil>());
 }
 
 }  // namespace

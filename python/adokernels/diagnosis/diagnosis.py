@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.evidence import KernelFacts
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import MetricChange, change
+from adokernels.measuring.functions import name_of
+from adokernels.measuring.profiling import profile
+from adokernels.measuring.protocol import measure
+from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.registry import routines
-from adokernels.records.counted import CountedSweep, CountedVariant
+from adokernels.records.counted import CountedSweep
 from adokernels.records.limiter import Kind, Limiter, Step
+from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import EMULATED_BULK
+from adokernels.records.profile import Profile
 from adokernels.records.record import Entries, plain_json
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
@@ -162,14 +170,28 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
         replace_file(path, self.to_json().encode())
 
 
-def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
+def diagnose(
+    sweep: Sweep | CountedSweep | Callable[..., Any],
+    *args: Any,
+    device: str | None = None,
+    kernel: str | None = None,
+    **options: Any,
+) -> Diagnosis:
     """Find the limiter and the next step of each variant, and compare them with the next variant.
 
     Parameters
     ----------
     sweep
         A ladder, preferably measured with ``counters=True``: most limiters need counters. From a
-        sweep on the emulator, steps are proposed that follow from counts, but no limiter.
+        sweep on the emulator, steps are proposed that follow from counts, but no limiter. Or a
+        function that launches kernels, which is measured and profiled.
+    *args, **options
+        The arguments of the function.
+    device
+        For a function, as in :func:`adokernels.profile`: ``"cuda"`` (default) or ``"emulator"``.
+    kernel
+        For a function, the name of the kernel to diagnose. Default: the limiter is that of its
+        longest kernel; on the emulator, of the kernel with the most transfers.
 
     Returns
     -------
@@ -179,10 +201,23 @@ def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
     Raises
     ------
     TypeError
-        If `sweep` is not a sweep.
+        If `sweep` is neither a sweep nor a function.
     """
+    if callable(sweep) and not isinstance(sweep, Ladder | Variant):
+        counts = profile(sweep, *args, device=device, kernel=kernel, **options)
+        name = name_of(sweep)
+        if device == "emulator":
+            finding = _from_counts(name, counts, 0.0)
+        else:
+            m = replace(measure(sweep, *args, device=device, **options), profile=counts)
+            finding = _finding(m, None, None)
+        return Diagnosis(routine="", title=counts.label, findings=(finding,))
+    if args or options or device or kernel:
+        raise TypeError(f"{kind_of(sweep)} must be the only argument")
     if isinstance(sweep, CountedSweep):
-        findings = tuple(_from_counts(v) for v in sweep if not v.ceiling)
+        findings = tuple(
+            _from_counts(v.variant, v.profile, v.bytes) for v in sweep if not v.ceiling
+        )
         return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
     if not isinstance(sweep, Sweep):
         raise TypeError(
@@ -191,29 +226,32 @@ def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
         )
     after = {before: m for m, before in sweep.step_pairs().items()}
     machine = sweep.machine
-    findings = tuple(
-        Finding(
-            variant=m.variant,
-            counted=m.profile is not None,
-            limiter=limiter(m, machine),
-            advices=(advices := advise(m, machine)),
-            cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
-            outcome=_outcome(m, after[m], advices) if m in after else None,
-        )
-        for m in sweep.variants
-    )
+    findings = tuple(_finding(m, machine, after.get(m)) for m in sweep.variants)
     return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
 
 
-def _from_counts(v: CountedVariant) -> Finding:
-    kernels = [KernelFacts(k, None) for k in v.profile]
+def _finding(m: Measurement, machine: Machine | None, after: Measurement | None) -> Finding:
+    """The finding about a variant, and about its effect on the next one if there is one."""
+    advices = advise(m, machine)
+    return Finding(
+        variant=m.variant,
+        counted=m.profile is not None,
+        limiter=limiter(m, machine),
+        advices=advices,
+        cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
+        outcome=_outcome(m, after, advices) if after else None,
+    )
+
+
+def _from_counts(name: str, counts: Profile, useful_bytes: float) -> Finding:
+    kernels = [KernelFacts(k, None) for k in counts]
     busiest = max(kernels, key=lambda k: sum(map(float, (k.get(s) or 0 for s in _SECTORS))))
     unknown = "the emulator measures no time, so the limiter, latency and stalls are unknown"
     return Finding(
-        variant=v.variant,
+        variant=name,
         counted=True,
         limiter=Limiter(kind=Kind.UNKNOWN, counted=True, unknown=unknown),
-        advices=advise_from_counts(busiest, v.bytes),
+        advices=advise_from_counts(busiest, useful_bytes),
         cards=(),
         outcome=None,
     )

@@ -308,10 +308,10 @@ def load(path: str | Path) -> Record | CapturedLaunch:
         a record has more than 128 MiB.
     """
     require((str, os.PathLike), "a path", path=path)
-    return _launch_in(path) if zipfile.is_zipfile(path) else loading.load(path)
+    return load_launch(path) if zipfile.is_zipfile(path) else loading.load(path)
 
 
-def _launch_in(path: str | Path) -> CapturedLaunch:
+def load_launch(path: str | Path) -> CapturedLaunch:
     """Read a launch that :meth:`CapturedLaunch.save` wrote: data and kernels, but no Python."""
     try:
         with zipfile.ZipFile(path) as file:
