@@ -17,7 +17,6 @@ import numpy as np
 from adokernels import _core
 from adokernels.kernels.emulated import is_emulated
 from adokernels.kernels.launch import emulated_kernel, on_emulator
-from adokernels.machine_code import kernels_in
 from adokernels.records import loading
 from adokernels.storage import replace_file
 from adokernels.text import require
@@ -149,8 +148,11 @@ class CapturedLaunch:
     @property
     def registers(self) -> int | None:
         """Registers per thread; None without machine code."""
-        found = (k.registers for k in kernels_in(self.cubin) if k.symbol == self.symbol)
-        return next(found, None) if self.cubin else None
+        if not self.cubin:
+            return None
+        from adokernels.machine_code import kernels_in  # imports a library, which few need
+
+        return next(k.registers for k in kernels_in(self.cubin) if k.symbol == self.symbol)
 
     def _require(self, reason: str) -> None:
         if reason:
