@@ -18,6 +18,7 @@ from adokernels.cli.program import main
 from adokernels.kernels.emulated import front_end_of
 from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
+from adokernels.records.limiter import Step
 
 triton = pytest.importorskip("triton")
 cuda = pytest.importorskip("numba.cuda")
@@ -444,13 +445,22 @@ def test_lines_of_the_library_belong_to_the_line_that_calls_it(rng):
     assert line_of(elementwise, "tl.math.erf") in {line.line for line in found.lines}
 
 
+def test_the_next_step_of_a_function_follows_from_its_counts():
+    def saxpy(x, y):
+        basic.saxpy[8, 128](np.float32(2), x, y)
+
+    x, y = np.ones(8 * 1024, "f4")[::8], np.zeros(1024, "f4")
+    (finding,) = ado.diagnose(saxpy, x, y, device="emulator")
+    assert (finding.variant, finding.advice.step) == ("saxpy", Step.COALESCING)
+    with pytest.raises(ValueError, match="kernel must be the name of a kernel of saxpy, got 'x'"):
+        ado.diagnose(saxpy, x, y, device="emulator", kernel="x")
+
+
 def test_functions_without_kernels_and_with_other_devices():
     with pytest.raises(ValueError, match="sort launches no kernels"):
         ado.profile(np.sort, np.ones(3), device="emulator")
-    with pytest.raises(TypeError, match="device must be None or 'emulator' for callables"):
+    with pytest.raises(TypeError, match="device must be 'cuda' or 'emulator' for callables"):
         ado.profile(np.sort, np.ones(3), device="cpu")
-    with pytest.raises(TypeError, match="must be a Variant on a GPU, got the function sort"):
-        ado.heatmap(np.sort, np.ones(3), device="cuda")
 
 
 SCALE = triton.language.constexpr(2)

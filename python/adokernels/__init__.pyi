@@ -23,7 +23,9 @@ from adokernels.charts.roofline import roofline as roofline
 from adokernels.charts.steps import steps as steps
 from adokernels.diagnosis.cards import cards as cards
 from adokernels.diagnosis.diagnosis import diagnose as diagnose
+from adokernels.kernels.captured import load as load
 from adokernels.kernels.emulated import emulated as emulated
+from adokernels.measuring.capturing import capture as capture
 from adokernels.measuring.checking import check as check
 from adokernels.measuring.comparing import compare as compare
 from adokernels.measuring.heatmap import heatmap as heatmap
@@ -33,6 +35,7 @@ from adokernels.measuring.ncu_import import import_ncu as import_ncu
 from adokernels.measuring.profiling import profile as profile
 from adokernels.measuring.protocol import measure as measure
 from adokernels.measuring.protocol import sweep as sweep
+from adokernels.measuring.sass import sass as sass
 from adokernels.measuring.scanning import scan as scan
 from adokernels.measuring.tuning import tune as tune
 from adokernels.model.compiler import CompilationError as CompilationError
@@ -46,7 +49,6 @@ from adokernels.model.tasks.gpp import gpp_operands as gpp_operands
 from adokernels.patterns.banks import bank_conflicts as bank_conflicts
 from adokernels.patterns.divergence import divergence as divergence
 from adokernels.patterns.sectors import sectors as sectors
-from adokernels.records.loading import load as load
 from adokernels.report.page import write_report as write_report
 from adokernels.large.stream import out_of_core as out_of_core
 from adokernels.whatif.what_if import what_if as what_if

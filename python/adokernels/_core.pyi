@@ -36,6 +36,7 @@ __all__: list[str] = [
     "Unavailable",
     "VariantInfo",
     "caches",
+    "capture",
     "chip",
     "cores",
     "count",
@@ -738,10 +739,24 @@ class Sampler:
         """
     @typing.overload
     def collect(
-        self, launch: KernelLaunch, seconds: typing.SupportsFloat | typing.SupportsIndex
+        self,
+        launches: collections.abc.Sequence[KernelLaunch],
+        seconds: typing.SupportsFloat | typing.SupportsIndex,
     ) -> Samples: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
+def capture(
+    work: collections.abc.Callable,
+    operands: collections.abc.Sequence[
+        tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex]
+    ],
+    free_memory: collections.abc.Callable,
+    max_bytes: typing.SupportsInt | typing.SupportsIndex,
+) -> tuple:
+    """
+    The launches of the second of two calls as dictionaries, the cubins, and the number of launched graphs.
+    """
+
 def chip(device: str = "cuda") -> str:
     """
     The chip of a GPU, for example 'GH100'.

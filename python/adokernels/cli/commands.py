@@ -27,7 +27,7 @@ from adokernels.cli.output import complain
 from adokernels.isolation.process import FileFunction
 from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
-from adokernels.records.loading import Reported
+from adokernels.records.loading import Reported, load
 from adokernels.records.record import plain_json
 from adokernels.storage import replace_file
 from adokernels.tables.listings import puzzle_table
@@ -293,7 +293,7 @@ def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     """Report the limiter and the next step of each variant of a stored sweep."""
     path = options.measurements
     reported = path.suffix in (".csv", ".ncu-rep")
-    sweep = ado.import_ncu(path) if reported else ado.load(path)
+    sweep = ado.import_ncu(path) if reported else load(path)
     if not isinstance(sweep, ado.records.Sweep | ado.records.CountedSweep):
         raise ValueError(
             f"{path} must contain a sweep, got a {sweep.KIND}: write a sweep with adokernels bench "
@@ -307,7 +307,7 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
     found: list[Reported] = []
     for path in sorted([*folder.rglob("*.json"), *folder.rglob("*.json.xz")]):
         try:
-            record = ado.load(path)
+            record = load(path)
         except ValueError as error:  # not a record
             console.print(f"skipped: {error}")
             continue
@@ -374,7 +374,7 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         if path.is_dir():
             records += _of_folder(path, console)
             continue
-        record = ado.load(path)
+        record = load(path)
         if isinstance(record, ado.records.CountedSweep):
             raise ValueError(f"{path}: {_NO_TIMES}")
         if not isinstance(record, Reported):

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.evidence import KernelFacts
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import MetricChange, change
+from adokernels.measuring.functions import name_of
+from adokernels.measuring.profiling import profile
+from adokernels.measuring.protocol import measure
+from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.registry import routines
-from adokernels.records.counted import CountedSweep, CountedVariant
+from adokernels.records.counted import CountedSweep
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import EMULATED_BULK
+from adokernels.records.profile import Profile
 from adokernels.records.record import Entries, plain_json
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
@@ -179,14 +185,29 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
         replace_file(path, self.to_json().encode())
 
 
-def diagnose(sweep: Sweep | CountedSweep, *, what_if: Iterable[WhatIf] = ()) -> Diagnosis:
+def diagnose(
+    sweep: Sweep | CountedSweep | Callable[..., Any],
+    *args: Any,
+    device: str | None = None,
+    kernel: str | None = None,
+    what_if: Iterable[WhatIf] = (),
+    **options: Any,
+) -> Diagnosis:
     """Find the limiter and the next step of each variant, and compare them with the next variant.
 
     Parameters
     ----------
     sweep
         A ladder, preferably measured with ``counters=True``: most limiters need counters. From a
-        sweep on the emulator, steps are proposed that follow from counts, but no limiter.
+        sweep on the emulator, steps are proposed that follow from counts, but no limiter. Or a
+        function that launches kernels, which is measured and profiled.
+    *args, **options
+        The arguments of the function.
+    device
+        For a function, as in :func:`adokernels.profile`: ``"cuda"`` (default) or ``"emulator"``.
+    kernel
+        For a function, the name of the kernel to diagnose. Default: the limiter is that of its
+        longest kernel; on the emulator, of the kernel with the most transfers.
     what_if
         Experiments of ``ado.what_if`` on variants of the ladder, on the same GPU and problem.
         Without counters, they show the limiter. With counters, contradictions are reported.
@@ -199,12 +220,25 @@ def diagnose(sweep: Sweep | CountedSweep, *, what_if: Iterable[WhatIf] = ()) -> 
     Raises
     ------
     TypeError
-        If `sweep` is not a sweep.
+        If `sweep` is neither a sweep nor a function.
     ValueError
         If an experiment belongs to another ladder, another problem or no GPU.
     """
+    if callable(sweep) and not isinstance(sweep, Ladder | Variant):
+        counts = profile(sweep, *args, device=device, kernel=kernel, **options)
+        name = name_of(sweep)
+        if device == "emulator":
+            finding = _from_counts(name, counts, 0.0)
+        else:
+            m = replace(measure(sweep, *args, device=device, **options), profile=counts)
+            finding = _finding(m, None)
+        return Diagnosis(routine="", title=counts.label, findings=(finding,))
+    if args or options or device or kernel:
+        raise TypeError(f"{kind_of(sweep)} must be the only argument")
     if isinstance(sweep, CountedSweep):
-        findings = tuple(_from_counts(v) for v in sweep if not v.ceiling)
+        findings = tuple(
+            _from_counts(v.variant, v.profile, v.bytes) for v in sweep if not v.ceiling
+        )
         return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
     if not isinstance(sweep, Sweep):
         raise TypeError(
@@ -214,19 +248,29 @@ def diagnose(sweep: Sweep | CountedSweep, *, what_if: Iterable[WhatIf] = ()) -> 
     after = {before: m for m, before in sweep.step_pairs().items()}
     machine, tried = sweep.machine, _experiments(sweep, what_if)
     findings = tuple(
-        Finding(
-            variant=m.variant,
-            counted=m.profile is not None,
-            limiter=(found := _limiter(m, machine, tried.get(m.variant))),
-            experiment=_promise(record := tried.get(m.variant)),
-            contradiction=_contradiction(found, record),
-            advices=(advices := advise(m, machine)),
-            cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
-            outcome=_outcome(m, after[m], advices) if m in after else None,
-        )
-        for m in sweep.variants
+        _finding(m, machine, after.get(m), tried.get(m.variant)) for m in sweep.variants
     )
     return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
+
+
+def _finding(
+    m: Measurement,
+    machine: Machine | None,
+    after: Measurement | None = None,
+    tried: WhatIf | None = None,
+) -> Finding:
+    """The finding about a variant, and about its effect on the next one if there is one."""
+    advices, found = advise(m, machine), _limiter(m, machine, tried)
+    return Finding(
+        variant=m.variant,
+        counted=m.profile is not None,
+        limiter=found,
+        advices=advices,
+        cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
+        outcome=_outcome(m, after, advices) if after else None,
+        experiment=(tried.promise or tried.largest) if tried else None,
+        contradiction=_contradiction(found, tried),
+    )
 
 
 def _experiments(sweep: Sweep, records: Iterable[WhatIf]) -> dict[str, WhatIf]:
@@ -264,10 +308,6 @@ def _limiter(m: Measurement, machine: Machine | None, record: WhatIf | None) -> 
     return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown if trials else "")
 
 
-def _promise(record: WhatIf | None) -> Trial | None:
-    return (record.promise or record.largest) if record else None
-
-
 def _contradiction(found: Limiter, record: WhatIf | None) -> str:
     """What counters and experiments say about memory if it differs."""
     if record is None or not found.counted:
@@ -284,15 +324,15 @@ def _contradiction(found: Limiter, record: WhatIf | None) -> str:
     return ""
 
 
-def _from_counts(v: CountedVariant) -> Finding:
-    kernels = [KernelFacts(k, None) for k in v.profile]
+def _from_counts(name: str, counts: Profile, useful_bytes: float) -> Finding:
+    kernels = [KernelFacts(k, None) for k in counts]
     busiest = max(kernels, key=lambda k: sum(map(float, (k.get(s) or 0 for s in _SECTORS))))
     unknown = "the emulator measures no time, so the limiter, latency and stalls are unknown"
     return Finding(
-        variant=v.variant,
+        variant=name,
         counted=True,
         limiter=Limiter(kind=Kind.UNKNOWN, counted=True, unknown=unknown),
-        advices=advise_from_counts(busiest, v.bytes),
+        advices=advise_from_counts(busiest, useful_bytes),
         cards=(),
         outcome=None,
     )

@@ -14,6 +14,8 @@ from adokernels import _core
 
 #: The compute capabilities, times ten, whose kernels the emulator executes.
 _OLDEST, LATEST_COMPUTE = 70, 90
+#: The compute capabilities of the contexts that were entered.
+_entered: list[int] = []
 
 
 @contextmanager
@@ -65,6 +67,8 @@ def emulated(compute: int | None = None) -> Iterator[None]:
             f"{why if compute > LATEST_COMPUTE else ''}"
         )
     with ExitStack() as stack:
+        _entered.append(compute)
+        stack.callback(_entered.pop)
         finder = _Finder(lambda name: stack.enter_context(_intercepted(name, compute)))
         sys.meta_path.insert(0, finder)
         stack.callback(sys.meta_path.remove, finder)
@@ -72,6 +76,11 @@ def emulated(compute: int | None = None) -> Iterator[None]:
             if name in sys.modules:
                 finder.enter(name)
         yield
+
+
+def is_emulated() -> bool:
+    """Whether launches run on the emulator, because of :func:`emulated`."""
+    return bool(_entered)
 
 
 _ADAPTED = ("triton", "numba.cuda", "torch")

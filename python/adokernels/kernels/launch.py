@@ -44,7 +44,7 @@ def array_of(name: str, value: Any) -> NDArray[Any] | None:
         raise ValueError(f"{name} must be in host memory, got a tensor on {value.device}")
     storage = value.untyped_storage()
     low = storage.data_ptr()
-    return _bytes_at(low, low + storage.nbytes(), value)[value.data_ptr() - low :]
+    return _bytes_at(low, low + storage.nbytes())[value.data_ptr() - low :]
 
 
 def memory_of(array: NDArray[Any]) -> tuple[int, int]:
@@ -68,9 +68,8 @@ def byte_bounds(array: NDArray[Any]) -> tuple[int, int]:
     return first + below, first + above + array.itemsize
 
 
-def _bytes_at(low: int, high: int, owner: Any = None) -> NDArray[np.uint8]:
+def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:
     memory: Any = (ctypes.c_uint8 * (high - low)).from_address(low)
-    memory.owner = owner  # lives as long as the array
     return np.frombuffer(memory, np.uint8)
 
 
@@ -98,34 +97,34 @@ def _known_memory() -> Iterator[None]:
             _core.forget_host_memory(low)
 
 
-class Shared(NamedTuple):
-    """Arrays that share memory, by their numbers, and a copy of the memory on a device."""
+class _Shared(NamedTuple):
+    """Arrays that share memory, by their numbers, and its copy on the emulator."""
 
     memory: NDArray[np.uint8]
     numbers: list[int]
     copy: _core.DeviceArray
 
     @classmethod
-    def of(cls, arrays: Sequence[NDArray[Any]], device: str) -> list[Self]:
-        """Copy the memory of arrays; arrays that share memory still share it.
+    def of(cls, arrays: Sequence[NDArray[Any]]) -> list[Self]:
+        """Copy the memory of arrays, unless the program knows its address.
 
-        For the emulator, memory whose address the program knows is left out.
+        Arrays that share memory still share it.
         """
         bounds = list(map(memory_of, arrays))
         groups: list[tuple[int, int, list[int]]] = []
         for i in sorted(range(len(arrays)), key=bounds.__getitem__):
             low, high = bounds[i]
-            if low == high:
+            if low == high or _is_known(low, high):
                 continue  # an empty array has no memory
-            if device == "emulator" and _is_known(low, high):
-                continue
             if groups and low < groups[-1][1]:
                 first, last, numbers = groups[-1]
                 groups[-1] = first, max(last, high), [*numbers, i]
             else:
                 groups.append((low, high, [i]))
         memories = ((_bytes_at(low, high), numbers) for low, high, numbers in groups)
-        return [cls(memory, found, _core.to_device(memory, device)) for memory, found in memories]
+        return [
+            cls(memory, found, _core.to_device(memory, "emulator")) for memory, found in memories
+        ]
 
     def offset(self, array: NDArray[Any]) -> int:
         """The place of an array's first element in the memory."""
@@ -140,7 +139,7 @@ def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterato
     program knows is not copied. ValueError is raised if a read-only array has changed.
     """
     addresses = [a.ctypes.data if a.size else 0 for a in arrays]
-    copied = Shared.of(arrays, "emulator")
+    copied = _Shared.of(arrays)
     for shared in copied:
         name = " and ".join(dict.fromkeys(names[i] for i in shared.numbers))
         base = _core.emulated_address(shared.copy, name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from statistics import NormalDist
@@ -13,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.kernels.interception import replaced
-from adokernels.kernels.launch import Launch as Recorded
-from adokernels.kernels.launch import Shared
 from adokernels.measuring.sampling import Sample, Sampler, Timing
 from adokernels.records.contention import judge
 from adokernels.whatif.emulation import same_results
-from adokernels.whatif.experiments import Launch, Plan, Refused
+from adokernels.whatif.experiments import Launch, Plan, Refused, Subject
 from adokernels.whatif.machine_proof import Assembled, form_of
 from adokernels.whatif.rewriting import limits
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from typing_extensions import Self
 
     from adokernels.measuring.progress import ProgressDisplay
@@ -58,72 +57,68 @@ class GpuWork:
         return cls(problem.device_id, computed, call.sample, call.between_samples)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Recording:
-    """The launches of a function on the emulator, with the arrays before each first use."""
+    """The launches of a function on the emulator, with the memory before each launch.
 
-    launches: list[Recorded]
-    arrays: dict[int, tuple[Any, Any]]  # an array and its copy, by its identity
+    The values of the parameters contain addresses of the emulator. `contents` are by the number of
+    the launch and the address.
+    """
+
+    launches: list[tuple[Launch, bytes]] = field(default_factory=list)
+    contents: dict[tuple[int, int], NDArray[np.uint8]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, function: Callable[[], Any]) -> Self:
-        """Call a function that launches kernels of Triton or Numba."""
-        recording, emulate = cls([], {}), Recorded.emulate
+        """Call a function that launches kernels on the emulator."""
+        recording = cls()
 
-        def record(launch: Recorded) -> None:
-            recording.launches.append(launch)
-            for argument in launch.arguments:
-                if isinstance(argument, np.ndarray):
-                    recording.arrays.setdefault(id(argument), (argument, argument.copy()))
-            emulate(launch)
+        def observe(*launch: Any) -> None:
+            seen, number = Launch.observed(*launch), len(recording.launches)
+            recording.launches.append((seen, launch[-1]))
+            for first, size in seen.memory.values():
+                memory = (ctypes.c_uint8 * size).from_address(first)
+                recording.contents[number, first] = np.frombuffer(memory, np.uint8).copy()
 
-        with replaced(Recorded, emulate=record):
+        with _core.Substitution({}, observe):
             function()
         return recording
 
-    def on_gpu(self, modules: Sequence[Assembled], device: str) -> GpuWork:
-        """The same launches on a GPU, with copies of the arrays.
+    def on_gpu(
+        self, subjects: Sequence[Subject], modules: Sequence[Assembled], device: str
+    ) -> GpuWork:
+        """The same launches on a GPU, each with its own copy of the memory.
 
-        `modules` have the kernels in the order of their first launches.
+        `subjects` and `modules` are the kernels in the order of their first launches.
         """
-        arrays = [array for array, _ in self.arrays.values()]
-        copied, places = Shared.of(arrays, device), dict[int, int]()
-        for shared in copied:
-            base = shared.copy.__cuda_array_interface__["data"][0]
-            places |= {id(arrays[i]): base + shared.offset(arrays[i]) for i in shared.numbers}
-        kernels = dict.fromkeys((launch.code, launch.symbol) for launch in self.launches)
-        for key, module in zip(kernels, modules, strict=True):
-            kernels[key] = module.kernel("", device)
-        launches = [_launched(launch, kernels, places) for launch in self.launches]
+        copies = {key: _core.to_device(memory, device) for key, memory in self.contents.items()}
+        numbers = {h: i for i, h in enumerate(dict.fromkeys(s.kernel for s, _ in self.launches))}
+        launches = []
+        for number, (launch, parameters) in enumerate(self.launches):
+            values = bytearray(parameters)
+            for offset, (first, _) in launch.memory.items():
+                place: int = copies[number, first].__cuda_array_interface__["data"][0]
+                word = int.from_bytes(values[offset : offset + 8], "little") - first + place
+                values[offset : offset + 8] = word.to_bytes(8, "little")
+            kernel = numbers[launch.kernel]
+            given = subjects[kernel].code.kernel.parameters.values()
+            arguments = [bytes(values[p.offset : p.offset + p.bytes]) for p in given]
+            loaded = modules[kernel].kernel("", device)
+            launches.append(
+                loaded.launch(launch.grid, launch.block, launch.shared_bytes, arguments)
+            )
 
         def run() -> None:
             for launch in launches:
                 launch.run(0)
 
         def computed() -> Any:
-            for array, before in reversed(self.arrays.values()):  # arrays can share memory
-                if array.flags.writeable:
-                    array[...] = before
-            for shared in copied:
-                shared.copy.copy_from(shared.memory)
+            for key, copy in copies.items():
+                copy.copy_from(self.contents[key])
             run()
-            return tuple(shared.copy.numpy() for shared in copied)
+            return tuple(copy.numpy() for copy in copies.values())
 
         return GpuWork(device, computed, lambda cold, n: _core.sample(run, device, cold, n, 0))
-
-
-def _launched(
-    launch: Recorded, kernels: Mapping[tuple[bytes, str], Any], places: Mapping[int, int]
-) -> _core.KernelLaunch:
-    """A launch on a GPU; `places` are the addresses of arrays by their identity."""
-    values = [
-        a if isinstance(a, bytes) else np.uintp(places.get(id(a), 0)).tobytes()
-        for a in launch.arguments
-    ]
-    made: _core.KernelLaunch = kernels[launch.code, launch.symbol].launch(
-        launch.grid, launch.block, launch.shared_bytes, values
-    )
-    return made
 
 
 @dataclass(frozen=True)

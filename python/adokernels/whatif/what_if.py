@@ -142,6 +142,7 @@ def what_if(
         subject = _call(work, args, options, block, where)
     else:
         require_function(work, block, "work")
+        args = args or tuple(getattr(work, "operands", ()))  # of a captured launch
         subject = _function(work, args, options, where, compute)
     with alone(), subject.context, displayed(progress) as display:
         display.phase("proving")
@@ -150,7 +151,7 @@ def what_if(
         trials, modules = _compared(subjects, tried, compute)
         measured: dict[str, Any] = {}
         if on_gpu:
-            timed_work = subject.on_gpu(modules)
+            timed_work = subject.on_gpu(subjects, modules)
             each = _with(trials, tried)
             first, trials = timed(timed_work, modules, each, timing, display, subject.others)
             measured = {"cache": cache, "seconds": first}
@@ -184,7 +185,7 @@ class _Tested:
     about: Mapping[str, Any]
     work: Work
     context: AbstractContextManager[Any]
-    on_gpu: Callable[[Sequence[Assembled]], GpuWork]
+    on_gpu: Callable[[Sequence[Subject], Sequence[Assembled]], GpuWork]
     smaller: Work | None = None
     symbols: Sequence[str] = ()
     others: Sequence[tuple[Trial, GpuWork]] = ()
@@ -217,7 +218,7 @@ def _call(
     call = problem.prepare(name, block)
     gpu = GpuWork.of_call(call)
     if device == "emulator":
-        return _Tested(about, Work.of_call(call), nullcontext(), lambda _: gpu)
+        return _Tested(about, Work.of_call(call), nullcontext(), lambda *_: gpu)
     host = ladder.problem(*problem.host_arguments, device="emulator", **chosen, **problem.options)
     smaller = None
     if footprint_of(host) > _PROOF_BYTES and (less := scaled(host, _PROOF_BYTES)):
@@ -227,7 +228,7 @@ def _call(
         about,
         Work.of_call(host.prepare(name, block)),
         nullcontext(),
-        lambda _: gpu,
+        lambda *_: gpu,
         smaller,
         [launches[0].symbol for launches in observed(gpu.computed)],
         list(_with_fewer_resources(problem, call)),
@@ -272,10 +273,10 @@ def _function(
     about = {"routine": "", "variant": work.label, "problem": str(Inputs.of(types)), "block": None}
     launching = emulated(min(compute, LATEST_COMPUTE) if compute else None)
 
-    def on_gpu(modules: Sequence[Assembled]) -> GpuWork:
+    def on_gpu(subjects: Sequence[Subject], modules: Sequence[Assembled]) -> GpuWork:
         recording = Recording.of(work.run)
         work.forget()
-        return recording.on_gpu(modules, device)
+        return recording.on_gpu(subjects, modules, device)
 
     return _Tested(about, work, launching, on_gpu)
 
