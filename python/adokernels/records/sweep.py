@@ -251,12 +251,17 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         ImportError
             If pandas, which is optional, is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            remedy = installation("frames")
-            raise ImportError(f"to_frame needs pandas; remedy: {remedy}") from error
-        return pd.DataFrame(self.records()).set_index("variant")
+        return frame_of(self.records(), "variant")
+
+
+def frame_of(records: list[dict[str, Any]], *index: str) -> pd.DataFrame:
+    """Dictionaries as a pandas frame with these columns as index; ImportError without pandas."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        remedy = installation("frames")
+        raise ImportError(f"to_frame needs pandas; remedy: {remedy}") from error
+    return pd.DataFrame(records).set_index(list(index))
 
 
 def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]:
