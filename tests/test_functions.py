@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -326,6 +327,24 @@ def test_functions_and_own_ladders_have_scans(tmp_path):
         ado.write_report(tmp_path / "r.html", sweeps=[3])
 
 
+def test_a_measurement_is_shown_as_a_sweep_of_one_variant(tmp_path, capsys):
+    found = ado.measure(np.sort, X, seconds=0.02)
+    assert ado.diagnose(found)[0].variant == "sort"
+    for drawn in (ado.steps(found), ado.plot(found)):
+        assert drawn.get_title(loc="left").startswith("sort: ")
+    pages = [tmp_path / "a.html", tmp_path / "b.html"]
+    ado.write_report(pages[0], sweeps=[found])
+    found.save(tmp_path / "m.json")
+    assert main(["report", str(tmp_path / "m.json"), "--out", str(pages[1])]) == 0
+    for page in pages:
+        assert ">sort</h2>" in page.read_text()
+    assert main(["diagnose", str(tmp_path / "m.json")]) == 0
+    assert "sort" in capsys.readouterr().out
+    report = Path(__file__).parent / "data" / "ncu" / "transpose.csv"
+    assert main(["report", str(report), "--out", str(pages[0])]) == 0
+    assert ">transpose</h2>" in pages[0].read_text()
+
+
 def test_a_scan_of_functions_is_in_the_order_of_n(tmp_path):
     def total(x):
         return x.sum(keepdims=True)
@@ -466,6 +485,8 @@ def test_the_fixture_fails_and_skips(ado_compare, monkeypatch):
     assert len(ado_compare(np.sort, stable, X, fail_if_slower=None, seconds=0.02)) == 1
     with pytest.raises(pytest.fail.Exception, match="differs from sort"):
         ado_compare(np.sort, np.cumsum, X, seconds=0.02)
+    with pytest.raises(ValueError, match="must be a percentage such as 5%"):
+        ado_compare(np.sort, stable, X, fail_if_slower=0.1)
     found = compare({"f": np.sort, "g": np.sort}, X)
     monkeypatch.setattr(ado, "compare", lambda *_, **__: found)
     for verdict, ratio, outcome in [

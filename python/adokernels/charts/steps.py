@@ -20,7 +20,7 @@ from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
 from adokernels.records.statistics import Verdict
-from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep, as_sweep
 from adokernels.text import (
     count,
     number,
@@ -143,7 +143,9 @@ _ROW, _REST = 0.24, 1.7
 _MARGIN = 1.25
 
 
-def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool = True) -> Axes:
+def steps(
+    sweep: Sweep | CountedSweep | Measurement, *, ax: Axes | None = None, annotate: bool = True
+) -> Axes:
     """Draw the time of each variant on a logarithmic axis, with a table beside it.
 
     A row has a dot at the median time, with its 95 % confidence interval. A line leads from the
@@ -157,8 +159,9 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
     Parameters
     ----------
     sweep
-        The measured ladder. Peers follow the variants. For a sweep on the emulator, a row has a dot
-        at the number of sectors of global memory, and the line is the compulsory bytes.
+        The measured ladder, or one measurement. Peers follow the variants. For a sweep on the
+        emulator, a row has a dot at the number of sectors of global memory, and the line is the
+        compulsory bytes.
     ax
         The axes to draw on; by default, new axes of a new figure.
     annotate
@@ -174,9 +177,15 @@ def steps(sweep: Sweep | CountedSweep, *, ax: Axes | None = None, annotate: bool
     ValueError
         If the sweep has no measurements.
     """
-    require((Sweep, CountedSweep), "a sweep", sweep=sweep)
-    if isinstance(sweep, CountedSweep):
-        return _counted_steps(sweep, ax, annotate=annotate)
+    what: Sweep | CountedSweep = as_sweep(sweep)
+    require((Sweep, CountedSweep), "a sweep", sweep=what)
+    if isinstance(what, CountedSweep):
+        return _counted_steps(what, ax, annotate=annotate)
+    return _measured_steps(what, ax, annotate=annotate)
+
+
+def _measured_steps(sweep: Sweep, ax: Axes | None, *, annotate: bool) -> Axes:
+    """Draw the times of each variant on a logarithmic axis, with the roof as a line."""
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")

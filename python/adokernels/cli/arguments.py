@@ -23,7 +23,7 @@ from adokernels.isolation.calls import TIMEOUT
 from adokernels.measuring.nsight_report import SUFFIX
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.storage import replace_file
-from adokernels.text import failure
+from adokernels.text import failure, share_of
 
 #: A wrong result, a slower variant, or not enough memory.
 WRONG = 1
@@ -77,14 +77,11 @@ def names(text: str) -> list[str]:
 
 
 def share(text: str) -> float:
-    """Convert ``5%`` or ``5`` to 0.05."""
+    """Convert ``5%`` to 0.05."""
     try:
-        value = float(text.strip().removesuffix("%")) / 100
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < np.inf:
-        raise argparse.ArgumentTypeError(f"must be a percentage such as 5%, got {text!r}")
-    return value
+        return share_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def dtype(text: str) -> np.dtype[Any]:
@@ -231,7 +228,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         Path, "JSON file of a sweep, or a report of Nsight Compute: .ncu-rep, .csv"
     ),
     "report measurements": _value(
-        Path, "JSON files, or folders; machines are also shown side by side", nargs="+"
+        Path,
+        "JSON files, folders, or reports of Nsight Compute; machines are shown side by side",
+        nargs="+",
     ),
     "report --out": _value(output_file(), "output file (%(default)s)", default=Path("report.html")),
 }

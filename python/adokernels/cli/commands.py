@@ -26,6 +26,7 @@ from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.records.loading import Reported
 from adokernels.records.record import plain_json
+from adokernels.records.sweep import as_sweep
 from adokernels.storage import replace_file
 from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.text import percent
@@ -284,12 +285,18 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
     return WRONG if slower else INCONCLUSIVE if unknown else 0
 
 
+def _read(path: Path) -> Any:
+    """A stored record, or a report of Nsight Compute; a measurement is a sweep of one variant."""
+    if path.suffix in (".csv", ".ncu-rep"):
+        return ado.import_ncu(path)
+    return as_sweep(ado.load(path))
+
+
 @_command("diagnose", "transpose.json", "--json measurements")
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     """Report the limiter and the next step of each variant of a stored sweep."""
     path = options.measurements
-    reported = path.suffix in (".csv", ".ncu-rep")
-    sweep = ado.import_ncu(path) if reported else ado.load(path)
+    sweep = _read(path)
     if not isinstance(sweep, ado.records.Sweep | ado.records.CountedSweep):
         raise ValueError(
             f"{path} must contain a sweep, got a {sweep.KIND}: write a sweep with adokernels bench "
@@ -303,7 +310,7 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
     found: list[Reported] = []
     for path in sorted([*folder.rglob("*.json"), *folder.rglob("*.json.xz")]):
         try:
-            record = ado.load(path)
+            record = as_sweep(ado.load(path))
         except ValueError as error:  # not a record
             console.print(f"skipped: {error}")
             continue
@@ -326,7 +333,7 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         if path.is_dir():
             records += _of_folder(path, console)
             continue
-        record = ado.load(path)
+        record = _read(path)
         if isinstance(record, ado.records.CountedSweep):
             raise ValueError(f"{path}: {_NO_TIMES}")
         if not isinstance(record, Reported):

@@ -17,7 +17,7 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import EMULATED_BULK
 from adokernels.records.record import Entries, plain_json
 from adokernels.records.shown import ShownAsTables
-from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep, as_sweep
 from adokernels.storage import replace_file
 from adokernels.text import kind_of
 
@@ -162,14 +162,14 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
         replace_file(path, self.to_json().encode())
 
 
-def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
+def diagnose(sweep: Sweep | CountedSweep | Measurement) -> Diagnosis:
     """Find the limiter and the next step of each variant, and compare them with the next variant.
 
     Parameters
     ----------
     sweep
-        A ladder, preferably measured with ``counters=True``: most limiters need counters. From a
-        sweep on the emulator, steps are proposed that follow from counts, but no limiter.
+        A ladder or one measurement, preferably with ``counters=True``: most limiters need counters.
+        From a sweep on the emulator, steps are proposed that follow from counts, but no limiter.
 
     Returns
     -------
@@ -181,6 +181,7 @@ def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
     TypeError
         If `sweep` is not a sweep.
     """
+    sweep = as_sweep(sweep)
     if isinstance(sweep, CountedSweep):
         findings = tuple(_from_counts(v) for v in sweep if not v.ceiling)
         return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)

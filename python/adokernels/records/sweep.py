@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
+from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import mix_limit
 from adokernels.records.record import Entries, StoredRecord
 from adokernels.records.shown import ShownAsTables
@@ -252,6 +252,14 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
             If pandas, which is optional, is not installed.
         """
         return frame_of(self.records(), "variant")
+
+
+def as_sweep(record: Any) -> Any:
+    """A measurement as a sweep of one variant; another record unchanged."""
+    if not isinstance(record, Measurement):
+        return record
+    name = record.variant if record.routine == FUNCTION else record.routine
+    return Sweep(routine=name, measurements=(record,), machine=record.machine)
 
 
 def frame_of(records: list[dict[str, Any]], *index: str) -> pd.DataFrame:
