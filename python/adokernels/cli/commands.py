@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 
 import adokernels as ado
@@ -16,6 +17,7 @@ from adokernels.cli.arguments import (
     INTERRUPTED,
     WRONG,
     expressions,
+    ladder_of,
     options_of,
     problem_of,
     save_and_show,
@@ -186,12 +188,16 @@ def _run_scan(options: argparse.Namespace, console: Console) -> int:
 @_command(
     "check",
     "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
-    "--shape --dtype --set --device --seconds --json file --routine --kernel --block --tile "
-    "--grid --against --trusted --no-timing --timeout",
+    "--shape --dtype --set --device --variants --seconds --json file --routine|--ladder --kernel "
+    "--block --tile --grid --against --trusted --no-timing --timeout",
     seconds=3.0,
 )
 def _run_check(options: argparse.Namespace, console: Console) -> int:
-    """Check your own kernel (.cu) or Python function (.py) against a routine, then time it."""
+    """Check your own kernel (.cu), Python function (.py) or ladder (.py), then time it."""
+    if options.ladder:
+        return _check_ladder(options, console)
+    if not (options.routine and options.kernel):
+        raise ValueError("check needs --routine and --kernel, or --ladder")
     routine, operands, settings = problem_of(options)
     function = options.kernel.partition("<")[0]
     name = f"{function} of {options.file.name}" if function in routine else function
@@ -219,6 +225,25 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
         result = ado.records.CheckResult(routine.name, name, False, reason)
     save_and_show(result, options, console, lambda: console.print(repr(result), highlight=False))
     return 0 if result else WRONG
+
+
+def _check_ladder(options: argparse.Namespace, console: Console) -> int:
+    """Check the variants of an own ladder on the first of its problems, and on all of them."""
+    ladder = ladder_of(options.file, options.ladder)
+    operands = next(iter(ladder.task.edge_cases((), np.random.default_rng(0))))
+    names = options.variants or [v.name for v in ladder]
+    timed = not options.no_timing and options.device != "emulator"
+    how = {"device": options.device, "against": options.against, "timed": timed}
+    how |= {"seconds": options.seconds, "timeout": options.timeout}
+    results = [ado.check(ladder[name], ladder, *operands, **how) for name in names]
+    what = _Plain("checks", {"checks": [result.to_dict() for result in results]})
+
+    def show() -> None:
+        for result in results:
+            console.print(repr(result), highlight=False)
+
+    save_and_show(what, options, console, show)
+    return 0 if all(results) else WRONG
 
 
 @_command(
