@@ -597,7 +597,9 @@ class CudaKernel:
         shared_bytes: typing.SupportsInt | typing.SupportsIndex,
         arguments: collections.abc.Sequence[bytes],
         zeroed: collections.abc.Sequence[
-            tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex]
+            tuple[
+                typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+            ]
         ] = [],
     ) -> KernelLaunch:
         """
