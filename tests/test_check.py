@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import dataclasses
+import json
 import re
 from functools import cache
 
@@ -81,6 +82,36 @@ def test_command_line_checks_functions_with_names_of_variants(tmp_path, capsys):
     command = ["check", str(file), "--routine", "transpose", "--kernel", "simd", "--no-timing"]
     assert main(command) == 0
     assert "transpose[simd of mine.py] is correct" in capsys.readouterr().out
+
+
+LADDER = """
+import numpy as np
+import adokernels as ado
+twice = ado.ladder("twice", reference=lambda a: 2 * a, problems=lambda: [(np.ones(5),)])
+twice.add(ado.variant(lambda a: a + a, name="right"), ado.variant(lambda a: a * 3, name="wrong"))
+bare = ado.ladder("bare", reference=lambda a: a)
+"""
+
+
+def test_command_line_checks_the_variants_of_an_own_ladder(tmp_path, capsys):
+    path, broken = tmp_path / "mine.py", tmp_path / "broken.py"
+    path.write_text(LADDER)
+    broken.write_text("1 / 0")
+    check = ["check", str(path), "--no-timing", "--ladder"]
+    assert main([*check, "twice", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["checks"]
+    assert [(c["variant"], c["correct"]) for c in found] == [("right", True), ("wrong", False)]
+    assert main([*check, "twice", "--variants", "right"]) == 0
+    assert capsys.readouterr().out == "twice[right] is correct.\n"
+    for arguments, words in [
+        ([*check, "twise"], "did you mean 'twice'"),
+        ([*check, "bare"], "must have problems="),
+        (["check", str(broken), "--ladder", "a"], "ZeroDivisionError"),
+        (["check", str(tmp_path / "no.py"), "--ladder", "a"], "No such file"),
+        (["check", str(path)], "check needs --routine and --kernel, or --ladder"),
+    ]:
+        assert main(arguments) == 2
+        assert words in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not ado.transpose["naive"].why_unavailable, reason="there is a GPU")
@@ -386,7 +417,8 @@ def test_a_kernel_receives_operands_then_results_then_lengths(launches, rng):
     ladder.cuda_variant("mine", source=f"__global__ void mine({parameters}) {{}}", block=4)
     operands = rng.random((5, 70), dtype=np.float32), rng.random(70, dtype=np.float32)
     ladder.problem(*operands, device="cuda").prepare("mine")
-    ((grid, block, shared_bytes, arguments),) = launches
+    ((grid, block, shared_bytes, arguments, zeroed),) = launches
+    assert zeroed == []
     assert (grid, block, shared_bytes) == ((2,), (4,), 0)
     *addresses, m, k = (int.from_bytes(argument, "little") for argument in arguments)
     assert (m, k) == (5, 70)

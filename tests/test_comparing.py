@@ -144,12 +144,12 @@ class TestCommand:
         assert "padded" in capsys.readouterr().out
         assert chart.stat().st_size > 0
 
-    @pytest.mark.parametrize(("limit", "code"), [("5%", 1), ("40", 1), ("60%", 0)])
+    @pytest.mark.parametrize(("limit", "code"), [("5%", 1), ("40 %", 1), ("60%", 0)])
     def test_a_slower_variant_fails(self, files, limit, code, capsys):
         assert main(["compare", *files, "--fail-if-slower", limit]) == code
         assert ("tiled takes 50 % longer" in capsys.readouterr().err) is bool(code)
 
-    @pytest.mark.parametrize("limit", ["-5%", "much", "nan%"])
+    @pytest.mark.parametrize("limit", ["-5%", "much", "nan%", "5", "0.05"])
     def test_a_limit_must_be_a_percentage(self, files, limit, capsys):
         with pytest.raises(SystemExit):
             main(["compare", *files, f"--fail-if-slower={limit}"])

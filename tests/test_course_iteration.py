@@ -1,5 +1,6 @@
 """One iteration of the course's loop: proposal, folded change, factors of the gain; pictures."""
 
+import importlib
 import math
 import re
 from pathlib import Path
@@ -129,7 +130,7 @@ def test_pipes_show_counted_shares():
 @pytest.mark.cuda
 @pytest.mark.parametrize("variant", gallery.HEAT_MAPS)
 def test_the_picture_of_the_heat_maps_shows_what_the_emulator_counts(variant):
-    stored = gallery.emulated(variant)
+    stored = gallery.emulated("transpose", variant)
     a = np.zeros((128, 128), np.float32)
     counted = ado.heatmap(ado.transpose[variant], a, device="emulator")
     assert counted.problem == stored.problem
@@ -139,6 +140,21 @@ def test_the_picture_of_the_heat_maps_shows_what_the_emulator_counts(variant):
     ideal = {"naive": "L 4, S 32 (ideal 4)", "tiled": "32 (ideal 1)"}
     assert f"transpose[{variant}], counted by the emulator" in words
     assert ideal[variant] in words
+
+
+@pytest.mark.cuda
+def test_the_readme_shows_the_counts_of_its_triton_kernel(monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.syspath_prepend(gallery.ROOT / "examples" / "triton")
+    example = importlib.import_module("luma")
+    (rgba,), *_ = example.pixels(np.random.default_rng(0))
+    ladder, variant = gallery.TRITON
+    counted = ado.heatmap(getattr(example, ladder)[variant], rgba, device="emulator")
+    stored = gallery.emulated(ladder, variant)
+    found, expected = ([(x.text, x.accesses()) for x in h.lines] for h in (counted, stored))
+    assert found == expected
+    words = " ".join("".join(ElementTree.fromstring(gallery.triton_heat_map()).itertext()).split())
+    assert "31.8 (ideal 3.98)" in words
 
 
 def test_the_gallery_has_every_chart_of_the_package():

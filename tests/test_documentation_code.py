@@ -64,6 +64,7 @@ EMULATED = {"HACKING.md", *(f"docs/guide/{name}.md" for name in ("arrays", "emul
 PROGRAMS = {
     **dict.fromkeys(("git", "cd"), "the address is the reader's"),
     "podman": "images need minutes and a network",
+    "conda": "is installed on few machines",
     "cmake": ".ci/run builds the examples",
     "build/example/ladder": ".ci/run builds the examples",
     **dict.fromkeys(("ncu", "ncu-ui", "nsys", "compute-sanitizer", "cuda-gdb"), "needs a GPU"),

@@ -1,13 +1,15 @@
 """Comparing and measuring any function: results, operands, devices, records, the pytest fixture."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-from charting import new_figure
+from charting import Lab, clashes, new_figure
 
 import adokernels as ado
 from adokernels import _core
@@ -308,6 +310,8 @@ def test_functions_and_own_ladders_have_scans(tmp_path):
     assert {len({m.session for m in (*s, *s.peers)}) for s in found} == {1}
     with pytest.raises(ValueError, match="the result of s differs from sort"):
         ado.scan(np.sort, shapes=[64], operands=rng.random, peers={"s": np.cumsum}, **how)
+    with pytest.raises(TypeError, match="tolerance is for functions"):
+        ado.scan(ado.transpose, shapes=[(8, 8)], tolerance=0.1, **how)
     own = ado.ladder("axpy", reference=lambda a, x: a * x)
     own.add(lambda a, x: x * a)
     ladder = ado.scan(own, shapes=[8, 16], operands=lambda n: (2.0, np.ones(n)), **how)
@@ -321,6 +325,85 @@ def test_functions_and_own_ladders_have_scans(tmp_path):
     assert page.count("<figure>") == 3
     with pytest.raises(TypeError, match="sweeps, scans and comparisons"):
         ado.write_report(tmp_path / "r.html", sweeps=[3])
+
+
+def test_a_measurement_is_shown_as_a_sweep_of_one_variant(tmp_path, capsys):
+    found = ado.measure(np.sort, X, seconds=0.02)
+    assert ado.diagnose(found)[0].variant == "sort"
+    for drawn in (ado.steps(found), ado.plot(found)):
+        assert drawn.get_title(loc="left").startswith("sort: ")
+    pages = [tmp_path / "a.html", tmp_path / "b.html"]
+    ado.write_report(pages[0], sweeps=[found])
+    found.save(tmp_path / "m.json")
+    assert main(["report", str(tmp_path / "m.json"), "--out", str(pages[1])]) == 0
+    for page in pages:
+        assert ">sort</h2>" in page.read_text()
+    assert main(["diagnose", str(tmp_path / "m.json")]) == 0
+    assert "sort" in capsys.readouterr().out
+    report = Path(__file__).parent / "data" / "ncu" / "transpose.csv"
+    assert main(["report", str(report), "--out", str(pages[0])]) == 0
+    assert ">transpose</h2>" in pages[0].read_text()
+
+
+def test_a_scan_of_functions_is_in_the_order_of_n(tmp_path):
+    def total(x):
+        return x.sum(keepdims=True)
+
+    def scanned(**options):
+        how = QUICK | {"operands": np.random.default_rng(0).random, **options}
+        return ado.scan(
+            lambda x: total(x) * (1 + 1e-12), peers={"total": total}, shapes=[999, 10], **how
+        )
+
+    with pytest.raises(ValueError, match="the result of total differs from <lambda>"):
+        scanned(tolerance=0)
+    found = scanned(tolerance=1e-9)
+    assert found.lengths == ((10,), (999,))
+    assert found.sizes == (10, 999)
+    assert [r["n"] for r in found.records()] == [10, 10, 999, 999]
+    pytest.importorskip("pandas")
+    assert list(found.to_frame().loc["(999,) float64"].index) == ["<lambda>", "total"]
+    found.save(tmp_path / "s.json")
+    assert ado.load(tmp_path / "s.json").to_dict() == found.to_dict()
+    document = found.to_dict()
+    document["sweeps"][0]["peers"] = []
+    with pytest.raises(ValueError, match="the same peers each if there are lengths"):
+        ado.records.Scan.from_dict(document)
+
+
+def test_a_scan_of_functions_shows_ratios_and_crossovers():
+    lab, sweeps = Lab(), []
+    common = {"routine": "callable", "device": "cpu", "bytes": 0, "requested_bytes": 0}
+    common |= {"flops": 0, "executed_flops": 0}
+    for n in (10, 100, 1000):
+        slow = lab.measure(1e-6 * n, variant="slow", **common)
+        fast = lab.measure(3e-5 + 1e-8 * n, variant="fast", **common)
+        sweeps.append(ado.records.Sweep(routine="slow", measurements=(slow,), peers=(fast,)))
+    lengths = ((10,), (100,), (1000,))
+    found = ado.records.Scan(routine="slow", sweeps=tuple(sweeps), lengths=lengths)
+    verdicts = [c.verdict.value for c in found.comparisons["fast"]]
+    assert verdicts == ["slower", "faster", "faster"]
+    even = found.crossovers["fast"]
+    assert (even.above, even.upto, even.than) == (10, 100, "slow")
+    assert even.crossing == pytest.approx(30, rel=0.05)
+    words = "faster than slow from about n = 30 (between n = 10 and n = 100)"
+    assert re.sub(r"about n = \d+", "about n = 30", repr(even)) == words
+    text = repr(found)
+    assert found.finding in text
+    assert "roof" not in text
+    assert re.search(r"^ 1000 .* faster$", text, re.M)
+    upper = found.plot()
+    lower = upper.figure.axes[1]
+    assert upper.get_ylabel() == "Time per call, logarithmic"
+    assert lower.get_xlabel() == "n, logarithmic"
+    ratios = [c.ratio for c in found.comparisons["fast"]]
+    assert list(lower.lines[0].get_ydata()) == ratios
+    assert upper.get_title(loc="left").replace("\n", " ") == found.finding
+    for ax in (upper, lower):
+        ax.figure.draw_without_rendering()
+        assert not clashes(ax)
+    with pytest.raises(ValueError, match="'time', 'ratio' or 'both', got 'bandwidth'"):
+        found.plot("bandwidth")
 
 
 # --- The command line -----------------------------------------------------------------------------
@@ -402,6 +485,8 @@ def test_the_fixture_fails_and_skips(ado_compare, monkeypatch):
     assert len(ado_compare(np.sort, stable, X, fail_if_slower=None, seconds=0.02)) == 1
     with pytest.raises(pytest.fail.Exception, match="differs from sort"):
         ado_compare(np.sort, np.cumsum, X, seconds=0.02)
+    with pytest.raises(ValueError, match="must be a percentage such as 5%"):
+        ado_compare(np.sort, stable, X, fail_if_slower=0.1)
     found = compare({"f": np.sort, "g": np.sort}, X)
     monkeypatch.setattr(ado, "compare", lambda *_, **__: found)
     for verdict, ratio, outcome in [

@@ -1,8 +1,9 @@
-"""The custom kernels of notebook 07: their definitions and their stored measurements."""
+"""Own kernels: results that start at 0, several kernels, and the ladders of notebook 07."""
 
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scripts import load_script
 
@@ -54,3 +55,81 @@ def test_the_stored_ladders_are_those_of_the_notebook(record):
 @pytest.mark.parametrize("variant", definitions()["planted"], ids=lambda v: v.name)
 def test_the_stored_checks_name_the_planted_bugs(variant):
     assert not ado.load(DATA / f"softmax-{variant.name}.json.xz")
+
+
+# --- Results that start at 0, and several kernels -------------------------------------------------
+
+HISTOGRAM = r"""
+extern "C" __global__ void count(const unsigned char* x, unsigned* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&out[x[i]], 1u);
+}
+__device__ unsigned parts[16 * 256];
+extern "C" __global__ void count_parts(const unsigned char* x, unsigned* out, int n) {
+  __shared__ unsigned mine[256];
+  mine[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256)
+    atomicAdd(&mine[x[i]], 1u);
+  __syncthreads();
+  parts[blockIdx.x * 256 + threadIdx.x] = mine[threadIdx.x];
+}
+extern "C" __global__ void add_parts(const unsigned char* x, unsigned* out, int n) {
+  unsigned sum = 0;
+  for (int part = 0; part < 16; ++part) sum += parts[part * 256 + threadIdx.x];
+  out[threadIdx.x] = sum;
+}
+"""
+
+
+def histogram():
+    def covering(x, block):
+        return -(-x.size // block[0])
+
+    def reference(x):
+        return np.bincount(x, minlength=256)
+
+    ladder = ado.ladder("histogram", reference=reference, dtype="uint32")
+    source = {"source": HISTOGRAM, "block": 256}
+    ladder.cuda_variant("atomics", kernel="count", grid=covering, zero=True, **source)
+    ladder.cuda_variant("not_zeroed", kernel="count", grid=covering, **source)
+    then = [ado.cuda_variant("add_parts", grid=1, **source)]
+    ladder.cuda_variant("two_kernels", kernel="count_parts", grid=16, then=then, **source)
+    ladder.cuda_variant("one_of_two", kernel="count_parts", grid=16, **source)
+    return ladder
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+@pytest.mark.parametrize("isolated", [True, False])
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=pytest.mark.gpu), "emulator"])
+def test_results_can_start_at_0_and_a_variant_can_have_several_kernels(device, isolated, rng):
+    ladder, x = histogram(), rng.integers(0, 256, 3000, np.uint8)
+    how = {"device": device, "timed": False, "isolated": isolated, "progress": False}
+    found = {v.name: ado.check(v, ladder, x, **how) for v in ladder}
+    assert {name: bool(each) for name, each in found.items()} == {
+        "atomics": True,
+        "not_zeroed": False,
+        "two_kernels": True,
+        "one_of_two": False,
+    }
+    assert "not written" in found["not_zeroed"].reason
+    for name in ("atomics", "two_kernels"):
+        got = ladder(x, variant=name, device=device)
+        np.testing.assert_array_equal(got, np.bincount(x, minlength=256))
+    if device == "cuda":
+        kernels = ladder["two_kernels"].resources(x).kernels
+        assert [k.name for k in kernels] == ["count_parts", "add_parts"]
+        sweep = ado.sweep(ladder, x, seconds=0.2, isolated=isolated, progress=False)
+        assert [m.variant for m in sweep] == ["atomics", "two_kernels"]
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs NVRTC")
+def test_all_kernels_of_a_variant_are_counted(rng):
+    x = rng.integers(0, 256, 3000, np.uint8)
+    profile = ado.profile(histogram()["two_kernels"], x, device="emulator")
+    assert [k.kernel.name for k in profile] == ["count_parts", "add_parts"]
+    with pytest.raises(TypeError, match="then must be variants made by"):
+        ado.cuda_variant("a", source=HISTOGRAM, block=1, then=[3])
+    two = histogram()["two_kernels"]
+    with pytest.raises(ValueError, match=r"histogram\[two_kernels\] must launch one kernel, got 2"):
+        two.source_launch((x,), {}, None)

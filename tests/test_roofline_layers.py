@@ -16,6 +16,7 @@ from charting import (
     outside,
 )
 
+import adokernels as ado
 from adokernels.charts.published import PublishedPoint, PublishedPoints
 from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Ceiling
@@ -113,6 +114,38 @@ def test_published_points_lie_below_the_ceilings_of_their_machine(size):
     assert any(end == pytest.approx((7e12 / 800e9, 7e12)) for _, end in roofs)
     assert not clashes(ax)
     assert not outside(ax)
+
+
+def test_own_points_lie_below_own_ceilings():
+    ceilings = {"DRAM": 800e9, "L2": 3e12, "FP64": 7e12}
+    ax = ado.roofline(points=[("mine", 3e12, 6.0), ("naive", 1e11, 0.5)], ceilings=ceilings)
+    ax.figure.draw_without_rendering()
+    assert {("D", 6, 3e12), ("D", 0.5, 1e11)} <= markers(ax)
+    assert {"stated ceilings", "DRAM bytes, stated"} <= set(legend_words(ax))
+    assert not any("measured" in w for w in legend_words(ax))
+    words = [text.get_text() for text in ax.texts]
+    assert any(w.startswith("DRAM copy 800 GB/s") for w in words)
+    assert any(w.startswith("L2 read 3.00 TB/s") for w in words)
+    assert not clashes(ax)
+    both = ado.roofline(make_gpp(counters=True), points=[("mine", 3e12, 6.0)], levels=["DRAM"])
+    assert ("D", 6, 3e12) in markers(both)
+    assert len(markers(both)) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"points": [("a", 1.0, 2.0)]}, TypeError, "needs a sweep, a measurement, a machine, or"),
+        ({"points": [("a", 1.0)], "ceilings": {"DRAM": 1e12, "FP64": 1e13}}, ValueError, "points"),
+        ({"points": [("a", 0, 1)], "ceilings": {"DRAM": 1e12, "FP64": 1e13}}, ValueError, "positi"),
+        ({"ceilings": {"DRAM": 1e12}}, ValueError, "must have DRAM and a precision"),
+        ({"ceilings": {"DRAMM": 1e12}}, ValueError, "did you mean 'DRAM'"),
+        ({"ceilings": {"DRAM": "1", "FP64": 1}}, TypeError, "numbers"),
+    ],
+)
+def test_wrong_points_and_ceilings(given, error, words):
+    with pytest.raises(error, match=words):
+        ado.roofline(**given)
 
 
 # --- Tensor cores and the link to the host --------------------------------------------------------

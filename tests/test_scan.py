@@ -204,7 +204,7 @@ def test_the_gpu_stays_faster_from_the_break_even_size(verdicts, ratios, above, 
     found = break_even(verdicts, ratios)
     assert (found.smallest, found.largest) == (1, 256)
     assert (found.above, found.upto) == (above, upto)
-    assert found.bytes == (None if size is None else pytest.approx(size, rel=1e-2))
+    assert found.crossing == (None if size is None else pytest.approx(size, rel=1e-2))
 
 
 def test_break_even_of_a_scan_with_copies():
@@ -212,7 +212,7 @@ def test_break_even_of_a_scan_with_copies():
     scan = make_offloads((10e9, 10e9), cpu=(2e-6, 3.2e9))
     even = scan.break_even
     assert (even.above, even.upto) == (32 << 10, 128 << 10)
-    assert even.bytes == pytest.approx(18e-6 / (1 / 3.2e9 - 1 / 8e9), rel=0.1)
+    assert even.crossing == pytest.approx(18e-6 / (1 / 3.2e9 - 1 / 8e9), rel=0.1)
     assert (scan.kernel_break_even.above, scan.kernel_break_even.upto) == (None, 8 << 10)
     assert scan.finding.startswith("With copies, the GPU is faster than the CPU from about")
     text = " ".join(repr(scan).split())
@@ -226,7 +226,7 @@ def test_sizes_without_a_verdict_do_not_change_the_break_even_size():
     *most, last = scan.offloads
     few = {"cpu": dataclasses.replace(last.cpu, samples=last.cpu.samples[:4], waits=[], clocks=[])}
     found = dataclasses.replace(scan, offloads=(*most, dataclasses.replace(last, **few)))
-    assert found.break_even.bytes == scan.break_even.bytes
+    assert found.break_even.crossing == scan.break_even.crossing
     assert found.kernel_break_even.upto == scan.kernel_break_even.upto
     assert found.break_even.largest == scan.break_even.largest / 4
     without = dataclasses.replace(scan, sweeps=scan.sweeps[-1:], offloads=(found.offloads[-1],))
@@ -274,7 +274,7 @@ def test_the_chart_of_a_scan_with_copies_names_its_curves(cpu, linked, size):
     if linked:
         seconds = [o.uploaded / 9e9 + o.downloaded / 11e9 for o in scan.offloads]
         np.testing.assert_allclose(curves[3].get_ydata(), seconds)
-    assert any(word.startswith("break-even") for word in words) == bool(scan.break_even.bytes)
+    assert any(word.startswith("break-even") for word in words) == bool(scan.break_even.crossing)
     with pytest.raises(ValueError, match="'time' for a scan with copies"):
         scan.plot("bandwidth")
 

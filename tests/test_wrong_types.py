@@ -49,7 +49,7 @@ CALLS = {
     "ax must be Axes of matplotlib, got int": lambda: ado.steps(SWEEP, ax=5),
     "title must be a str, got int": lambda: ado.write_report("x", title=5, sweeps=[SWEEP]),
     "sweeps must be a sequence of": lambda: ado.write_report("x", sweeps=5),
-    "sweeps must be sweeps, scans": lambda: ado.write_report("x", sweeps=[SWEEP[0]]),
+    "sweeps must be sweeps, scans": lambda: ado.write_report("x", sweeps=[SWEEP.machine]),
     "other must be a variant or its name, got int": lambda: ado.transpose["simd"].diff(5),
     "other must be a measurement, got Sweep": lambda: SWEEP[0].compare(SWEEP),
     "sweep must be a Sweep, got Variant": lambda: ado.diagnose(ado.variant(np.sort)),

@@ -599,9 +599,14 @@ class CudaKernel:
         block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
         shared_bytes: typing.SupportsInt | typing.SupportsIndex,
         arguments: collections.abc.Sequence[bytes],
+        zeroed: collections.abc.Sequence[
+            tuple[
+                typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+            ]
+        ] = [],
     ) -> KernelLaunch:
         """
-        Return a launch of the kernel. Each argument is the bytes of one parameter.
+        Return a launch of the kernel. Each argument is the bytes of one parameter. Each run first sets the memory in `zeroed`, as addresses and numbers of bytes, to 0.
         """
     def write(self, name: str, value: bytes) -> None:
         """

@@ -55,6 +55,14 @@ def binary_size(size: float) -> str:
     return f"{float(f'{size:.3g}'):g} {units[-1]}"
 
 
+def share_of(text: object) -> float:
+    """Convert a percentage: ``"5%"`` is 0.05. Without the sign, 0.05 could mean 0.05 % or 5 %."""
+    found = re.fullmatch(r"\s*(\d+|\d*\.\d+)\s*%\s*", text) if isinstance(text, str) else None
+    if not found:
+        raise ValueError(f"must be a percentage such as 5%, got {text!r}")
+    return float(found[1]) / 100
+
+
 #: Counts below this value have all digits; larger counts have a decimal prefix.
 _LARGEST_WHOLE = 100_000
 

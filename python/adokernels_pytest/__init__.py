@@ -44,24 +44,26 @@ def ado_compare() -> Callable[..., SweepComparison]:
 
     ``ado_compare(before, after, *operands)`` fails if `after` takes more than 5 % longer than
     `before`, or if the results differ. If the comparison is inconclusive, for example on a busy
-    machine, the test is skipped with the reason. ``fail_if_slower=0.1`` sets another limit, and
+    machine, the test is skipped with the reason. ``fail_if_slower="10%"`` sets another limit, and
     ``None`` sets no limit. For other parameters and the result, see :func:`adokernels.compare`.
     """
 
     def compare(
-        before: Any, after: Any = None, *args: Any, fail_if_slower: float | None = 0.05, **how: Any
+        before: Any, after: Any = None, *args: Any, fail_if_slower: str | None = "5%", **how: Any
     ) -> SweepComparison:
         import adokernels as ado
         from adokernels.measuring.functions import ResultsDiffer
+        from adokernels.text import share_of
 
+        limit = None if fail_if_slower is None else share_of(fail_if_slower)
         try:
             found: SweepComparison = ado.compare(before, after, *args, **{"progress": False, **how})
         except ResultsDiffer as error:
             pytest.fail(str(error), pytrace=False)
-        if fail_if_slower is not None:
-            if slower := found.slower(fail_if_slower):
+        if limit is not None:
+            if slower := found.slower(limit):
                 pytest.fail("\n".join(repr(change.comparison) for change in slower), pytrace=False)
-            if unknown := found.inconclusive(fail_if_slower):
+            if unknown := found.inconclusive(limit):
                 reasons = (f"{change.variant}: {change.comparison.doubt}" for change in unknown)
                 pytest.skip(f"inconclusive: {'; '.join(reasons)}")
         return found

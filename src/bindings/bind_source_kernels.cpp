@@ -24,9 +24,12 @@ int default_gpu() { return resolve_gpu(gpu(DeviceId::kAnyGpu)).ordinal; }
 
 KernelLaunch launch_of(const SourceKernel& kernel, const std::vector<std::int64_t>& grid,
                        const std::vector<std::int64_t>& block, std::int64_t shared_bytes,
-                       const std::vector<py::bytes>& arguments) {
+                       const std::vector<py::bytes>& arguments,
+                       const std::vector<std::pair<std::uintptr_t, std::size_t>>& zeroed) {
   const std::vector<std::string_view> memory(arguments.begin(), arguments.end());
-  return KernelLaunch(kernel, grid, block, shared_bytes, memory);
+  KernelLaunch launch(kernel, grid, block, shared_bytes, memory);
+  for (const auto& [address, bytes] : zeroed) launch.zero(reinterpret_cast<void*>(address), bytes);
+  return launch;
 }
 
 void bind_kernels(py::module_& m) {
@@ -65,8 +68,9 @@ void bind_kernels(py::module_& m) {
                                return bytes;
                              })
       .def("launch", &launch_of, py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
-           py::arg("arguments"),
-           "Return a launch of the kernel. Each argument is the bytes of one parameter.");
+           py::arg("arguments"), py::arg("zeroed") = py::list(),
+           "Return a launch of the kernel. Each argument is the bytes of one parameter. Each run "
+           "first sets the memory in `zeroed`, as addresses and numbers of bytes, to 0.");
   py::class_<CodeModule, std::shared_ptr<CodeModule>>(
       m, "CudaModule",
       "Machine code that is loaded on a GPU, by default the default one, or PTX on the emulator.")

@@ -225,6 +225,7 @@ void KernelLaunch::run(void* stream) const {
     pointers.push_back(const_cast<std::byte*>(arguments_.data() + offset));
   Launch go = go_;
   go.stream = stream;
+  for (const auto& [memory, bytes] : zeroed_) clear(go, memory, bytes);
   launch_kernel(kernel_.handle(), go, pointers.data());
 }
 

@@ -65,6 +65,8 @@ class KernelLaunch {
                const std::vector<std::int64_t>& block, std::int64_t shared_bytes,
                const std::vector<std::string_view>& arguments);
 
+  // Lets each run set this memory to 0 before the kernel.
+  void zero(void* memory, std::size_t bytes) { zeroed_.push_back({memory, bytes}); }
   // Enqueues the kernel and returns. An empty grid is not launched.
   void run(void* stream) const;
   Kernel info() const;
@@ -76,6 +78,7 @@ class KernelLaunch {
   SourceKernel kernel_;
   Launch go_;
   std::vector<std::byte> arguments_;  // in the layout of the parameters
+  std::vector<std::pair<void*, std::size_t>> zeroed_;
 };
 
 }  // namespace ado::cuda

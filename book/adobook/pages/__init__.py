@@ -24,7 +24,6 @@ from adobook.text import write_table
 def texts() -> Iterator[tuple[Path, str]]:
     """Yield every page with its current content. ValueError: a page cannot be written."""
     stored, docs = sweeps(), ROOT / "docs"
-    yield _filled(ROOT / "README.md", "results", results.best_results(stored))
     yield _filled(docs / "guide" / "ladders.md", "ladders", _ladders())
     yield _filled(docs / "guide" / "emulator.md", "agreement", agreement.tables())
     yield docs / "shapes.md", shapes.text(ROOT / "benchmarks" / "results")
@@ -33,6 +32,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "glossary.md", glossary.text()
     yield docs / "gallery.md", gallery.text()
     yield docs / "gallery" / "heatmap.svg", gallery.heat_maps()
+    yield docs / "gallery" / "triton.svg", gallery.triton_heat_map()
     yield docs / "documents.md", documents.text(stored)
     yield docs / "results" / "still.md", still.text(gpu_sweeps())
     for name, text in results.pages(gpu_sweeps(), scans(), cpu_sweeps()).items():

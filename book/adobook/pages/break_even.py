@@ -48,7 +48,7 @@ def draw(scans: Scans) -> Figure:
                 ax.plot([even.largest], [y], marker="x", **style)
                 ax.plot([even.smallest, even.largest], [y, y], color=FADED, lw=0.8, ls=":")
                 continue
-            size = even.bytes or even.upto
+            size = even.crossing or even.upto
             ax.plot([size], [y], marker=marker, **style)
             ax.plot([size, even.largest], [y, y], color=colour, lw=3, alpha=0.35)
     canvas.row_names(list(scans))
@@ -80,6 +80,8 @@ def _cell(even: BreakEven) -> str:
         return f"some, but not {binary_size(even.largest)}"
     if even.upto is None:
         return f"none up to {binary_size(even.largest)}"
-    if even.bytes is None:
+    if even.crossing is None:
         return f"{binary_size(even.upto)} or less"
-    return f"{binary_size(even.bytes)} ({binary_size(even.above or 0)} to {binary_size(even.upto)})"
+    return (
+        f"{binary_size(even.crossing)} ({binary_size(even.above or 0)} to {binary_size(even.upto)})"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from adokernels.tables import tables_of
 FOLDER = ROOT / "docs" / "gallery"
 #: Variants of transpose whose heat maps are shown. A test repeats their counts.
 HEAT_MAPS = ("naive", "tiled")
-_KERNEL = "__global__"
+#: The names of the README's heat map: a variant of examples/triton/luma.py.
+TRITON = "luma", "naive"
 _CHARTS = read_toml(Path(__file__).with_suffix(".toml"))
 
 
@@ -68,25 +70,37 @@ def draw(name: str) -> Figure:
     return figure
 
 
-def emulated(variant: str) -> Heatmap:
-    """The stored counts of a variant of transpose on the emulator."""
-    found = ado.load(DATA / "emulated" / f"transpose-{variant}.json.xz")
+def emulated(ladder: str, variant: str) -> Heatmap:
+    """The stored counts of a variant on the emulator."""
+    found = ado.load(DATA / "emulated" / f"{ladder}-{variant}.json.xz")
     assert isinstance(found, Heatmap)
     return found
 
 
 def heat_maps() -> str:
-    """Draw the heat maps of kernels as SVG, as a terminal shows them."""
+    """Draw the heat maps of two variants of transpose as SVG, as a terminal shows them."""
+    shown = [("transpose", variant) for variant in HEAT_MAPS]
+    return _heat_maps(
+        shown, "__global__", 'ado.heatmap(ado.transpose["naive"], a, device="emulator")'
+    )
+
+
+def triton_heat_map() -> str:
+    """Draw the heat map of a Triton kernel as SVG."""
+    return _heat_maps([TRITON], "def ", 'ado.heatmap(luma["naive"], rgba, device="emulator")')
+
+
+def _heat_maps(shown: Iterable[tuple[str, str]], start: str, call: str) -> str:
+    """Draw the heat maps of kernels, from the line that contains `start`, below a call."""
     how: dict[str, Any] = {"force_terminal": True, "color_system": "truecolor"}
     console = Console(record=True, width=168, file=io.StringIO(), legacy_windows=False, **how)
-    for variant in HEAT_MAPS:
-        listings = (b for b in tables_of(emulated(variant)) if isinstance(b, Listing))
-        kernel = next(listing for listing in listings if _KERNEL in listing.code)
-        comment, start, code = kernel.code.partition(_KERNEL)
-        title, first = (
-            f"transpose[{variant}], counted by the emulator",
-            kernel.first + comment.count("\n"),
-        )
+    for ladder, variant in shown:
+        listings = (b for b in tables_of(emulated(ladder, variant)) if isinstance(b, Listing))
+        kernel = next(listing for listing in listings if start in listing.code)
+        before, _, code = kernel.code.partition(start)
+        title = f"{ladder}[{variant}], counted by the emulator"
+        first = kernel.first + before.count("\n")
         console.print(replace(kernel, title=title, code=start + code, first=first))
     template = Path(__file__).with_name("heatmap.svg").read_text(encoding="utf-8")
+    template = template.replace("{title}", call)
     return console.export_svg(unique_id="heat", code_format=template)

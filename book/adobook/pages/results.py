@@ -1,4 +1,4 @@
-"""The pages of docs/results and the README's table of results, from the stored sweeps."""
+"""The pages of docs/results, from the stored sweeps."""
 
 from __future__ import annotations
 
@@ -58,8 +58,6 @@ class Page:
 
 
 PAGES = tuple(Page(**page) for page in _SETTINGS["pages"])
-#: The ladder that the README shows for each routine, and its notebook.
-HEADLINES: Mapping[str, str] = _SETTINGS["headlines"]
 
 
 def pages(
@@ -123,19 +121,6 @@ def _record(
     yield from map(write_rich_table, tables)
     file = f"{Path(name).name}.json.xz"
     yield f"{origin(contexts_of([sweep]))} The samples are in [{file}]({data}.json.xz)."
-
-
-def best_results(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the README's table: one ladder per routine."""
-    rows = []
-    for name, notebook in HEADLINES.items():
-        sweep = sweeps[name]
-        page = next(page for page in PAGES if sweep.routine in page.routines)
-        routine = f"[`{sweep.routine}`](docs/results/{page.file}#{name})"
-        link = f"[{notebook.partition('_')[0]}](notebooks/{notebook}.ipynb)"
-        rows.append((routine, _problem(sweep), *_row_of_ladder(sweep), link))
-    header = ("routine", "problem", "best variant", "speed-up", _LIMIT, "case study")
-    return f"{_table(header, rows)}\n\n{origin(contexts_of(sweeps[name] for name in HEADLINES))}"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -32,7 +32,12 @@ from adokernels.charts.layers import (
     roof_of,
     track_entries,
 )
-from adokernels.charts.published import PublishedLayer, PublishedPoints, published_layer
+from adokernels.charts.published import (
+    STATED,
+    PublishedLayer,
+    PublishedPoints,
+    published_layer,
+)
 from adokernels.charts.series import Host, Series, hosts_of, subject
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR, WARP, mix_limit
@@ -384,6 +389,7 @@ def _draw(
         key += published.key(canvas, tracks) if published else []
         for host in (layer.host for layer in layers):
             words = "measured ceiling" if host.alone else f"ceilings of {host.machine.title}"
+            words = STATED if host.machine.name == STATED else words
             key.append(entry(words, color=canvas.ink, ls=host.line, lw=1.3))
         shown = [r for labelled in visible for r in labelled]
         if any(r.theoretical for r in shown):

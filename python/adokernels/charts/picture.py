@@ -18,15 +18,23 @@ from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import Sectors
 from adokernels.records.changes import SweepComparison
 from adokernels.records.counted import CountedSweep
+from adokernels.records.measurement import Measurement
 from adokernels.records.scan import Scan
-from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep, as_sweep
 
 #: Ratio of the slowest to the fastest time above which linear bars are too short to compare.
 _WIDEST_SPAN = 20
 
 
 def plot(
-    what: Sweep | CountedSweep | Scan | SweepComparison | Sectors | BankConflicts | Divergence,
+    what: Measurement
+    | Sweep
+    | CountedSweep
+    | Scan
+    | SweepComparison
+    | Sectors
+    | BankConflicts
+    | Divergence,
     *arguments: Any,
     **options: Any,
 ) -> Axes:
@@ -36,10 +44,11 @@ def plot(
     ----------
     what
         A sweep: its steps if the times span more than a factor of 20, else its roofline, or its
-        bandwidths if the ceilings of a machine are missing. A sweep on the emulator: its steps, in
-        sectors of global memory. A scan: bandwidth and time against the
-        compulsory bytes, with the sizes of the caches; with copies, the times on the CPU and on the
-        GPU, and the break-even size. Compared sweeps: one line per variant from
+        bandwidths if the ceilings of a machine are missing. A measurement: a sweep of one variant.
+        A sweep on the emulator: its steps, in sectors of global memory. A scan: bandwidth and time
+        against the compulsory bytes, with the sizes of the caches; of functions, time and the ratio
+        of times with its interval against n; with copies, the times on the CPU and on the GPU, and
+        the break-even size. Compared sweeps: one line per variant from
         its time before to its time after. Sectors and bank conflicts: the lanes of a request over
         the sectors that they touch, or over the 32 banks. Divergence: the active and the masked
         lanes of each pass of the first warps.
@@ -47,8 +56,9 @@ def plot(
         The axes to draw on; by default, new axes of a new figure, whose size suits the record.
     kind : str, optional
         For a scan, ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call.
-        ``"both"``: one above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given,
-        else ``"both"``. A scan with copies has ``"time"`` only.
+        ``"ratio"``: of functions, instead of the bandwidth. ``"both"``: two of them in a new
+        figure. Default: ``"both"``; if `ax` is given, ``"bandwidth"``, or ``"time"`` of functions.
+        A scan with copies has ``"time"`` only.
     request : int, optional
         For sectors and bank conflicts, the number of the request, from 0.
     annotate : bool, optional
@@ -57,7 +67,7 @@ def plot(
     Returns
     -------
     Axes
-        The axes drawn on; for ``kind="both"``, the axes of the bandwidth.
+        The axes drawn on; for ``kind="both"``, the upper ones.
 
     Raises
     ------
@@ -67,6 +77,7 @@ def plot(
     TypeError
         If `what` has no default chart, or `request` is not an integer.
     """
+    what = as_sweep(what)
     draw = _CHARTS.get(type(what))
     if draw is None:
         known = ", ".join(record.__name__ for record in _CHARTS)
@@ -80,7 +91,8 @@ def plot(
 def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     """Draw the default chart of a ladder; see :func:`plot`."""
     times = [m.seconds for m in sweep.variants]
-    if times and max(times) > _WIDEST_SPAN * min(times):
+    has_rates = any(m.bytes or (m.flops and sweep.machine) for m in sweep)
+    if times and (max(times) > _WIDEST_SPAN * min(times) or not has_rates):
         return steps(sweep, ax=ax)
     return roofline(sweep, kind=None if sweep.machine else "bandwidth", ax=ax)
 

@@ -1,19 +1,22 @@
-"""Published points of a roofline: a layer with the ceilings of their machine."""
+"""Points of a roofline that were published or stated: a layer with the ceilings of a machine."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from matplotlib.artist import Artist
 
+from adokernels import _core
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas, Point, entry, largest_first, level_style
 from adokernels.charts.layers import Layer, Roof, Track, bandwidth_roofs, draw_roofs
-from adokernels.records.machine import Machine
-from adokernels.text import quantity
+from adokernels.measuring.sampling import require_finite
+from adokernels.records.machine import LEVELS, Ceiling, Machine
+from adokernels.text import quantity, require
 
 #: Lines of the roofs, and of points with one known coordinate.
 _LINE: Mapping[str, Any] = {"lw": 1.0, "ls": "-."}
@@ -41,10 +44,60 @@ class PublishedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedPoints:
-    """Points that were published for one machine, and the ceilings of this machine."""
+    """Points that were published for one machine, and the ceilings of this machine.
+
+    `origin` tells in the chart where the points are from.
+    """
 
     machine: Machine
     points: tuple[PublishedPoint, ...]
+    origin: str = "published"
+
+
+#: The name of a machine with ceilings that a user states.
+STATED = "stated ceilings"
+#: Precisions of compute ceilings that a user can state.
+_PRECISIONS = ("FP64", "FP32", "FP16", "INT8")
+
+
+def stated_machine(ceilings: Mapping[str, float]) -> Machine:
+    """A machine from ceilings by memory level, in B/s, and by precision, in FLOP/s."""
+    require(Mapping, "a mapping from levels and precisions to rates", ceilings=ceilings)
+    found = []
+    for name, rate in ceilings.items():
+        if name not in (*LEVELS, *_PRECISIONS):
+            hint = _core.suggest(str(name), [*LEVELS, *_PRECISIONS])
+            raise ValueError(f"ceilings have no level or precision {name!r}{hint}")
+        require(Real, "numbers", ceilings=rate)
+        require_finite(ceilings=rate)
+        kind: Any = "bandwidth" if name in LEVELS else "compute"
+        operation = {"bandwidth": "read", "compute": "fma"}[kind]
+        operation = "copy" if name == "DRAM" else operation
+        found.append(Ceiling(kind=kind, level=name, operation=operation, measured=float(rate)))
+    if "DRAM" not in ceilings or not any(c.kind == "compute" for c in found):
+        raise ValueError(
+            "ceilings must have DRAM and a precision, for example {'DRAM': 3.3e12, 'FP64': 34e12}, "
+            f"got {', '.join(ceilings) or 'none'}"
+        )
+    return Machine(device="cuda", name=STATED, threads=0, ceilings=tuple(found))
+
+
+def stated_points(points: Iterable[tuple[str, float, float]], machine: Machine) -> PublishedPoints:
+    """Points with a label, FLOPs per second, and FLOPs per byte of DRAM."""
+    require(Iterable, "tuples of a label, FLOP/s and FLOP/B", points=points)
+    found = []
+    for point in points:
+        require(tuple, "tuples of a label, FLOP/s and FLOP/B", points=point)
+        if len(point) != 3:
+            raise ValueError(f"points must be (label, FLOP/s, FLOP/B), got {point!r}")
+        label, rate, intensity = point
+        require(str, "labels", points=label)
+        require_finite(**{"FLOP/s": rate, "FLOP/B": intensity})
+        if not min(rate, intensity) > 0:
+            raise ValueError(f"points must have positive FLOP/s and FLOP/B, got {point!r}")
+        at = {"DRAM": float(intensity)}
+        found.append(PublishedPoint(label=label, flops_per_second=float(rate), intensities=at))
+    return PublishedPoints(machine=machine, points=tuple(found), origin="stated")
 
 
 @dataclass(frozen=True)
@@ -55,6 +108,7 @@ class PublishedLayer:
     points: tuple[PublishedPoint, ...]  # with at least one known coordinate
     roofs: tuple[Roof, ...]  # the ceilings of the machine; none if the chart already shows them
     reach: tuple[Roof, ...]  # where the lines of points with one known coordinate end
+    origin: str = "published"
 
     @property
     def places(self) -> list[Point]:
@@ -71,7 +125,7 @@ class PublishedLayer:
     def words(self) -> str:
         """The ceilings, for the title of the chart."""
         named = ", ".join(roof.words for roof in self.roofs)
-        return f"published points of {self.name}" + (f" ({named})" if named else "")
+        return f"{self.origin} points of {self.name}" + (f" ({named})" if named else "")
 
     def draw(self, canvas: Canvas) -> None:
         """Draw the roofs, the points, and a line for each point with one known coordinate."""
@@ -127,15 +181,15 @@ class PublishedLayer:
         own = () if tracks else self.points
         levels = largest_first({k: x for p in own for k, x in p.intensities.items()})
         entries: list[Artist] = [
-            entry(f"{level} bytes, published", **{**hollow, "mec": level_style(level)[0]})
+            entry(f"{level} bytes, {self.origin}", **{**hollow, "mec": level_style(level)[0]})
             for level, _ in levels
         ]
         if not entries:
-            entries.append(entry(f"published, {self.name}", **hollow))
+            entries.append(entry(f"{self.origin}, {self.name}", **hollow))
         if self.roofs:
             entries.append(entry(f"ceilings of {self.name}", color=canvas.ink, **_LINE))
         if any(p.flops_per_second is None or not p.intensities for p in self.points):
-            entries.append(entry("published, one coordinate only", **_PARTIAL))
+            entries.append(entry(f"{self.origin}, one coordinate only", **_PARTIAL))
         return entries
 
     def _roof_at(self, x: float) -> float:
@@ -165,4 +219,5 @@ def published_layer(published: PublishedPoints, layers: Sequence[Layer]) -> Publ
         if xs or p.flops_per_second:
             points.append(dataclasses.replace(p, intensities=xs))
     drawn = () if any(machine is layer.host.machine for layer in layers) else tuple(roofs)
-    return PublishedLayer(machine.name, tuple(points), roofs=drawn, reach=tuple(roofs))
+    reach = tuple(roofs)
+    return PublishedLayer(machine.name, tuple(points), drawn, reach, published.origin)

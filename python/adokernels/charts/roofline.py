@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from matplotlib.axes import Axes
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from adokernels.charts.bandwidth import bandwidth_height, draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas
 from adokernels.charts.intensity import OPTIONAL, draw_flops, draw_instructions, has_flops
-from adokernels.charts.published import PublishedPoints
+from adokernels.charts.published import PublishedPoints, stated_machine, stated_points
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
 from adokernels.measuring.machine import LANES
 from adokernels.records.counted import CountedSweep
@@ -44,8 +44,15 @@ _MOST_NAMES, _LONGEST_NAME = 4, 60
 
 
 def roofline(
-    what: Sweep | CountedSweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
+    what: Sweep
+    | CountedSweep
+    | Measurement
+    | Machine
+    | Sequence[Sweep | Measurement | Machine]
+    | None = None,
     *,
+    points: Iterable[tuple[str, float, float]] = (),
+    ceilings: Mapping[str, float] | None = None,
     kind: Kind | None = None,
     highlight: Iterable[str] | None = None,
     levels: Iterable[str] | None = None,
@@ -86,9 +93,16 @@ def roofline(
     Parameters
     ----------
     what
-        A sweep, a measurement, a machine alone, or a sequence of these. A sweep on the emulator
+        A sweep, a measurement, a machine alone, or a sequence of these; None for only `points` and
+        `ceilings`. A sweep on the emulator
         has no times: its variants are drawn at their intensities on data-sheet roofs, and only `ax`
         and `annotate` have an effect.
+    points
+        Points of your own: a label, FLOPs per second, and FLOPs per byte of DRAM.
+    ceilings
+        Ceilings of your own instead of those of a machine: bytes per second of ``"DRAM"`` and of
+        caches (``"L2"``), and FLOPs per second of a precision, for example
+        ``{"DRAM": 3.3e12, "FP64": 34e12}``.
     kind
         By default ``"roofline"`` if a routine has useful FLOPs, else ``"bandwidth"``; also
         ``"bandwidth"`` if all variants are memory-bound with the same intensity.
@@ -136,11 +150,21 @@ def roofline(
     Unavailable
         If the kind is ``"instructions"`` and the issue rate of a machine is unknown.
     """
+    if ceilings is not None:
+        machine = stated_machine(ceilings)
+    if what is None:
+        if machine is None:
+            raise TypeError("roofline needs a sweep, a measurement, a machine, or ceilings=")
+        what = machine
     if isinstance(what, CountedSweep):
         return _counted_roofline(what, ax, annotate=annotate)
     series = make_series(what, machine, highlight)
-    kind = _checked_kind(kind, series)
+    kind = _checked_kind(kind or ("roofline" if points else None), series)
     hosts = hosts_of(series)
+    if points:
+        if published or kind != "roofline":
+            raise ValueError("points must be without published=, and in a chart of kind 'roofline'")
+        published = stated_points(points, hosts[0].machine)
     shown = _known_levels(levels, hosts)
     height = bandwidth_height(series) if kind == "bandwidth" else 6.0
     canvas = Canvas(ax, annotate=annotate, size=(10.0, height))
@@ -151,8 +175,8 @@ def roofline(
     elif kind == "instructions":
         draw_instructions(canvas, series, wrong, full=full)
     else:
-        points: dict[str, Any] = {"by_precision": by_precision, "published": published}
-        draw_flops(canvas, series, wrong, full=full, levels=shown, **points)
+        how: dict[str, Any] = {"by_precision": by_precision, "published": published}
+        draw_flops(canvas, series, wrong, full=full, levels=shown, **how)
     return canvas.ax
 
 

@@ -1,4 +1,4 @@
-"""The chart of a scan: bandwidth and time against the size of the problem."""
+"""The chart of a scan: bandwidth, time, and ratio of times against the size of the problem."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLoca
 from adokernels.charts.canvas import FADED, Canvas, entry, log_ticks
 from adokernels.charts.steps import beside_peers
 from adokernels.records.measurement import Measurement
-from adokernels.records.scan import Scan, link_seconds
+from adokernels.records.scan import Scan, elements, link_seconds
+from adokernels.records.statistics import Comparison
 from adokernels.records.sweep import Sweep
-from adokernels.text import binary_size, prefix, quantity
+from adokernels.text import binary_size, prefix, quantity, ratio
 
 #: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_QUOTED = "{!r}, {!r} or {!r}"
 
 
 def draw_scan(scan: Scan, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
@@ -32,22 +34,25 @@ def draw_scan(scan: Scan, kind: str | None = None, *, ax: Axes | None = None) ->
         if kind not in (None, "time"):
             raise ValueError(f"kind must be 'time' for a scan with copies, got {kind!r}")
         return _draw_offloads(scan, ax)
-    kind = kind or ("bandwidth" if ax else "both")
-    if kind not in ("bandwidth", "time", "both"):
-        raise ValueError(f"kind must be 'bandwidth', 'time' or 'both', got {kind!r}")
+    first, second = ("time", "ratio") if scan.lengths else ("bandwidth", "time")
+    kinds = [first] if scan.lengths and not scan.comparisons else [first, second, "both"]
+    kind = kind or (first if ax else kinds[-1])
+    if kind not in kinds:
+        known = " or ".join(map(repr, kinds)) if len(kinds) < 3 else _QUOTED.format(*kinds)
+        raise ValueError(f"kind must be {known}, got {kind!r}")
     if kind != "both":
         canvas = Canvas(ax, annotate=True, size=(9.0, 5.0))
         canvas.legend_below(_draw(canvas, scan, kind))
         canvas.title(_finding(scan), scan.title)
         return canvas.ax
     if ax:
-        raise ValueError("kind must be 'bandwidth' or 'time' if ax is given, got 'both'")
+        raise ValueError(f"kind must be {first!r} or {second!r} if ax is given, got 'both'")
     figure = plt.figure(figsize=(9.0, 8.0), layout="constrained")
     upper, lower = (Canvas(each, annotate=True) for each in figure.subplots(2, 1, sharex=True))
-    _draw(upper, scan, "bandwidth")
+    _draw(upper, scan, first)
     upper.ax.set_xlabel("")
     upper.title(_finding(scan), scan.title)
-    lower.legend_below(_draw(lower, scan, "time"))
+    lower.legend_below(_draw(lower, scan, second))
     return upper.ax
 
 
@@ -62,18 +67,25 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
         ceiling = (" (ceiling)", ":") if found[0].ceiling else ("", "-")
         suffix, line = (" (peer)", "--") if name in peers else ceiling
         style: dict[str, Any] = {"color": colour, "marker": marker, "ls": line}
-        xs, ys = [m.bytes for m in found], [_value(m, kind) for m in found]
-        ax.plot(xs, ys, lw=1.5, ms=5, **style)
         key.append(entry(f"{found[0].shown_as}{suffix}", **style))
+        xs = scan.sizes if scan.lengths else [m.bytes for m in found]
+        if kind == "ratio":
+            if compared := scan.comparisons.get(name):
+                _draw_ratios(canvas, xs, compared, style)
+            continue
+        ys = [_value(m, kind) for m in found]
+        ax.plot(xs, ys, lw=1.5, ms=5, **style)
         canvas.labels.points += zip(xs, ys, strict=True)
         ends = [[m.bytes / t if kind == "bandwidth" else t for t in m.interval] for m in found]
         ax.vlines(xs, *zip(*ends, strict=True), color=colour, lw=0.9)
-    if all(len(s) == 1 for s in scan):  # only the variant that a call uses, per problem
+    if not scan.lengths and all(
+        len(s) == 1 for s in scan
+    ):  # only the variant that a call uses, per problem
         called = [m for s in scan for m in s]
         xs, ys = [m.bytes for m in called], [_value(m, kind) for m in called]
         ax.plot(xs, ys, color=FADED, lw=0.9, zorder=1.5)
     ax.set_xscale("log", base=2)
-    ax.set_yscale("log" if kind == "time" else "linear")
+    ax.set_yscale("linear" if kind == "bandwidth" else "log")
     _frame(canvas, scan, kind)
     machine = scan.sweeps[0].machine
     if machine and kind == "bandwidth" and machine.roof < ax.get_ylim()[1]:
@@ -86,7 +98,7 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
         ]
         canvas.label(f"DRAM copy {quantity(machine.roof, 'B/s')}", places)
     left, right = ax.get_xlim()
-    for level, size in scan.caches.items():
+    for level, size in scan.caches.items() if not scan.lengths else ():
         if left < size < right:
             ax.axvline(size, color=FADED, lw=0.9, ls="--", zorder=1)
             top = ax.get_xaxis_transform() + canvas.shift(0, -0.8 * canvas.font)
@@ -95,6 +107,20 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
             style = {"position": (size, 1.0), "va": "center", "color": FADED}
             canvas.label(f"{level} {binary_size(size)}", places, **style)
     return key
+
+
+def _draw_ratios(
+    canvas: Canvas, xs: Sequence[float], compared: Sequence[Comparison], style: dict[str, Any]
+) -> None:
+    """Draw the ratios of times with their intervals as a band; unclear ones are hollow."""
+    ax, ratios = canvas.ax, [c.ratio for c in compared]
+    ax.plot(xs, ratios, lw=1.5, ms=5, **style)
+    unclear = [(x, c.ratio) for x, c in zip(xs, compared, strict=True) if c.verdict == "unclear"]
+    if unclear:
+        ax.plot(*zip(*unclear, strict=True), ms=5, **style | {"ls": "", "mfc": canvas.paper})
+    low, high = zip(*(c.interval for c in compared), strict=True)
+    ax.fill_between(xs, low, high, color=style["color"], alpha=0.2, lw=0)
+    canvas.labels.points += zip(xs, ratios, strict=True)
 
 
 def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:
@@ -131,13 +157,13 @@ def _draw_offloads(scan: Scan, ax: Axes | None) -> Axes:
     if (even := scan.break_even) and even.upto is not None:
         # Shade the sizes at which the GPU pays off, and name the break-even size.
         left, right = ax.get_xlim()
-        start = even.bytes or (even.upto if even.upto > even.smallest else left)
+        start = even.crossing or (even.upto if even.upto > even.smallest else left)
         ax.axvspan(start, right, color=blue, alpha=0.08, lw=0, zorder=0)
         ax.set_xlim(left, right)
         words = "the GPU pays off"
-        if even.bytes:
-            ax.axvline(even.bytes, color=blue, lw=1.2, zorder=1)
-            words = f"break-even {binary_size(even.bytes)}"
+        if even.crossing:
+            ax.axvline(even.crossing, color=blue, lw=1.2, zorder=1)
+            words = f"break-even {binary_size(even.crossing)}"
         shades = ax.get_xaxis_transform()
         places = [
             {"position": (start, height), "ha": ha, "transform": shades + canvas.shift(dx)}
@@ -172,8 +198,12 @@ def _value(m: Measurement, kind: str) -> float:
 
 def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
     ax = canvas.ax
-    values = [_value(m, kind) for name in scan.names for m in scan.of(name)]
-    values += [m.seconds for o in scan.offloads for m in (o.cpu, o.gpu)]
+    if kind == "ratio":
+        values = [end for each in scan.comparisons.values() for c in each for end in c.interval]
+        ax.axhline(1.0, color=canvas.ink, lw=0.8, zorder=1)
+    else:
+        values = [_value(m, kind) for name in scan.names for m in scan.of(name)]
+        values += [m.seconds for o in scan.offloads for m in (o.cpu, o.gpu)]
     if kind == "bandwidth":
         factor, unit = prefix(max(values), "B/s")
         ax.set_ylim(0, 1.12 * max(values))
@@ -184,16 +214,27 @@ def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
         ax.yaxis.set_minor_locator(NullLocator())
         name = "Time per call, logarithmic"
         ax.yaxis.set_major_formatter(EngFormatter("s", sep=" "))  # 1 µs to 1 s on one axis
+    if kind == "ratio":
+        name = f"Speed-up over {scan.routine}, 99.9 % interval"
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: ratio(y)))
     ax.xaxis.set_major_locator(LogLocator(base=4))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: binary_size(x)))
-    canvas.frame("Compulsory bytes, logarithmic", name)
+    size = (lambda x: f"{x:g}") if scan.lengths else binary_size
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: size(x)))
+    canvas.frame("n, logarithmic" if scan.lengths else "Compulsory bytes, logarithmic", name)
     ax.grid(axis="y", color="0.9", lw=0.6)
     ax.set_axisbelow(True)
 
 
 def _finding(scan: Scan) -> str:
-    """Name the highest bandwidth, and the largest problem versus the fastest peer."""
+    """Name the highest bandwidth, and the largest problem versus the fastest peer.
+
+    For functions: from which size each peer is faster, or the time of the largest problem.
+    """
+    last = scan.sweeps[-1]
+    if scan.lengths:
+        time = f"{quantity(last[0].seconds, 's')} at {elements(scan.sizes[-1])}"
+        return scan.finding or f"{last[0].variant}: {time}"
 
     def fastest(sweeps: Iterable[Sweep]) -> Measurement:
         found = [m for s in sweeps for m in s.variants or s.measurements]
@@ -203,7 +244,6 @@ def _finding(scan: Scan) -> str:
         rate = f"{quantity(m.bytes_per_second, 'B/s')} at {binary_size(m.bytes)}"
         return rate if len(scan.names) == 1 else f"{m.variant}: {rate}"
 
-    last = scan.sweeps[-1]
     best, largest = fastest(scan), fastest([last])
     parts = [words(m) for m in dict.fromkeys([best, largest])]
     return ", ".join(["; ".join(parts), *beside_peers(largest, last.peers)])

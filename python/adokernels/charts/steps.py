@@ -20,7 +20,7 @@ from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
 from adokernels.records.statistics import Verdict
-from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep, as_sweep
 from adokernels.records.what_if import WhatIf
 from adokernels.text import (
     count,
@@ -147,7 +147,7 @@ _MARGIN = 1.25
 
 
 def steps(
-    sweep: Sweep | CountedSweep,
+    sweep: Sweep | CountedSweep | Measurement,
     *,
     what_if: Iterable[WhatIf] = (),
     ax: Axes | None = None,
@@ -166,8 +166,9 @@ def steps(
     Parameters
     ----------
     sweep
-        The measured ladder. Peers follow the variants. For a sweep on the emulator, a row has a dot
-        at the number of sectors of global memory, and the line is the compulsory bytes.
+        The measured ladder, or one measurement. Peers follow the variants. For a sweep on the
+        emulator, a row has a dot at the number of sectors of global memory, and the line is the
+        compulsory bytes.
     what_if
         Experiments of ``ado.what_if`` on the variants. A thin bar in the row of the next variant
         marks the time that the largest gain of an experiment promised, without experiments that
@@ -187,9 +188,15 @@ def steps(
     ValueError
         If the sweep has no measurements.
     """
-    require((Sweep, CountedSweep), "a sweep", sweep=sweep)
-    if isinstance(sweep, CountedSweep):
-        return _counted_steps(sweep, ax, annotate=annotate)
+    what: Sweep | CountedSweep = as_sweep(sweep)
+    require((Sweep, CountedSweep), "a sweep", sweep=what)
+    if isinstance(what, CountedSweep):
+        return _counted_steps(what, ax, annotate=annotate)
+    return _measured_steps(what, ax, annotate=annotate)
+
+
+def _measured_steps(sweep: Sweep, ax: Axes | None, *, annotate: bool) -> Axes:
+    """Draw the times of each variant on a logarithmic axis, with the roof as a line."""
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")

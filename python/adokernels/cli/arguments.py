@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import errno
 import math
 import os
+import runpy
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,9 +23,10 @@ from adokernels import _core
 from adokernels.cli.output import Output
 from adokernels.isolation.calls import TIMEOUT
 from adokernels.measuring.nsight_report import SUFFIX
+from adokernels.model.own_ladder import OwnLadder
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.storage import replace_file
-from adokernels.text import failure
+from adokernels.text import failure, share_of
 
 #: A wrong result, a slower variant, or not enough memory.
 WRONG = 1
@@ -77,14 +80,11 @@ def names(text: str) -> list[str]:
 
 
 def share(text: str) -> float:
-    """Convert ``5%`` or ``5`` to 0.05."""
+    """Convert ``5%`` to 0.05."""
     try:
-        value = float(text.strip().removesuffix("%")) / 100
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < np.inf:
-        raise argparse.ArgumentTypeError(f"must be a percentage such as 5%, got {text!r}")
-    return value
+        return share_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def dtype(text: str) -> np.dtype[Any]:
@@ -205,8 +205,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     | {"nargs": "+", "metavar": "SHAPE"},
     "--copies": _flag("find the size from which a GPU pays off for arrays in host memory"),
     "file": _value(Path, "CUDA C++ source or a Python module"),
-    "--routine": _value(None, "the routine that it computes", required=True),
-    "--kernel": _value(None, "name of the kernel or of the function", required=True),
+    "--routine": _value(None, "the routine that it computes"),
+    "--ladder": _value(
+        None, "check the variants of this own ladder, which the Python file defines"
+    ),
+    "--kernel": _value(None, "name of the kernel or of the function"),
     "--block": _value(block_shape, "for example 32x8", default=(256,)),
     "--tile": _value(lengths, "elements per block, if not one per thread"),
     "--grid": _value(lengths, "default: enough blocks for the result"),
@@ -235,7 +238,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         Path, "JSON file of a sweep, or a report of Nsight Compute: .ncu-rep, .csv"
     ),
     "report measurements": _value(
-        Path, "JSON files, or folders; machines are also shown side by side", nargs="+"
+        Path,
+        "JSON files, folders, or reports of Nsight Compute; machines are shown side by side",
+        nargs="+",
     ),
     "puzzles [action]": _value(None, "default: list", nargs="?", default="list")
     | {"choices": ("list", "start", "check", "heatmap", "hint", "solution")},
@@ -276,6 +281,25 @@ def expressions(texts: Sequence[str], setup: Sequence[str]) -> dict[str, Callabl
         except (Exception, SystemExit) as error:
             raise ValueError(f"{text!r}: {failure(error)}") from error
     return found
+
+
+def ladder_of(file: Path, name: str) -> OwnLadder:
+    """Run a Python file; return the own ladder of this name. Errors of the file are ValueErrors."""
+    if not file.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
+    sys.path.insert(0, str(file.parent.absolute()))
+    try:
+        found = runpy.run_path(str(file))
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{file}: {failure(error)}") from error
+    finally:
+        sys.path.pop(0)
+    ladders = {n: each for n, each in found.items() if isinstance(each, OwnLadder)}
+    if name not in ladders:
+        raise ValueError(f"{file} has no ladder {name!r}{_core.suggest(name, list(ladders))}")
+    if ladders[name].task.problems is None:
+        raise ValueError(f"the ladder {name} must have problems=, a function that returns operands")
+    return ladders[name]
 
 
 def problem_of(

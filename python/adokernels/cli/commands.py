@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 
 import adokernels as ado
@@ -19,6 +20,7 @@ from adokernels.cli.arguments import (
     INTERRUPTED,
     WRONG,
     expressions,
+    ladder_of,
     options_of,
     problem_of,
     save_and_show,
@@ -29,6 +31,7 @@ from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.records.loading import Reported, load
 from adokernels.records.record import plain_json
+from adokernels.records.sweep import as_sweep
 from adokernels.storage import replace_file
 from adokernels.tables.listings import puzzle_table
 from adokernels.tables.measurements import machine_tables, refusal
@@ -189,12 +192,16 @@ def _run_scan(options: argparse.Namespace, console: Console) -> int:
 @_command(
     "check",
     "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
-    "--shape --dtype --set --device --seconds --json file --routine --kernel --block --tile "
-    "--grid --against --trusted --no-timing --timeout",
+    "--shape --dtype --set --device --variants --seconds --json file --routine|--ladder --kernel "
+    "--block --tile --grid --against --trusted --no-timing --timeout",
     seconds=3.0,
 )
 def _run_check(options: argparse.Namespace, console: Console) -> int:
-    """Check your own kernel (.cu) or Python function (.py) against a routine, then time it."""
+    """Check your own kernel (.cu), Python function (.py) or ladder (.py), then time it."""
+    if options.ladder:
+        return _check_ladder(options, console)
+    if not (options.routine and options.kernel):
+        raise ValueError("check needs --routine and --kernel, or --ladder")
     routine, operands, settings = problem_of(options)
     function = options.kernel.partition("<")[0]
     name = f"{function} of {options.file.name}" if function in routine else function
@@ -222,6 +229,25 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
         result = ado.records.CheckResult(routine.name, name, False, reason)
     save_and_show(result, options, console, lambda: console.print(repr(result), highlight=False))
     return 0 if result else WRONG
+
+
+def _check_ladder(options: argparse.Namespace, console: Console) -> int:
+    """Check the variants of an own ladder on the first of its problems, and on all of them."""
+    ladder = ladder_of(options.file, options.ladder)
+    operands = next(iter(ladder.task.edge_cases((), np.random.default_rng(0))))
+    names = options.variants or [v.name for v in ladder]
+    timed = not options.no_timing and options.device != "emulator"
+    how = {"device": options.device, "against": options.against, "timed": timed}
+    how |= {"seconds": options.seconds, "timeout": options.timeout}
+    results = [ado.check(ladder[name], ladder, *operands, **how) for name in names]
+    what = _Plain("checks", {"checks": [result.to_dict() for result in results]})
+
+    def show() -> None:
+        for result in results:
+            console.print(repr(result), highlight=False)
+
+    save_and_show(what, options, console, show)
+    return 0 if all(results) else WRONG
 
 
 @_command(
@@ -288,12 +314,18 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
     return WRONG if slower else INCONCLUSIVE if unknown else 0
 
 
+def _read(path: Path) -> Any:
+    """A stored record, or a report of Nsight Compute; a measurement is a sweep of one variant."""
+    if path.suffix in (".csv", ".ncu-rep"):
+        return ado.import_ncu(path)
+    return as_sweep(load(path))
+
+
 @_command("diagnose", "transpose.json", "--json measurements")
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
     """Report the limiter and the next step of each variant of a stored sweep."""
     path = options.measurements
-    reported = path.suffix in (".csv", ".ncu-rep")
-    sweep = ado.import_ncu(path) if reported else load(path)
+    sweep = _read(path)
     if not isinstance(sweep, ado.records.Sweep | ado.records.CountedSweep):
         raise ValueError(
             f"{path} must contain a sweep, got a {sweep.KIND}: write a sweep with adokernels bench "
@@ -307,7 +339,7 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
     found: list[Reported] = []
     for path in sorted([*folder.rglob("*.json"), *folder.rglob("*.json.xz")]):
         try:
-            record = load(path)
+            record = as_sweep(load(path))
         except ValueError as error:  # not a record
             console.print(f"skipped: {error}")
             continue
@@ -374,7 +406,7 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         if path.is_dir():
             records += _of_folder(path, console)
             continue
-        record = load(path)
+        record = _read(path)
         if isinstance(record, ado.records.CountedSweep):
             raise ValueError(f"{path}: {_NO_TIMES}")
         if not isinstance(record, Reported):

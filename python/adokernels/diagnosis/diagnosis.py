@@ -25,7 +25,7 @@ from adokernels.records.metrics import EMULATED_BULK
 from adokernels.records.profile import Profile
 from adokernels.records.record import Entries, plain_json
 from adokernels.records.shown import ShownAsTables
-from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep, as_sweep
 from adokernels.records.what_if import Trial, WhatIf
 from adokernels.storage import replace_file
 from adokernels.text import kind_of, percent, ratio, require
@@ -186,7 +186,7 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
 
 
 def diagnose(
-    sweep: Sweep | CountedSweep | Callable[..., Any],
+    sweep: Sweep | CountedSweep | Measurement | Callable[..., Any],
     *args: Any,
     device: str | None = None,
     kernel: str | None = None,
@@ -198,9 +198,9 @@ def diagnose(
     Parameters
     ----------
     sweep
-        A ladder, preferably measured with ``counters=True``: most limiters need counters. From a
-        sweep on the emulator, steps are proposed that follow from counts, but no limiter. Or a
-        function that launches kernels, which is measured and profiled.
+        A ladder or one measurement, preferably with ``counters=True``: most limiters need counters.
+        From a sweep on the emulator, steps are proposed that follow from counts, but no limiter. Or
+        a function that launches kernels, which is measured and profiled.
     *args, **options
         The arguments of the function.
     device
@@ -235,6 +235,7 @@ def diagnose(
         return Diagnosis(routine="", title=counts.label, findings=(finding,))
     if args or options or device or kernel:
         raise TypeError(f"{kind_of(sweep)} must be the only argument")
+    sweep = as_sweep(sweep)
     if isinstance(sweep, CountedSweep):
         findings = tuple(
             _from_counts(v.variant, v.profile, v.bytes) for v in sweep if not v.ceiling

@@ -335,7 +335,7 @@ class IsolatedKernel(IsolatedCall):
         self.block, self.grid = plan.block, plan.grid
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
-        """The kernel that it launches."""
+        """The kernels that it launches."""
         return self._plan.kernels()
 
     @cached_property
@@ -352,9 +352,9 @@ class IsolatedKernel(IsolatedCall):
 
     @cached_property
     def _message(self) -> dict[str, Any]:
-        """The launch for the runner, with numbers of blocks instead of addresses."""
+        """The launches for the runner, with numbers of blocks instead of addresses."""
         message = super()._message
-        compiled, renew = self._plan.compiled, []
+        renew = []
         for unit, multiplied in [] if self.problem.device_id == "emulator" else self._units:
             names = _FLOATS if multiplied else _INTEGERS
             text = _RENEW.format(
@@ -365,8 +365,7 @@ class IsolatedKernel(IsolatedCall):
             known = compile_cuda(text, "renew")
             renew.append((known.code, known.symbol))
         plan = {
-            **self._plan.stored_places(),
-            "kernel": (compiled.code, compiled.symbol),
+            "launches": self._plan.stored_launches(),
             "renew": renew,
             "units": [unit for unit, _ in self._units],
         }

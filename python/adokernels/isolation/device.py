@@ -93,20 +93,34 @@ class Compilation:
 
 
 class _Kernel:
-    """The memory of one problem, and the plan of the parent for the launch of a kernel."""
+    """The memory of one problem, and the plan of the parent for the launches of kernels."""
 
     def __init__(self, message: Mapping[str, Any], blocks: Sequence[HostBlock]) -> None:
         #: The host memory that the parent reads and writes.
         self.blocks = [block.host for block in blocks]
+        self._sizes = [block.array.nbytes for block in blocks]
         self._plan = message["plan"]
 
-    def _launch(self, kernel: _core.CudaKernel, addresses: Sequence[int]) -> _core.KernelLaunch:
-        plan = self._plan
-        arguments = [
-            a if isinstance(a, bytes) else np.uintp(addresses[a]).tobytes()
-            for a in plan["arguments"]
-        ]
-        return kernel.launch(plan["grid"], plan["block"], plan["shared_bytes"], arguments)
+    def _load(self, device: str | None = None) -> list[_core.CudaKernel]:
+        """The kernels; those with the same code are in one module and share its variables."""
+        codes = {launch["kernel"][0]: None for launch in self._plan["launches"]}
+        modules = {code: _core.CudaModule(code, device) for code in codes}
+        kernels = (launch["kernel"] for launch in self._plan["launches"])
+        return [modules[code].kernel(symbol) for code, symbol in kernels]
+
+    def _launches(
+        self, kernels: Sequence[_core.CudaKernel], addresses: Sequence[int]
+    ) -> list[_core.KernelLaunch]:
+        found = []
+        for kernel, plan in zip(kernels, self._plan["launches"], strict=True):
+            arguments = [
+                a if isinstance(a, bytes) else np.uintp(addresses[a]).tobytes()
+                for a in plan["arguments"]
+            ]
+            zeroed = [(addresses[i], self._sizes[i]) for i in plan["zeroed"]]
+            shape = plan["grid"], plan["block"], plan["shared_bytes"]
+            found.append(kernel.launch(*shape, arguments, zeroed))
+        return found
 
     def ready(self, *, warm: bool) -> None:
         """Do nothing: each launch has a trusted preparation."""
@@ -119,13 +133,10 @@ class KernelOnDevice(_Kernel):
         _core.set_device(message["device"])
         self._blocks = [_Block(layout) for layout in _layouts(message)]
         super().__init__(message, self._blocks)
-        kernel, *renew = (
-            _core.CudaModule(code).kernel(symbol)
-            for code, symbol in (self._plan["kernel"], *self._plan["renew"])
-        )
+        renew = [_core.CudaModule(code).kernel(symbol) for code, symbol in self._plan["renew"]]
         #: Each block with the kernel that renews it, and the type of its elements for this kernel.
         self._renewed = list(zip(self._blocks, renew, self._plan["units"], strict=True))
-        self._kernel = self._launch(kernel, [block.address() for block in self._blocks])
+        self._prepared = self._launches(self._load(), [block.address() for block in self._blocks])
         self._overhead = self._measured_overhead(renew[0])
 
     def _measured_overhead(self, kernel: _core.CudaKernel) -> float:
@@ -148,10 +159,11 @@ class KernelOnDevice(_Kernel):
         return max(single - many, 0.0) * _EMPTY_LAUNCHES / (_EMPTY_LAUNCHES - 1)
 
     def _run(self) -> None:
-        self._kernel.run(0)
+        for launch in self._prepared:
+            launch.run(0)
 
     def call(self) -> dict[str, Any]:
-        """Launch the kernel once on the blocks of the host."""
+        """Launch the kernels once on the blocks of the host."""
         for block in self._blocks:
             block.upload()
         self._run()
@@ -204,20 +216,22 @@ class KernelOnEmulator(_Kernel):
         super().__init__(message, self._blocks)
         settings.emulated_gpu, checks = message["emulator"]
         settings.emulator_checks = {*ALL_CHECKS, *checks}
-        code, symbol = self._plan["kernel"]
-        #: Why the emulator refuses the kernel; empty if it does not.
+        #: Why the emulator refuses a kernel; empty if it does not.
         self.refusal = ""
         try:
-            self._kernel = _core.CudaModule(code, "emulator").kernel(symbol)
-            self._launch(self._kernel, [0] * len(self._blocks)).info()
+            self._kernels = self._load("emulator")
+            for launch in self._launches(self._kernels, [0] * len(self._blocks)):
+                launch.info()
         except _core.Unavailable as error:
             self.refusal = str(error)
 
     def call(self) -> dict[str, Any]:
-        """Execute the kernel once on the blocks of the host."""
+        """Execute the kernels once on the blocks of the host."""
         copies = [_core.to_device(b.array, "emulator") for b in self._blocks]
-        addresses = list(map(_core.emulated_address, copies, self._plan["names"]))
-        self._launch(self._kernel, addresses).run(0)
+        names = self._plan["launches"][0]["names"]
+        addresses = list(map(_core.emulated_address, copies, names))
+        for launch in self._launches(self._kernels, addresses):
+            launch.run(0)
         for block, copied in zip(self._blocks, copies, strict=True):
             block.array[...] = copied.numpy()
         return {"claim": 0, "arrays": None}

@@ -38,7 +38,7 @@ def compare(
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> SweepComparison:
-    """Compare functions, checked against each other and timed in the same rounds.
+    """Check functions against each other, then time them interleaved, with warm caches by default.
 
     >>> import numpy as np
     >>> import adokernels as ado

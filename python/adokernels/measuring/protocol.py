@@ -52,7 +52,7 @@ def measure(
     seconds: float = 3.0,
     **options: Any,
 ) -> Measurement:
-    """Time one variant, or any function.
+    """Time one variant, or any function, with cold caches by default.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def sweep(
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Sweep | CountedSweep:
-    """Check every variant of a ladder on one problem, then time them interleaved.
+    """Check every variant of a ladder, then time them interleaved, with cold caches by default.
 
     In each round, every variant is sampled once, in random order. Slow drift of the machine then
     affects all variants equally, and ratios are computed per round.

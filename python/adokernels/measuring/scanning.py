@@ -53,6 +53,7 @@ def scan(
     variants: str | Iterable[str] | None = None,
     cache: Cache = "warm",
     peers: Mapping[str, Callable[..., object]] | None = None,
+    tolerance: float | None = None,
     copies: bool = False,
     precision: float | None = None,
     seconds: float = 15.0,
@@ -60,7 +61,19 @@ def scan(
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Scan:
-    """Measure a routine, or any function, at many sizes, within and far beyond the caches.
+    """Measure a routine, or any function, at many sizes, with warm caches by default.
+
+    >>> import numpy as np
+    >>> import adokernels as ado
+    >>> found = ado.scan(
+    ...     np.sort,
+    ...     peers={"stable": lambda x: np.sort(x, kind="stable")},
+    ...     shapes=[100, 1000],
+    ...     operands=np.random.default_rng(0).random,
+    ...     seconds=0.1,
+    ... )
+    >>> list(found.comparisons)  # per peer, the verdict and the ratio of times at each size
+    ['stable']
 
     Parameters
     ----------
@@ -86,7 +99,10 @@ def scan(
         ``"cold"``: the last-level cache is overwritten before each sample.
     peers
         Functions of other libraries by name. They receive the operands of each problem. If
-        `routine` is a function, their results must agree with its results.
+        `routine` is a function, their results must agree with its results, and each peer is
+        compared with it at each size.
+    tolerance
+        For functions, the largest difference of results, as for :func:`adokernels.compare`.
     copies
         Whether to find the size from which a GPU pays off for NumPy arrays. For each problem, three
         default calls are then timed: on the CPU, on the GPU with upload and download, and the
@@ -103,15 +119,16 @@ def scan(
     Scan
         One sweep per problem. The method ``plot`` draws the scan. After Ctrl-C, the scan contains
         the problems measured until then, and its attribute ``interrupted`` is true. With `copies`,
-        ``break_even`` and ``kernel_break_even`` contain the sizes.
+        ``break_even`` and ``kernel_break_even`` contain the sizes; for functions, ``crossovers``
+        contains the size from which each peer is faster.
 
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C is pressed before the first sample, or a second time.
     TypeError
-        If `routine` is neither a ladder nor a function, or `copies`, `dtype` or `variants` is given
-        for one that does not support it.
+        If `routine` is neither a ladder nor a function, or `copies`, `dtype`, `tolerance` or
+        `variants` is given for one that does not support it.
     ValueError
         If `shapes` is empty, or missing for an own ladder or a function, if `copies` is combined
         with `variants`, `peers` or a CPU as `device`, if a call with NumPy arrays returns a wrong
@@ -124,13 +141,15 @@ def scan(
     With `copies` and cold caches, the caches of the CPU are flushed before both calls with NumPy
     arrays. The upload overwrites the L2 cache of the GPU.
     """
-    require_finite(seconds=seconds)
+    require_finite(seconds=seconds, tolerance=tolerance)
     require((Iterable, type(None)), "a sequence of lengths per problem", shapes=shapes)
     require((Iterable, type(None)), "names of variants", variants=variants)
     require((Mapping, type(None)), "a mapping from names to functions", peers=peers)
     require_clock(device)
     if isinstance(routine, Ladder):
         check_options(routine, (), options, scan)
+        if tolerance is not None:
+            raise TypeError("tolerance is for functions; a ladder has its own")
     else:
         require_function(routine, None, "routine")
     if copies:
@@ -159,7 +178,7 @@ def scan(
             functions = [
                 Function(name, work, given, options, caller=scan) for name, work in named.items()
             ]
-            task = Task(name_of, tolerance=None) if peers else None
+            task = Task(name_of, tolerance=tolerance) if peers else None
             ours, *theirs = measure_functions(
                 functions,
                 Timing(cache, precision, share),
@@ -214,13 +233,17 @@ def scan(
             interrupted = True
         if interrupted and not sweeps:
             raise KeyboardInterrupt
+    scanned = [] if isinstance(routine, Ladder) else problems[: len(sweeps)]
     # A sweep has no measurement if all of its variants were skipped.
-    order = sorted(range(len(sweeps)), key=lambda i: max((m.bytes for m in sweeps[i]), default=0))
+    moved = [max((m.bytes for m in s), default=0.0) for s in sweeps]
+    sizes = [math.prod(map(float, each)) for each in scanned] or moved
+    order = sorted(range(len(sweeps)), key=sizes.__getitem__)
     result = Scan(
         routine=sweeps[0].routine,
         sweeps=tuple(sweeps[i] for i in order),
         interrupted=interrupted,
         offloads=tuple(offloads[i] for i in order) if copies else (),
+        lengths=tuple(scanned[i] for i in order) if scanned else (),
     )
     if copies and not options:
         store(result, str(device))

@@ -60,6 +60,8 @@ class CudaVariant(OwnVariant):
         Machine code: a cubin or a fat binary; empty for source code.
     kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file, trusted
         See :func:`cuda_variant`.
+    zero, then
+        See :func:`cuda_variant`.
     """
 
     text: str
@@ -74,6 +76,8 @@ class CudaVariant(OwnVariant):
     file: str = "kernel.cu"
     trusted: bool = False
     binary: bytes = b""
+    zero: bool = False
+    then: tuple[CudaVariant, ...] = ()
 
     device: str = "cuda"
 
@@ -134,6 +138,8 @@ class CudaVariant(OwnVariant):
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
     ) -> Launch:
         """The launch of the kernel, with copies of the operands."""
+        if self.then:
+            raise ValueError(f"{self.label} must launch one kernel, got {1 + len(self.then)}")
         problem = self.ladder.problem(*args, variant=self.name, **options)
         return KernelCall(self, problem, self._shape(block)).stored()
 
@@ -173,20 +179,34 @@ class CudaVariant(OwnVariant):
     @property
     def source(self) -> Source:
         """The source code, unchanged."""
-        part = SourcePart(
-            name=self.kernel, path=self.file, line=1, text=self.text, variant=self.label
+        texts = {each.file: (each.kernel, each.text) for each in (*reversed(self.then), self)}
+        return Source(
+            tuple(
+                SourcePart(name=kernel, path=file, line=1, text=text, variant=self.label)
+                for file, (kernel, text) in reversed(texts.items())
+            )
         )
-        return Source((part,))
 
 
 class KernelCall(OwnCall):
-    """A loaded kernel with its launch configuration and packed arguments."""
+    """Loaded kernels with their launch configurations and packed arguments.
+
+    `modules` are the modules of the call by their code: kernels of one source share its variables.
+    """
 
     block: Block
     grid: Block
 
-    def __init__(self, variant: CudaVariant, problem: Problem, block: Block) -> None:
+    def __init__(
+        self,
+        variant: CudaVariant,
+        problem: Problem,
+        block: Block,
+        modules: dict[bytes, _core.CudaModule] | None = None,
+    ) -> None:
         super().__init__(variant, problem)
+        self._modules = {} if modules is None else modules
+        self._zero = variant.zero
         operands, results = problem.packed_operands(), problem.guarded_results
         arrays = [o for o in (*operands, *results) if isinstance(o, GuardedArray)]
         self._emulated = problem.device_id == "emulator"
@@ -230,7 +250,7 @@ class KernelCall(OwnCall):
                 raise ArgumentError(f"{name} must be an array on the GPU, got a NumPy array")
         if variant.is_compiled:
             parameters = list(map(with_type, parameters, given))
-        is_result = {id(view) for view in views}
+        self._results = is_result = {id(view) for view in views}
         self._packed = [
             packed(name, i, value, parameter, is_result=id(value) in is_result)
             for i, (name, value, parameter) in enumerate(
@@ -238,16 +258,22 @@ class KernelCall(OwnCall):
             )
         ]
         #: Arrays on the host, which are copied to the emulator for each launch.
+        held = [*given, *views] if variant.zero else given
         self._on_host = {
-            id(v): v for v in given if self._emulated and is_array(v) and isinstance(v, np.ndarray)
+            id(v): v for v in held if self._emulated and is_array(v) and isinstance(v, np.ndarray)
         }
+        member = {"owner": variant.owner, "isolation": variant.isolation}
+        further = (dataclasses.replace(each, **member) for each in variant.then)
+        self._then = [KernelCall(v, problem, v.blocks[0], self._modules) for v in further]
         if not (self._emulated and variant.isolation):  # otherwise, the child decodes the code
             self._launch  # noqa: B018
 
     @cached_property
     def _kernel(self) -> _core.CudaKernel:
-        device = self.problem.device_id if self._emulated else None
-        return _core.CudaModule(self.compiled.code, device).kernel(self.compiled.symbol)
+        device, code = self.problem.device_id if self._emulated else None, self.compiled.code
+        if code not in self._modules:
+            self._modules[code] = _core.CudaModule(code, device)
+        return self._modules[code].kernel(self.compiled.symbol)
 
     @cached_property
     def _launch(self) -> _core.KernelLaunch:
@@ -259,24 +285,48 @@ class KernelCall(OwnCall):
             np.uintp(addresses[id(value)]).tobytes() if id(value) in addresses else known
             for value, known in zip(self._given, self._packed, strict=True)
         ]
-        return self._kernel.launch(self.grid, self.block, self._shared_bytes, arguments)
+        zeroed = []
+        for view, array in self._arrays if self._zero else ():
+            if id(view) in self._results:
+                on_gpu: Any = None if id(view) in addresses else view
+                at = (
+                    on_gpu.__cuda_array_interface__["data"][0]
+                    if on_gpu is not None
+                    else addresses[id(view)]
+                )
+                zeroed.append((at, array.nbytes))
+        return self._kernel.launch(self.grid, self.block, self._shared_bytes, arguments, zeroed)
 
     def run(self) -> None:
-        """Launch the kernel on the legacy default stream, or execute it on the emulator."""
-        if not self._emulated:
-            return self._launch.run(0)
+        """Launch the kernels on the legacy default stream, or execute them on the emulator."""
+        if self._emulated:
+            self._emulate()
+        else:
+            self._launch.run(0)
+        for call in self._then:
+            call.run()
+
+    def _emulate(self) -> None:
         copies = {key: _core.to_device(array, "emulator") for key, array in self._on_host.items()}
-        addresses = {k: _core.emulated_address(a, self._names[k]) for k, a in copies.items()}
+        names = {key: self._names.get(key, "result") for key in copies}
+        addresses = {k: _core.emulated_address(a, names[k]) for k, a in copies.items()}
         self._launch_with(addresses).run(0)
         for key, array in self._on_host.items():
             array[...] = copies[key].numpy()
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
-        """The kernel that it launches."""
-        return [self._launch.info()]
+        """The kernels that it launches."""
+        return [self._launch.info(), *(info for call in self._then for info in call.kernels())]
+
+    def stored_launches(self) -> list[dict[str, Any]]:
+        """The launches, for another process: with numbers of arrays instead of addresses."""
+        code = self.compiled.code, self.compiled.symbol
+        places = (i for i, (view, _) in enumerate(self._arrays) if id(view) in self._results)
+        first = {**self.stored_places(), "kernel": code, "zeroed": [*places] if self._zero else []}
+        return [first, *(launch for call in self._then for launch in call.stored_launches())]
 
     def stored_places(self) -> dict[str, Any]:
-        """The launch, for another process: with the number of an array instead of its address."""
+        """The first launch, with the number of an array instead of its address."""
         places = {id(view): i for i, (view, _) in enumerate(self._arrays)}
         arguments = [
             places.get(id(value), known)
@@ -365,6 +415,8 @@ def cuda_variant(
     compiler_options: Sequence[str] = (),
     file: str | None = None,
     trusted: bool = False,
+    zero: bool = False,
+    then: Sequence[CudaVariant] = (),
     changes: str = "",
     steps: Sequence[str] | None = None,
     flops: float | Callable[..., float] | None = None,
@@ -421,6 +473,12 @@ def cuda_variant(
         Whether the source may include any file, and whether any option of ptxas is accepted. By
         default, paths of included files are literal, relative and without ``..``. Set it only for
         your own source: the messages of the compiler can show what a file contains.
+    zero
+        Whether the results are set to 0 before the kernel, for kernels that add to them, for
+        example a histogram. The time of the variant contains this.
+    then
+        Kernels that run after this one on the same operands and results, each made by this
+        function. Kernels from one source share its ``__device__`` variables.
     changes
         The difference from the previous variant, in one sentence.
     steps, flops, bytes, refuses
@@ -439,6 +497,8 @@ def cuda_variant(
         file = str(source) if is_file else "kernel.cu" if is_source else "kernel.ptx"
     words = "a mapping from names to values"
     require((Mapping, type(None)), words, parameters=parameters)
+    for each in then:
+        require(CudaVariant, "variants made by ado.cuda_variant", then=each)
     given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]
     listed = isinstance(block, list) or any(isinstance(b, list | tuple) for b in given)
     shapes = given if given and listed else [block]
@@ -462,6 +522,8 @@ def cuda_variant(
         compiler_options=(*found.options, *compiler_options),
         file=file,
         trusted=trusted,
+        zero=zero,
+        then=tuple(then),
         changes=changes,
         steps=None if steps is None else tuple(steps),
         flops=flops,

@@ -24,7 +24,7 @@ _SLOWER = 0.97
 #: Fewest additions per FLOP of FMAs. With equal clocks, the ratio is 0.5.
 _FEWEST_ADDED = 0.4
 #: Memory levels, the farthest one first. Shared memory has the data path of L1.
-_LEVELS = ("DRAM", "L3", "L2", "L1", "shared")
+LEVELS = ("DRAM", "L3", "L2", "L1", "shared")
 #: The tensor cores that can compute products of problems of a precision.
 _TENSOR = {"FP64": "FP64 tensor", "FP32": "TF32 tensor"}
 
@@ -91,8 +91,8 @@ def contradictions(ceilings: Sequence[Ceiling]) -> dict[str, str]:
                 f"it is {number(c.measured / c.theoretical)} times the theoretical figure"
             )
     read = {c.level: c for c in ceilings if c.operation == "read" and c.name not in found}
-    for place, level in enumerate(_LEVELS[1:], 1):
-        farther = [read[n] for n in _LEVELS[: min(place, 3)] if n in read]
+    for place, level in enumerate(LEVELS[1:], 1):
+        farther = [read[n] for n in LEVELS[: min(place, 3)] if n in read]
         fastest = max(farther, key=lambda c: c.measured, default=None)
         if level in read and fastest and read[level].measured < _SLOWER * fastest.measured:
             c = read.pop(level)

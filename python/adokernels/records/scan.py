@@ -1,4 +1,4 @@
-"""The record of a scan: sweeps of one routine over a range of sizes."""
+"""The record of a scan: sweeps of one routine, or of functions, over a range of sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
-from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep, frame_of
 from adokernels.storage import write_csv
 from adokernels.text import binary_size
 
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import pandas as pd
+
     from adokernels.records.machine import Machine
+
+#: What a GPU is compared with.
+_CPU = "the CPU"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,84 +62,99 @@ def link_seconds(machine: Machine | None, uploaded: float, downloaded: float) ->
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """The size from which a GPU stays faster than the CPU, in compulsory bytes.
+    """The size from which a GPU, or a function, stays faster than another one.
+
+    Sizes are compulsory bytes; for functions, they are numbers of elements n.
 
     Attributes
     ----------
     smallest, largest
         The range of the measured sizes.
     above
-        The largest size at which the GPU is slower, if it is faster at larger ones; None if it is
-        slower at no size.
+        The largest size at which it is slower, if it is faster at larger ones; None if it is slower
+        at no size.
     upto
-        The smallest size from which the GPU is faster at every measured size; None if it is not
-        faster at the largest size.
-    bytes
+        The smallest size from which it is faster at every measured size; None if it is not faster
+        at the largest size.
+    crossing
         Where the two times are equal, interpolated between `above` and `upto`, or None.
     ever
-        Whether the GPU is faster at any measured size.
+        Whether it is faster at any measured size.
+    than
+        What it is compared with: the CPU, or the name of a function.
     """
 
     smallest: float
     largest: float
     above: float | None
     upto: float | None
-    bytes: float | None
+    crossing: float | None
     ever: bool
+    than: str = _CPU
 
     @classmethod
-    def of(cls, sizes: Sequence[float], found: Sequence[tuple[Verdict, float]]) -> BreakEven:
-        """Find the size from the verdict on the GPU and the ratio of times at each size, in order.
+    def of(
+        cls, sizes: Sequence[float], found: Sequence[tuple[Verdict, float]], than: str = _CPU
+    ) -> BreakEven:
+        """Find the size from the verdict and the ratio of times at each size, in order.
 
         Ratios are interpolated linearly in the logarithms of ratio and size.
         """
         ever = any(verdict is Verdict.FASTER for verdict, _ in found)
-        result = partial(cls, smallest=sizes[0], largest=sizes[-1], ever=ever)
+        result = partial(cls, smallest=sizes[0], largest=sizes[-1], ever=ever, than=than)
         first = len(sizes)
         while first and found[first - 1][0] is Verdict.FASTER:
             first -= 1
         if first == len(sizes):
-            return result(above=None, upto=None, bytes=None)
+            return result(above=None, upto=None, crossing=None)
         slower = [i for i in range(first) if found[i][0] is Verdict.SLOWER]
         if not slower:
-            return result(above=None, upto=sizes[first], bytes=None)
+            return result(above=None, upto=sizes[first], crossing=None)
         crossing = None
         for i, j in itertools.pairwise(range(slower[-1], first + 1)):
             low, high = math.log(found[i][1]), math.log(found[j][1])
             if low < 0 <= high:
                 crossing = sizes[i] * (sizes[j] / sizes[i]) ** (low / (low - high))
-        return result(above=sizes[slower[-1]], upto=sizes[first], bytes=crossing)
+        return result(above=sizes[slower[-1]], upto=sizes[first], crossing=crossing)
 
     def __repr__(self) -> str:
         """For example ``"faster than the CPU from about 3.2 MiB (between 1 MiB and 4 MiB)"``."""
+        size = binary_size if self.than == _CPU else elements
+        words = f"faster than {self.than}"
         if self.upto is None and self.ever:
-            at = binary_size(self.largest)
-            return f"faster than the CPU at some sizes, but not at the largest, {at}"
+            return f"{words} at some sizes, but not at the largest, {size(self.largest)}"
         if self.upto is None:
-            return f"not faster than the CPU up to {binary_size(self.largest)}"
-        if self.above is not None and self.bytes:
-            between = f"between {binary_size(self.above)} and {binary_size(self.upto)}"
-            return f"faster than the CPU from about {binary_size(self.bytes)} ({between})"
+            return f"not {words} up to {size(self.largest)}"
+        if self.above is not None and self.crossing:
+            between = f"between {size(self.above)} and {size(self.upto)}"
+            return f"{words} from about {size(self.crossing)} ({between})"
         if self.upto > self.smallest:
-            return f"faster than the CPU from {binary_size(self.upto)} or less"
-        ends = f"from {binary_size(self.smallest)} to {binary_size(self.largest)}"
-        return f"faster than the CPU at all sizes measured, {ends}"
+            return f"{words} from {size(self.upto)} or less"
+        ends = f"from {size(self.smallest)} to {size(self.largest)}"
+        return f"{words} at all sizes measured, {ends}"
+
+
+def elements(n: float) -> str:
+    """A number of elements: ``"n = 16384"``."""
+    return f"n = {round(n)}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
-    """Measurements of one routine over a range of sizes; a sequence of sweeps.
+    """Measurements of a routine or of functions over a range of sizes; a sequence of sweeps.
 
     Attributes
     ----------
     routine
-        The name of the routine.
+        The name of the routine or of the first function.
     sweeps
-        One sweep per problem, from the fewest compulsory bytes to the most.
+        One sweep per problem, from the smallest to the largest `sizes`.
     interrupted
         Whether Ctrl-C ended the scan. Problems may then be missing.
     offloads
         With ``copies=True``, one entry per sweep: what calls with NumPy arrays cost.
+    lengths
+        For functions, the lengths from which the operands of each problem were made; else empty.
     """
 
     KIND = "scan"
@@ -144,14 +164,29 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
     interrupted: bool = False
     offloads: tuple[Offload, ...] = ()
+    lengths: tuple[tuple[int, ...], ...] = ()
 
     def _contradiction(self) -> str:
+        if self.lengths:
+            return self._contradiction_of_functions()
         if not self.offloads:
             return ""
         if len(self.offloads) != len(self.sweeps):
             return f"offloads must have one entry per sweep, got {len(self.offloads)}"
         if any(not s.variants for s in self.sweeps):
             return "sweeps must contain a variant each if there are offloads"
+        return ""
+
+    def _contradiction_of_functions(self) -> str:
+        if len(self.lengths) != len(self.sweeps):
+            return f"lengths must have one entry per sweep, got {len(self.lengths)}"
+        peers = {tuple(m.variant for m in s.peers) for s in self.sweeps}
+        if len(peers) > 1 or any(len(s) != 1 for s in self.sweeps):
+            return "sweeps must contain one function and the same peers each if there are lengths"
+        try:
+            self.comparisons  # noqa: B018
+        except ValueError as error:
+            return f"peers must be comparable: {error}"
         return ""
 
     @property
@@ -185,8 +220,40 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
         )
 
     @property
+    def sizes(self) -> tuple[float, ...]:
+        """The size of each problem: the compulsory bytes; for functions, the product of lengths."""
+        if self.lengths:
+            return tuple(math.prod(map(float, each)) for each in self.lengths)
+        return tuple(max((m.bytes for m in s), default=0.0) for s in self)
+
+    @property
+    def comparisons(self) -> dict[str, tuple[Comparison, ...]]:
+        """For functions: each peer, compared with the first function at each size."""
+        found: dict[str, list[Comparison]] = {}
+        for sweep in self if self.lengths else ():
+            for peer in sweep.peers:
+                found.setdefault(peer.variant, []).append(peer.compare(sweep[0]))
+        return {name: tuple(each) for name, each in found.items()}
+
+    @property
+    def crossovers(self) -> dict[str, BreakEven]:
+        """For functions: from which size each peer is faster than the first function.
+
+        Sizes without a verdict are ignored; a peer without any verdict is omitted.
+        """
+        found = {}
+        for name, each in self.comparisons.items():
+            known = [(n, c[:2]) for n, c in zip(self.sizes, each, strict=True) if not c.reason]
+            if known:
+                sizes, verdicts = zip(*known, strict=True)
+                found[name] = BreakEven.of(sizes, verdicts, self.routine)
+        return found
+
+    @property
     def finding(self) -> str:
-        """The break-even size with copies and of the kernel alone, in a sentence, or empty."""
+        """The break-even sizes, in a sentence, or empty."""
+        if self.lengths:
+            return "; ".join(f"{name} is {even}" for name, even in self.crossovers.items())
         if not self.offloads:
             return ""
         unknown = "of unknown speed, because no size has a verdict"
@@ -206,16 +273,18 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     def records(self) -> list[dict[str, Any]]:
         """The records of all sweeps, each with its problem and its compulsory bytes.
 
-        See :meth:`Sweep.records`. The calls with NumPy arrays, if any, are records like peers, with
-        the names ``"call on cpu"`` and ``"call on cuda"``.
+        See :meth:`Sweep.records`. Records of functions also have the size ``n``. The calls with
+        NumPy arrays, if any, are records like peers, with the names ``"call on cpu"`` and ``"call
+        on cuda"``.
         """
         calls = [
             Sweep(routine=self.routine, measurements=(), peers=(o.cpu, o.gpu))
             for o in self.offloads
         ]
+        sizes = [{"n": n} for n in self.sizes] if self.lengths else [{} for _ in self.sizes]
         return [
-            {"problem": str(m.problem), "bytes": m.bytes, **record}
-            for s in (*self, *calls)
+            {"problem": str(m.problem), "bytes": m.bytes, **size, **record}
+            for s, size in zip((*self, *calls), [*sizes, *({} for _ in calls)], strict=True)
             for m, record in zip((*s.measurements, *s.peers), s.records(), strict=True)
         ]
 
@@ -228,6 +297,10 @@ class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
             If the file cannot be written; an existing file is unchanged.
         """
         write_csv(path, self.records())
+
+    def to_frame(self) -> pd.DataFrame:
+        """The records as a pandas frame, in SI units; see :meth:`Sweep.to_frame`."""
+        return frame_of(self.records(), "problem", "variant")
 
     @property
     def caches(self) -> dict[str, float]:

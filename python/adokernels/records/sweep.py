@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
+from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import mix_limit
 from adokernels.records.record import Entries, StoredRecord
 from adokernels.records.shown import ShownAsTables
@@ -251,12 +251,25 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         ImportError
             If pandas, which is optional, is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            remedy = installation("frames")
-            raise ImportError(f"to_frame needs pandas; remedy: {remedy}") from error
-        return pd.DataFrame(self.records()).set_index("variant")
+        return frame_of(self.records(), "variant")
+
+
+def as_sweep(record: Any) -> Any:
+    """A measurement as a sweep of one variant; another record unchanged."""
+    if not isinstance(record, Measurement):
+        return record
+    name = record.variant if record.routine == FUNCTION else record.routine
+    return Sweep(routine=name, measurements=(record,), machine=record.machine)
+
+
+def frame_of(records: list[dict[str, Any]], *index: str) -> pd.DataFrame:
+    """Dictionaries as a pandas frame with these columns as index; ImportError without pandas."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        remedy = installation("frames")
+        raise ImportError(f"to_frame needs pandas; remedy: {remedy}") from error
+    return pd.DataFrame(records).set_index(list(index))
 
 
 def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]:

@@ -25,7 +25,7 @@ from adokernels.records.machine import Machine
 from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.records.scan import Scan
-from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep, as_sweep
 from adokernels.storage import replace_file
 from adokernels.tables import tables_of
 from adokernels.tables.diagnoses import diagnosis_tables
@@ -52,7 +52,7 @@ _DIGITS = 4
 def write_report(
     path: str | Path,
     *,
-    sweeps: Sequence[Reported],
+    sweeps: Sequence[Reported | Measurement],
     title: str = "adokernels: measurements",
     pictures: Iterable[Picture] = (),
     context: Mapping[str, Any] | None = None,
@@ -68,7 +68,7 @@ def write_report(
     path
         The file to write.
     sweeps
-        The sweeps, scans and comparisons, one per section.
+        The sweeps, measurements, scans and comparisons, one per section.
     title
         The heading.
     pictures
@@ -89,13 +89,14 @@ def write_report(
     require((str, os.PathLike), "a path", path=path)
     require(str, "a str", title=title)
     require(Iterable, "a sequence of sweeps, scans and comparisons", sweeps=sweeps)
-    for record in sweeps:
+    records: list[Reported] = [*map(as_sweep, sweeps)]
+    for record in records:
         require(Reported, "sweeps, scans and comparisons", sweeps=record)
     name, folder = escaped(title), resources.files("adokernels.report")
     script, style = (folder.joinpath(f).read_text("utf-8") for f in ("page.js", "page.css"))
     machines: dict[str, Machine] = {}  # each once, even if several sweeps ran on it
     measured: list[Measurement] = []
-    for record in sweeps:
+    for record in records:
         if isinstance(record, SweepComparison):
             measured += [m for change in record for m in (change.before, change.after)]
             continue
@@ -112,14 +113,14 @@ def write_report(
         source = f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
         words = f'<figcaption>{escaped(caption)}</figcaption><img src="{source}"'
         images.append(f'<figure>{words} alt="{escaped(caption)}"></figure>')
-    anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]
+    anchors = [f"sweep-{place}" for place in range(1, len(records) + 1)]
     numbers = itertools.count(1)
     parts = [
         f"<h1>{name}</h1>",
-        _headline(sweeps, anchors) if sweeps else "",
+        _headline(records, anchors) if records else "",
         f"<p>{_METHOD}</p>",
         *images,
-        *map(_section, sweeps, anchors, itertools.repeat(numbers)),
+        *map(_section, records, anchors, itertools.repeat(numbers)),
         _about(machines.values(), context),
         f"<script>\n{script}</script>",
     ]

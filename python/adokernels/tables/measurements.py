@@ -20,7 +20,7 @@ from adokernels.records.machine import Machine, contradictions
 from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import KernelProfile, Profile, ProfileComparison
-from adokernels.records.scan import Scan, link_seconds
+from adokernels.records.scan import Scan, elements, link_seconds
 from adokernels.records.statistics import Comparison, rounded_up
 from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, ITALIC, new_table, table_of
@@ -141,10 +141,13 @@ def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
 def scan_table(scan: Scan) -> Table:
     """One row per problem: time, share of the nearest limit and error of each variant and peer.
 
-    With offloads: times of the three default calls, and the time of the copies at the link's roof.
+    For functions with peers: times, and the ratio and the verdict of each peer. With offloads:
+    times of the three default calls, and the time of the copies at the link's roof.
     """
     if scan.offloads:
         return _offload_table(scan)
+    if scan.comparisons:
+        return _function_table(scan)
     headers = ["problem", "compulsory\nbytes", *scan.names]
     errors = any(m.shown_error for found in scan for m in (*found.measurements, *found.peers))
     more = ", share of the nearest limit, error" if errors else " and share of the nearest limit"
@@ -190,6 +193,32 @@ def _offload_table(scan: Scan) -> Table:
     return table_of(title, rows, text, notes=[scan.finding, *notes], sparse=True)
 
 
+def _function_table(scan: Scan) -> Table:
+    rows: list[dict[str, Any]] = []
+    judged: dict[str, Comparison] = {}
+    for place, (n, sweep) in enumerate(zip(scan.sizes, scan, strict=True)):
+        rows.append({"n": f"{n:.0f}", scan.routine: quantity(sweep[0].seconds, "s")})
+        for peer in sweep.peers:
+            name, found = peer.variant, scan.comparisons[peer.variant][place]
+            judged[f"{name}, {elements(n)}"] = found
+            rows[-1] |= {
+                name: quantity(peer.seconds, "s"),
+                f"{name}:\nspeed-up": ratio(found.ratio),
+            }
+            rows[-1] |= {f"{name}:\n99.9 % interval": _interval_of(found)}
+            rows[-1] |= {f"{name} is": verdict_cell(found.verdict.value)}
+    few = any(found.confidence is None for found in judged.values())
+    notes = [scan.finding, *[FEW_SAMPLES] * few, *verdict_notes(judged)]
+    text = [f"{name} is" for name in scan.comparisons]
+    return table_of(scan.title, rows, text, notes=filter(None, notes))
+
+
+def _interval_of(found: Comparison) -> str:
+    """The interval of a ratio of times, or its range."""
+    low, high = found.interval
+    return f"{low:.3g} to {high:.3g}{' (range)' if found.confidence is None else ''}"
+
+
 def _pair_of_errors(first: Measurement, second: Measurement) -> str:
     """The errors of two measurements, for example ``"0.5 ulp, 0.8 ulp"``; empty without both."""
     errors = [m.shown_error for m in (first, second)]
@@ -209,14 +238,13 @@ def changes_table(changes: SweepComparison) -> Table:
     errors = [_pair_of_errors(change.before, change.after) for change in changes]
     table = new_table(changes.title, [*headers, *[ERRORS] * any(errors)], left=headers[-1:])
     for change, error in zip(changes, errors, strict=True):
-        verdict, gain, (low, high) = change.comparison
-        few = " (range)" if change.comparison.confidence is None else ""
+        verdict, gain, _ = change.comparison
         table.add_row(
             change.variant,
             quantity(change.before.seconds, "s"),
             quantity(change.after.seconds, "s"),
             ratio(gain),
-            f"{low:.3g} to {high:.3g}{few}",
+            _interval_of(change.comparison),
             f"{len(change.before.samples)}, {len(change.after.samples)}",
             verdict_cell(verdict.value),
             *([error] if any(errors) else []),

@@ -77,7 +77,7 @@ class Recording:
             seen, number = Launch.observed(*launch), len(recording.launches)
             recording.launches.append((seen, launch[-1]))
             for first, size in seen.memory.values():
-                memory = (ctypes.c_uint8 * size).from_address(first)
+                memory: Any = (ctypes.c_uint8 * size).from_address(first)
                 recording.contents[number, first] = np.frombuffer(memory, np.uint8).copy()
 
         with _core.Substitution({}, observe):
