@@ -98,3 +98,10 @@ def test_the_reader_acts_at_least_twice(source):
     text = source.read_text(encoding="utf-8")
     assert text.count("**Your turn.**") >= 2
     assert text.count("<details>") == text.count("</details>") >= 2
+
+
+@each_source
+def test_a_question_precedes_its_folded_answer(source):
+    for cell in (c for c in render.read(source).cells if c.cell_type == "markdown"):
+        for question in cell.source.split("**Question.**")[1:]:
+            assert "<details><summary>Answer</summary>\n\n" in question, question
