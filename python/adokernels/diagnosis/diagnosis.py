@@ -197,7 +197,9 @@ def diagnose(sweep: Sweep | CountedSweep) -> Diagnosis:
             counted=m.profile is not None,
             limiter=limiter(m, machine),
             advices=(advices := advise(m, machine)),
-            cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
+            cards=()
+            if advices and advices[0].step is Step.DONE
+            else tuple(card.key for card in cards.applying(m)),
             outcome=_outcome(m, after[m], advices) if m in after else None,
         )
         for m in sweep.variants
@@ -217,10 +219,6 @@ def _from_counts(v: CountedVariant) -> Finding:
         cards=(),
         outcome=None,
     )
-
-
-def _done(advices: tuple[Advice, ...]) -> bool:
-    return bool(advices) and advices[0].step is Step.DONE
 
 
 def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:
