@@ -2,10 +2,8 @@
 
 import functools
 import inspect
-import json
 import re
 from operator import getitem
-from urllib.parse import unquote
 
 import pytest
 
@@ -26,8 +24,6 @@ ROWS = {
     if (cells := line.split(" | "))
 }
 COUNTS = {"A": 35, "B": 33, "C": 50, "D": 26, "E": 24}
-#: Items for which the document shows a chart or a picture.
-CHARTS = re.findall(r"\w+", "A17 B8 B18 B19 B30 C8 C12 C25 C32 C37 D26 E1 E2 E6 E7 E16 E17")
 
 
 @functools.cache
