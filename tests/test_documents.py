@@ -11,7 +11,6 @@ import adobook as course
 import adokernels as ado
 from adobook import published
 from adobook.pages import documents, stored
-from adobook.text import slug
 from adokernels import cli
 
 DOCS = stored.ROOT / "docs"
@@ -76,39 +75,6 @@ def test_published_figures_are_listed_beside_ours(letter):
 
 
 # --- what the page names --------------------------------------------------------------------------
-
-
-@functools.cache
-def sections(path):
-    """The number of charts of each section of a document or notebook, by anchor."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        found = re.findall(r"^#+ (.+)\n((?:(?!#+ ).*\n?)*)", text, re.M)
-        return {slug(heading): shown.count("](gallery/") for heading, shown in found}
-    charts, around = {}, []  # around: the open sections, with their levels
-    for cell in json.loads(text)["cells"]:
-        for line in "".join(cell["source"]).splitlines():
-            heading = cell["cell_type"] == "markdown" and re.match(r"(#+) (.+?)\s*$", line)
-            if heading:
-                level, anchor = len(heading[1]), heading[2].replace(" ", "-")
-                around = [(n, name) for n, name in around if n < level] + [(level, anchor)]
-                charts[anchor] = 0
-        for output in (output.get("data", {}) for output in cell.get("outputs", [])):
-            for _, name in around:
-                charts[name] += "image/png" in output or "image/svg+xml" in output
-    return charts
-
-
-def sections_of(item):
-    """The number of charts of each section to which an item links; fails if there is none."""
-    links = re.findall(r"\]\(([\w./]+)#(.*?)\)(?=<br>|$)", ROWS[item][2])
-    return [sections(DOCS / "documents" / file)[unquote(anchor)] for file, anchor in links]
-
-
-@pytest.mark.parametrize("item", ROWS)
-def test_linked_sections_exist_and_have_the_charts(item):
-    found = sections_of(item)
-    assert item not in CHARTS or any(found)
 
 
 def problem(target):

@@ -262,6 +262,7 @@ def _finding(
 ) -> Finding:
     """The finding about a variant, and about its effect on the next one if there is one."""
     advices, found = advise(m, machine), _limiter(m, machine, tried)
+    done = bool(advices) and advices[0].step is Step.DONE
     return Finding(
         variant=m.variant,
         counted=m.profile is not None,
