@@ -33,6 +33,10 @@ void launch_kernel(const void* kernel, const Launch& go, void** args) {
                             dim3(go.block.x, go.block.y, go.block.z), args, go.shared_bytes));
 }
 
+void copy(const Launch&, std::byte* to, const Array& from) {
+  ADO_CUDA(cudaMemcpyAsync(to, from.data, from.bytes(), cudaMemcpyDeviceToDevice));
+}
+
 CUtensorMap tensor_map(const Launch&, const void* data, std::int64_t rows, std::int64_t cols,
                        std::int64_t stride, int lines) {
   void* function = nullptr;
