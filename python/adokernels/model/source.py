@@ -382,6 +382,8 @@ def _similarity(a: SourcePart, b: SourcePart) -> float:
 def _compare(
     before: SourcePart | None, after: SourcePart | None, renamed: Mapping[str, str]
 ) -> Iterator[DiffLine]:
+    if before and after and before.text == after.text:
+        return
     parts = [part for part in (before, after) if part]
     shown = parts[-1:] if len({part.name for part in parts}) == 1 else parts
     places = " -> ".join(f"{part.path}:{part.line}" for part in shown)
