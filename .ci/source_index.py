@@ -313,11 +313,11 @@ def text() -> str:
         for function in _definitions(path):
             if function.names[0].endswith("_ladder") and lists:
                 routine = function.names[0].removesuffix("_ladder")
-                (array,) = (name for name in lists if name in function.references)
-                for variant, shown in _Ladder(routine, path).sources(lists[array]):
-                    groups = groupby(shown[1:], key=lambda d: d.path)
-                    names = [[p, list(dict.fromkeys(d.names[0] for d in g))] for p, g in groups]
-                    index[f"{routine}[{variant}]"] = [[path, [array]], *names]
+                for array in (name for name in lists if name in function.references):
+                    for variant, shown in _Ladder(routine, path).sources(lists[array]):
+                        groups = groupby(shown[1:], key=lambda d: d.path)
+                        names = [[p, list(dict.fromkeys(d.names[0] for d in g))] for p, g in groups]
+                        index[f"{routine}[{variant}]"] = [[path, [array]], *names]
     lines = (f"{json.dumps(key)}: {json.dumps(index[key])}" for key in sorted(index))
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -213,23 +213,6 @@ def test_sliding_window_counts_rows_at_seams():
     assert executed_flops(stages, ((rows, cols, 4), "u1")) == flops
 
 
-def test_lanes_with_strips_of_rows():
-    """Rows of 5 pixels in strips of height 6 (the minimum) and 14 (the maximum is 16).
-
-    Each lane processes two more rows than the strip, four rows at a time, and 8 pixels per row.
-    """
-    for rows, height, iterations in [(300, 6, 8), (1 << 20, 14, 16)]:
-        flops = executed_flops(ado.sobel["lane_per_row"], ((rows, 5), "u1"))
-        assert flops == 4 * -(-rows // height) * iterations * 8
-
-
-def test_small_tiles_count_rows_between_warps():
-    """Tiles of 120 x 16 or 120 x 48 pixels: eight warps with 2 or 6 rows and 8 more rows each."""
-    for images, rows, across, down in [(2, 2, 2, 3), (400, 6, 2, 1)]:
-        flops = executed_flops(ado.edge_detect["small_tiles"], ((images, 33, 121, 3), "u1"))
-        assert flops == 4 * (images * across * down) * 8 * (rows + 8) * 128
-
-
 # --- gpp by hand ----------------------------------------------------------------------------------
 
 # FLOPs per lane of sums in gpp: one gathering of one or two frequencies, and the final total.

@@ -73,7 +73,7 @@ def test_choice_of_sorting_follows_the_hardware():
 
 @functools.cache
 def cases():
-    """Operands on both sides of the conditions of engine_moments.cuh, for 1 to 3 frequencies."""
+    """Operands on both sides of the conditions of engine/moments.cuh, for 1 to 3 frequencies."""
     rng = np.random.default_rng(SEED)
     found = []
     for frequencies in (1, 2, 3):
@@ -88,7 +88,7 @@ def cases():
             far._replace(wtilde=problem.wtilde * rng.choice([-1, 1], problem.wtilde.shape)),
             # Poles at 0, at real and at imaginary frequencies.
             far._replace(wtilde=np.where(rng.random(problem.wtilde.shape) < 0.1, 0, far.wtilde)),
-            # Many poles per warp that need the formulas; see needs_care in hoisting.cuh.
+            # Many poles per warp that need the formulas; see needs_care in terms.cuh.
             problem._replace(
                 wtilde=np.where(rng.random(problem.wtilde.shape) < 0.5, 1e-9, problem.wtilde)
             ),

@@ -73,11 +73,10 @@ def test_a_source_contains_what_the_kernels_use_and_nothing_of_other_variants():
     assert ado.transpose["in_place"].source.parts[0].text == shared.text
     assert "transpose_unaligned_rows(" in unaligned.text
     assert "transpose_in_place" not in shared.text + unaligned.text
-    shapes = names_in(ado.edge_detect["fused"].source)
-    assert {"sliding_window", "GaussianStage", "SobelStage", "FusedShape"} <= {*shapes}
-    assert "operator/" in names_in(ado.gpp["collapse3"].source)
-    # Both kernels of a pass.
-    assert {"gpp_collapse3", "gpp_add_partials"} <= {*names_in(ado.gpp["collapse3"].source)}
+    fused = ado.edge_detect["fused"].source.text
+    for name in ("sliding_window(", "class GaussianStage", "struct SobelStage", "FusedShape ="):
+        assert name in fused
+    assert "operator*" in names_in(ado.gpp["naive_loops"].source)
 
 
 def test_general_helpers_are_left_out_but_the_read_ceiling_is_shown():
@@ -91,7 +90,7 @@ def test_general_helpers_are_left_out_but_the_read_ceiling_is_shown():
 def test_a_pipeline_shows_its_stages():
     pipeline = ado.edge_detect["pipeline_naive"]
     shown = pipeline.source
-    kernels = re.findall(r"__global__ void (?:__launch_bounds__\(.*\) )?\s*(\w+)", shown.text)
+    kernels = re.findall(r"__global__ void (?:__launch_bounds__\(.*\)\s+)?(\w+)", shown.text)
     assert kernels == ["grayscale_naive", "gaussian_blur_naive", "sobel_naive"]
     of = dict.fromkeys(part.variant for part in shown.parts)
     stages = [f"{routine}[{name}]" for routine, name in pipeline.stages]
@@ -108,6 +107,8 @@ def test_diff_matches_kernels_of_different_names():
     assert len(change.deleted) <= 8
     assert "tiled -> padded" in change.text
     assert change.text.startswith("--- transpose[tiled]\n+++ transpose[padded]\n@@ ")
+    # The section of both variants is equal, although it contains the name of one of them.
+    assert "__global__" not in ado.gaussian_blur["shared"].diff("read_only").text
     back = ado.transpose["padded"].diff(ado.transpose["tiled"])
     assert sorted(back.added) == sorted(change.deleted)
 
@@ -164,7 +165,7 @@ def test_an_edited_file_is_shown_as_it_is(tmp_path, monkeypatch):
 def test_names_of_the_index_exist():
     """Every name of the index is found, and no variant with a ruler is in it."""
     for label, groups in source._index().items():
-        assert not list(source._sections(label))
+        assert not source._sections(label)
         shown = source.source_of(label).parts
         for i, (path, names) in enumerate(groups):
             texts = [part.text for part in shown if part.path == path]
@@ -279,10 +280,10 @@ def test_overloads_are_told_apart_by_their_arguments():
     assert lines_of("add_term", ado.gpp["naive_loops"].source) == {"src/cpu/gpp/gpp.cpp"}
 
 
-@pytest.mark.parametrize("recorded", ["cuda/image/view.cuh", "/a/cuda/b/../image/view.cuh"])
+@pytest.mark.parametrize("recorded", ["cuda/image/tiles.cuh", "/a/cuda/b/../image/tiles.cuh"])
 def test_recorded_paths_are_found(recorded):
-    assert source.shipped_path(recorded.replace("/a/", "/home/cuda/")) == "cuda/image/view.cuh"
-    assert source.shipped_path("/none" + recorded.replace("view", "none")).startswith("/none")
+    assert source.shipped_path(recorded.replace("/a/", "/home/cuda/")) == "cuda/image/tiles.cuh"
+    assert source.shipped_path("/none" + recorded.replace("tiles", "none")).startswith("/none")
 
 
 def test_missing_sources_are_reported(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ def run(steps, folder):
     includes = [f"-I{ROOT / name}" for name in ("cuda", "src")]
     program = str(folder / "ladder")
     command = [nvcc, *OPTIONS, "-std=c++20", *includes, "-DSTANDALONE", steps]
-    subprocess.run([*map(str, command), "-o", program], check=True, timeout=100)
+    subprocess.run([*map(str, command), "-o", program], check=True, timeout=300)
     return subprocess.run([program], capture_output=True, text=True, check=False)
 
 

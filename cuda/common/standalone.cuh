@@ -33,6 +33,10 @@ void launch_kernel(const void* kernel, const Launch& go, void** args) {
                             dim3(go.block.x, go.block.y, go.block.z), args, go.shared_bytes));
 }
 
+void copy(const Launch&, std::byte* to, const Array& from) {
+  ADO_CUDA(cudaMemcpyAsync(to, from.data, from.bytes(), cudaMemcpyDeviceToDevice));
+}
+
 CUtensorMap tensor_map(const Launch&, const void* data, std::int64_t rows, std::int64_t cols,
                        std::int64_t stride, int lines) {
   void* function = nullptr;
@@ -52,20 +56,19 @@ CUtensorMap tensor_map(const Launch&, const void* data, std::int64_t rows, std::
 
 // --- The program ---------------------------------------------------------------------------------
 
-// A packed array on the host: real numbers from 0 to 1, or random bytes.
+// A packed array on the host: numbers whose parts are from 0 to 1, or random bytes.
 inline Array random_array(ElementType type, std::initializer_list<std::int64_t> shape) {
   static std::mt19937 random;
   Array a{.type = type, .rank = static_cast<int>(shape.size())};
   std::copy(shape.begin(), shape.end(), a.shape);
   a = packed_like(a, static_cast<std::byte*>(std::malloc(a.bytes())));
-  for (std::int64_t i = 0; i < a.elements(); ++i)
-    if (type == kFloat32)
+  if (type == kFloat32)
+    for (std::int64_t i = 0; i < a.elements(); ++i)
       a.as<float>()[i] = static_cast<float>(random() >> 8) / (1 << 24);
-    else if (type == kFloat64)
-      a.as<double>()[i] = random() / 4294967296.0;
-    else
-      for (int byte = 0; byte < type.size; ++byte)
-        a.data[i * type.size + byte] = std::byte(random());
+  else if (type == kFloat64 || type == kComplex128)
+    for (std::int64_t i = 0; i < a.bytes() / 8; ++i) a.as<double>()[i] = random() / 4294967296.0;
+  else
+    for (std::int64_t i = 0; i < a.bytes(); ++i) a.data[i] = std::byte(random());
   return a;
 }
 
@@ -80,14 +83,15 @@ struct Operands {
 // Returns true if numbers differ by at most rounding errors, and other elements are equal.
 inline bool equal(const Array& a, const std::byte* b) {
   const auto close = [&]<class T>(T error) {
-    for (std::int64_t i = 0; i < a.elements(); ++i)
+    for (std::int64_t i = 0; i < a.bytes() / static_cast<std::int64_t>(sizeof(T)); ++i)
       if (const T x = a.as<T>()[i], y = reinterpret_cast<const T*>(b)[i];
           !(std::abs(x - y) <= error * std::max(T{1}, std::abs(x))))
         return false;
     return true;
   };
   if (a.type == kFloat32) return close(1e-5F);
-  return a.type == kFloat64 ? close(1e-12) : std::memcmp(a.data, b, a.bytes()) == 0;
+  if (a.type == kFloat64 || a.type == kComplex128) return close(1e-12);
+  return std::memcmp(a.data, b, a.bytes()) == 0;
 }
 
 // Runs the steps of a ladder on a problem in host memory. `compute` computes the expected results.
@@ -138,7 +142,9 @@ int run_ladder(const Ladder<Routine>& ladder, Routine host,
       continue;
     }
     for (Array* a : given.outputs) ADO_CUDA(cudaMemset(a->data, 0xff, a->bytes()));
-    const Launch go = launch_of(step, problem, step.blocks[0], hardware);
+    Launch go = launch_of(step, problem, step.blocks[0], hardware);
+    if (step.scratch_bytes)
+      ADO_CUDA(cudaMalloc(&go.scratch, step.scratch_bytes(problem, hardware)));
     std::vector<float> milliseconds(21);
     for (float& sample : milliseconds) {
       ADO_CUDA(cudaEventRecord(start));
@@ -147,6 +153,7 @@ int run_ladder(const Ladder<Routine>& ladder, Routine host,
       ADO_CUDA(cudaEventSynchronize(stop));
       ADO_CUDA(cudaEventElapsedTime(&sample, start, stop));
     }
+    ADO_CUDA(cudaFree(go.scratch));
     std::nth_element(milliseconds.begin(), milliseconds.begin() + 10, milliseconds.end());
     const double seconds = milliseconds[10] / 1e3;
     const double bytes = step.bytes ? step.bytes(problem, hardware) : operand_bytes;

@@ -1,6 +1,6 @@
 // The sliding window: a warp moves down an image and computes each row of the result from sums that
 // its lanes keep in registers. This file contains the whole idea: the blur of one row, and the loop
-// over rows. The files named engine_ supply the rows at any alignment, border and image size.
+// over rows. engine/ supplies the rows at any alignment, border and image size.
 //
 //   lane          0         1         2            Each lane has 4 to 16 neighbouring columns.
 //   columns   | 0 .. 7 | 8 .. 15 | 16 .. 23 | ...
@@ -28,12 +28,13 @@
 // lanes read the pixels on either side of their columns from the ring, too.
 #pragma once
 
-#include "image/engine_rows.cuh"
+#include "image/engine/rows.cuh"
 
 #ifdef __CUDACC__
 
 namespace ado::cuda {
 
+// ---- sliding_window, fused ----------------------------------------------------------------------
 // Gaussian blur with the default taps [1 2 3 4 3 2 1]. Along the rows, it uses dot products of
 // bytes. Down the columns, it convolves with [1 2 1] and then with [1 0 2 0 1], from sums that are
 // kept per column:
@@ -95,10 +96,10 @@ class GaussianStage {
 
 // The loop over the rows of a band. `Stage` processes the rows: push(step, row) takes the
 // next row of pixels and returns the result for the row kRadius before it. The row may also be
-// pushed through two filters (edge_detect.cu). `step` is the iteration within the unrolled loop,
-// from which stages compute constant positions in their rings of two or four rows.
+// pushed through two filters (edge_detect/steps.cu). `step` is the iteration within the unrolled
+// loop, from which stages compute constant positions in their rings of two or four rows.
 //
-// `Shape` has the constants of the loop (engine_bands.cuh). `place` tells the engine whether lanes
+// `Shape` has the constants of the loop (engine/bands.cuh). `place` tells the engine whether lanes
 // of the warp are at the ends of rows.
 template <class Shape, class Stage>
 __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kWindowBlock.x))
@@ -154,6 +155,8 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
   // The kernel does not wait for the copies that are still in flight. They belong to rows after the
   // last one, so they read nothing, and the zeros that they write are never read.
 }
+
+// -------------------------------------------------------------------------------------------------
 
 }  // namespace ado::cuda
 

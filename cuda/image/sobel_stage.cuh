@@ -8,7 +8,8 @@
 
 namespace ado::cuda {
 
-// Sobel. Interpreted as a half-precision number, the bits of an integer below 2048 are that integer
+// ---- sliding_window, fused ----------------------------------------------------------------------
+// Interpreted as a half-precision number, the bits of an integer below 2048 are that integer
 // times 2^-24. So two pixels share a register, need no conversion, and have exact signed sums.
 
 __device__ inline unsigned add_halves(unsigned a, unsigned b) {
@@ -115,6 +116,8 @@ struct SobelStage {
     return lengths(x, y);
   }
 };
+
+// -------------------------------------------------------------------------------------------------
 
 }  // namespace ado::cuda
 

@@ -70,7 +70,7 @@ def _text_of(path: str) -> str:
 def shipped_path(recorded: str) -> str:
     """The shipped file with this path on the machine that compiled it; else `recorded`.
 
-    The compiler can record ``"/home/me/adokernels/cuda/transpose/../image/view.cuh"``.
+    The compiler can record ``"/home/me/adokernels/cuda/sobel/../image/tiles.cuh"``.
     """
     path = os.path.normpath(recorded) if recorded else ""
     return next((p for p in _files() if f"/{path}".endswith(f"/{p}")), recorded)
@@ -135,19 +135,23 @@ def source_of(*variants: str) -> Source:
     """The source of a variant, and of its stages if it is a pipeline: ``"transpose[tiled]"``."""
     parts: dict[tuple[str, int], SourcePart] = {}
     for label in variants:
-        for part in list(_sections(label)) or _definitions(label):
+        for part in _sections(label) or _definitions(label):
             parts.setdefault((part.path, part.line), part)
     return Source(tuple(parts.values()))
 
 
-def _sections(label: str) -> Iterator[SourcePart]:
-    """The sections whose rulers name a variant: first those that its ladder shares with others."""
+def _sections(label: str) -> list[SourcePart]:
+    """The sections whose rulers name a variant: first those that its ladder shares with others.
+
+    A shared section can also name a variant of another ladder, so one section must be the ladder's.
+    """
     routine, _, name = label.rstrip("]").partition("[")
     own = [
         path for path in _files() if path.startswith((f"cuda/{routine}/", f"src/cpu/{routine}/"))
     ]
     included = (re.findall(r'#include "((?:image|strided)/.+)"', _text_of(path)) for path in own)
     shared = [f"cuda/{path}" for paths in included for path in paths]
+    sections = []
     for path in dict.fromkeys((*shared, *own)):
         lines = _text_of(path).split("\n")
         rulers = [
@@ -156,7 +160,10 @@ def _sections(label: str) -> Iterator[SourcePart]:
         for (first, names), (last, _) in pairwise([*rulers, (len(lines), "")]):
             if name in names.split(", "):
                 text = "\n".join(lines[first:last]).rstrip("\n")
-                yield SourcePart(name=name, path=path, line=first + 1, text=text, variant=label)
+                sections.append(
+                    SourcePart(name=name, path=path, line=first + 1, text=text, variant=label)
+                )
+    return sections if any(part.path in own for part in sections) else []
 
 
 # --- Ladders without rulers -----------------------------------------------------------------------
@@ -362,6 +369,8 @@ def _similarity(a: SourcePart, b: SourcePart) -> float:
 def _compare(
     before: SourcePart | None, after: SourcePart | None, renamed: Mapping[str, str]
 ) -> Iterator[DiffLine]:
+    if before and after and before.text == after.text:
+        return
     parts = [part for part in (before, after) if part]
     shown = parts[-1:] if len({part.name for part in parts}) == 1 else parts
     places = " -> ".join(f"{part.path}:{part.line}" for part in shown)

@@ -20,11 +20,12 @@
 
 #include "common/async_copy.cuh"
 #include "common/graph_counter.cuh"
-#include "gpp/engine_timing.cuh"
-#include "gpp/hoisting.cuh"
+#include "gpp/costs.cuh"
+#include "gpp/engine/timing.cuh"
 
 namespace ado::cuda::gpp {
 
+// ---- single_launch ------------------------------------------------------------------------------
 inline constexpr int kSingleThreads = 128;
 inline constexpr int kSingleChunk = 16;  // maximum bands per chunk
 // Maximum elements of aqsn and aqsm per chunk: enough for 16 bands of a tile of 32 by 4, or for 8
@@ -352,5 +353,37 @@ inline void run_single_launch(const Gpp& p, const Launch& go) {
 }
 
 #endif
+
+// Full bands use the arithmetic of sorted_bands.
+inline constexpr OperationCounts kSingleLaunchCosts{.flops = {36, 18, 6, 141},
+                                                    .instructions = {22, 10, 4, 98}};
+
+// Items of single_launch. Lanes outside the matrix execute the same operations as other lanes.
+inline constexpr Decomposition kItems{
+    .blocks = {{{kSingleThreads}}},
+    .grid = grid_of_items,
+    .scratch_bytes =
+        [](const Gpp& p, const Hardware& gpu) {
+          return partial_bytes(volume_of(grid_of_items(p, {}, gpu)));
+        },
+    .bytes = [](const Gpp& p, int,
+                const Hardware& gpu) { return bytes_of_tiles(p, items_of(p, gpu).across, 0); },
+    .work =
+        [](const Gpp& p, std::int64_t threads, const Hardware& gpu) {
+          const Items items = items_of(p, gpu);
+          const std::int64_t segments = items.count / items.tiles;
+          return work_of(p, std::int64_t{items.tiles} * kSingleThreads, segments,
+                         iterations(std::int64_t{items.count} * kSingleThreads, threads));
+        }};
+
+inline constexpr Variant<Gpp> kSingleLaunch = with_costs<kSingleLaunchCosts, kItems>(
+    {.name = "single_launch",
+     .changes =
+         {"Uses one launch per pass: does not sort, stages the operands in shared memory with "
+          "asynchronous copies, and adds the partial sums in the block that finishes last.",
+          Step::kInFlight, Step::kReuse, Step::kFusion},
+     .run = ADO_RUN(run_single_launch)});
+
+// -------------------------------------------------------------------------------------------------
 
 }  // namespace ado::cuda::gpp

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "common/async_copy.cuh"
-#include "image/engine_bands.cuh"
+#include "image/engine/bands.cuh"
 #include "image/packed_pixels.cuh"
 #include "routines/gaussian_blur.hpp"
 
@@ -316,7 +316,7 @@ class RowSource {
     }
   }
 
- public:
+ private:
   // Returns true if a copy from `from` could read outside the array.
   __device__ bool leaves_array(const std::uint8_t* from) const {
     return guards_ && (from < begin_ || from + Shape::kAllVectors * kVectorBytes > end_);

@@ -1,5 +1,5 @@
-// Engine: moments, the last variant of gpp. Tiles as in engine_tiling.cuh, with separate launches
-// for occupied and for empty bands and the arithmetic of engine_moments.cuh.
+// Engine: moments, the last variant of gpp. Tiles as in tiling.cuh, with separate launches
+// for occupied and for empty bands and the arithmetic of moments.cuh.
 //
 // A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
 // arithmetic is as slow as two_rows (H200, 2026), although it executes 10 % fewer FP64
@@ -10,12 +10,13 @@
 // moments, they are converted to coefficients.
 #pragma once
 
-#include "gpp/engine_moments.cuh"
-#include "gpp/engine_tiling.cuh"
+#include "gpp/engine/moments.cuh"
+#include "gpp/engine/tiling.cuh"
 #include "routines/gpp_tiles.hpp"
 
 namespace ado::cuda::gpp {
 
+// ---- moments ------------------------------------------------------------------------------------
 inline constexpr int kSplitRows = 2;  // igp per thread
 
 // Both kernels use the grid of tiles. For each sum, the partial sums of the first kernel precede
@@ -261,6 +262,36 @@ inline void run_moments(const Gpp& p, const Launch& go) {
 }
 
 #endif
+
+// For gpp_operands with the size of si214 (from its energies), 44 % of the full bands and 90
+// % of the empty bands use moments. Full bands with moments execute 29 FLOPs in 16 instructions,
+// and empty bands 15 in 8.5. The other full bands execute 36 in 22, and weighted bands 41 in 27.
+// The constants of moments are computed once per chunk, and the limits of the energies and the
+// coefficients once per pair and launch.
+inline constexpr OperationCounts kMomentSumsCosts{
+    .flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
+    .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10}};
+
+// Two launches on the same tiles.
+inline constexpr Decomposition kSplitTiles{
+    .blocks = kTiles<kSplitRows>.blocks,
+    .grid = kTiles<kSplitRows>.grid,
+    .scratch_bytes =
+        [](const Gpp& p, const Hardware& gpu) {
+          const Extent grid = grid_of_split_sums(grid_of_tiles<kSplitRows>(p, {}, gpu));
+          return partial_bytes(volume_of(grid)) + sorted_tiles_bytes<kSplitRows>(p);
+        },
+    .bytes = kTiles<kSplitRows>.bytes,
+    .work = kTiles<kSplitRows>.work};
+
+inline constexpr Variant<Gpp> kMoments = with_costs<kMomentSumsCosts, kSplitTiles>(
+    {.name = "moments",
+     .changes = {"Launches separate kernels for occupied and empty bands, and computes the "
+                 "coefficients of bands far from all poles after the loop, from sums of moments.",
+                 Step::kOperations},
+     .run = ADO_RUN(run_moments)});
+
+// -------------------------------------------------------------------------------------------------
 
 // gpp_tiles: the kernels of `moments`, with one sum per tile of igp instead of one sum in total.
 //

@@ -23,7 +23,7 @@
 #include <cmath>
 
 #include "image/packed_pixels.cuh"
-#include "image/view.cuh"
+#include "image/tiles.cuh"
 
 namespace ado::cuda {
 
@@ -52,9 +52,8 @@ inline constexpr std::int64_t kFewCols = 128, kNarrowCols = 24;
 // Approximate limits of the height of bands: of gray images, of gray images with few columns, and
 // of colour images. With few columns, a warp processes several bands at the same time, whose rows
 // are far apart in memory: 3000001 x 33 pixels take 236 us with bands of 14 rows, 277 us with 34
-// rows (2026).
-inline constexpr Tuned<int> kMaxGrayRows{.value = 34, .device = "H200"},
-    kMaxNarrowRows{.value = 14, .device = "H200"}, kMaxColourRows{.value = 56, .device = "H200"};
+// rows (H200, 2026).
+inline constexpr int kMaxGrayRows = 34, kMaxNarrowRows = 14, kMaxColourRows = 56;
 
 // All rows of an array begin at multiples of this number of bytes. With kVectors, they also end at
 // such multiples.
@@ -175,7 +174,7 @@ struct WindowShape {
 template <class Routine>
 bool has_many_pixels(const Routine& p, bool aligned, const Hardware& gpu) {
   return p.cols() >= kFewCols &&
-         pixels_of(p) >= (aligned ? kManyPixels : kManyUnalignedPixels).on(gpu);
+         p.out.elements() >= (aligned ? kManyPixels : kManyUnalignedPixels).on(gpu);
 }
 
 // The bands of a batch, `height` rows each.
@@ -221,10 +220,9 @@ Bands bands_of(const Routine& p, const Hardware& gpu) {
   const double wanted = static_cast<double>(gpu.multiprocessors) * Shape::kWarps;
   const double warps = static_cast<double>(bands_of_height<Shape>(p, 1).all_lanes()) /
                        Shape::kStoringLanes;  // with bands of one row
-  double most = (Shape::kChannels > 1  ? kMaxColourRows
-                 : p.cols() < kFewCols ? kMaxNarrowRows
-                                       : kMaxGrayRows)
-                    .on(gpu);
+  double most = Shape::kChannels > 1  ? kMaxColourRows
+                : p.cols() < kFewCols ? kMaxNarrowRows
+                                      : kMaxGrayRows;
   if constexpr (Shape::kTailPercent != 0) {
     const double resident =
         static_cast<double>(gpu.multiprocessors) * Shape::kBlocks * (kWindowBlock.x / kWarpSize);
@@ -254,6 +252,12 @@ inline RowStart row_start(const Array& array, std::int64_t row_bytes, int vector
     return row_bytes % bytes == 0 && starts_at_vector(array.data, bytes);
   };
   return all_at(vector) ? RowStart::kVectors : all_at(4) ? RowStart::kWords : RowStart::kBytes;
+}
+
+// The same for the image and the result of a filter of gray images.
+template <class Routine>
+RowStart row_start_of(const Routine& p) {
+  return std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
 }
 
 // Fields of a variant that runs the sliding window. kWithShape calls a visitor with the WindowShape

@@ -1,30 +1,7 @@
-// Steps after the paper: everything that depends only on (igp, ig) is hoisted out of the loop over
-// bands, with one (igp, ig) per thread. Only real coefficients remain in the loop:
-//
-//   hoisted_invariants    sums four real coefficients times m
-//   one_reciprocal        one division for both quotients
-//   fast_reciprocal       the hardware's approximation and one refinement instead of a division
-//   skip_empty_bands      no screened exchange for empty bands
-//   branch_free           selection instead of branches
-//
-// A full band has an occupation of 1 and no negative energies, an empty band an occupation of 0.
-//
-// With w = a + ib, d = a - x, q = a + x, u = 1 / (d^2 + b^2) and v = 1 / (q^2 + b^2):
-//
-//   far from the pole    sch / (I w) = -d u + ib u
-//                        ssx / (I w / 2) = -2a (d q + b^2) u v + ib (u + v)
-//   near the pole        ssx / (I w / 2) = -q v + ib v
-//
-// "Far from the pole" means the first branch of the formulas, "near the pole" the second.
-//
-// Far from the pole, ssx / (I w / 2) = 2w / (x^2 - w^2) = 1 / (x - w) - 1 / (x + w). Near the pole,
-// ssx / (I w / 2) = -2w delw / (4 w^2 (delw + 1/2)), with delw inserted. So with m = conj(aqsm)
-// aqsn, it is enough to sum four real coefficients times m. The factors w, I and ib are applied
-// after the loop. The two tests of the first branch become one, 1/u > limit. The cut-off |ssx| >
-// sexcut |I| compares 1 / (u v) with |w|^4 far from the pole, and 1/v with |w|^2 / 4 near the pole.
+// GPP: the arithmetic that several steps and the engine share.
 #pragma once
 
-#include "gpp/published_steps.cuh"
+#include "gpp/passes.cuh"
 
 namespace ado::cuda::gpp {
 
@@ -39,6 +16,46 @@ inline Extent grid_of_pairs(const Gpp& p, Extent block) {
 
 #ifdef __CUDACC__
 
+// ---- reciprocal, squared_moduli, blocked, swapped_indices, large_blocks -------------------------
+// A complex quotient takes one real reciprocal instead of two real divisions.
+__device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
+  return 1 / norm(y) * (x * conj(y));
+}
+
+// ---- bands_inside, frequency_outside, blocked, swapped_indices, large_blocks --------------------
+// ssx and sch of one (band, igp, ig, frequency), without the weights and the cut-off.
+struct Term {
+  Complex ssx, sch;
+};
+
+// ---- blocked, swapped_indices, large_blocks -----------------------------------------------------
+__device__ inline Term simplified_term(const Inputs& p, double x, Complex w, Complex eps) {
+  const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
+  const double delwr = norm(delw);
+  if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
+    return {.ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w)),
+            .sch = delw * eps};
+  if (delwr > Gpp::kTolZero)
+    return {.ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w))), .sch = {}};
+  return {};
+}
+
+// The arithmetic of simplified_branches for all frequencies of a pass. m is conj(aqsm) aqsn, and
+// energy(f) returns the energy of a frequency.
+template <int kF, class Energy>
+__device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, Complex w,
+                                     Complex eps, Complex m, Energy energy, ThreadSums<kF>& sums) {
+#pragma unroll
+  for (int i = 0; i < kF; ++i) {
+    const double x = energy(i);
+    const Term term = simplified_term(p, x, w, eps);
+    if (occ != 0 && (x >= 0 || norm(term.ssx) <= p.sexcut * p.sexcut * norm(eps)))
+      sums.asx[i] += vcoul * occ * term.ssx * m;
+    sums.ach[i] += 0.5 * (vcoul * term.sch * m);
+  }
+}
+
+// ---- hoisted_invariants, one_reciprocal, fast_reciprocal, skip_empty_bands, branch_free ---------
 // The numbers derived from w that the loop over bands uses.
 struct Pole {
   double a, b2;         // b2: b^2
@@ -157,135 +174,14 @@ __device__ void add_pair(const Inputs& p, const Pass<kF>& pass, bool own, std::i
   }
 }
 
-// hoisted_invariants: sums four real coefficients times m, in segments of kLongestSum bands. The
-// error bound allows segments of this length to be summed without compensation.
-template <int kF>
-__global__ void __launch_bounds__(kHoistedThreads, 2)
-    gpp_hoisted_invariants(Inputs p, Pass<kF> pass) {
-  ThreadSums<kF> sums;
-  const std::int64_t igp = block_y(), ig = thread_x();
-  const bool own = igp < p.rows && ig < p.columns;
-  const Pole w = pole_of(p, own ? p.wtilde[igp * p.columns + ig] : Complex{});
-#pragma unroll 1
-  for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
-    const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
-    PairSums<kF> pair_sums;
-    if (own) {
-#pragma unroll 1
-      for (std::int64_t n = first; n < last; ++n) {
-        const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
-        const double occ = p.occ[n];
-#pragma unroll
-        for (int f = 0; f < kF; ++f) {
-          const double x = p.wx[n * p.frequencies + pass.first + f];
-          const double d = w.a - x, q = w.a + x;
-          const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2);
-          const double w2 = squared_modulus(w), sexcut2 = p.sexcut * p.sexcut;
-          double sch = 0, sch_b = 0, ssx = 0, ssx_b = 0;
-          if (den > w.limit) {  // far from the pole
-            const double both = den * den_plus, uv = 1 / both, u = 1 / den;
-            sch = d * u;
-            sch_b = u;
-            const double weight = x < 0 && sexcut2 * both < w2 * w2 ? 0 : occ;
-            if (weight != 0) {
-              ssx = weight * (fma(d, q, w.b2) * uv);
-              ssx_b = weight * fma(uv, den, u);
-            }
-          } else if (den != 0 && w2 > Gpp::kTolZero * den) {  // near the pole
-            const double weight = x < 0 && sexcut2 * den_plus < 0.25 * w2 ? 0 : occ;
-            if (weight != 0) {
-              ssx_b = weight * (1 / den_plus);
-              ssx = q * w.half_inverse * ssx_b;
-            }
-          }
-          multiply_add(pair_sums.ssx[f], ssx, m);
-          multiply_add(pair_sums.ssx_b[f], ssx_b, m);
-          multiply_add(pair_sums.sch_b[f], sch_b, m);
-          multiply_add(pair_sums.sch[f], sch, m);
-        }
-      }
-    }
-    add_pair(
-        p, pass, own, igp, ig, w, pair_sums, last - first,
-        [=](std::int64_t i) { return first + i; }, sums);
-    sums.next();
-  }
-  sums.store(pass);
-}
-
-// The loop of the following variants. The parameters of `add_band` are the pole, x, the occupation,
-// m, the index of the frequency and the sums.
-template <int kF, class AddBand>
-__device__ void add_all_bands(const Inputs& p, const Pass<kF>& pass, AddBand add_band) {
-  ThreadSums<kF> sums;
-  const std::int64_t igp = block_y(), ig = thread_x();
-  const bool own = igp < p.rows && ig < p.columns;
-  const Pole w = pole_of(p, own ? p.wtilde[igp * p.columns + ig] : Complex{});
-#pragma unroll 1
-  for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
-    const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
-    PairSums<kF> pair_sums;
-    if (own) {
-#pragma unroll 1
-      for (std::int64_t n = first; n < last; ++n) {
-        const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
-        const double occ = p.occ[n];
-#pragma unroll
-        for (int f = 0; f < kF; ++f)
-          add_band(w, p.wx[n * p.frequencies + pass.first + f], occ, m, f, pair_sums);
-      }
-    }
-    add_pair(
-        p, pass, own, igp, ig, w, pair_sums, last - first,
-        [=](std::int64_t i) { return first + i; }, sums);
-    sums.next();
-  }
-  sums.store(pass);
-}
-
+// ---- one_reciprocal, fast_reciprocal, skip_empty_bands, branch_free -----------------------------
 // The weight of ssx: the occupation, or 0 beyond the cut-off. `w4` is |w|^4 far from the pole, and
 // |w|^2 / 4 near it; `den` is the denominator of ssx.
 __device__ inline double weight_of(const Inputs& p, double x, double occ, double w4, double den) {
   return x < 0 && p.sexcut * p.sexcut * den < w4 ? 0 : occ;
 }
 
-// one_reciprocal: computes the coefficients of hoisted_invariants with one reciprocal, r = u v,
-// instead of two: u = r / v and v = r / u.
-template <double (*kReciprocal)(double)>
-__device__ Coefficients by_branches(const Inputs& p, const Pole& w, double x, double occ) {
-  const double d = w.a - x, q = w.a + x;
-  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2), w2 = squared_modulus(w);
-  Coefficients c = {};
-  if (den > w.limit) {
-    const double both = den * den_plus, r = kReciprocal(both);
-    c.sch_b = r * den_plus;
-    c.sch = d * c.sch_b;
-    if (const double weight = weight_of(p, x, occ, w2 * w2, both); weight != 0) {
-      c.ssx = weight * (fma(d, q, w.b2) * r);
-      c.ssx_b = weight * fma(r, den, c.sch_b);
-    }
-  } else if (den != 0 && w2 > Gpp::kTolZero * den) {
-    if (const double weight = weight_of(p, x, occ, 0.25 * w2, den_plus); weight != 0) {
-      const double v = weight * kReciprocal(den_plus);
-      c.ssx = q * w.half_inverse * v;
-      c.ssx_b = v;
-    }
-  }
-  return c;
-}
-
-__device__ inline double exact_reciprocal(double x) { return 1 / x; }
-
-template <int kF>
-__global__ void __launch_bounds__(kHoistedThreads, 2) gpp_one_reciprocal(Inputs p, Pass<kF> pass) {
-  add_all_bands(p, pass,
-                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
-                  const Coefficients c = by_branches<exact_reciprocal>(p, w, x, occ);
-                  sums.add_exchange(f, c, m);
-                  sums.add_coulomb_hole(f, c, m);
-                });
-}
-
+// ---- fast_reciprocal, skip_empty_bands, branch_free ---------------------------------------------
 // Returns the hardware approximation of 1 / x, which has 20 correct bits. If `wanted` is false, the
 // result is 0.
 __device__ inline double reciprocal_seed(double x, bool wanted = true) {
@@ -302,19 +198,9 @@ __device__ inline double approximate_reciprocal(double x, bool wanted = true) {
   const double e = fma(-x, r, 1.0);
   return fma(fma(e, e, e), r, r);
 }
-__device__ inline double fast_reciprocal(double x) { return approximate_reciprocal(x); }
 
-template <int kF>
-__global__ void __launch_bounds__(kHoistedThreads, 2) gpp_fast_reciprocal(Inputs p, Pass<kF> pass) {
-  add_all_bands(p, pass,
-                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
-                  const Coefficients c = by_branches<fast_reciprocal>(p, w, x, occ);
-                  sums.add_exchange(f, c, m);
-                  sums.add_coulomb_hole(f, c, m);
-                });
-}
-
-// skip_empty_bands: empty bands have no ssx. All threads process the same band at the same time, so
+// ---- skip_empty_bands, branch_free --------------------------------------------------------------
+// Empty bands have no ssx. All threads process the same band at the same time, so
 // this branch causes no divergence. kFar: x is known to be far from the pole.
 template <bool kFar = false>
 __device__ Coefficients coulomb_hole(const Pole& w, double x) {
@@ -325,23 +211,8 @@ __device__ Coefficients coulomb_hole(const Pole& w, double x) {
   return c;
 }
 
-template <int kF>
-__global__ void __launch_bounds__(kHoistedThreads, 2)
-    gpp_skip_empty_bands(Inputs p, Pass<kF> pass) {
-  add_all_bands(p, pass,
-                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
-                  Coefficients c;
-                  if (occ == 0) {
-                    c = coulomb_hole(w, x);
-                  } else {
-                    c = by_branches<fast_reciprocal>(p, w, x, occ);
-                    sums.add_exchange(f, c, m);
-                  }
-                  sums.add_coulomb_hole(f, c, m);
-                });
-}
-
-// branch_free: selection instead of branches. Near the pole, u is set to 0, and one of two
+// ---- branch_free --------------------------------------------------------------------------------
+// Selection instead of branches. Near the pole, u is set to 0, and one of two
 // numerators is selected. kFull: the band has an occupation of 1 and x is not negative, so there is
 // no weight and no cut-off. ssx_b is then only v; see PairSums::complete_full_bands.
 //
@@ -371,20 +242,7 @@ __device__ Coefficients by_selection(const Inputs& p, const Pole& w, double x, d
   return c;
 }
 
-template <int kF>
-__global__ void __launch_bounds__(kHoistedThreads, 2) gpp_branch_free(Inputs p, Pass<kF> pass) {
-  add_all_bands(p, pass,
-                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
-                  Coefficients c;
-                  if (occ == 0) {
-                    c = coulomb_hole(w, x);
-                  } else {
-                    c = by_selection<false>(p, w, x, occ);
-                    sums.add_exchange(f, c, m);
-                  }
-                  sums.add_coulomb_hole(f, c, m);
-                });
-}
+// -------------------------------------------------------------------------------------------------
 
 #endif
 

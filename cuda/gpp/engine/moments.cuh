@@ -1,8 +1,8 @@
 // Engine: the arithmetic of `moments` for bands far from all poles of a warp.
 //
-// Full bands: with the names of hoisting.cuh, x^2 - w^2 = -(g + 2iab) where g = a^2 - b^2 - x^2.
-// One reciprocal, r = u v = 1 / (g^2 + 4 a^2 b^2), is enough, and neither d nor q nor their
-// denominators are needed. The coefficients are
+// Full bands: with the names of hoisted_invariants (steps.cu), x^2 - w^2 = -(g + 2iab) where g =
+// a^2 - b^2 - x^2. One reciprocal, r = u v = 1 / (g^2 + 4 a^2 b^2), is enough, and neither d nor q
+// nor their denominators are needed. The coefficients are
 //
 //   u = r (2a (a + x) - g)       d u = r (g (x + a) + 2ab^2)
 //   v = r (2a (a - x) - g)       (d q + b^2) u v = r (g + 2b^2)
@@ -25,7 +25,7 @@
 // frequencies instead of 20.
 #pragma once
 
-#include "gpp/engine_sorting.cuh"
+#include "gpp/engine/sorting.cuh"
 
 namespace ado::cuda::gpp {
 
@@ -70,7 +70,7 @@ struct Batch {
   }
 };
 
-// Four factors per term: coefficients as in hoisting.cuh, or moments. Each factor is multiplied by
+// Four factors per term: coefficients as in terms.cuh, or moments. Each factor is multiplied by
 // m and summed.
 template <int kCount>
 struct BatchCoefficients {

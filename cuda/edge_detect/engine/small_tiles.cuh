@@ -1,88 +1,15 @@
-// Engine: edge detection of small images, the shapes of the fused step, and which variant is the
-// default for a problem.
+// Edge detection, engine: small images.
 #pragma once
 
 #include <limits>
 
-#include "image/engine_lane_per_row.cuh"
-#include "image/sobel_stage.cuh"
+#include "edge_detect/edge_stage.cuh"
 #include "routines/edge_detect.hpp"
 
 namespace ado::cuda {
 namespace {
 
-// ---- the fused step ----
-
-// With four rows in the ring instead of eight, the kernel takes 337 us instead of 329. With bands
-// of 16 rows, in which a third of the loaded rows are halo rows, it takes 409 us. Five blocks per
-// multiprocessor leave 96 registers per thread. With six, registers spill and the kernel takes 392
-// us (16384 x 16384 pixels of four channels, H200, 2026).
-//
-// kWide: a warp has lanes of at most two bands, and a block needs 34 KiB of shared memory for eight
-// rows instead of 41 KiB. Five blocks then leave 60 KiB for L1 instead of 28 KiB.
-template <int kChannels, int kWords, RowStart kIn, RowStart kOut, bool kWide = false>
-using FusedShape =
-    WindowShape<EdgeDetect,
-                SlidingWindow{
-                    .channels = kChannels, .words = kWords, .in = kIn, .out = kOut, .wide = kWide},
-                WindowTuning{.ring_rows = kIn == RowStart::kVectors ? 8 : 4,
-                             .blocks = kOut == RowStart::kVectors ? (kWords == 1 ? 8 : 5)
-                                                                  : (kWords == 1 ? 6 : 4),
-                             .warps = 11,
-                             .tail_percent = kOut == RowStart::kVectors ? 0 : 80}>;
-
-// Images with fewer pixels have too few warps with eight pixels per lane: 1600 x 2560 pixels take
-// 13.8 us with four pixels per lane and 14.2 us with eight (H200, 2026).
-constexpr MeasuredOnH200 kFewPixels{6 << 20};
-
-// Calls `visit` with the shape for a problem.
-template <int kWords, class Visit>
-auto with_shape_of_words(const EdgeDetect& p, Visit visit) {
-  const RowStart in = row_start(p.rgba, p.cols() * p.channels());
-  const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
-  if (std::min(in, out) == RowStart::kVectors && p.cols() >= kWarpSize * 4 * kWords)
-    return p.channels() == 3
-               ? visit(FusedShape<3, kWords, RowStart::kVectors, RowStart::kVectors, true>{})
-               : visit(FusedShape<4, kWords, RowStart::kVectors, RowStart::kVectors, true>{});
-  if (p.channels() == 3)
-    return with_row_start(std::min(in, out),
-                          [&](auto start) { return visit(FusedShape<3, kWords, start, start>{}); });
-  if (in == RowStart::kBytes)
-    return visit(FusedShape<4, kWords, RowStart::kBytes, RowStart::kBytes>{});
-  return with_row_start(std::min(in, out), [&](auto start) {
-    constexpr RowStart kOfWords = start == RowStart::kVectors ? start : RowStart::kWords;
-    return visit(FusedShape<4, kWords, kOfWords, start>{});
-  });
-}
-
-constexpr auto with_shape = [](const EdgeDetect& p, const Hardware& gpu, auto visit) {
-  if (p.cols() <= kNarrowCols || p.out.elements() < kFewPixels.on(gpu))
-    return with_shape_of_words<1>(p, visit);
-  return with_shape_of_words<2>(p, visit);
-};
-
-// In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
-constexpr int kMaxEdgeCols = 15;
-
-const char* why_not_edge_lanes(const EdgeDetect& p) {
-  return p.cols() > kMaxEdgeCols && p.rows() > 1 ? "images have more than 15 columns" : nullptr;
-}
-
-const char* why_edge_lanes_slower(const EdgeDetect& p, const Hardware& gpu) {
-  // At 300000 x 8 pixels of four channels, whose rows are vectors, fused takes 15.7 us and
-  // lane_per_row takes 18.7 us. At 300000 x 10 pixels, they take 23.5 and 19.5 us (H100, 2026).
-  constexpr MeasuredOnH200 kFewOfVectors{1 << 22}, kFewOthers{1 << 20};
-  const bool vectors = row_start(p.rgba, p.cols() * p.channels()) == RowStart::kVectors;
-  constexpr Tuned<std::int64_t> kMaxRowBytes{.value = 52, .device = "H100"};
-  if (p.rows() > 1 && p.cols() * p.channels() > kMaxRowBytes.on(gpu))
-    return "rows are wide enough for the lanes of fused";
-  return p.out.elements() < (vectors ? kFewOfVectors : kFewOthers).on(gpu)
-             ? "the image is so small that the latency of a strip determines the time"
-             : why_strips_do_not_fit(p, gpu);
-}
-
-// ---- small images ----
-
+// ---- small_tiles --------------------------------------------------------------------------------
 // The sliding window loads one row after another. In a small image, with one or two bands per warp,
 // the latency of each row is exposed. Here, the threads of a block load all pixels of a tile at
 // once and store the luminances to shared memory. Then each warp streams a few rows of the tile
@@ -116,11 +43,10 @@ std::int64_t number_of_small_tiles(const EdgeDetect& p) {
 // Maximum number of tiles per multiprocessor for which this variant is faster; they are processed
 // at the same time. The sliding window needs more time for rows of RGB pixels, so the limit is
 // higher.
-constexpr Tuned<std::int64_t> kMaxTilesRgb{.value = 4, .device = "H200"},
-    kMaxTilesRgba{.value = 2, .device = "H200"};
+constexpr std::int64_t kMaxTilesRgb = 4, kMaxTilesRgba = 2;  // H200, 2026
 
 std::int64_t max_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
-  return gpu.multiprocessors * (p.channels() == 3 ? kMaxTilesRgb : kMaxTilesRgba).on(gpu);
+  return gpu.multiprocessors * (p.channels() == 3 ? kMaxTilesRgb : kMaxTilesRgba);
 }
 
 constexpr int kFewTileRows = 2, kManyTileRows = 6;  // per warp
@@ -142,35 +68,6 @@ const char* why_not_small_tiles(const EdgeDetect& p) {
 Extent grid_of_small_tiles(const EdgeDetect& p, Extent, const Hardware& gpu) {
   return with_rows_per_warp(p, gpu,
                             [&](auto rows) { return grid_of(number_of_small_tiles<rows>(p), 1); });
-}
-
-// Executed FLOPs, including idle lanes and the rows above and below the rows of each warp.
-double flops_of_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
-  return with_rows_per_warp(p, gpu, [&](auto rows) {
-    constexpr int kPixels = kTileWarps * (rows + 2 * kTileHalo) * 4 * kWarpSize;
-    return kFlopsOfLength * kPixels * static_cast<double>(number_of_small_tiles<rows>(p));
-  });
-}
-
-// Requested bytes, including the pixels around each tile, which several blocks load.
-double bytes_of_small_tiles(const EdgeDetect& p, const Hardware& gpu) {
-  return with_rows_per_warp(p, gpu, [&](auto per_warp) -> double {
-    if (p.out.elements() == 0) return 0;
-    const SmallTiles tiles = small_tiles_of<per_warp>(p);
-    const std::int64_t rows = p.rows() + 2 * kTileHalo * (tiles.down - 1),
-                       cols = p.cols() + 2 * kTileHalo * (tiles.across - 1);
-    return static_cast<double>(p.images() * rows * cols * p.channels() + p.out.elements());
-  });
-}
-
-const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware& gpu) {
-  if (std::min(row_start(p.rgba, p.cols() * p.channels()), row_start(p.out, p.cols(), 4)) ==
-      RowStart::kVectors)
-    return "rows are aligned to vectors, so the sliding window is faster";
-  return with_rows_per_warp(p, gpu, [&](auto rows) { return number_of_small_tiles<rows>(p); }) <=
-                 max_small_tiles(p, gpu)
-             ? nullptr
-             : "the image is large enough to occupy the GPU with the sliding window";
 }
 
 #ifdef __CUDACC__
@@ -272,6 +169,25 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize)
 }
 
 #endif
+
+constexpr Variant<EdgeDetect> kSmallTiles = {
+    .name = "small_tiles",
+    .changes =
+        {"Loads all pixels of a tile into shared memory at once and streams rows from there.",
+         Step::kParallelism, Step::kInFlight},
+    .why_not = why_not_small_tiles,
+    .blocks = {{kTileBlock}},
+    .grid = grid_of_small_tiles,
+    .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
+      with_rows_per_warp(p, go.hardware, [&](auto rows) {
+        const auto kernel =
+            p.channels() == 3 ? edge_detect_small_tiles<3, rows> : edge_detect_small_tiles<4, rows>;
+        launch(go, kernel, p.rgba.as<const std::uint8_t>(), p.out.as<std::uint8_t>(), p.images(),
+               p.rows(), p.cols(), small_tiles_of<rows>(p));
+      });
+    })};
+
+// -------------------------------------------------------------------------------------------------
 
 }  // namespace
 }  // namespace ado::cuda

@@ -26,11 +26,12 @@
 
 #include "common/async_copy.cuh"
 #include "common/vector.cuh"
-#include "gpp/engine_sorting.cuh"
-#include "gpp/engine_timing.cuh"
+#include "gpp/engine/sorting.cuh"
+#include "gpp/engine/timing.cuh"
 
 namespace ado::cuda::gpp {
 
+// ---- tiled, two_rows, moments -------------------------------------------------------------------
 inline constexpr int kTileColumns = 32;  // ig of a tile, one per lane
 inline constexpr int kTileWarps = 4;
 template <int kRowsPerThread>
@@ -313,6 +314,7 @@ __device__ void load_poles(const Inputs& p, std::int64_t igp, std::int64_t ig,
         pole_of(p, p.wtilde[min(igp + row, p.rows - 1) * p.columns + min(ig, p.columns - 1)]);
 }
 
+// ---- tiled, two_rows ----------------------------------------------------------------------------
 template <int kRowsPerThread, int kF>
 __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThread>)
     gpp_tile(Inputs p, Pass<kF> pass, SortedBands sorted, Tiling tiling) {
@@ -425,5 +427,49 @@ void run_tiles(const Gpp& p, const Launch& go) {
 }
 
 #endif
+
+// Tiles also compute the padding of each kind of band. It is half of the largest padding on average
+// for full and for weighted bands, whose numbers depend on the values.
+template <int kRowsPerThread>
+PassWork work_of_tiles(const Gpp& p, std::int64_t, const Hardware& gpu) {
+  const Tiling tiling = tiling_of<kRowsPerThread>(p, gpu);
+  const std::int64_t pairs = tiling.across * tiling.down * kTileRows<kRowsPerThread> * kTileColumns;
+  PassWork work = work_of(p, pairs, tiling.segments, 0);
+  if (p.occupied() > 0) work.occupied += kGroup - 1;
+  work.other = static_cast<double>(round_up(p.bands() - p.occupied(), kGroup));
+  return work;
+}
+
+// Tiles of (igp, ig). aqsn is read and written once by the gather, and then loaded once per tile.
+template <int kRowsPerThread>
+inline constexpr Decomposition kTiles{
+    .blocks = {{{kTileWarps * kTileColumns}}},
+    .grid = grid_of_tiles<kRowsPerThread>,
+    .scratch_bytes =
+        [](const Gpp& p, const Hardware& gpu) {
+          return partial_bytes(volume_of(grid_of_tiles<kRowsPerThread>(p, {}, gpu))) +
+                 sorted_tiles_bytes<kRowsPerThread>(p);
+        },
+    .bytes =
+        [](const Gpp& p, int, const Hardware& gpu) {
+          return bytes_of_tiles(p, tiling_of<kRowsPerThread>(p, gpu).across, 2);
+        },
+    .work = work_of_tiles<kRowsPerThread>};
+
+// ---- tiled --------------------------------------------------------------------------------------
+inline constexpr Variant<Gpp> kTiled = with_costs<kFarFromPolesCosts, kTiles<1>>(
+    {.name = "tiled",
+     .changes = {"Continues blocks_2d: gathers the sorted operands and stages them in shared "
+                 "memory with asynchronous copies.",
+                 Step::kInFlight, Step::kReuse},
+     .run = ADO_RUN(run_tiles<1>)});
+
+// ---- two_rows -----------------------------------------------------------------------------------
+inline constexpr Variant<Gpp> kTwoRows = with_costs<kFarFromPolesCosts, kTiles<2>>(
+    {.name = "two_rows",
+     .changes = {"Each thread computes two igp and loads aqsn once for both.", Step::kReuse},
+     .run = ADO_RUN(run_tiles<2>)});
+
+// -------------------------------------------------------------------------------------------------
 
 }  // namespace ado::cuda::gpp

@@ -14,10 +14,11 @@
 // start of the kind.
 #pragma once
 
-#include "gpp/hoisting.cuh"
+#include "gpp/costs.cuh"
 
 namespace ado::cuda::gpp {
 
+// ---- sorted_bands, sorted_by_energy, blocks_2d --------------------------------------------------
 inline constexpr int kChunk = 16;  // bands per chunk; each chunk has a Range of energies
 inline constexpr int kGroup = 4;   // each kind is padded to a multiple of this
 
@@ -250,7 +251,8 @@ __device__ void for_sorted_bands(const Inputs& p, const Pass<kF>& pass, const So
   }
 }
 
-// sorted_bands: three loops, one per kind of band. Full bands need no weight and no
+// ---- sorted_bands -------------------------------------------------------------------------------
+// Three loops, one per kind of band. Full bands need no weight and no
 // cut-off, empty bands need no ssx, and no loop tests the occupation.
 template <int kF>
 __global__ void __launch_bounds__(kHoistedThreads, 2)
@@ -290,13 +292,14 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
   sums.store(pass);
 }
 
+// ---- sorted_by_energy, blocks_2d ----------------------------------------------------------------
 // One warp per chunk.
 __global__ void __launch_bounds__(kOrderThreads) gpp_find_ranges(Inputs p, SortedBands sorted) {
   const std::int64_t chunk = thread_x() / kWarpSize;
   if (chunk < sorted.length / kChunk) find_ranges_of_chunk(p, sorted, chunk, 0, 1);
 }
 
-// sorted_by_energy: if the energies of a chunk are far from the poles of all lanes of a warp, its
+// If the energies of a chunk are far from the poles of all lanes of a warp, its
 // bands need no selection between the branches. Lanes outside the matrix compute the last row or
 // column, so that whole warps vote, but do not add the result.
 template <int kF>
@@ -365,13 +368,15 @@ __device__ void add_sorted_by_energy(const Inputs& p, const Pass<kF>& pass,
   sums.store(pass);
 }
 
+// ---- sorted_by_energy ---------------------------------------------------------------------------
 template <int kF>
 __global__ void __launch_bounds__(kHoistedThreads, 2)
     gpp_sorted_by_energy(Inputs p, Pass<kF> pass, SortedBands sorted) {
   add_sorted_by_energy(p, pass, sorted, block_y(), thread_x());
 }
 
-// blocks_2d: blocks of a few igp by 32 ig. All warps load the same aqsn. Only the first load misses
+// ---- blocks_2d ----------------------------------------------------------------------------------
+// Blocks of a few igp by 32 ig. All warps load the same aqsn. Only the first load misses
 // L1.
 //
 //            ig 0 ........ 31
@@ -385,6 +390,7 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
   add_sorted_by_energy(p, pass, sorted, block_y() * blockDim.y + threadIdx.y, thread_x());
 }
 
+// ---- sorted_by_energy, blocks_2d ----------------------------------------------------------------
 // Sorts the bands by kind and then by energy.
 inline void sort_bands(const Inputs& inputs, const SortedBands& sorted, const Launch& go) {
   Launch sorting = go;
@@ -428,5 +434,66 @@ void run_sorted_by_energy(const Gpp& p, const Launch& go) {
 }
 
 #endif
+
+inline std::size_t sorted_pairs_bytes(const Gpp& p, Extent most_blocks) {
+  return partial_bytes(volume_of(grid_of_pairs(p, most_blocks))) + sorted_list_bytes(p);
+}
+
+inline PassWork work_of_whole_warps(const Gpp& p, std::int64_t threads) {
+  return work_per_thread(p, threads);
+}
+
+// ---- sorted_bands -------------------------------------------------------------------------------
+inline constexpr OperationCounts kSortedBandsCosts{.flops = {36, 18, 6, 137},
+                                                   .instructions = {22, 10, 4, 94}};
+inline constexpr Decomposition kSortedPairs{
+    .blocks = kBlocks,
+    .grid = grid_of_pairs,
+    .scratch_bytes = [](const Gpp& p) { return sorted_pairs_bytes(p, {kMinThreads}); },
+    .bytes = kThreadPerPair.bytes,
+    .work = work_inside_matrix};
+
+inline constexpr Variant<Gpp> kSortedBands = with_costs<kSortedBandsCosts, kSortedPairs>(
+    {.name = "sorted_bands",
+     .changes = {"Sorts bands by occupation: full bands with non-negative energies skip the "
+                 "weight and the cut-off test.",
+                 Step::kOperations, Step::kDivergence},
+     .run = ADO_RUN(run_sorted_bands)});
+
+// ---- sorted_by_energy ---------------------------------------------------------------------------
+// Half of the full bands of gpp_operands are far from all poles of a warp: they take 35 FLOPs and
+// 21 instructions, and the other bands take one more of each. Each chunk is tested once, with four
+// FLOPs in three instructions.
+inline constexpr OperationCounts kFarFromPolesCosts{
+    .flops = {35.5, 18, 6 + 4.0 / kChunk, 137}, .instructions = {21.5, 10, 4 + 3.0 / kChunk, 94}};
+inline constexpr Decomposition kSortedWarps{.blocks = kBlocks,
+                                            .grid = kSortedPairs.grid,
+                                            .scratch_bytes = kSortedPairs.scratch_bytes,
+                                            .bytes = kSortedPairs.bytes,
+                                            .work = work_of_whole_warps};
+
+inline constexpr Variant<Gpp> kSortedByEnergy = with_costs<kFarFromPolesCosts, kSortedWarps>(
+    {.name = "sorted_by_energy",
+     .changes = {"Sorts bands of the same kind by energy: groups of 16 bands that are far from "
+                 "all poles of a warp skip the selection.",
+                 Step::kOperations, Step::kDivergence},
+     .run = ADO_RUN(run_sorted_by_energy<gpp_sorted_by_energy<1>, gpp_sorted_by_energy<2>>)});
+
+// ---- blocks_2d ----------------------------------------------------------------------------------
+inline constexpr Decomposition kSortedPairs2d{.blocks = {{{32, 4}, {32, 2}, {32, 8}}},
+                                              .grid = grid_of_pairs,
+                                              .scratch_bytes =
+                                                  [](const Gpp& p) {
+                                                    return sorted_pairs_bytes(p, {32, 2});
+                                                  },
+                                              .bytes = kThreadPerPair.bytes,
+                                              .work = work_of_whole_warps};
+
+inline constexpr Variant<Gpp> kBlocks2d = with_costs<kFarFromPolesCosts, kSortedPairs2d>(
+    {.name = "blocks_2d",
+     .changes = {"Uses blocks of 32 ig by 4 igp, whose warps share aqsn through L1.", Step::kReuse},
+     .run = ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)});
+
+// -------------------------------------------------------------------------------------------------
 
 }  // namespace ado::cuda::gpp

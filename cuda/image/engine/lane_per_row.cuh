@@ -1,5 +1,13 @@
 // Engine: narrow images, in which each lane processes whole rows or pieces of rows.
-//
+#pragma once
+
+#include <bit>
+
+#include "image/sliding_window.cuh"
+
+namespace ado::cuda {
+
+// ---- lane_per_row -------------------------------------------------------------------------------
 // In an image of three columns, a lane of the sliding window copies 16 bytes per row, but only
 // three of them belong to the row. Here, a block copies its rows to shared memory as contiguous
 // bytes. Then each lane processes a strip of neighbouring rows, with the stages of the sliding
@@ -16,14 +24,6 @@
 //
 // Wider rows are divided into pieces of 16 columns. The last two pieces overlap if the number of
 // columns is not a multiple of 16.
-#pragma once
-
-#include <bit>
-
-#include "image/sliding_window.cuh"
-
-namespace ado::cuda {
-
 inline constexpr Extent kStripBlock{128};
 inline constexpr int kStripThreads = kStripBlock.x;
 
@@ -74,8 +74,7 @@ int channels_of(const Routine& p) {
 // With high strips, fewer rows above and below strips are loaded. With low strips, more blocks fit
 // in shared memory. kStripBytes: size of a strip and its results. kStripRows: height of strips of
 // wide rows.
-inline constexpr Tuned<int> kStripBytes{.value = 420, .device = "H100"},
-    kStripRows{.value = 12, .device = "H100"}, kMaxStripRows{.value = 50, .device = "H100"};
+inline constexpr int kStripBytes = 420, kStripRows = 12, kMaxStripRows = 50;  // H100, 2026
 
 // Small images have low strips, and therefore more strips. The strips of neighbouring lanes
 // should begin in different banks: at a distance of an odd number of words, if strips have one
@@ -112,8 +111,8 @@ Strips strips_of(const Routine& p, const Hardware& gpu) {
     s.pieces = (s.cols + kPieceCols - 1) / kPieceCols;
     s.per_block = kStripThreads / s.pieces;
   }
-  const int usual = std::clamp(kStripBytes.on(gpu) / (row_bytes + s.cols), kStripRows.on(gpu),
-                               s.cols > 1 ? kMaxStripRows.on(gpu) : kStripBytes.on(gpu));
+  const int usual = std::clamp(kStripBytes / (row_bytes + s.cols), kStripRows,
+                               s.cols > 1 ? kMaxStripRows : kStripBytes);
   s.height = static_cast<int>(std::clamp<std::int64_t>(
       s.images * s.rows * s.pieces / std::max<std::int64_t>(kManyStrips.on(gpu), 1), kMinRows,
       usual));
@@ -143,8 +142,6 @@ struct StripMemory {
   }
 };
 
-// ---- fields of the variants with one lane per row ----
-
 template <class Routine>
 const char* why_not_lanes(const Routine& p) {
   return p.cols() > kMaxLaneCols && p.rows() > 1 ? "images have more than 256 columns" : nullptr;
@@ -171,35 +168,14 @@ const char* why_strips_do_not_fit(const Routine& p, const Hardware& gpu) {
 }
 
 template <class Routine>
-const char* why_lanes_slower(const Routine& p, const Hardware& gpu, RowStart start) {
-  constexpr Tuned<std::int64_t> kMaxColsOfWords{.value = 64, .device = "H100"};
+const char* why_lanes_slower(const Routine& p, const Hardware& gpu) {
+  constexpr std::int64_t kMaxColsOfWords = 64;  // H100, 2026
+  const RowStart start = row_start_of(p);
   if (p.rows() > 1 && p.cols() > (start == RowStart::kBytes   ? kMaxLaneCols
-                                  : start == RowStart::kWords ? kMaxColsOfWords.on(gpu)
+                                  : start == RowStart::kWords ? kMaxColsOfWords
                                                               : kMaxRowCols))
     return "rows are aligned and wide enough for several lanes";
   return why_strips_do_not_fit(p, gpu);
-}
-
-// Executed FLOPs of gradients, including the rows above and below the strips.
-template <class Routine>
-double strip_flops(const Routine& p, const Hardware& gpu) {
-  const Strips s = strips_of(p, gpu);
-  if (s.all() == 0) return 0;
-  const bool line = s.cols == 1, whole = s.cols <= kMaxRowCols;
-  const std::int64_t group = line ? kPieceCols : whole ? kGroupRows : 2;
-  const std::int64_t rows = ceil_div(s.height + (line ? 0 : 2 * Routine::kHalo), group) * group;
-  const std::int64_t cols = line ? 1 : whole ? ceil_div(s.cols, 4) * 4 : s.pieces * kPieceCols;
-  return kFlopsOfLength * static_cast<double>(s.all() * rows * cols);
-}
-
-// Requested bytes. A block also loads the rows above its first and below its last strip.
-template <class Routine>
-double strip_bytes(const Routine& p, const Hardware& gpu) {
-  const Strips s = strips_of(p, gpu);
-  if (s.all() == 0) return 0;
-  const std::int64_t halo = 2 * Routine::kHalo * (ceil_div(s.all(), s.per_block) - 1);
-  return static_cast<double>((p.out.elements() + halo * s.cols) * channels_of(p) +
-                             p.out.elements());
 }
 
 #ifdef __CUDACC__
@@ -507,5 +483,21 @@ void run_strips(const Routine& p, const Array& in, const Launch& go) {
 }
 
 #endif
+
+template <class Routine>
+constexpr Variant<Routine> lane_per_row_row(decltype(Variant<Routine>::why_not) why_not,
+                                            decltype(Variant<Routine>::run) run) {
+  return {
+      .name = "lane_per_row",
+      .changes = {"Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
+                  Step::kCoalescing, Step::kOperations},
+      .why_not = why_not,
+      .blocks = {{kStripBlock}},
+      .grid = strip_grid<Routine>,
+      .shared_bytes = strip_shared_bytes<Routine>,
+      .run = run};
+}
+
+// -------------------------------------------------------------------------------------------------
 
 }  // namespace ado::cuda
