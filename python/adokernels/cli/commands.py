@@ -372,7 +372,10 @@ def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
         if path.exists():
             raise ValueError(f"{path} exists; remove it to start again")
         replace_file(path, puzzle.starter.encode())
-        console.print(f"wrote {path}: complete it, then run adokernels puzzles check {puzzle.name}")
+        console.print(
+            f"wrote {path}: complete it, then run adokernels puzzles check {puzzle.name}",
+            soft_wrap=True,
+        )
     elif options.action == "hint":
         given = puzzle.hints[: mine["hints"] + 1]
         puzzles.store(puzzle.name, hints=len(given))
@@ -393,7 +396,12 @@ def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
         puzzles.store(puzzle.name, **facts, attempts=mine["attempts"] + 1, code=code)
         content = {"puzzle": puzzle.name, **facts, "seconds": grade.seconds}
         shown = _Plain("puzzle", content)
-        save_and_show(shown, options, console, lambda: console.print(repr(grade), highlight=False))
+        save_and_show(
+            shown,
+            options,
+            console,
+            lambda: console.print(repr(grade), highlight=False, soft_wrap=True),
+        )
         return 0 if grade else WRONG
     return 0
 
