@@ -138,7 +138,9 @@ int run_ladder(const Ladder<Routine>& ladder, Routine host,
       continue;
     }
     for (Array* a : given.outputs) ADO_CUDA(cudaMemset(a->data, 0xff, a->bytes()));
-    const Launch go = launch_of(step, problem, step.blocks[0], hardware);
+    Launch go = launch_of(step, problem, step.blocks[0], hardware);
+    if (step.scratch_bytes)
+      ADO_CUDA(cudaMalloc(&go.scratch, step.scratch_bytes(problem, hardware)));
     std::vector<float> milliseconds(21);
     for (float& sample : milliseconds) {
       ADO_CUDA(cudaEventRecord(start));
@@ -147,6 +149,7 @@ int run_ladder(const Ladder<Routine>& ladder, Routine host,
       ADO_CUDA(cudaEventSynchronize(stop));
       ADO_CUDA(cudaEventElapsedTime(&sample, start, stop));
     }
+    ADO_CUDA(cudaFree(go.scratch));
     std::nth_element(milliseconds.begin(), milliseconds.begin() + 10, milliseconds.end());
     const double seconds = milliseconds[10] / 1e3;
     const double bytes = step.bytes ? step.bytes(problem, hardware) : operand_bytes;
