@@ -163,7 +163,8 @@ def _sections(label: str) -> Iterator[SourcePart]:
     own = [path for path in _files() if path.startswith(folders)]
     sections = [part for path in own for part in _sections_of(path, name, label)]
     sections.sort(key=lambda part: -part.text.partition("\n")[0].count(","))  # own section last
-    paths = dict.fromkeys(part.path for part in sections)
+    device = sections[0].path.partition("/")[0] if sections else None  # "cuda" or "src"
+    paths = [path for path in own if path.partition("/")[0] == device]
     included = [found for path in paths for found in _SHARED.findall(_text_of(path))]
     for path in dict.fromkeys(included):
         yield from _sections_of(("src/" if path[:4] == "cpu/" else "cuda/") + path, name, label)
