@@ -1,6 +1,5 @@
 """Rows of executed FLOPs against hardware counters and against models that count operations."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,6 @@ COUNTED = {
         "warp_average": 10176430080,
         "warp_shuffle": 14640218112,
         "average_then_gemm": 10179575808,
-        "wide_average": 4172283904,
-        "overlapped": 4176347136,
     },
     "max_plus": {"scalar_rolling": 268435456, "vectorised": 268435456},
     "gaussian_blur": {"naive": 0, "dot_product": 0, "float_taps": 8925478912},
@@ -79,90 +76,9 @@ def test_gpp_rows_equal_hardware_counters():
         assert m.profile["fma_share"] == pytest.approx(fused, abs=0.01), m.variant
 
 
-# --- Averages of rows: a model that visits every lane ---------------------------------------------
+# --- Rows by hand ---------------------------------------------------------------------------------
 
 ADD, TOTAL = 7, 10  # of a compensated sum
-
-
-def division(dtype):
-    return 10 if dtype == "f4" else 17
-
-
-def of_wide_row(offset, samples, per_vector, lanes_per_row, warps):
-    """FLOPs of the lanes of one row that starts `offset` elements after a multiple of 16 bytes."""
-    leading = min(samples, -offset % per_vector)
-    vectors = (samples - leading) // per_vector
-    edges = samples - vectors * per_vector
-    in_flight = 8 * lanes_per_row
-    flops = 0
-    for warp in range(warps):
-        for lane in range(lanes_per_row):
-            first = warp * in_flight + lane if lanes_per_row == 32 else lane
-            left = vectors - first
-            while left > 0:
-                flops += 8 * (per_vector - 1) + 7 + ADD  # vectors, pairwise, compensated
-                left -= warps * in_flight
-            flops += ADD  # an edge element or 0
-            if warps == 1:
-                flops += ADD * len(range(first + lanes_per_row, edges, lanes_per_row))
-            flops += TOTAL + int(math.log2(lanes_per_row))  # and shuffles
-    return flops + (warps if warps > 1 else 0)
-
-
-def sharing(row_bytes):
-    """Lanes per row, and warps per row; 0 lanes for short rows (engine_row_averages.cuh)."""
-    limits = {2048: 32, 448: 8, 160: 4, 100: 2, 24: 1}
-    lanes = next((lanes for above, lanes in limits.items() if row_bytes > above), 0)
-    warps = 1
-    while lanes == 32 and warps < 8 and warps * 8 * 16 * 32 * 5 / 4 < row_bytes:
-        warps *= 2
-    return lanes, warps
-
-
-def of_wide_averages(sets, length, samples, dtype):
-    size = int(dtype[1])
-    lanes, warps = sharing(samples * size)
-    flops = 0
-    for row in range(sets * length):
-        if lanes == 0:
-            flops += samples
-        else:
-            flops += of_wide_row(row * samples % (16 // size), samples, 16 // size, lanes, warps)
-        flops += division(dtype)
-    return flops
-
-
-def of_tiles(tiles, rows, sets, chunk_bytes, length, dtype):
-    """FLOPs of tiles of the product (engine_product_tile.cuh)."""
-    size = int(dtype[1])
-    chunk = chunk_bytes // size
-    teams = 256 // (rows // 4 * (sets // (16 // size)))
-    return tiles * rows * sets * (2 * chunk * math.ceil(length / chunk) + teams)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("samples", [1, 4, 8, 9, 31, 33, 100, 113, 261, 1024, 1283, 5000])
-def test_wide_averages(samples, dtype):
-    sets, length = 3, 36  # the alignment of rows is periodic in `length`
-    across = 64 if dtype == "f4" else 32
-    expected = of_wide_averages(sets, length, samples, dtype)
-    expected += of_tiles(1, 64, across, 256, length, dtype)
-    shapes = ((sets, length, samples), dtype), ((length, length), dtype)
-    assert executed_flops(ado.average_matvec["wide_average"], *shapes) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_overlapped_tiles(dtype):
-    """100 sets: groups of 32 sets while more than 16 are left; the last 36 sets in small tiles."""
-    sets, length, samples = 100, 200, 512
-    expected = of_wide_averages(sets, length, samples, dtype)
-    expected += of_tiles(2 * 7, 32, 32, 512, length, dtype)
-    expected += of_tiles(3 * 25, 8, 16, 512, length, dtype)
-    shapes = ((sets, length, samples), dtype), ((length, length), dtype)
-    assert executed_flops(ado.average_matvec["overlapped"], *shapes) == pytest.approx(expected)
-
-
-# --- Other rows by hand ---------------------------------------------------------------------------
 
 
 def test_averages_on_the_cpu():

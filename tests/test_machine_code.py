@@ -67,7 +67,7 @@ def test_instructions_of_a_listing():
     assert parsed(cleaned(LISTING, str)) == instructions
     first, last = instructions[0], instructions[-1]
     assert (first.address, first.opcode, first.operands) == (0, "LDC", "R1, c[0x0][0x28]")
-    assert first.place == "one_block.cuh:93"
+    assert first.place == "steps.cu:93"
     assert last.opcode == "BRA"
     assert last.targets == (last.address,)  # the padding after it is left out
     load = next(i for i in instructions if i.opcode == "LDG.E.128")
@@ -115,7 +115,7 @@ def test_counts_of_a_kernel():
     assert kernel.count("load", "local") == 1
     assert kernel.widths("load", "shared") == {}
     assert "0300  LDG.E.64                 R8, desc[UR8][R8.64]" in found.text
-    assert "// cuda/max_plus/one_block.cuh:85" in kernel.text
+    assert "// cuda/max_plus/steps.cu:85" in kernel.text
 
 
 # --- Loops ----------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_loops_of_a_kernel():
     assert main.loaded_bytes == 128
     assert main.load_waits == 8
     assert len(main) == 79
-    assert "one_block.cuh:81" in main.lines
+    assert "steps.cu:81" in main.lines
     assert main.text.splitlines()[-1].split() == ["0c70", "@P1", "BRA", "0x790"]
 
 
@@ -437,8 +437,8 @@ def test_vector_loads_of_max_plus(variant, loads):
     assert set(kernel.main_loop.loads) == loads
     assert {f"LDG.E.{bits}" for bits in loads} <= kernel.opcodes.keys()
     assert kernel.register_limit == 64  # for blocks of 1024 threads
-    assert "one_block.cuh" in "".join(kernel.main_loop.lines)
-    assert any(i.path == "cuda/max_plus/one_block.cuh" for i in kernel.instructions)
+    assert "steps.cu" in "".join(kernel.main_loop.lines)
+    assert any(i.path == "cuda/max_plus/steps.cu" for i in kernel.instructions)
 
 
 @needs_module

@@ -8,16 +8,77 @@
 #include "common/read_ceiling.cuh"
 
 namespace ado::cuda {
+namespace {
 
+constexpr int kThreads = kReadThreads;
+constexpr Blocks kBlocks = {{{kThreads}}};
+
+double no_bytes(const Ceilings&) { return 0; }
+
+std::int64_t whole_chunks(const Array& a) { return a.bytes() / kChunkBytes; }
+
+Extent block_per_chunk(const Ceilings& p, Extent) {
+  return {.x = static_cast<unsigned>(whole_chunks(p.src))};
+}
+
+// ---- cuda_copy ----------------------------------------------------------------------------------
+constexpr Variant<Ceilings> kCudaCopy = {
+    .name = "cuda_copy",
+    .changes = "Copies with cudaMemcpyAsync from device to device.",
+    .ceiling = true,
+    .run = ADO_RUN([](const Ceilings& p, const Launch& go) { copy(go, p.dst.data, p.src); })};
+
+// ---- cuda_read, cuda_write ----------------------------------------------------------------------
+double bytes_read(const Ceilings& p) {
+  return static_cast<double>(p.passes * whole_chunks(p.src) * kChunkBytes);
+}
+double bytes_written(const Ceilings& p) {
+  return static_cast<double>(whole_chunks(p.dst) * kChunkBytes);
+}
+
+// ---- cuda_read ----------------------------------------------------------------------------------
+constexpr Variant<Ceilings> kCudaRead = {
+    .name = "cuda_read",
+    .changes = "Only reads, with eight 16-byte loads in flight per thread.",
+    .ceiling = true,
+    .blocks = kBlocks,
+    .grid = block_per_chunk,
+    .bytes = bytes_read,
+    .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
+      launch(go, read_chunks<unsigned>, p.src.as<const uint4>(), p.src.bytes() / kVectorBytes,
+             p.dst.as<unsigned>(), go.grid.x, static_cast<unsigned>(p.passes));
+    })};
+
+// ---- cuda_write ---------------------------------------------------------------------------------
+#ifdef __CUDACC__
+// Each block writes one chunk.
+__global__ void __launch_bounds__(kThreads) ceiling_write(uint4* __restrict__ dst, unsigned value) {
+  uint4* to = dst + std::int64_t{blockIdx.x} * kThreads * kVectorsPerThread + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kVectorsPerThread; ++i) to[i * kThreads] = {value, value, value, value};
+}
+#endif
+
+constexpr Variant<Ceilings> kCudaWrite = {.name = "cuda_write",
+                                          .changes = "Only writes, 16 bytes per store.",
+                                          .ceiling = true,
+                                          .blocks = kBlocks,
+                                          .grid = block_per_chunk,
+                                          .bytes = bytes_written,
+                                          .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
+                                            launch(go, ceiling_write, p.dst.as<uint4>(),
+                                                   0x3f9d70a4U);
+                                          })};
+
+// ---- cuda_read_l2, cuda_read_l1, cuda_read_shared -----------------------------------------------
 // The read ceilings of the memory levels before DRAM: L1, shared memory and L2.
 //
 // L1 and shared memory return 128 bytes per cycle (64 on Turing), so a warp's load of 16 bytes per
 // thread occupies the data path for 4 cycles. The schedulers issue 16 instructions in that time.
 // The loop below needs about 4 instructions per load, so the data path is the limit.
-
-inline constexpr int kCacheThreads = 256;
-inline constexpr int kCacheLoads = 4;      // in flight per thread
-inline constexpr int kSweepsPerPass = 16;  // so that the time to fill shared memory is small
+constexpr int kCacheThreads = 256;
+constexpr int kCacheLoads = 4;      // in flight per thread
+constexpr int kSweepsPerPass = 16;  // so that the time to fill shared memory is small
 
 enum class Memory { kL1, kShared, kL2 };
 
@@ -26,11 +87,10 @@ enum class Memory { kL1, kShared, kL2 };
 // misses. For L2, each block reads its own set. If blocks read the same lines at about the same
 // time, requests are merged before L2: on an H200, the loads then return up to 14.7 TB/s, but L2
 // serves only 8.6 TB/s.
-inline constexpr int kSetVectors = kCacheThreads * kCacheLoads;
-inline constexpr std::int64_t kSetBytes = std::int64_t{kSetVectors} * kVectorBytes;
+constexpr int kSetVectors = kCacheThreads * kCacheLoads;
+constexpr std::int64_t kSetBytes = std::int64_t{kSetVectors} * kVectorBytes;
 
 #ifdef __CUDACC__
-
 // Each block reads the working set in each sweep. A warp's load covers 512 neighbouring bytes: four
 // full lines of L1, or all banks of shared memory four times. The first vector of a thread moves by
 // one warp per sweep, because the compiler would load an unchanged address only once.
@@ -72,8 +132,7 @@ __global__ void __launch_bounds__(kCacheThreads)
   // The condition is almost never true. The compiler cannot prove this, so it keeps the loads.
   if ((sum.x & sum.y & sum.z & sum.w) == 0xffffffffU) *sink = sum.x;
 }
-
-#endif  // __CUDACC__
+#endif
 
 // For L2, one block per working set. Otherwise one thread per 8 bytes of src, so that the caller
 // chooses the number of blocks.
@@ -105,24 +164,28 @@ constexpr Variant<Ceilings> cache_read_row(const char* name, Change changes) {
           })};
 }
 
-namespace {
+// ---- cuda_read_l2 -------------------------------------------------------------------------------
+constexpr auto kCudaReadL2 =
+    cache_read_row<Memory::kL2>("cuda_read_l2",
+                                "Reads 16 KiB per block that stay in L2, 16 bytes per thread and "
+                                "load.");
 
-constexpr int kThreads = kReadThreads;
+// ---- cuda_read_l1 -------------------------------------------------------------------------------
+constexpr auto kCudaReadL1 = cache_read_row<Memory::kL1>(
+    "cuda_read_l1", "Reads 16 KiB that stay in L1, 16 bytes per thread and load.");
 
+// ---- cuda_read_shared ---------------------------------------------------------------------------
+constexpr auto kCudaReadShared = cache_read_row<Memory::kShared>(
+    "cuda_read_shared",
+    "Reads 16 KiB of shared memory, 16 bytes per thread and load, without bank conflicts.");
+
+// ---- cuda_fma_fp64, cuda_add_fp64, cuda_fma_fp32, cuda_add_fp32 ---------------------------------
 // Independent chains per thread. Together with the other warps, they hide the latency of the
 // arithmetic.
 constexpr int kChains = 8;
 constexpr int kStepsPerPass = 64;
 
 #ifdef __CUDACC__
-
-// Each block writes one chunk.
-__global__ void __launch_bounds__(kThreads) ceiling_write(uint4* __restrict__ dst, unsigned value) {
-  uint4* to = dst + std::int64_t{blockIdx.x} * kThreads * kVectorsPerThread + threadIdx.x;
-#pragma unroll
-  for (int i = 0; i < kVectorsPerThread; ++i) to[i * kThreads] = {value, value, value, value};
-}
-
 // Each thread computes kChains chains of fused multiply-adds or additions. The result is stored so
 // that the compiler keeps them.
 template <class Real, bool kFused>
@@ -142,21 +205,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int c = 1; c < kChains; ++c) chain[0] += chain[c];
   dst[std::int64_t{blockIdx.x} * kThreads + threadIdx.x] = chain[0];
 }
-
-#endif  // __CUDACC__
-
-std::int64_t whole_chunks(const Array& a) { return a.bytes() / kChunkBytes; }
-
-Extent block_per_chunk(const Ceilings& p, Extent) {
-  return {.x = static_cast<unsigned>(whole_chunks(p.src))};
-}
-
-double bytes_read(const Ceilings& p) {
-  return static_cast<double>(p.passes * whole_chunks(p.src) * kChunkBytes);
-}
-double bytes_written(const Ceilings& p) {
-  return static_cast<double>(whole_chunks(p.dst) * kChunkBytes);
-}
+#endif
 
 // One thread per element of the result.
 Extent thread_per_element(const Ceilings& p, Extent) {
@@ -168,10 +217,6 @@ double flops_of(const Ceilings& p) {
   return static_cast<double>(p.dst.elements() / kThreads * kThreads) *
          static_cast<double>(p.passes) * kStepsPerPass * kChains * (kFused ? 2 : 1);
 }
-
-double no_bytes(const Ceilings&) { return 0; }
-
-constexpr Blocks kBlocks = {{{kThreads}}};
 
 template <class Real, bool kFused>
 constexpr Variant<Ceilings> arithmetic(const char* name, Change changes) {
@@ -188,6 +233,23 @@ constexpr Variant<Ceilings> arithmetic(const char* name, Change changes) {
           })};
 }
 
+// ---- cuda_fma_fp64 ------------------------------------------------------------------------------
+constexpr auto kCudaFmaFp64 = arithmetic<double, true>(
+    "cuda_fma_fp64", "Computes independent chains of fused multiply-adds in float64.");
+
+// ---- cuda_add_fp64 ------------------------------------------------------------------------------
+constexpr auto kCudaAddFp64 = arithmetic<double, false>(
+    "cuda_add_fp64", "Computes independent chains of additions in float64.");
+
+// ---- cuda_fma_fp32 ------------------------------------------------------------------------------
+constexpr auto kCudaFmaFp32 = arithmetic<float, true>(
+    "cuda_fma_fp32", "Computes independent chains of fused multiply-adds in float32.");
+
+// ---- cuda_add_fp32 ------------------------------------------------------------------------------
+constexpr auto kCudaAddFp32 = arithmetic<float, false>(
+    "cuda_add_fp32", "Computes independent chains of additions in float32.");
+
+// ---- cuda_mma_fp64, cuda_mma_tf32, cuda_mma_bf16, cuda_mma_fp16, cuda_mma_fp8, cuda_mma_int8 ----
 using cublas::TensorType;
 
 // The number of rows of the matrices that a tensor-core ceiling multiplies; src holds both
@@ -228,57 +290,39 @@ constexpr Variant<Ceilings> tensor(const char* name, Change changes, int min_com
           })};
 }
 
-constexpr Variant<Ceilings> kVariants[] = {
-    {.name = "cuda_copy",
-     .changes = "Copies with cudaMemcpyAsync from device to device.",
-     .ceiling = true,
-     .run = ADO_RUN([](const Ceilings& p, const Launch& go) { copy(go, p.dst.data, p.src); })},
-    {.name = "cuda_read",
-     .changes = "Only reads, with eight 16-byte loads in flight per thread.",
-     .ceiling = true,
-     .blocks = kBlocks,
-     .grid = block_per_chunk,
-     .bytes = bytes_read,
-     .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
-       launch(go, read_chunks<unsigned>, p.src.as<const uint4>(), p.src.bytes() / kVectorBytes,
-              p.dst.as<unsigned>(), go.grid.x, static_cast<unsigned>(p.passes));
-     })},
-    {.name = "cuda_write",
-     .changes = "Only writes, 16 bytes per store.",
-     .ceiling = true,
-     .blocks = kBlocks,
-     .grid = block_per_chunk,
-     .bytes = bytes_written,
-     .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
-       launch(go, ceiling_write, p.dst.as<uint4>(), 0x3f9d70a4U);
-     })},
-    cache_read_row<Memory::kL2>("cuda_read_l2",
-                                "Reads 16 KiB per block that stay in L2, 16 bytes per thread and "
-                                "load."),
-    cache_read_row<Memory::kL1>("cuda_read_l1",
-                                "Reads 16 KiB that stay in L1, 16 bytes per thread and load."),
-    cache_read_row<Memory::kShared>(
-        "cuda_read_shared",
-        "Reads 16 KiB of shared memory, 16 bytes per thread and load, without bank conflicts."),
-    arithmetic<double, true>("cuda_fma_fp64",
-                             "Computes independent chains of fused multiply-adds in float64."),
-    arithmetic<double, false>("cuda_add_fp64",
-                              "Computes independent chains of additions in float64."),
-    arithmetic<float, true>("cuda_fma_fp32",
-                            "Computes independent chains of fused multiply-adds in float32."),
-    arithmetic<float, false>("cuda_add_fp32",
-                             "Computes independent chains of additions in float32."),
-    tensor<TensorType::kFp64>("cuda_mma_fp64", "Multiplies matrices of float64 with cuBLAS.", 80),
-    tensor<TensorType::kTf32>("cuda_mma_tf32",
-                              "Multiplies matrices of float32, rounded to TF32, with cuBLAS.", 80),
-    tensor<TensorType::kBf16>("cuda_mma_bf16", "Multiplies matrices of bfloat16 with cuBLAS.", 80),
-    tensor<TensorType::kFp16>("cuda_mma_fp16", "Multiplies matrices of float16 with cuBLAS.", 75),
-    tensor<TensorType::kFp8>("cuda_mma_fp8", "Multiplies matrices of FP8 (E4M3) with cuBLAS.", 89),
-    tensor<TensorType::kInt8>("cuda_mma_int8", "Multiplies matrices of int8 with cuBLAS.", 75),
-};
+// ---- cuda_mma_fp64 ------------------------------------------------------------------------------
+constexpr auto kCudaMmaFp64 =
+    tensor<TensorType::kFp64>("cuda_mma_fp64", "Multiplies matrices of float64 with cuBLAS.", 80);
+
+// ---- cuda_mma_tf32 ------------------------------------------------------------------------------
+constexpr auto kCudaMmaTf32 = tensor<TensorType::kTf32>(
+    "cuda_mma_tf32", "Multiplies matrices of float32, rounded to TF32, with cuBLAS.", 80);
+
+// ---- cuda_mma_bf16 ------------------------------------------------------------------------------
+constexpr auto kCudaMmaBf16 =
+    tensor<TensorType::kBf16>("cuda_mma_bf16", "Multiplies matrices of bfloat16 with cuBLAS.", 80);
+
+// ---- cuda_mma_fp16 ------------------------------------------------------------------------------
+constexpr auto kCudaMmaFp16 =
+    tensor<TensorType::kFp16>("cuda_mma_fp16", "Multiplies matrices of float16 with cuBLAS.", 75);
+
+// ---- cuda_mma_fp8 -------------------------------------------------------------------------------
+constexpr auto kCudaMmaFp8 =
+    tensor<TensorType::kFp8>("cuda_mma_fp8", "Multiplies matrices of FP8 (E4M3) with cuBLAS.", 89);
+
+// ---- cuda_mma_int8 ------------------------------------------------------------------------------
+constexpr auto kCudaMmaInt8 =
+    tensor<TensorType::kInt8>("cuda_mma_int8", "Multiplies matrices of int8 with cuBLAS.", 75);
+
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<Ceilings> kSteps[] = {kCudaCopy,    kCudaRead,       kCudaWrite,   kCudaReadL2,
+                                        kCudaReadL1,  kCudaReadShared, kCudaFmaFp64, kCudaAddFp64,
+                                        kCudaFmaFp32, kCudaAddFp32,    kCudaMmaFp64, kCudaMmaTf32,
+                                        kCudaMmaBf16, kCudaMmaFp16,    kCudaMmaFp8,  kCudaMmaInt8};
 
 }  // namespace
 
-Ladder<Ceilings> ceilings_ladder() { return ladder_of(kVariants); }
+Ladder<Ceilings> ceilings_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::cuda

@@ -6,6 +6,7 @@
 
 namespace ado::cuda {
 
+// ---- read, cuda_read ----------------------------------------------------------------------------
 // Each thread has kVectorsPerThread loads of one vector in flight.
 inline constexpr int kReadThreads = 256;
 inline constexpr int kVectorsPerThread = 8;

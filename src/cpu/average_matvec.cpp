@@ -1,5 +1,5 @@
-// Averages of vectors times a matrix on the CPU, compiled once per instruction set (core/isa.hpp).
-// Steps: the scalar variants, in the order of the ladder. The other sections are the engine.
+// Averages of vectors times a matrix on the CPU. One source, compiled once per instruction set
+// (core/isa.hpp).
 #include "routines/average_matvec.hpp"
 
 #include "core/compensated.hpp"
@@ -45,8 +45,16 @@ Operands operands_of(const AverageMatvec& p) {
           p.out.stride[1]};
 }
 
-// ---- scalar variants ----
+// ---- stream_read --------------------------------------------------------------------------------
+// The ceiling (cpu/common/ceilings.hpp).
+const char* read_why_not(const AverageMatvec& p) {
+  return p.vectors.packed() ? nullptr : "vectors is not packed";
+}
 
+constexpr auto kStreamRead = stream_read_row<AverageMatvec, &AverageMatvec::vectors>(
+    "Reads the vectors once, with all threads, and discards them.", read_why_not);
+
+// ---- naive_loops, interchange, pairwise ---------------------------------------------------------
 template <class T>
 ADO_INLINE void multiply_scalar(const Operands& p, int64_t set, const T* average,
                                 Checkpoints& checkpoints) {
@@ -56,6 +64,34 @@ ADO_INLINE void multiply_scalar(const Operands& p, int64_t set, const T* average
     for (int64_t j = 0; j < p.length; ++j) product += load<T>(p.factor(i, j)) * average[j];
     store_vector(p.to(i, set), product);
   }
+}
+
+// ---- naive_loops, interchange, pairwise, simd, prefetch, threaded, blocked ----------------------
+// Number of samples that are added pairwise by plain sums, which costs three roundings, before one
+// compensated addition.
+constexpr int64_t kTree = 8;
+
+constexpr double kFlopsOfAdd = CompensatedSum<double>::kFlopsOfAdd;
+constexpr double kFlopsOfTotal = CompensatedSum<double>::kFlopsOfTotal;
+constexpr double kFlopsOfTree = kTree - 1 + kFlopsOfAdd;
+
+// Executed FLOPs, computed from the FLOPs of the sum of one row. The division by M counts as one.
+double flops_with_sums(const AverageMatvec& p, double of_sum) {
+  return static_cast<double>(p.sets() * p.length()) *
+         (of_sum + 1 + 2 * static_cast<double>(p.length()));
+}
+
+// ---- naive_loops, interchange -------------------------------------------------------------------
+double flops_of_scalars(const AverageMatvec& p) {
+  return flops_with_sums(p, kFlopsOfAdd * static_cast<double>(p.samples()) + kFlopsOfTotal);
+}
+
+// ---- naive_loops --------------------------------------------------------------------------------
+// Bytes of the averages of one set, and of one unfinished sum per average.
+std::size_t averages_and_sums(const AverageMatvec& p) {
+  return with_real(p.vectors.type, [&]<class T>(T) {
+    return static_cast<std::size_t>(p.length()) * (sizeof(T) + sizeof(CompensatedSum<T>));
+  });
 }
 
 void naive_loops(const AverageMatvec& problem, const Launch& go) {
@@ -78,6 +114,19 @@ void naive_loops(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
+constexpr Variant<AverageMatvec> kNaiveLoops = {
+    .name = "naive_loops",
+    .changes = "Averages and multiplies one set at a time, one vector after another.",
+    .scratch_bytes = averages_and_sums,
+    .flops = flops_of_scalars,
+    .run = naive_loops};
+
+// ---- interchange, pairwise ----------------------------------------------------------------------
+std::size_t averages_of_set(const AverageMatvec& p) {
+  return static_cast<std::size_t>(p.length() * p.vectors.type.size);
+}
+
+// ---- interchange --------------------------------------------------------------------------------
 void interchange(const AverageMatvec& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   with_real(problem.vectors.type, [&]<class T>(T) {
@@ -97,10 +146,16 @@ void interchange(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
-// Number of samples that are added pairwise by plain sums, which costs three roundings, before one
-// compensated addition.
-constexpr int64_t kTree = 8;
+constexpr Variant<AverageMatvec> kInterchange = {
+    .name = "interchange",
+    .changes =
+        {"Swaps the loops, so that the inner loop adds the contiguous samples of one element.",
+         Step::kCoalescing},
+    .scratch_bytes = averages_of_set,
+    .flops = flops_of_scalars,
+    .run = interchange};
 
+// ---- pairwise -----------------------------------------------------------------------------------
 void pairwise(const AverageMatvec& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   with_real(problem.vectors.type, [&]<class T>(T) {
@@ -128,8 +183,21 @@ void pairwise(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
-// ---- averages in vectors ----
+double flops_of_pairs(const AverageMatvec& p) {
+  const auto trees = static_cast<double>(p.samples() / kTree);
+  const auto rest = static_cast<double>(p.samples() % kTree);
+  return flops_with_sums(p, kFlopsOfTree * trees + rest + kFlopsOfAdd + kFlopsOfTotal);
+}
 
+constexpr Variant<AverageMatvec> kPairwise = {
+    .name = "pairwise",
+    .changes = {"Adds eight samples pairwise with plain sums before each compensated addition.",
+                Step::kOperations},
+    .scratch_bytes = averages_of_set,
+    .flops = flops_of_pairs,
+    .run = pairwise};
+
+// ---- simd, prefetch, threaded, blocked ----------------------------------------------------------
 // Prefetch distance in bytes. For N = 512, L = M = 1024 in float32, two cores read at 0.93 of the
 // ceiling with prefetch, and at 0.6 to 0.8 without (Zen 5, AVX-512).
 constexpr int64_t kAheadBytes = 4 << 10;
@@ -354,8 +422,6 @@ void average_rows(const Operands& p, int64_t begin, int64_t end, T* averages) {
   }
 }
 
-// ---- products in vectors ----
-
 // Rows of the matrix that are multiplied together: enough sums are in flight to hide the latency of
 // an FMA. If the distance of the rows is a power of two, they compete for one cache set of L1,
 // which can hold this number of cache lines.
@@ -519,8 +585,39 @@ std::size_t one_set(const AverageMatvec& problem) {
   });
 }
 
-// ---- in threads ----
+// Executed FLOPs for contiguous samples and rows that are not shared by threads. Other rows take a
+// few FLOPs more or less. Rows and lanes that pad a tile of the product are not counted.
+double flops_of_vectors(const AverageMatvec& p) {
+  return with_real(p.vectors.type, [&]<class T>(T) {
+    constexpr double kReduction = kLanes<T> - 1;
+    const int64_t samples = p.samples(), rest = samples % (kTree * kLanes<T>);
+    if (samples < kLanes<T>) return flops_with_sums(p, static_cast<double>(samples));
+    // Samples in whole vectors.
+    const auto filled = static_cast<double>((rest + kLanes<T> - 1) / kLanes<T> * kLanes<T>);
+    if (samples == rest) return flops_with_sums(p, filled + kReduction);
+    const double of_lane = kFlopsOfTree * static_cast<double>(samples / (kTree * kLanes<T>)) +
+                           (rest > 0 ? kFlopsOfAdd : 0) + kFlopsOfTotal;
+    return flops_with_sums(p, of_lane * kLanes<T> + filled + kReduction);
+  });
+}
 
+// ---- simd ---------------------------------------------------------------------------------------
+constexpr Variant<AverageMatvec> kSimd = {
+    .name = "simd",
+    .changes = {"Adds and multiplies in vector registers.", Step::kWider},
+    .scratch_bytes = one_set,
+    .flops = flops_of_vectors,
+    .run = on_one_thread<false>};
+
+// ---- prefetch -----------------------------------------------------------------------------------
+constexpr Variant<AverageMatvec> kPrefetch = {
+    .name = "prefetch",
+    .changes = {"Prefetches the samples 4 KiB ahead.", Step::kInFlight},
+    .scratch_bytes = one_set,
+    .flops = flops_of_vectors,
+    .run = on_one_thread<true>};
+
+// ---- threaded, blocked --------------------------------------------------------------------------
 // Minimum size of a chunk of an operand, and of a part of a row. With four chunks per
 // thread, threads end at about the same time, even if other processes delay some of them.
 constexpr int64_t kChunkBytes = 32 << 10;
@@ -650,106 +747,33 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
-const char* read_why_not(const AverageMatvec& p) {
-  return p.vectors.packed() ? nullptr : "vectors is not packed";
-}
+// ---- threaded -----------------------------------------------------------------------------------
+constexpr Variant<AverageMatvec> kThreaded = {
+    .name = "threaded",
+    .changes = {"Splits the sets among threads; with few sets, the elements, the samples and the "
+                "matrix.",
+                Step::kParallelism},
+    .scratch_bytes = scratch_of<false>,
+    .flops = flops_of_vectors,
+    .run = in_threads<false>};
 
-constexpr double kFlopsOfAdd = CompensatedSum<double>::kFlopsOfAdd;
-constexpr double kFlopsOfTotal = CompensatedSum<double>::kFlopsOfTotal;
-constexpr double kFlopsOfTree = kTree - 1 + kFlopsOfAdd;
+// ---- blocked ------------------------------------------------------------------------------------
+constexpr Variant<AverageMatvec> kBlocked = {
+    .name = "blocked",
+    .changes = {"Reads the matrix once per group of sets; averages of a group stay in L2, and "
+                "products are computed in register tiles.",
+                Step::kReuse},
+    .scratch_bytes = scratch_of<true>,
+    .flops = flops_of_vectors,
+    .run = in_threads<true>};
 
-// Executed FLOPs, computed from the FLOPs of the sum of one row. The division by M counts as one.
-double flops_with_sums(const AverageMatvec& p, double of_sum) {
-  return static_cast<double>(p.sets() * p.length()) *
-         (of_sum + 1 + 2 * static_cast<double>(p.length()));
-}
+// -------------------------------------------------------------------------------------------------
 
-double flops_of_scalars(const AverageMatvec& p) {
-  return flops_with_sums(p, kFlopsOfAdd * static_cast<double>(p.samples()) + kFlopsOfTotal);
-}
-
-double flops_of_pairs(const AverageMatvec& p) {
-  const auto trees = static_cast<double>(p.samples() / kTree);
-  const auto rest = static_cast<double>(p.samples() % kTree);
-  return flops_with_sums(p, kFlopsOfTree * trees + rest + kFlopsOfAdd + kFlopsOfTotal);
-}
-
-// Executed FLOPs for contiguous samples and rows that are not shared by threads. Other rows take a
-// few FLOPs more or less. Rows and lanes that pad a tile of the product are not counted.
-double flops_of_vectors(const AverageMatvec& p) {
-  return with_real(p.vectors.type, [&]<class T>(T) {
-    constexpr double kReduction = kLanes<T> - 1;
-    const int64_t samples = p.samples(), rest = samples % (kTree * kLanes<T>);
-    if (samples < kLanes<T>) return flops_with_sums(p, static_cast<double>(samples));
-    // Samples in whole vectors.
-    const auto filled = static_cast<double>((rest + kLanes<T> - 1) / kLanes<T> * kLanes<T>);
-    if (samples == rest) return flops_with_sums(p, filled + kReduction);
-    const double of_lane = kFlopsOfTree * static_cast<double>(samples / (kTree * kLanes<T>)) +
-                           (rest > 0 ? kFlopsOfAdd : 0) + kFlopsOfTotal;
-    return flops_with_sums(p, of_lane * kLanes<T> + filled + kReduction);
-  });
-}
-
-// Bytes of the averages of one set, and of one unfinished sum per average.
-std::size_t averages_and_sums(const AverageMatvec& p) {
-  return with_real(p.vectors.type, [&]<class T>(T) {
-    return static_cast<std::size_t>(p.length()) * (sizeof(T) + sizeof(CompensatedSum<T>));
-  });
-}
-
-std::size_t averages_of_set(const AverageMatvec& p) {
-  return static_cast<std::size_t>(p.length() * p.vectors.type.size);
-}
-
-constexpr Variant<AverageMatvec> kVariants[] = {
-    stream_read_row<AverageMatvec, &AverageMatvec::vectors>(
-        "Reads the vectors once, with all threads, and discards them.", read_why_not),
-    {.name = "naive_loops",
-     .changes = "Averages and multiplies one set at a time, one vector after another.",
-     .scratch_bytes = averages_and_sums,
-     .flops = flops_of_scalars,
-     .run = naive_loops},
-    {.name = "interchange",
-     .changes =
-         {"Swaps the loops, so that the inner loop adds the contiguous samples of one element.",
-          Step::kCoalescing},
-     .scratch_bytes = averages_of_set,
-     .flops = flops_of_scalars,
-     .run = interchange},
-    {.name = "pairwise",
-     .changes = {"Adds eight samples pairwise with plain sums before each compensated addition.",
-                 Step::kOperations},
-     .scratch_bytes = averages_of_set,
-     .flops = flops_of_pairs,
-     .run = pairwise},
-    {.name = "simd",
-     .changes = {"Adds and multiplies in vector registers.", Step::kWider},
-     .scratch_bytes = one_set,
-     .flops = flops_of_vectors,
-     .run = on_one_thread<false>},
-    {.name = "prefetch",
-     .changes = {"Prefetches the samples 4 KiB ahead.", Step::kInFlight},
-     .scratch_bytes = one_set,
-     .flops = flops_of_vectors,
-     .run = on_one_thread<true>},
-    {.name = "threaded",
-     .changes = {"Splits the sets among threads; with few sets, the elements, the samples and the "
-                 "matrix.",
-                 Step::kParallelism},
-     .scratch_bytes = scratch_of<false>,
-     .flops = flops_of_vectors,
-     .run = in_threads<false>},
-    {.name = "blocked",
-     .changes = {"Reads the matrix once per group of sets; averages of a group stay in L2, and "
-                 "products are computed in register tiles.",
-                 Step::kReuse},
-     .scratch_bytes = scratch_of<true>,
-     .flops = flops_of_vectors,
-     .run = in_threads<true>},
-};
+constexpr Variant<AverageMatvec> kSteps[] = {kStreamRead, kNaiveLoops, kInterchange, kPairwise,
+                                             kSimd,       kPrefetch,   kThreaded,    kBlocked};
 
 }  // namespace
 
-Ladder<AverageMatvec> average_matvec_ladder() { return ladder_of(kVariants); }
+Ladder<AverageMatvec> average_matvec_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::ADO_ISA

@@ -7,8 +7,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ---- the formulas ----
-
+// ---- naive_loops, simd, deinterleaved, threaded -------------------------------------------------
 template <class T>
 constexpr Coefficients<T, Branch::kEvenTerms> kEven{Branch::kEvenStep};
 template <class T>
@@ -32,8 +31,7 @@ ADO_INLINE void odd_formula(const V (&x)[kChains], V (&y)[kChains]) {
   }
 }
 
-// ---- one element at a time ----
-
+// ---- naive_loops --------------------------------------------------------------------------------
 void naive_loops(const Branch& p, const Launch&) {
   with_real(p.x.type, [&]<class T>(T) {
     one_by_one<T, 200>(rows_of(p.x, p.out), [](int64_t index, const T(&x)[1], T(&y)[1]) {
@@ -45,8 +43,12 @@ void naive_loops(const Branch& p, const Launch&) {
   });
 }
 
-// ---- in vectors ----
+constexpr Variant<Branch> kNaiveLoops = {
+    .name = "naive_loops",
+    .changes = "Branches per element and computes one formula.",
+    .run = naive_loops};
 
+// ---- simd, deinterleaved, threaded --------------------------------------------------------------
 // Independent chains per formula: with a latency of four cycles and two FMAs per cycle, eight
 // chains keep both units busy.
 constexpr int kChains = 8;
@@ -64,6 +66,7 @@ template <class T>
 constexpr int64_t kElementsOfBoth = kChains* kLanes<T>;
 static_assert(kChains % 2 == 0);
 
+// ---- simd ---------------------------------------------------------------------------------------
 template <class T, int... kAt>
 ADO_INLINE Reals<T> select_by_parity(Reals<T> even, Reals<T> odd,
                                      std::integer_sequence<int, kAt...>) {
@@ -83,6 +86,35 @@ ADO_INLINE void compute_both(const std::byte* from, std::byte* to) {
     store_vector(to + c * sizeof(V), select_by_parity<T>(even[c], odd[c], LaneIndices<T>{}));
 }
 
+template <class T>
+ADO_INLINE Groups<kElementsOfBoth<T>> groups_of_both(const Branch& p) {
+  return {rows_of(p.x, p.out)};
+}
+
+void simd(const Branch& p, const Launch&) {
+  with_real(p.x.type, [&]<class T>(T) {
+    groups_of_both<T>(p).template for_all<T>(false, kChains * kNanosecondsPerVector,
+                                             compute_both<T>);
+  });
+}
+
+// Both formulas are computed for every element of a group.
+double flops_of_both(const Branch& p) {
+  return with_real(p.x.type, [&]<class T>(T) {
+    return static_cast<double>(groups_of_both<T>(p).count() * kElementsOfBoth<T>) *
+           (Branch::kEvenFlops + Branch::kOddFlops);
+  });
+}
+
+constexpr Variant<Branch> kSimd = {
+    .name = "simd",
+    .changes = {"Computes both formulas for a vector of elements and selects by parity, without a "
+                "branch.",
+                Step::kDivergence},
+    .flops = flops_of_both,
+    .run = simd};
+
+// ---- deinterleaved, threaded --------------------------------------------------------------------
 // Elements per group of deinterleaved: twice as many, so that each formula still has kChains
 // chains.
 template <class T>
@@ -122,19 +154,8 @@ ADO_INLINE void compute_deinterleaved(const std::byte* from, std::byte* to) {
 }
 
 template <class T>
-ADO_INLINE Groups<kElementsOfBoth<T>> groups_of_both(const Branch& p) {
-  return {rows_of(p.x, p.out)};
-}
-template <class T>
 ADO_INLINE Groups<kElementsOfPairs<T>> groups_of_pairs(const Branch& p) {
   return {rows_of(p.x, p.out)};
-}
-
-void simd(const Branch& p, const Launch&) {
-  with_real(p.x.type, [&]<class T>(T) {
-    groups_of_both<T>(p).template for_all<T>(false, kChains * kNanosecondsPerVector,
-                                             compute_both<T>);
-  });
 }
 
 template <bool kThreaded>
@@ -145,13 +166,6 @@ void deinterleaved(const Branch& p, const Launch&) {
   });
 }
 
-// Both formulas are computed for every element of a group.
-double flops_of_both(const Branch& p) {
-  return with_real(p.x.type, [&]<class T>(T) {
-    return static_cast<double>(groups_of_both<T>(p).count() * kElementsOfBoth<T>) *
-           (Branch::kEvenFlops + Branch::kOddFlops);
-  });
-}
 // Each formula is computed for half of the elements of a group.
 double flops_of_pairs(const Branch& p) {
   return with_real(p.x.type, [&]<class T>(T) {
@@ -160,30 +174,28 @@ double flops_of_pairs(const Branch& p) {
   });
 }
 
-constexpr Variant<Branch> kVariants[] = {
-    {.name = "naive_loops",
-     .changes = "Branches per element and computes one formula.",
-     .run = naive_loops},
-    {.name = "simd",
-     .changes = {"Computes both formulas for a vector of elements and selects by parity, without a "
-                 "branch.",
-                 Step::kDivergence},
-     .flops = flops_of_both,
-     .run = simd},
-    {.name = "deinterleaved",
-     .changes = {"Separates two vectors into even and odd elements, so that each element takes one "
-                 "formula.",
-                 Step::kOperations},
-     .flops = flops_of_pairs,
-     .run = deinterleaved<false>},
-    {.name = "threaded",
-     .changes = {"Distributes the elements over the threads.", Step::kParallelism},
-     .flops = flops_of_pairs,
-     .run = deinterleaved<true>},
-};
+// ---- deinterleaved ------------------------------------------------------------------------------
+constexpr Variant<Branch> kDeinterleaved = {
+    .name = "deinterleaved",
+    .changes = {"Separates two vectors into even and odd elements, so that each element takes one "
+                "formula.",
+                Step::kOperations},
+    .flops = flops_of_pairs,
+    .run = deinterleaved<false>};
+
+// ---- threaded -----------------------------------------------------------------------------------
+constexpr Variant<Branch> kThreaded = {
+    .name = "threaded",
+    .changes = {"Distributes the elements over the threads.", Step::kParallelism},
+    .flops = flops_of_pairs,
+    .run = deinterleaved<true>};
+
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<Branch> kSteps[] = {kNaiveLoops, kSimd, kDeinterleaved, kThreaded};
 
 }  // namespace
 
-Ladder<Branch> branch_ladder() { return ladder_of(kVariants); }
+Ladder<Branch> branch_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::ADO_ISA

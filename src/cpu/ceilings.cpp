@@ -14,6 +14,7 @@ namespace {
 using Payload = std::int64_t __attribute__((vector_size(kWidth), aligned(8), may_alias));
 using Doubles = double __attribute__((vector_size(kWidth)));
 
+// ---- copy, write --------------------------------------------------------------------------------
 ADO_INLINE void stream(Payload* to, Payload value) {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(value));
@@ -26,6 +27,7 @@ ADO_INLINE void stream(Payload* to, Payload value) {
 #endif
 }
 
+// ---- copy, read, write --------------------------------------------------------------------------
 // The vectors of an array that one thread accesses, aligned for non-temporal stores.
 struct Share {
   Payload* data;
@@ -46,6 +48,7 @@ ADO_INLINE void on_every_thread(const Work& work) {
   in_parallel(max_threads(), work);
 }
 
+// ---- copy ---------------------------------------------------------------------------------------
 void ceiling_copy(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads), to = share(p.dst, thread, threads);
@@ -58,18 +61,20 @@ void ceiling_copy(const Ceilings& p, const Launch&) {
   });
 }
 
-void ceiling_write(const Ceilings& p, const Launch&) {
-  on_every_thread([&](int thread, int threads) {
-    const Share to = share(p.dst, thread, threads);
-    const Payload value = Payload{} + thread;
-    Checkpoints checkpoints;
-    checkpoints.in_pieces(0, to.vectors, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) stream(to.data + i, value);
-    });
-    finish_streaming();
-  });
-}
+constexpr Variant<Ceilings> kCopy = {
+    .name = "copy",
+    .changes = "Copies with non-temporal stores, which do not read the lines they overwrite.",
+    .ceiling = true,
+    .run = ceiling_copy};
 
+// ---- read, write --------------------------------------------------------------------------------
+double bytes_read(const Ceilings& p) {
+  return static_cast<double>(p.passes) * max_threads() *
+         static_cast<double>(share(p.src, 0, max_threads()).vectors) * kWidth;
+}
+double bytes_written(const Ceilings& p) { return static_cast<double>(p.dst.bytes()); }
+
+// ---- read ---------------------------------------------------------------------------------------
 // Each thread reads its own share `passes` times, so the size of src selects the memory level.
 void ceiling_read(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
@@ -84,12 +89,32 @@ void ceiling_read(const Ceilings& p, const Launch&) {
   });
 }
 
-double bytes_read(const Ceilings& p) {
-  return static_cast<double>(p.passes) * max_threads() *
-         static_cast<double>(share(p.src, 0, max_threads()).vectors) * kWidth;
-}
-double bytes_written(const Ceilings& p) { return static_cast<double>(p.dst.bytes()); }
+constexpr Variant<Ceilings> kRead = {.name = "read",
+                                     .changes = "Only reads; each thread reads its own share.",
+                                     .ceiling = true,
+                                     .bytes = bytes_read,
+                                     .run = ceiling_read};
 
+// ---- write --------------------------------------------------------------------------------------
+void ceiling_write(const Ceilings& p, const Launch&) {
+  on_every_thread([&](int thread, int threads) {
+    const Share to = share(p.dst, thread, threads);
+    const Payload value = Payload{} + thread;
+    Checkpoints checkpoints;
+    checkpoints.in_pieces(0, to.vectors, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) stream(to.data + i, value);
+    });
+    finish_streaming();
+  });
+}
+
+constexpr Variant<Ceilings> kWrite = {.name = "write",
+                                      .changes = "Only writes, with non-temporal stores.",
+                                      .ceiling = true,
+                                      .bytes = bytes_written,
+                                      .run = ceiling_write};
+
+// ---- fma_fp64, add_fp64, fma_fp32, add_fp32 -----------------------------------------------------
 // Number of independent chains: enough to hide the latency (4 or 5 cycles, at 2 instructions per
 // cycle), and few enough for 16 registers.
 constexpr int kChains = 12;
@@ -135,31 +160,29 @@ constexpr Variant<Ceilings> arithmetic(const char* name, Change changes) {
           .run = ceiling_flops<Vector, kFused>};
 }
 
-constexpr Variant<Ceilings> kVariants[] = {
-    {.name = "copy",
-     .changes = "Copies with non-temporal stores, which do not read the lines they overwrite.",
-     .ceiling = true,
-     .run = ceiling_copy},
-    {.name = "read",
-     .changes = "Only reads; each thread reads its own share.",
-     .ceiling = true,
-     .bytes = bytes_read,
-     .run = ceiling_read},
-    {.name = "write",
-     .changes = "Only writes, with non-temporal stores.",
-     .ceiling = true,
-     .bytes = bytes_written,
-     .run = ceiling_write},
-    arithmetic<Doubles, true>(
-        "fma_fp64", "Computes independent chains of multiplications and additions in float64."),
-    arithmetic<Doubles, false>("add_fp64", "Computes independent chains of additions in float64."),
-    arithmetic<Floats, true>(
-        "fma_fp32", "Computes independent chains of multiplications and additions in float32."),
-    arithmetic<Floats, false>("add_fp32", "Computes independent chains of additions in float32."),
-};
+// ---- fma_fp64 -----------------------------------------------------------------------------------
+constexpr auto kFmaFp64 = arithmetic<Doubles, true>(
+    "fma_fp64", "Computes independent chains of multiplications and additions in float64.");
+
+// ---- add_fp64 -----------------------------------------------------------------------------------
+constexpr auto kAddFp64 =
+    arithmetic<Doubles, false>("add_fp64", "Computes independent chains of additions in float64.");
+
+// ---- fma_fp32 -----------------------------------------------------------------------------------
+constexpr auto kFmaFp32 = arithmetic<Floats, true>(
+    "fma_fp32", "Computes independent chains of multiplications and additions in float32.");
+
+// ---- add_fp32 -----------------------------------------------------------------------------------
+constexpr auto kAddFp32 =
+    arithmetic<Floats, false>("add_fp32", "Computes independent chains of additions in float32.");
+
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<Ceilings> kSteps[] = {kCopy,    kRead,    kWrite,  kFmaFp64,
+                                        kAddFp64, kFmaFp32, kAddFp32};
 
 }  // namespace
 
-Ladder<Ceilings> ceilings_ladder() { return ladder_of(kVariants); }
+Ladder<Ceilings> ceilings_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::ADO_ISA

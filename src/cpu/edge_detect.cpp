@@ -3,6 +3,7 @@
 
 #include "cpu/image/engine_window_rows.hpp"
 #include "cpu/image/row_kernels.hpp"
+#include "cpu/image/sliding_window.hpp"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -17,6 +18,7 @@ ADO_INLINE FilterLadders filters() {
   return {grayscale_ladder(), gaussian_blur_ladder(), sobel_ladder()};
 }
 
+// ---- pipeline_naive_loops, pipeline_threaded ----------------------------------------------------
 constexpr Stages kNaiveLoops = filter_stages("naive_loops", "naive_loops", "naive_loops");
 constexpr Stages kThreaded = filter_stages("threaded", "threaded", "threaded");
 
@@ -36,6 +38,17 @@ constexpr Variant<EdgeDetect> pipeline_row(const char* name, Change changes) {
       .run = [](const EdgeDetect& p, const Launch& go) { run_stages(p, go, kStages, filters()); }};
 }
 
+// ---- pipeline_naive_loops -----------------------------------------------------------------------
+constexpr auto kPipelineNaiveLoops = pipeline_row<kNaiveLoops>(
+    "pipeline_naive_loops",
+    "Runs the naive loops of the three filters, with two intermediate images in memory.");
+
+// ---- pipeline_threaded --------------------------------------------------------------------------
+constexpr auto kPipelineThreaded = pipeline_row<kThreaded>(
+    "pipeline_threaded", {"Runs the fastest variants of the three filters.", Step::kOperations,
+                          Step::kWider, Step::kReuse, Step::kDramReuse, Step::kParallelism});
+
+// ---- fused_bands --------------------------------------------------------------------------------
 // Converts rows to gray and extends them with zeros beyond the image. Buffers of narrow bands are
 // filled with zeros first, because the kernels read whole vectors.
 class ColourRows {
@@ -122,24 +135,21 @@ void fused(const EdgeDetect& p, const Launch&) {
   });
 }
 
-constexpr Variant<EdgeDetect> kVariants[] = {
-    pipeline_row<kNaiveLoops>(
-        "pipeline_naive_loops",
-        "Runs the naive loops of the three filters, with two intermediate images in memory."),
-    pipeline_row<kThreaded>("pipeline_threaded",
-                            {"Runs the fastest variants of the three filters.", Step::kOperations,
-                             Step::kWider, Step::kReuse, Step::kDramReuse, Step::kParallelism}),
-    {.name = "fused_bands",
-     .changes = {"Runs all filters in one pass; intermediate rows stay in the L1 cache.",
-                 Step::kFusion, Step::kDramReuse},
-     .flops = flops_of_windows<EdgeDetect, &EdgeDetect::rgba>,
-     .run = fused},
-};
+constexpr Variant<EdgeDetect> kFusedBands = {
+    .name = "fused_bands",
+    .changes = {"Runs all filters in one pass; intermediate rows stay in the L1 cache.",
+                Step::kFusion, Step::kDramReuse},
+    .flops = flops_of_windows<EdgeDetect, &EdgeDetect::rgba>,
+    .run = fused};
+
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<EdgeDetect> kSteps[] = {kPipelineNaiveLoops, kPipelineThreaded, kFusedBands};
 
 }  // namespace
 
 Ladder<EdgeDetect> edge_detect_ladder() {
-  return with_checked_stages(ladder_of(kVariants), filters());
+  return with_checked_stages(ladder_of(kSteps), filters());
 }
 
 }  // namespace ado::ADO_ISA

@@ -6,6 +6,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- naive_loops --------------------------------------------------------------------------------
 void naive_loops(const Grayscale& p, const Launch&) {
   Checkpoints checkpoints;
   for (int64_t i = 0; i < p.images(); ++i) {
@@ -26,6 +27,10 @@ void naive_loops(const Grayscale& p, const Launch&) {
   }
 }
 
+constexpr Variant<Grayscale> kNaiveLoops = {
+    .name = "naive_loops", .changes = "Converts one pixel at a time.", .run = naive_loops};
+
+// ---- simd, prefetch, streaming, threaded --------------------------------------------------------
 // Reshapes packed images to one row of one image. Other images are unchanged.
 Grayscale in_one_row(const Grayscale& p) {
   if (!p.rgba.packed() || !p.out.packed()) return p;
@@ -75,6 +80,26 @@ void on_one_thread(const Grayscale& p, const Launch&) {
   if (p.out.elements() != 0) gray_share<kPrefetch, kStores>(in_one_row(p), 0, 1);
 }
 
+// ---- simd ---------------------------------------------------------------------------------------
+constexpr Variant<Grayscale> kSimd = {
+    .name = "simd",
+    .changes = {"Computes one vector register of pixels at a time.", Step::kWider},
+    .run = on_one_thread<0, Stores::kExact>};
+
+// ---- prefetch -----------------------------------------------------------------------------------
+constexpr Variant<Grayscale> kPrefetch = {
+    .name = "prefetch",
+    .changes = {"Prefetches the input 8 KiB ahead.", Step::kInFlight},
+    .run = on_one_thread<kAhead, Stores::kExact>};
+
+// ---- streaming ----------------------------------------------------------------------------------
+constexpr Variant<Grayscale> kStreaming = {
+    .name = "streaming",
+    .changes = {"Stores the output with non-temporal stores, which do not read cache lines first.",
+                Step::kDramReuse},
+    .run = on_one_thread<kAhead, Stores::kStreaming>};
+
+// ---- threaded -----------------------------------------------------------------------------------
 void threaded(const Grayscale& p, const Launch&) {
   if (p.out.elements() == 0) return;
   const Grayscale q = in_one_row(p);
@@ -87,26 +112,18 @@ void threaded(const Grayscale& p, const Launch&) {
   });
 }
 
-constexpr Variant<Grayscale> kVariants[] = {
-    {.name = "naive_loops", .changes = "Converts one pixel at a time.", .run = naive_loops},
-    {.name = "simd",
-     .changes = {"Computes one vector register of pixels at a time.", Step::kWider},
-     .run = on_one_thread<0, Stores::kExact>},
-    {.name = "prefetch",
-     .changes = {"Prefetches the input 8 KiB ahead.", Step::kInFlight},
-     .run = on_one_thread<kAhead, Stores::kExact>},
-    {.name = "streaming",
-     .changes = {"Stores the output with non-temporal stores, which do not read cache lines first.",
-                 Step::kDramReuse},
-     .run = on_one_thread<kAhead, Stores::kStreaming>},
-    {.name = "threaded",
-     .changes = {"Splits the pixels among threads; small images are stored with ordinary stores.",
-                 Step::kParallelism},
-     .run = threaded},
-};
+constexpr Variant<Grayscale> kThreaded = {
+    .name = "threaded",
+    .changes = {"Splits the pixels among threads; small images are stored with ordinary stores.",
+                Step::kParallelism},
+    .run = threaded};
+
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<Grayscale> kSteps[] = {kNaiveLoops, kSimd, kPrefetch, kStreaming, kThreaded};
 
 }  // namespace
 
-Ladder<Grayscale> grayscale_ladder() { return ladder_of(kVariants); }
+Ladder<Grayscale> grayscale_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::ADO_ISA

@@ -9,6 +9,7 @@ namespace {
 
 using Polynomial = InstructionParallelism;
 
+// ---- naive_loops, simd, two_vectors, four_vectors, eight_vectors, threaded ----------------------
 template <class T>
 constexpr Coefficients<T, Polynomial::kPeriod> kPeriodOfCoefficients{Polynomial::kStep};
 
@@ -21,6 +22,7 @@ ADO_INLINE void polynomial(const V (&x)[kChains], V (&y)[kChains]) {
     horner(kPeriodOfCoefficients<T>, x, y);
 }
 
+// ---- naive_loops --------------------------------------------------------------------------------
 void naive_loops(const Polynomial& p, const Launch&) {
   with_real(p.x.type, [&]<class T>(T) {
     one_by_one<T, 400>(rows_of(p.x, p.out),
@@ -28,6 +30,12 @@ void naive_loops(const Polynomial& p, const Launch&) {
   });
 }
 
+constexpr Variant<Polynomial> kNaiveLoops = {
+    .name = "naive_loops",
+    .changes = "Computes one element at a time: one chain of dependent operations.",
+    .run = naive_loops};
+
+// ---- simd, two_vectors, four_vectors, eight_vectors, threaded -----------------------------------
 // kChains vectors at a time. The time of a group determines the number of threads, and the time
 // between checks for interruptions.
 template <class T, int kChains>
@@ -63,38 +71,51 @@ double flops_of_groups(const Polynomial& p) {
   });
 }
 
-constexpr Variant<Polynomial> kVariants[] = {
-    {.name = "naive_loops",
-     .changes = "Computes one element at a time: one chain of dependent operations.",
-     .run = naive_loops},
-    {.name = "simd",
-     .changes = {"Computes one vector of elements at a time, still with one chain.", Step::kWider},
-     .flops = flops_of_groups<1>,
-     .run = in_vectors<1>},
-    {.name = "two_vectors",
-     .changes = {"Computes two vectors at a time, with two independent chains.",
-                 Step::kParallelism},
-     .flops = flops_of_groups<2>,
-     .run = in_vectors<2>},
-    {.name = "four_vectors",
-     .changes = {"Computes four vectors at a time, with four independent chains.",
-                 Step::kParallelism},
-     .flops = flops_of_groups<4>,
-     .run = in_vectors<4>},
-    {.name = "eight_vectors",
-     .changes = {"Computes eight vectors at a time: two FMA units with a latency of four cycles "
-                 "need eight independent chains.",
-                 Step::kParallelism},
-     .flops = flops_of_groups<8>,
-     .run = in_vectors<8>},
-    {.name = "threaded",
-     .changes = {"Distributes the elements over the threads.", Step::kParallelism},
-     .flops = flops_of_groups<8>,
-     .run = in_vectors<8, true>},
-};
+// ---- simd ---------------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kSimd = {
+    .name = "simd",
+    .changes = {"Computes one vector of elements at a time, still with one chain.", Step::kWider},
+    .flops = flops_of_groups<1>,
+    .run = in_vectors<1>};
+
+// ---- two_vectors --------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kTwoVectors = {
+    .name = "two_vectors",
+    .changes = {"Computes two vectors at a time, with two independent chains.", Step::kParallelism},
+    .flops = flops_of_groups<2>,
+    .run = in_vectors<2>};
+
+// ---- four_vectors -------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kFourVectors = {
+    .name = "four_vectors",
+    .changes = {"Computes four vectors at a time, with four independent chains.",
+                Step::kParallelism},
+    .flops = flops_of_groups<4>,
+    .run = in_vectors<4>};
+
+// ---- eight_vectors ------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kEightVectors = {
+    .name = "eight_vectors",
+    .changes = {"Computes eight vectors at a time: two FMA units with a latency of four cycles "
+                "need eight independent chains.",
+                Step::kParallelism},
+    .flops = flops_of_groups<8>,
+    .run = in_vectors<8>};
+
+// ---- threaded -----------------------------------------------------------------------------------
+constexpr Variant<Polynomial> kThreaded = {
+    .name = "threaded",
+    .changes = {"Distributes the elements over the threads.", Step::kParallelism},
+    .flops = flops_of_groups<8>,
+    .run = in_vectors<8, true>};
+
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<Polynomial> kSteps[] = {kNaiveLoops,  kSimd,         kTwoVectors,
+                                          kFourVectors, kEightVectors, kThreaded};
 
 }  // namespace
 
-Ladder<InstructionParallelism> instruction_parallelism_ladder() { return ladder_of(kVariants); }
+Ladder<InstructionParallelism> instruction_parallelism_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::ADO_ISA

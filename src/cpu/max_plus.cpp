@@ -1,5 +1,4 @@
-// Largest sums on the CPU, compiled once per instruction set (core/isa.hpp). Steps: the scalar
-// variants, in the order of the ladder. The other sections are the engine.
+// Largest sums on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/max_plus.hpp"
 
 #include "cpu/common/ceilings.hpp"
@@ -28,8 +27,16 @@ Operands operands_of(const MaxPlus& p) {
           p.small.data, p.small.stride[0], p.out.data, p.out.stride[0]};
 }
 
-// ---- scalar variants ----
+// ---- stream_read --------------------------------------------------------------------------------
+// The ceiling (cpu/common/ceilings.hpp).
+const char* read_why_not(const MaxPlus& p) {
+  return p.big.packed() ? nullptr : "big is not packed";
+}
 
+constexpr auto kStreamRead = stream_read_row<MaxPlus, &MaxPlus::big>(
+    "Reads big once, with all threads, and discards it.", read_why_not);
+
+// ---- naive_loops, interchange, auto_vectorised, blocked, four_rows, prefetch, threaded ----------
 // Returns the larger number, or NaN if `sum` or `best` is NaN. If `best` starts at 0, it never
 // becomes -0.
 template <class T>
@@ -37,6 +44,7 @@ ADO_INLINE T max_or_nan(T sum, T best) {
   return sum > best || sum != sum ? sum : best;
 }
 
+// ---- naive_loops --------------------------------------------------------------------------------
 void naive_loops(const MaxPlus& problem, const Launch&) {
   const Operands p = operands_of(problem);
   with_real(problem.big.type, [&]<class T>(T) {
@@ -52,6 +60,12 @@ void naive_loops(const MaxPlus& problem, const Launch&) {
   });
 }
 
+constexpr Variant<MaxPlus> kNaiveLoops = {
+    .name = "naive_loops",
+    .changes = "Computes one point after another, down the columns of big.",
+    .run = naive_loops};
+
+// ---- interchange, auto_vectorised, blocked ------------------------------------------------------
 // Raises `count` maxima to the sums of one row of big and one term.
 template <class T>
 ADO_INLINE void update_row(const std::byte* from, int64_t from_stride, T term, std::byte* best,
@@ -94,6 +108,21 @@ void row_by_row(const MaxPlus& problem, const Launch&) {
   });
 }
 
+// ---- interchange --------------------------------------------------------------------------------
+constexpr Variant<MaxPlus> kInterchange = {
+    .name = "interchange",
+    .changes = {"Swaps the loops: reads big along its rows and keeps the maxima so far in out.",
+                Step::kCoalescing},
+    .run = row_by_row<false>};
+
+// ---- auto_vectorised ----------------------------------------------------------------------------
+constexpr Variant<MaxPlus> kAutoVectorised = {
+    .name = "auto_vectorised",
+    .changes = {"Tells the compiler which elements are contiguous, so that it vectorises the loop.",
+                Step::kWider},
+    .run = row_by_row<true>};
+
+// ---- blocked, four_rows, prefetch, threaded -----------------------------------------------------
 // Bytes of the points of a block, whose maxima so far stay in L2. For K = 64, P = 4 Mi in float64,
 // two cores read at 0.65 to 0.69 of the ceiling with blocks of 8 KiB, and at 0.9 with blocks of 64
 // KiB (Zen 5, AVX-512).
@@ -101,6 +130,7 @@ constexpr int64_t kBlockBytes = 64 << 10;
 template <class T>
 constexpr int64_t kBlock = kBlockBytes / sizeof(T);
 
+// ---- blocked ------------------------------------------------------------------------------------
 void blocked(const MaxPlus& problem, const Launch&) {
   const Operands p = operands_of(problem);
   with_real(problem.big.type, [&]<class T>(T) {
@@ -120,8 +150,13 @@ void blocked(const MaxPlus& problem, const Launch&) {
   });
 }
 
-// ---- in vectors ----
+constexpr Variant<MaxPlus> kBlocked = {
+    .name = "blocked",
+    .changes = {"Processes blocks of points, so that their maxima so far stay in the L2 cache.",
+                Step::kReuse},
+    .run = blocked};
 
+// ---- four_rows, prefetch, threaded --------------------------------------------------------------
 // The larger of two numbers or, element by element, of two vectors. The compiler emits the maximum
 // instruction, so a NaN in `best` remains and a NaN in `sum` is lost.
 template <class V>
@@ -330,8 +365,21 @@ void on_one_thread(const MaxPlus& problem, const Launch&) {
   });
 }
 
-// ---- in threads ----
+// ---- four_rows ----------------------------------------------------------------------------------
+constexpr Variant<MaxPlus> kFourRows = {
+    .name = "four_rows",
+    .changes = {"Reads four rows at a time, so that the maxima so far are loaded and stored a "
+                "quarter as often.",
+                Step::kReuse},
+    .run = on_one_thread<false>};
 
+// ---- prefetch -----------------------------------------------------------------------------------
+constexpr Variant<MaxPlus> kPrefetch = {
+    .name = "prefetch",
+    .changes = {"Prefetches each row 2 KiB ahead.", Step::kInFlight},
+    .run = on_one_thread<true>};
+
+// ---- threaded -----------------------------------------------------------------------------------
 // Minimum bytes of points per thread, so that reads are contiguous.
 constexpr int64_t kRunBytes = 8 << 10;
 
@@ -392,47 +440,21 @@ void threaded(const MaxPlus& problem, const Launch& go) {
   });
 }
 
-const char* read_why_not(const MaxPlus& p) {
-  return p.big.packed() ? nullptr : "big is not packed";
-}
+constexpr Variant<MaxPlus> kThreaded = {
+    .name = "threaded",
+    .changes = {"Splits the points among threads, and also the terms if the points are few; large "
+                "outputs are stored with non-temporal stores.",
+                Step::kParallelism},
+    .scratch_bytes = partial_results,
+    .run = threaded};
 
-constexpr Variant<MaxPlus> kVariants[] = {
-    stream_read_row<MaxPlus, &MaxPlus::big>("Reads big once, with all threads, and discards it.",
-                                            read_why_not),
-    {.name = "naive_loops",
-     .changes = "Computes one point after another, down the columns of big.",
-     .run = naive_loops},
-    {.name = "interchange",
-     .changes = {"Swaps the loops: reads big along its rows and keeps the maxima so far in out.",
-                 Step::kCoalescing},
-     .run = row_by_row<false>},
-    {.name = "auto_vectorised",
-     .changes =
-         {"Tells the compiler which elements are contiguous, so that it vectorises the loop.",
-          Step::kWider},
-     .run = row_by_row<true>},
-    {.name = "blocked",
-     .changes = {"Processes blocks of points, so that their maxima so far stay in the L2 cache.",
-                 Step::kReuse},
-     .run = blocked},
-    {.name = "four_rows",
-     .changes = {"Reads four rows at a time, so that the maxima so far are loaded and stored a "
-                 "quarter as often.",
-                 Step::kReuse},
-     .run = on_one_thread<false>},
-    {.name = "prefetch",
-     .changes = {"Prefetches each row 2 KiB ahead.", Step::kInFlight},
-     .run = on_one_thread<true>},
-    {.name = "threaded",
-     .changes = {"Splits the points among threads, and also the terms if the points are few; large "
-                 "outputs are stored with non-temporal stores.",
-                 Step::kParallelism},
-     .scratch_bytes = partial_results,
-     .run = threaded},
-};
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<MaxPlus> kSteps[] = {kStreamRead, kNaiveLoops, kInterchange, kAutoVectorised,
+                                       kBlocked,    kFourRows,   kPrefetch,    kThreaded};
 
 }  // namespace
 
-Ladder<MaxPlus> max_plus_ladder() { return ladder_of(kVariants); }
+Ladder<MaxPlus> max_plus_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::ADO_ISA

@@ -12,7 +12,7 @@
 
 namespace ado {
 
-// Defined in src/cpu/strided.cpp.
+// Defined in src/cpu/strided_copy.cpp.
 #define ADO_DECLARE(isa)                                                   \
   namespace isa {                                                          \
   void stream_bytes(std::byte* to, const std::byte* from, std::int64_t n); \

@@ -36,7 +36,9 @@ _CONTEXT = 3
 _SIMILAR = 0.5
 _FOLDERS = ("cuda", "src/core", "src/cpu")
 #: The line above a section; without names, it ends the last section.
-_RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{5,}|// -{90,}")
+_RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{4,}|// -{90,}")
+#: Included files that several ladders share. Their rulers name variants of these ladders.
+_SHARED = re.compile(r'#include "((?:image|strided|common|cpu/common|cpu/image|cpu/strided)/.+)"')
 #: Types, aliases and constants that a block defines.
 _DEFINED = re.compile(
     r"^(?:(?:struct|class|enum(?: class)?|concept|using)\s+"
@@ -140,30 +142,30 @@ def source_of(*variants: str) -> Source:
     return Source(tuple(parts.values()))
 
 
-def _sections(label: str) -> list[SourcePart]:
-    """The sections whose rulers name a variant: first those that its ladder shares with others.
-
-    A shared section can also name a variant of another ladder, so one section must be the ladder's.
-    """
+def _sections(label: str) -> Iterator[SourcePart]:
+    """The sections whose rulers name a variant: first those that its ladder shares with others."""
     routine, _, name = label.rstrip("]").partition("[")
-    own = [
-        path for path in _files() if path.startswith((f"cuda/{routine}/", f"src/cpu/{routine}/"))
-    ]
-    included = (re.findall(r'#include "((?:image|strided)/.+)"', _text_of(path)) for path in own)
-    shared = [f"cuda/{path}" for paths in included for path in paths]
-    sections = []
-    for path in dict.fromkeys((*shared, *own)):
-        lines = _text_of(path).split("\n")
-        rulers = [
-            (i, found[1] or "") for i, line in enumerate(lines) if (found := _RULER.match(line))
-        ]
-        for (first, names), (last, _) in pairwise([*rulers, (len(lines), "")]):
-            if name in names.split(", "):
-                text = "\n".join(lines[first:last]).rstrip("\n")
-                sections.append(
-                    SourcePart(name=name, path=path, line=first + 1, text=text, variant=label)
-                )
-    return sections if any(part.path in own for part in sections) else []
+    routine = routine.removesuffix("_tiles")  # in the folder of gpp
+    folders = f"cuda/{routine}/", f"src/cpu/{routine}/", f"src/cpu/{routine}.cpp"
+    own = [path for path in _files() if path.startswith(folders)]
+    sections = [part for path in own for part in _sections_of(path, name, label)]
+    sections.sort(key=lambda part: -part.text.partition("\n")[0].count(","))  # own section last
+    device = sections[0].path.partition("/")[0] if sections else None  # "cuda" or "src"
+    paths = [path for path in own if path.partition("/")[0] == device]
+    included = [found for path in paths for found in _SHARED.findall(_text_of(path))]
+    for path in dict.fromkeys(included):
+        yield from _sections_of(("src/" if path[:4] == "cpu/" else "cuda/") + path, name, label)
+    yield from sections
+
+
+def _sections_of(path: str, name: str, label: str) -> Iterator[SourcePart]:
+    """The sections of a file whose rulers have this name."""
+    lines = _text_of(path).split("\n")
+    rulers = [(i, found[1] or "") for i, line in enumerate(lines) if (found := _RULER.match(line))]
+    for (first, names), (last, _) in pairwise([*rulers, (len(lines), "")]):
+        if name in names.split(", "):
+            text = "\n".join(lines[first:last]).rstrip("\n")
+            yield SourcePart(name=name, path=path, line=first + 1, text=text, variant=label)
 
 
 # --- Ladders without rulers -----------------------------------------------------------------------

@@ -11,6 +11,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- stream_copy --------------------------------------------------------------------------------
 // The ceiling of routines that read `bytes` bytes and write the same number: all threads copy with
 // non-temporal stores.
 ADO_INLINE void stream_copy(std::byte* to, const std::byte* from, int64_t bytes) {
@@ -26,6 +27,7 @@ ADO_INLINE void stream_copy(std::byte* to, const std::byte* from, int64_t bytes)
   });
 }
 
+// ---- stream_read, read --------------------------------------------------------------------------
 // Reads memory at the maximum rate of one thread: four parts at the same time, a few lines of each
 // per iteration. A tail shorter than one vector is ignored. With one part, it is 0.81 times as fast
 // in L1, equally fast in L2, 0.95 times as fast in L3, and 0.65 to 1.2 times as fast in memory (Zen

@@ -41,7 +41,91 @@ void write_sums(const Gpp& p, int64_t count, Part part) {
     write(p, f, sum_of_parts(count, checkpoints, [&](int64_t i) { return part(i, f); }));
 }
 
-// ---- as published ----
+// Writes zeros if there are no terms. This avoids, for example, a loop over many rows without
+// columns.
+template <void (*kRun)(const Gpp&, const Launch&)>
+void unless_empty(const Gpp& p, const Launch& go) {
+  if (!p.empty()) return kRun(p, go);
+  for (int64_t f = 0; f < p.frequencies(); ++f) write(p, f, {});
+}
+
+// More bytes than can be allocated: the allocation fails with an error.
+constexpr std::size_t kUnallocatable = SIZE_MAX / 2;
+
+// Bytes of `elements` elements of T per frequency. The sizes of broadcast views are not limited by
+// memory, so the product may overflow.
+template <class T>
+std::size_t bytes_for(const Gpp& p, int64_t elements) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(elements),
+                             static_cast<std::size_t>(p.frequencies()) * sizeof(T), &bytes))
+    return kUnallocatable;
+  return bytes;
+}
+
+int64_t block_count(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+#if defined(__FMA__)
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
+
+// FLOPs, and the number of FMAs among their instructions if the compiler fuses them.
+struct Operations {
+  double flops, fused;
+  double instructions() const { return kFused ? flops - fused : flops; }
+};
+
+// Operations per term of occupied bands, per term of other bands, and per product m, which two
+// frequencies share.
+struct OperationCounts {
+  Operations occupied, other, pair;
+};
+
+// Number of passes over the operands, with `together` frequencies per pass.
+double passes(const Gpp& p, int together) {
+  return static_cast<double>(block_count(p.frequencies(), together));
+}
+
+template <const OperationCounts& kCounts>
+double flops(const Gpp& p) {
+  return p.flops_of(kCounts.occupied.flops, kCounts.other.flops, kCounts.pair.flops * passes(p, 2));
+}
+
+template <const OperationCounts& kCounts>
+double instructions(const Gpp& p) {
+  return p.flops_of(kCounts.occupied.instructions(), kCounts.other.instructions(),
+                    kCounts.pair.instructions() * passes(p, 2));
+}
+
+// Bytes of the loads: aqsn per band, and wtilde and i_eps per kBands bands, or once if kBands is 0.
+template <int kTogether, int64_t kBands>
+double requested(const Gpp& p) {
+  const auto pairs = static_cast<double>(p.rows()) * static_cast<double>(p.columns());
+  const auto bands = static_cast<double>(p.bands());
+  const auto loads = kBands == 0 ? 1 : static_cast<double>(block_count(p.bands(), kBands));
+  return pairs * passes(p, kTogether) * static_cast<double>(sizeof(Complex)) * (bands + 2 * loads);
+}
+
+// A variant. requested<kTogether, kBands> computes the bytes of its loads.
+template <const OperationCounts& kCounts, int kTogether, int64_t kBands,
+          std::size_t (*kScratchBytes)(const Gpp&) = nullptr>
+constexpr Variant<Gpp> row(const char* name, Change changes,
+                           void (*run)(const Gpp&, const Launch&)) {
+  return {.name = name,
+          .changes = changes,
+          .scratch_bytes = kScratchBytes,
+          .flops = flops<kCounts>,
+          .bytes = requested<kTogether, kBands>,
+          .instructions = instructions<kCounts>,
+          .run = run};
+}
+
+// ---- naive_loops, threaded, bands_innermost, no_square_roots ------------------------------------
+// If lanes select between branches, the first branch is counted. A division counts as one FLOP, and
+// all occupied bands count as full.
+constexpr OperationCounts kPublishedCounts = {{79, 21}, {68, 19}, {0, 0}};
 
 // Nanoseconds per term. This and the other times below are orders of magnitude.
 constexpr double kPublishedTime = 10;
@@ -102,14 +186,7 @@ ADO_INLINE void add_chains(int64_t count, Totals<double>& totals, Checkpoints& c
   }
 }
 
-// Writes zeros if there are no terms. This avoids, for example, a loop over many rows without
-// columns.
-template <void (*kRun)(const Gpp&, const Launch&)>
-void unless_empty(const Gpp& p, const Launch& go) {
-  if (!p.empty()) return kRun(p, go);
-  for (int64_t f = 0; f < p.frequencies(); ++f) write(p, f, {});
-}
-
+// ---- naive_loops --------------------------------------------------------------------------------
 void naive_loops(const Gpp& p, const Launch&) {
   Checkpoints checkpoints;
   for (int64_t f = 0; f < p.frequencies(); ++f) {
@@ -123,20 +200,11 @@ void naive_loops(const Gpp& p, const Launch&) {
   }
 }
 
-// More bytes than can be allocated: the allocation fails with an error.
-constexpr std::size_t kUnallocatable = SIZE_MAX / 2;
+constexpr auto kNaiveLoops = row<kPublishedCounts, 1, 1>(
+    "naive_loops", "Evaluates the formulas in complex arithmetic, in nested loops.",
+    unless_empty<naive_loops>);
 
-// Bytes of `elements` elements of T per frequency. The sizes of broadcast views are not limited by
-// memory, so the product may overflow.
-template <class T>
-std::size_t bytes_for(const Gpp& p, int64_t elements) {
-  std::size_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<std::size_t>(elements),
-                             static_cast<std::size_t>(p.frequencies()) * sizeof(T), &bytes))
-    return kUnallocatable;
-  return bytes;
-}
-
+// ---- threaded -----------------------------------------------------------------------------------
 std::size_t bytes_of_row_totals(const Gpp& p) {
   return p.empty() ? 0 : bytes_for<Totals<double>>(p, p.rows());
 }
@@ -160,6 +228,11 @@ void threaded(const Gpp& p, const Launch& go) {
              [&](int64_t igp, int64_t f) { return totals[igp * p.frequencies() + f].total(); });
 }
 
+constexpr auto kThreaded = row<kPublishedCounts, 1, 1, bytes_of_row_totals>(
+    "threaded", {"Distributes the rows (igp) over the threads.", Step::kParallelism},
+    unless_empty<threaded>);
+
+// ---- bands_innermost, no_square_roots, hoisted, shared_division, simd ---------------------------
 std::size_t bytes_of_row_sums(const Gpp& p) {
   return p.empty() ? 0 : bytes_for<SelfEnergy<double>>(p, p.rows());
 }
@@ -178,6 +251,7 @@ ADO_INLINE void distribute_rows(const Gpp& p, const Launch& go, double nanosecon
   write_sums(p, p.rows(), [&](int64_t igp, int64_t f) { return sums[igp * p.frequencies() + f]; });
 }
 
+// ---- bands_innermost, no_square_roots -----------------------------------------------------------
 template <Cutoff kCutoff>
 void bands_innermost(const Gpp& p, const Launch& go) {
   distribute_rows(p, go, kPublishedTime, [&](int64_t igp, int64_t f, Checkpoints& checkpoints) {
@@ -190,8 +264,20 @@ void bands_innermost(const Gpp& p, const Launch& go) {
   });
 }
 
-// ---- hoisted, and then vectorised ----
+// ---- bands_innermost ----------------------------------------------------------------------------
+constexpr auto kBandsInnermost = row<kPublishedCounts, 1, 0, bytes_of_row_sums>(
+    "bands_innermost",
+    {"Makes the loop over bands the innermost loop, so that wtilde and i_eps are loaded once.",
+     Step::kReuse},
+    unless_empty<bands_innermost<Cutoff::kModuli>>);
 
+// ---- no_square_roots ----------------------------------------------------------------------------
+constexpr auto kNoSquareRoots = row<kPublishedCounts, 1, 0, bytes_of_row_sums>(
+    "no_square_roots",
+    {"Compares squared moduli, which saves the square roots.", Step::kOperations},
+    unless_empty<bands_innermost<Cutoff::kSquares>>);
+
+// ---- hoisted, shared_division, simd -------------------------------------------------------------
 // Bands in the caller's arrays, at one frequency.
 template <class V>
 struct BandsInPlace {
@@ -225,10 +311,36 @@ void in_place(const Gpp& p, const Launch& go) {
   });
 }
 
-// ---- packed in cache blocks ----
+// ---- hoisted ------------------------------------------------------------------------------------
+constexpr OperationCounts kHoistedCounts = {{42, 13}, {42, 13}, {0, 0}};
 
+constexpr auto kHoisted = row<kHoistedCounts, 1, 0, bytes_of_row_sums>(
+    "hoisted",
+    {"Hoists everything that does not depend on the band, so that the loop sums real "
+     "factors.",
+     Step::kOperations},
+    unless_empty<in_place<double, Division::kSeparate>>);
+
+// ---- shared_division, simd, packed --------------------------------------------------------------
+constexpr OperationCounts kSharedDivisionCounts = {{43, 13}, {43, 13}, {0, 0}};
+
+// ---- shared_division ----------------------------------------------------------------------------
+constexpr auto kSharedDivision = row<kSharedDivisionCounts, 1, 0, bytes_of_row_sums>(
+    "shared_division",
+    {"Shares one division between both quotients unless the pole is near the real axis.",
+     Step::kOperations},
+    unless_empty<in_place<double, Division::kShared>>);
+
+// ---- simd, packed, two_frequencies, sorted_by_occupation ----------------------------------------
 using V = Reals<double>;
 
+// ---- simd ---------------------------------------------------------------------------------------
+constexpr auto kSimd = row<kSharedDivisionCounts, 1, 0, bytes_of_row_sums>(
+    "simd",
+    {"Vectorises along ig; lanes select between the branches.", Step::kWider, Step::kDivergence},
+    unless_empty<in_place<V, Division::kShared>>);
+
+// ---- packed, two_frequencies, sorted_by_occupation ----------------------------------------------
 // A work item is a panel of kPanel columns, ig, by a block of kBlockRows rows, igp, or fewer rows:
 //
 //                    ig 0 .. 7    ig 8 .. 15    ...
@@ -248,8 +360,6 @@ static_assert(kBlockRows % GppTiles::kTileRows == 0);
 
 template <int64_t kRows>
 constexpr int64_t kSumsOfItem = kBlockRows / kRows;
-
-int64_t block_count(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 // The operands of the bands in the order of summation: the caller's order, or sorted by kind.
 struct PackedOperands {
@@ -464,7 +574,33 @@ void in_blocks(const Gpp& p, const Launch& go) {
              [&](int64_t i, int64_t f) { return packed.sums[i * p.frequencies() + f]; });
 }
 
-// ---- sums per tile of rows ----
+// ---- packed -------------------------------------------------------------------------------------
+constexpr auto kPacked = row<kSharedDivisionCounts, 1, kBlockBands, packed_bytes<kBlockRows>>(
+    "packed",
+    {"Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
+     Step::kReuse, Step::kCoalescing},
+    unless_empty<in_blocks<false, 1>>);
+
+// ---- two_frequencies ----------------------------------------------------------------------------
+constexpr OperationCounts kTwoFrequenciesCounts = {{37, 11}, {37, 11}, {6, 2}};
+
+constexpr auto kTwoFrequencies =
+    row<kTwoFrequenciesCounts, 2, kBlockBands, packed_bytes<kBlockRows>>(
+        "two_frequencies",
+        {"Computes two frequencies per pass, which share the loads and products of the "
+         "matrix elements.",
+         Step::kReuse, Step::kOperations},
+        unless_empty<in_blocks<false, 2>>);
+
+// ---- sorted_by_occupation -----------------------------------------------------------------------
+constexpr OperationCounts kSortedCounts = {{32, 11}, {13, 5}, {6, 2}};
+
+constexpr auto kSortedByOccupation = row<kSortedCounts, 2, kBlockBands, packed_bytes<kBlockRows>>(
+    "sorted_by_occupation",
+    {"Sorts bands by occupation: empty bands skip asx; full bands with non-negative energies "
+     "skip the weight and the cut-off test.",
+     Step::kOperations, Step::kDivergence},
+    unless_empty<in_blocks<true, 2>>);
 
 // The sums of a tile are added over the panels in order, so they do not depend on the other tiles.
 void add_tiles(const GppTiles& p, const Launch& go) {
@@ -492,132 +628,22 @@ void add_tiles(const GppTiles& p, const Launch& go) {
   });
 }
 
-#if defined(__FMA__)
-constexpr bool kFused = true;
-#else
-constexpr bool kFused = false;
-#endif
+constexpr Variant<GppTiles> kTiles = {
+    .name = "sorted_by_occupation",
+    .changes = "The last variant of gpp, with one sum per tile of rows.",
+    .scratch_bytes = [](const GppTiles& p) { return packed_bytes<GppTiles::kTileRows>(p); },
+    .run = add_tiles};
 
-// FLOPs, and the number of FMAs among their instructions if the compiler fuses them.
-struct Operations {
-  double flops, fused;
-  double instructions() const { return kFused ? flops - fused : flops; }
-};
+// -------------------------------------------------------------------------------------------------
 
-// Operations per term of occupied bands, per term of other bands, and per product m, which two
-// frequencies share.
-struct OperationCounts {
-  Operations occupied, other, pair;
-};
-
-// If lanes select between branches, the first branch is counted. A division counts as one FLOP, and
-// all occupied bands count as full.
-constexpr OperationCounts kPublished = {{79, 21}, {68, 19}, {0, 0}};
-constexpr OperationCounts kHoisted = {{42, 13}, {42, 13}, {0, 0}};
-constexpr OperationCounts kSharedDivision = {{43, 13}, {43, 13}, {0, 0}};
-constexpr OperationCounts kTwoFrequencies = {{37, 11}, {37, 11}, {6, 2}};
-constexpr OperationCounts kSortedByOccupation = {{32, 11}, {13, 5}, {6, 2}};
-
-// Number of passes over the operands, with `together` frequencies per pass.
-double passes(const Gpp& p, int together) {
-  return static_cast<double>(block_count(p.frequencies(), together));
-}
-
-template <const OperationCounts& kCounts>
-double flops(const Gpp& p) {
-  return p.flops_of(kCounts.occupied.flops, kCounts.other.flops, kCounts.pair.flops * passes(p, 2));
-}
-
-template <const OperationCounts& kCounts>
-double instructions(const Gpp& p) {
-  return p.flops_of(kCounts.occupied.instructions(), kCounts.other.instructions(),
-                    kCounts.pair.instructions() * passes(p, 2));
-}
-
-// Bytes of the loads: aqsn per band, and wtilde and i_eps per kBands bands, or once if kBands is 0.
-template <int kTogether, int64_t kBands>
-double requested(const Gpp& p) {
-  const auto pairs = static_cast<double>(p.rows()) * static_cast<double>(p.columns());
-  const auto bands = static_cast<double>(p.bands());
-  const auto loads = kBands == 0 ? 1 : static_cast<double>(block_count(p.bands(), kBands));
-  return pairs * passes(p, kTogether) * static_cast<double>(sizeof(Complex)) * (bands + 2 * loads);
-}
-
-// A variant. requested<kTogether, kBands> computes the bytes of its loads.
-template <const OperationCounts& kCounts, int kTogether, int64_t kBands,
-          std::size_t (*kScratchBytes)(const Gpp&) = nullptr>
-constexpr Variant<Gpp> row(const char* name, Change changes,
-                           void (*run)(const Gpp&, const Launch&)) {
-  return {.name = name,
-          .changes = changes,
-          .scratch_bytes = kScratchBytes,
-          .flops = flops<kCounts>,
-          .bytes = requested<kTogether, kBands>,
-          .instructions = instructions<kCounts>,
-          .run = run};
-}
-
-constexpr Variant<Gpp> kVariants[] = {
-    row<kPublished, 1, 1>("naive_loops",
-                          "Evaluates the formulas in complex arithmetic, in nested loops.",
-                          unless_empty<naive_loops>),
-    row<kPublished, 1, 1, bytes_of_row_totals>(
-        "threaded", {"Distributes the rows (igp) over the threads.", Step::kParallelism},
-        unless_empty<threaded>),
-    row<kPublished, 1, 0, bytes_of_row_sums>(
-        "bands_innermost",
-        {"Makes the loop over bands the innermost loop, so that wtilde and i_eps are loaded once.",
-         Step::kReuse},
-        unless_empty<bands_innermost<Cutoff::kModuli>>),
-    row<kPublished, 1, 0, bytes_of_row_sums>(
-        "no_square_roots",
-        {"Compares squared moduli, which saves the square roots.", Step::kOperations},
-        unless_empty<bands_innermost<Cutoff::kSquares>>),
-    row<kHoisted, 1, 0, bytes_of_row_sums>(
-        "hoisted",
-        {"Hoists everything that does not depend on the band, so that the loop sums real "
-         "factors.",
-         Step::kOperations},
-        unless_empty<in_place<double, Division::kSeparate>>),
-    row<kSharedDivision, 1, 0, bytes_of_row_sums>(
-        "shared_division",
-        {"Shares one division between both quotients unless the pole is near the real axis.",
-         Step::kOperations},
-        unless_empty<in_place<double, Division::kShared>>),
-    row<kSharedDivision, 1, 0, bytes_of_row_sums>(
-        "simd",
-        {"Vectorises along ig; lanes select between the branches.", Step::kWider,
-         Step::kDivergence},
-        unless_empty<in_place<V, Division::kShared>>),
-    row<kSharedDivision, 1, kBlockBands, packed_bytes<kBlockRows>>(
-        "packed",
-        {"Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
-         Step::kReuse, Step::kCoalescing},
-        unless_empty<in_blocks<false, 1>>),
-    row<kTwoFrequencies, 2, kBlockBands, packed_bytes<kBlockRows>>(
-        "two_frequencies",
-        {"Computes two frequencies per pass, which share the loads and products of the "
-         "matrix elements.",
-         Step::kReuse, Step::kOperations},
-        unless_empty<in_blocks<false, 2>>),
-    row<kSortedByOccupation, 2, kBlockBands, packed_bytes<kBlockRows>>(
-        "sorted_by_occupation",
-        {"Sorts bands by occupation: empty bands skip asx; full bands with non-negative energies "
-         "skip the weight and the cut-off test.",
-         Step::kOperations, Step::kDivergence},
-        unless_empty<in_blocks<true, 2>>),
-};
-
-constexpr Variant<GppTiles> kTilesVariants[] = {
-    {.name = "sorted_by_occupation",
-     .changes = "The last variant of gpp, with one sum per tile of rows.",
-     .scratch_bytes = [](const GppTiles& p) { return packed_bytes<GppTiles::kTileRows>(p); },
-     .run = add_tiles},
-};
+constexpr Variant<Gpp> kSteps[] = {
+    kNaiveLoops,     kThreaded, kBandsInnermost, kNoSquareRoots,  kHoisted,
+    kSharedDivision, kSimd,     kPacked,         kTwoFrequencies, kSortedByOccupation};
+constexpr Variant<GppTiles> kTilesSteps[] = {kTiles};
 
 }  // namespace
 
-Ladder<Gpp> gpp_ladder() { return ladder_of(kVariants); }
-Ladder<GppTiles> gpp_tiles_ladder() { return ladder_of(kTilesVariants); }
+Ladder<Gpp> gpp_ladder() { return ladder_of(kSteps); }
+Ladder<GppTiles> gpp_tiles_ladder() { return ladder_of(kTilesSteps); }
 
 }  // namespace ado::ADO_ISA

@@ -73,8 +73,6 @@ ADO_INLINE ComplexOf<V> load_lanes(const std::byte* from, int64_t stride, int64_
   }
 }
 
-// ---- sums ----
-
 // Terms per chain. A chain is summed without compensation, and the sums of chains are summed with
 // compensation. Otherwise, n equal terms would accumulate n roundings.
 constexpr int64_t kChain = 32;
@@ -116,8 +114,7 @@ ADO_INLINE SelfEnergy<double> sum_of_lanes(const SelfEnergy<V>& terms) {
   return lanes.total();
 }
 
-// ---- the model ----
-
+// ---- hoisted, shared_division, simd, packed, two_frequencies, sorted_by_occupation --------------
 ADO_INLINE bool all(int lane) { return lane != 0; }
 template <class Mask>
 ADO_INLINE bool all(const Mask& lanes) {

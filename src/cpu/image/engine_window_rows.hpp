@@ -7,8 +7,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ---- input rows ----
-
+// ---- vector_columns, streaming, threaded, fused_bands -------------------------------------------
 // Provides the rows of a block of a gray image, extended by kRadius columns beyond its border. Rows
 // with contiguous pixels are read in place, and only the vectors at the border are copied.
 template <int kRadius>
@@ -95,8 +94,6 @@ class GrayRows {
   RowBuffer buffer_;
 };
 
-// ---- output rows ----
-
 // Destination of the rows of a band. Rows are stored directly in the image if its pixels are
 // contiguous, stores are ordinary and the band has at least kWidth columns. Otherwise, they are
 // stored in a buffer and copied from there.
@@ -131,8 +128,6 @@ class OutputRows {
   int64_t row_;
   RowBuffer buffer_;
 };
-
-// ---- shares ----
 
 // Exchanges rows and columns of images narrower than kNarrow. The filters are symmetric, so only
 // the addresses change. A row of a narrow image takes as long as a whole vector, 15 to 25 ns. If

@@ -16,8 +16,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ---- grayscale ----
-
+// ---- simd, prefetch, streaming, threaded, fused_bands -------------------------------------------
 // The colours of a vector of pixels as pairs of 16-bit numbers, one pair of each kind per pixel.
 // The weight of the second colour does not fit into a signed number, so the colour occurs twice
 // with half the weight.
@@ -205,74 +204,6 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
         pixels[4 * i + channel] = from[(col + i) * image.to_col + channel * image.to_channel];
     gray_packed<4, Stores::kExact>(pixels, sizeof(pixels), some, false, 0, to + col);
   }
-}
-
-// ---- Gaussian blur ----
-
-// Default taps. 1 2 3 4 3 2 1 is 1 2 1 convolved with 1 0 2 0 1, and no sum exceeds 65280. So
-// 16-bit numbers, shifts by whole elements and additions are sufficient. Two convolutions with two
-// independent shifts each are 1.05 to 1.1 times as fast as a chain of four (twice 1 1, twice 1 0 1;
-// Zen 5).
-struct BlurRow {
-  ADO_INLINE void operator()(const Pixel* const (&rows)[7], int64_t, int64_t end, Pixel* to,
-                             Ahead soon) const {
-    // The sum of an element and the elements before it is the output pixel 3 columns to the left.
-    constexpr int kBehind = 3;
-    Neighbourhood down, pairs;
-    for (int64_t col = -kWidth; col < end + kBehind; col += kWidth) {
-      soon.fetch_some();
-      const auto at = [&](int row) { return load_vector<Bytes>(rows[row] + col); };
-      Widened sum = weighted<1>(at(0), at(6)) + weighted<2>(at(1), at(5)) +
-                    weighted<3>(at(2), at(4)) + weighted<2>(at(3), at(3));
-      const Neighbours x = down(sum);
-      const Widened x1 = x.before<1>();
-      const Neighbours y = pairs(x.now + x.before<2>() + x1 + x1);
-      const Widened y2 = y.before<2>();
-      sum = y.now + y.before<4>() + y2 + y2;
-      store_vector(to + col - kBehind, narrow(reinterpret_cast<Int16s>(sum.low >> 8),
-                                              reinterpret_cast<Int16s>(sum.high >> 8)));
-    }
-  }
-};
-
-// ---- Sobel ----
-
-// The magnitudes of gradients, rounded down and limited to 255.
-//
-// The loop is bound by the square root, at 4.4 cycles per vector of any width (Zen 5). A Newton
-// step from the processor's estimate of 1 / r takes 1.1 to 1.3 times as long. Computing half of the
-// roots each way is not faster, because the shorter dependency chain from load to store is more
-// important.
-ADO_INLINE Bytes magnitude(Widened x, Widened y) {
-  return narrow(magnitude_by_root(x.low, y.low), magnitude_by_root(x.high, y.high));
-}
-
-struct SobelRow {
-  ADO_INLINE void operator()(const Pixel* const (&rows)[3], int64_t, int64_t end, Pixel* to,
-                             Ahead soon) const {
-    constexpr int kBehind = 1;
-    Neighbourhood smooths, downs;
-    for (int64_t col = -kWidth; col < end + kBehind; col += kWidth) {
-      soon.fetch_some();
-      const auto at = [&](int row) { return widen(load_vector<Bytes>(rows[row] + col)); };
-      const Widened above = at(0), here = at(1), below = at(2);
-      const Neighbours smooth = smooths(above + here + here + below), down = downs(below - above);
-      const Widened middle = down.before<1>();
-      store_vector(to + col - kBehind, magnitude(smooth.now - smooth.before<2>(),
-                                                 down.now + middle + middle + down.before<2>()));
-    }
-  }
-};
-
-// Number of square roots that SobelRow computes for all bands. The first vector of a row precedes
-// the band, and the last one covers the column after it.
-template <class Filter>
-double roots_of_rows(const Filter& p) {
-  int64_t roots = 0;
-  for_each_band(1, 1, p.cols(), 0, 1, [&](const Band& band) {
-    roots += (1 + (band.width() + kWidth) / kWidth) * kWidth;
-  });
-  return static_cast<double>(p.images() * p.rows() * roots);
 }
 
 }  // namespace

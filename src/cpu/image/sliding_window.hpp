@@ -12,6 +12,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- vector_columns, streaming, threaded, fused_bands -------------------------------------------
 // Rows per block, and the maximum width of a band. The state of the Gaussian blur has 12 bytes per
 // column.
 constexpr int kBlockRows = 16;
@@ -148,8 +149,6 @@ class SlidingWindow {
   int64_t width_, skip_;
   bool started_;
 };
-
-// ---- kernels ----
 
 // The even and the odd columns of a vector of pixels, as 16-bit integers. Widening to this order
 // and narrowing from it need no shuffle.

@@ -43,32 +43,6 @@ ADO_INLINE int64_t source_index(Border border, int64_t i, int64_t length) {
   return i;
 }
 
-// Order of magnitude of the time per pixel, if pixels are computed one at a time.
-constexpr int64_t kPixelNanoseconds = 20;
-
-// Calls interior(row, col) for the pixels whose neighbours up to `radius` away are all inside the
-// image, and border(row, col) for all other pixels.
-template <class AtBorder, class InInterior>
-ADO_INLINE void for_each_pixel(int64_t rows, int64_t cols, int64_t radius, AtBorder border,
-                               InInterior interior) {
-  Checkpoints checkpoints;
-  const auto for_each = [&](int64_t row, int64_t begin, int64_t end, const auto& pixel) {
-    checkpoints.in_pieces<kPixelNanoseconds>(begin, end, [&](int64_t from, int64_t to) {
-      for (int64_t col = from; col < to; ++col) pixel(row, col);
-    });
-  };
-  for (int64_t row = 0; row < rows; ++row) {
-    const bool inner_row = row >= radius && row < rows - radius;
-    const int64_t begin = inner_row ? min(radius, cols) : cols;
-    const int64_t end = max(begin, cols - radius);
-    for_each(row, 0, begin, border);
-    for_each(row, begin, end, interior);
-    for_each(row, end, cols, border);
-  }
-}
-
-// ---- bands ----
-
 // A rectangle of one image that one thread computes from top to bottom.
 struct Band {
   int64_t image, top, bottom, left, right;
@@ -101,6 +75,58 @@ ADO_INLINE void for_each_band(int64_t images, int64_t rows, int64_t cols, int th
   }
 }
 
+// Returns true if non-temporal stores are worthwhile for this number of bytes of inputs and output.
+// For 3840x2160 pixels, they make blur and Sobel 1.4 to 1.6 times as fast on one thread (Zen 5, L3
+// of 32 MiB). For 1920x1080 pixels, they make grayscale 6 % slower.
+ADO_INLINE bool worth_streaming(int64_t bytes_moved) { return bytes_moved >= 12 << 20; }
+
+// Writes a finished row of a band.
+ADO_INLINE void put_row(const Image& out, int64_t row, const Band& band, const Pixel* from,
+                        bool streaming) {
+  scatter(from, band.width(), out.at(row, band.left), out.to_col, streaming);
+}
+
+// Returns the magnitudes of gradients, rounded down. Every n = x^2 + y^2 is below 2^24, so a float
+// represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next integer.
+// Rounding changes r by at most r 2^-24, which is too little to reach that integer, because r is
+// below 2^11.
+ADO_INLINE Int16s magnitude_by_root(Uint16s x, Uint16s y) {
+  constexpr VectorOf<2, kWidth>::Indices kIndices;
+  const auto root = [](Uint16s pairs) __attribute__((always_inline)) {
+    const auto both = reinterpret_cast<Int16s>(pairs);
+    const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
+    return __builtin_convertvector(square_root(squared), Int32s);
+  };
+  return narrow(root(interleave<2, false>(x, y, kIndices)),
+                root(interleave<2, true>(x, y, kIndices)));
+}
+
+// ---- naive_loops, interior ----------------------------------------------------------------------
+// Order of magnitude of the time per pixel, if pixels are computed one at a time.
+constexpr int64_t kPixelNanoseconds = 20;
+
+// Calls interior(row, col) for the pixels whose neighbours up to `radius` away are all inside the
+// image, and border(row, col) for all other pixels.
+template <class AtBorder, class InInterior>
+ADO_INLINE void for_each_pixel(int64_t rows, int64_t cols, int64_t radius, AtBorder border,
+                               InInterior interior) {
+  Checkpoints checkpoints;
+  const auto for_each = [&](int64_t row, int64_t begin, int64_t end, const auto& pixel) {
+    checkpoints.in_pieces<kPixelNanoseconds>(begin, end, [&](int64_t from, int64_t to) {
+      for (int64_t col = from; col < to; ++col) pixel(row, col);
+    });
+  };
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool inner_row = row >= radius && row < rows - radius;
+    const int64_t begin = inner_row ? min(radius, cols) : cols;
+    const int64_t end = max(begin, cols - radius);
+    for_each(row, 0, begin, border);
+    for_each(row, begin, end, interior);
+    for_each(row, end, cols, border);
+  }
+}
+
+// ---- auto_vectorised, two_pass, row_ring, constant_taps, simd, padded_rows, separable -----------
 // Layout of a padded row:
 //
 //   | kMargin | the band, up to kBandWidth | kMargin | one line |
@@ -122,8 +148,6 @@ class Ring {
  private:
   alignas(kLine) Pixel rows_[kSize][kPitch] = {};
 };
-
-// ---- stencils ----
 
 // Memory that will be read soon. Kernels prefetch one cache line of it per vector, so that memory
 // accesses overlap with the arithmetic.
@@ -196,21 +220,6 @@ struct Stencil {
   }
 };
 
-// ---- output ----
-
-// Returns true if non-temporal stores are worthwhile for this number of bytes of inputs and output.
-// For 3840x2160 pixels, they make blur and Sobel 1.4 to 1.6 times as fast on one thread (Zen 5, L3
-// of 32 MiB). For 1920x1080 pixels, they make grayscale 6 % slower.
-ADO_INLINE bool worth_streaming(int64_t bytes_moved) { return bytes_moved >= 12 << 20; }
-
-// Writes a finished row of a band.
-ADO_INLINE void put_row(const Image& out, int64_t row, const Band& band, const Pixel* from,
-                        bool streaming) {
-  scatter(from, band.width(), out.at(row, band.left), out.to_col, streaming);
-}
-
-// ---- filters of gray ----
-
 // Computes this thread's share of a filter of gray images.
 template <int kRadius, class Filter, class Kernel>
 ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kernel, int thread = 0,
@@ -231,21 +240,7 @@ ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kerne
   if (streaming) finish_streaming();
 }
 
-// Returns the magnitudes of gradients, rounded down. Every n = x^2 + y^2 is below 2^24, so a float
-// represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next integer.
-// Rounding changes r by at most r 2^-24, which is too little to reach that integer, because r is
-// below 2^11.
-ADO_INLINE Int16s magnitude_by_root(Uint16s x, Uint16s y) {
-  constexpr VectorOf<2, kWidth>::Indices kIndices;
-  const auto root = [](Uint16s pairs) __attribute__((always_inline)) {
-    const auto both = reinterpret_cast<Int16s>(pairs);
-    const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
-    return __builtin_convertvector(square_root(squared), Int32s);
-  };
-  return narrow(root(interleave<2, false>(x, y, kIndices)),
-                root(interleave<2, true>(x, y, kIndices)));
-}
-
+// ---- stream_copy --------------------------------------------------------------------------------
 // The ceiling of a filter that reads and writes one image.
 template <class Filter>
 void copy_image(const Filter& p, const Launch&) {

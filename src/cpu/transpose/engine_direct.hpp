@@ -7,6 +7,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- direct -------------------------------------------------------------------------------------
 // Copies `count` runs of 1 to 15 bytes. Each run is copied as two values of kPart bytes, which may
 // overlap.
 template <int kPart>

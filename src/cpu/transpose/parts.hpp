@@ -9,6 +9,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- direct -------------------------------------------------------------------------------------
 // Part of a matrix, with strides as in Matrices.
 struct Part {
   int64_t rows, cols;

@@ -6,12 +6,14 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- naive_loops, blocked, simd, streaming, prefetch, threaded, direct --------------------------
 // Copies an element as bytes, because elements may have any type and may be unaligned.
 template <int kSize>
 ADO_INLINE void copy_element(std::byte* to, const std::byte* from) {
   std::memcpy(to, from, kSize);
 }
 
+// ---- simd, streaming, prefetch, threaded, direct ------------------------------------------------
 // Loads one vector of kBytes from 16-byte pieces that are `stride` bytes apart.
 template <int kSize, int kBytes>
 ADO_INLINE Vector<kSize, kBytes> load_lanes(const std::byte* from, int64_t stride) {

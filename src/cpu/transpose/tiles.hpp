@@ -10,6 +10,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- naive_loops, blocked, simd, streaming, prefetch, threaded, direct --------------------------
 // out[col][row] = a[row][col], with strides in bytes: out_row is the distance between rows of out.
 struct Matrices {
   int64_t rows, cols;
@@ -46,6 +47,7 @@ ADO_INLINE void swap_elements(std::byte* x, std::byte* y) {
   copy_element<kSize>(y, old_x);
 }
 
+// ---- blocked, simd, streaming, prefetch, threaded -----------------------------------------------
 // A tile is two cache lines wide and two high. The prefetchers of x86 fetch lines in pairs. If rows
 // are a power of two bytes apart, larger tiles do not fit into the few cache sets to which their
 // rows map: for 8192x8192, 4 by 4 lines are 0.7 to 0.9 times as fast (Zen 5, 2 cores).
@@ -53,6 +55,7 @@ constexpr int64_t kTileBytes = 2 * kLine;
 template <int kSize>
 constexpr int64_t kEdge = kTileBytes / kSize;
 
+// ---- simd, streaming, prefetch, threaded --------------------------------------------------------
 // A transposed tile is buffered in L1 in rows of kPitch bytes. The pitch is an odd number of lines,
 // so that the first lines of the rows are distributed over the cache sets. For elements of 1 byte,
 // this is 1.25 times as fast as 4 lines (Zen 5, 2 cores). If lines start at the same elements in

@@ -1,8 +1,8 @@
 // Transpose on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 //
-// Read the steps in this order: NaiveLoops and Blocked below; then simd, streaming, prefetch and
-// threaded, which are transpose_share in tiles.hpp with registers.hpp. The engine, `direct` in
-// engine_direct.hpp with parts.hpp, is for small and thin matrices.
+// The steps simd, streaming, prefetch and threaded are transpose_share in tiles.hpp with
+// registers.hpp. The engine, `direct` in engine_direct.hpp with parts.hpp, is for small and thin
+// matrices.
 #include "routines/transpose.hpp"
 
 #include "cpu/common/ceilings.hpp"
@@ -29,6 +29,42 @@ void run(const Transpose& p, const Launch&) {
   }
 }
 
+// Outputs of at least this size are stored with non-temporal stores. a and out of 8 MiB each fill
+// half of an L3 of 32 MiB, and a larger output would be evicted before it is read. In repeated
+// calls on one thread (Zen 5, float32), ordinary stores are 10 % faster at 8 MiB, equal at 11 MiB,
+// and 50 % slower at 16 MiB. For arrays that are not in the cache at the start, non-temporal stores
+// are faster from 2 MiB on.
+constexpr int64_t kStreamFrom = 8 << 20;
+
+template <int kSize>
+bool worth_streaming(const Matrices& m) {
+  return m.rows * m.cols * kSize >= kStreamFrom;
+}
+
+// ---- stream_copy --------------------------------------------------------------------------------
+// The ceiling (cpu/common/ceilings.hpp).
+struct StreamCopy {
+  template <int kSize>
+  static void run(const Matrices& m) {
+    stream_copy(m.out, m.a, m.rows * m.cols * kSize);
+  }
+};
+
+const char* why_not_copy(const Transpose& p) {
+  if (!p.a.packed()) return "a is not packed";
+  if (!p.out.packed()) return "out is not packed";
+  return nullptr;
+}
+
+constexpr Variant<Transpose> kStreamCopy = {
+    .name = "stream_copy",
+    .changes =
+        "Copies the same number of bytes in order, with all threads and non-temporal stores.",
+    .ceiling = true,
+    .why_not = why_not_copy,
+    .run = run<StreamCopy>};
+
+// ---- naive_loops --------------------------------------------------------------------------------
 struct NaiveLoops {
   template <int kSize>
   static void run(const Matrices& m) {
@@ -46,6 +82,12 @@ struct NaiveLoops {
   }
 };
 
+constexpr Variant<Transpose> kNaiveLoops = {
+    .name = "naive_loops",
+    .changes = "Uses two nested loops, along the rows of the input.",
+    .run = run<NaiveLoops>};
+
+// ---- blocked ------------------------------------------------------------------------------------
 struct Blocked {
   template <int kSize>
   static void run(const Matrices& m) {
@@ -70,25 +112,12 @@ struct Blocked {
   }
 };
 
-// Outputs of at least this size are stored with non-temporal stores. a and out of 8 MiB each fill
-// half of an L3 of 32 MiB, and a larger output would be evicted before it is read. In repeated
-// calls on one thread (Zen 5, float32), ordinary stores are 10 % faster at 8 MiB, equal at 11 MiB,
-// and 50 % slower at 16 MiB. For arrays that are not in the cache at the start, non-temporal stores
-// are faster from 2 MiB on.
-constexpr int64_t kStreamFrom = 8 << 20;
+constexpr Variant<Transpose> kBlocked = {
+    .name = "blocked",
+    .changes = {"Transposes square blocks that fit into the L1 cache.", Step::kReuse},
+    .run = run<Blocked>};
 
-template <int kSize>
-bool worth_streaming(const Matrices& m) {
-  return m.rows * m.cols * kSize >= kStreamFrom;
-}
-
-struct StreamCopy {
-  template <int kSize>
-  static void run(const Matrices& m) {
-    stream_copy(m.out, m.a, m.rows * m.cols * kSize);
-  }
-};
-
+// ---- simd, streaming, prefetch ------------------------------------------------------------------
 template <bool kStream, bool kPrefetch>
 struct OnOneThread {
   template <int kSize>
@@ -100,6 +129,26 @@ using Simd = OnOneThread<false, false>;
 using Streaming = OnOneThread<true, false>;
 using Prefetched = OnOneThread<true, true>;
 
+// ---- simd ---------------------------------------------------------------------------------------
+constexpr Variant<Transpose> kSimd = {
+    .name = "simd",
+    .changes = {"Transposes each block in vector registers.", Step::kWider},
+    .run = run<Simd>};
+
+// ---- streaming ----------------------------------------------------------------------------------
+constexpr Variant<Transpose> kStreaming = {
+    .name = "streaming",
+    .changes = {"Stores an output larger than the cache in whole lines with non-temporal stores.",
+                Step::kDramReuse},
+    .run = run<Streaming>};
+
+// ---- prefetch -----------------------------------------------------------------------------------
+constexpr Variant<Transpose> kPrefetch = {
+    .name = "prefetch",
+    .changes = {"Prefetches a later block while it stores the current one.", Step::kInFlight},
+    .run = run<Prefetched>};
+
+// ---- threaded -----------------------------------------------------------------------------------
 struct Threaded {
   template <int kSize>
   static void run(const Matrices& m) {
@@ -109,6 +158,12 @@ struct Threaded {
   }
 };
 
+constexpr Variant<Transpose> kThreaded = {
+    .name = "threaded",
+    .changes = {"Distributes the blocks over the threads.", Step::kParallelism},
+    .run = run<Threaded>};
+
+// ---- direct -------------------------------------------------------------------------------------
 struct Direct {
   template <int kSize>
   static void run(const Matrices& m) {
@@ -131,48 +186,21 @@ const char* why_slower_direct(const Transpose& p, const Hardware&) {
   return "the matrix is neither thin nor small, and tiles are faster";
 }
 
-const char* why_not_copy(const Transpose& p) {
-  if (!p.a.packed()) return "a is not packed";
-  if (!p.out.packed()) return "out is not packed";
-  return nullptr;
-}
+constexpr Variant<Transpose> kDirect = {
+    .name = "direct",
+    .changes = {"Transposes a small or thin matrix in registers, without a buffer.",
+                Step::kOperations},
+    .why_not = why_not_direct,
+    .why_slower = why_slower_direct,
+    .run = run<Direct>};
 
-constexpr Variant<Transpose> kVariants[] = {
-    {.name = "stream_copy",
-     .changes =
-         "Copies the same number of bytes in order, with all threads and non-temporal stores.",
-     .ceiling = true,
-     .why_not = why_not_copy,
-     .run = run<StreamCopy>},
-    {.name = "naive_loops",
-     .changes = "Uses two nested loops, along the rows of the input.",
-     .run = run<NaiveLoops>},
-    {.name = "blocked",
-     .changes = {"Transposes square blocks that fit into the L1 cache.", Step::kReuse},
-     .run = run<Blocked>},
-    {.name = "simd",
-     .changes = {"Transposes each block in vector registers.", Step::kWider},
-     .run = run<Simd>},
-    {.name = "streaming",
-     .changes = {"Stores an output larger than the cache in whole lines with non-temporal stores.",
-                 Step::kDramReuse},
-     .run = run<Streaming>},
-    {.name = "prefetch",
-     .changes = {"Prefetches a later block while it stores the current one.", Step::kInFlight},
-     .run = run<Prefetched>},
-    {.name = "threaded",
-     .changes = {"Distributes the blocks over the threads.", Step::kParallelism},
-     .run = run<Threaded>},
-    {.name = "direct",
-     .changes = {"Transposes a small or thin matrix in registers, without a buffer.",
-                 Step::kOperations},
-     .why_not = why_not_direct,
-     .why_slower = why_slower_direct,
-     .run = run<Direct>},
-};
+// -------------------------------------------------------------------------------------------------
+
+constexpr Variant<Transpose> kSteps[] = {kStreamCopy, kNaiveLoops, kBlocked,  kSimd,
+                                         kStreaming,  kPrefetch,   kThreaded, kDirect};
 
 }  // namespace
 
-Ladder<Transpose> transpose_ladder() { return ladder_of(kVariants); }
+Ladder<Transpose> transpose_ladder() { return ladder_of(kSteps); }
 
 }  // namespace ado::ADO_ISA

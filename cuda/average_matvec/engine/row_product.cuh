@@ -1,4 +1,33 @@
-// The product for few sets. The kernel reads the matrix once per group of up to kSets sets, and is
+// average_matvec, engine: row_product, for few sets.
+#pragma once
+
+#include "average_matvec/engine/averaging.cuh"
+#include "average_matvec/engine/product_tile.cuh"
+
+namespace ado::cuda {
+namespace {
+
+// ---- row_product, cluster -----------------------------------------------------------------------
+constexpr int kProductBlocks = 2;  // resident per multiprocessor
+constexpr std::int64_t kMaxCluster = 8;
+
+// The largest cluster that fits on the GPU. The blocks of a cluster run on one GPC. In a part of a
+// GPU (green context, MPS), the multiprocessors can belong to any GPCs, but some GPC has at least
+// the mean number of them.
+std::int64_t max_cluster(const Hardware& gpu) {
+  constexpr std::int64_t kMaxGpcs = 16;  // no GPU has more
+  return std::min(kMaxCluster, kProductBlocks * ceil_div(gpu.multiprocessors, kMaxGpcs));
+}
+
+// The number of blocks that are resident at the same time, even in clusters, which do not divide
+// the multiprocessors of the GPCs evenly: seven eighths in whole clusters (H200: 112 of 132).
+std::int64_t one_wave(const Hardware& gpu) {
+  const std::int64_t most = gpu.multiprocessors, used = most * 7 / 8 / kMaxCluster * kMaxCluster;
+  return kProductBlocks * std::max(used, std::min(most, kMaxCluster));
+}
+
+// ---- row_product --------------------------------------------------------------------------------
+// The kernel reads the matrix once per group of up to kSets sets, and is
 // bounded by DRAM bandwidth if one group has all sets.
 //
 // A warp multiplies kWarpRows rows of the matrix by the averages of kSets sets. Its lanes load
@@ -14,45 +43,19 @@
 // If the matrix has too few rows for all multiprocessors, the blocks of a cluster process different
 // chunks of the same rows. Their results are added in a fixed order, so repeated calls return
 // identical bits.
-#pragma once
-
-#include <algorithm>
-
-#include "average_matvec/engine_product_tile.cuh"
-#include "common/dependent_launch.cuh"
-
-namespace ado::cuda {
-
-inline constexpr int kWarpRows = 4;
-inline constexpr int kProductThreads = 256;
-inline constexpr int kProductWarps = kProductThreads / kWarpSize;
-inline constexpr int kProductBlocks = 2;  // resident per multiprocessor
-inline constexpr std::int64_t kMaxCluster = 8;
-inline constexpr std::int64_t kStagedBytes = 16 << 10;  // averages per chunk; there are two buffers
-
-// The largest cluster that fits on the GPU. The blocks of a cluster run on one GPC. In a part of a
-// GPU (green context, MPS), the multiprocessors can belong to any GPCs, but some GPC has at least
-// the mean number of them.
-inline std::int64_t max_cluster(const Hardware& gpu) {
-  constexpr std::int64_t kMaxGpcs = 16;  // no GPU has more
-  return std::min(kMaxCluster, kProductBlocks * ceil_div(gpu.multiprocessors, kMaxGpcs));
-}
-
-// The number of blocks that are resident at the same time, even in clusters, which do not divide
-// the multiprocessors of the GPCs evenly: seven eighths in whole clusters (H200: 112 of 132).
-inline std::int64_t one_wave(const Hardware& gpu) {
-  const std::int64_t most = gpu.multiprocessors, used = most * 7 / 8 / kMaxCluster * kMaxCluster;
-  return kProductBlocks * std::max(used, std::min(most, kMaxCluster));
-}
+constexpr int kWarpRows = 4;
+constexpr int kProductThreads = 256;
+constexpr int kProductWarps = kProductThreads / kWarpSize;
+constexpr std::int64_t kStagedBytes = 16 << 10;  // averages per chunk; there are two buffers
 
 // Number of loads in flight per lane and row. Each loads kLength columns; together, 32 bytes.
 template <class T, int kLength>
-inline constexpr int kRowLoads = 32 / (kLength * static_cast<int>(sizeof(T)));
+constexpr int kRowLoads = 32 / (kLength * static_cast<int>(sizeof(T)));
 
 // The averages of one or two sets are read directly through L1, because the barriers for staging
 // would cost more time.
 template <int kSets>
-inline constexpr bool kStagesAverages = kSets > 2;
+constexpr bool kStagesAverages = kSets > 2;
 
 struct RowProductPlan {
   int row_groups;  // per block, a power of two
@@ -135,7 +138,7 @@ auto with_row_product(const AverageMatvec& p, const Hardware& gpu, Visit visit) 
   });
 }
 
-inline std::int64_t blocks_of(const RowProductPlan& plan) {
+std::int64_t blocks_of(const RowProductPlan& plan) {
   return std::int64_t{plan.cluster} * plan.row_blocks * plan.set_tiles;
 }
 
@@ -324,4 +327,27 @@ void launch_row_product(const Launch& go, const AverageMatvec& p, const T* avera
 
 #endif
 
+constexpr Variant<AverageMatvec> kRowProduct = {
+    .name = "row_product",
+    .changes =
+        {"Reads the matrix once per group of sets, for few sets, and starts this read before "
+         "the averages are complete.",
+         Step::kDramReuse, Step::kFusion},
+    .min_compute = 90,
+    .blocks = {{{kAveragingThreads}}},
+    .grid =  // of the first kernel
+    [](const AverageMatvec& p, Extent, const Hardware& gpu) {
+      const AveragingPlan averaging = averaging_of(p, gpu);
+      if (averaging.kind != Averaging::kNone) return blocks_for(averaging.blocks);
+      return with_row_product(p, gpu, [](auto, auto, auto, const RowProductPlan& plan) {
+        return blocks_for(blocks_of(plan));
+      });
+    },
+    .scratch_bytes = scratch_of_averaging,
+    .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+      with_real(p.vectors.type,
+                [&]<class T>(T) { launch_row_product<T>(go, p, launch_averaging<T>(go, p)); });
+    })};
+
+}  // namespace
 }  // namespace ado::cuda

@@ -1,17 +1,17 @@
-// Copies of elements with a constant stride on the CPU: the ladders of strided_copy and component.
-// One source, compiled once per instruction set (core/isa.hpp).
-#include "routines/strided_copy.hpp"
+// Copies of elements with a constant stride on the CPU, for the ladders of strided_copy and
+// component.
+#pragma once
 
 #include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/loops.hpp"
 #include "cpu/common/vectors.hpp"
-#include "routines/component.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
+// ---- naive_loops, simd, prefetch, streaming, threaded -------------------------------------------
 // `count` elements that are `from_step` bytes apart, and their positions in the result.
 struct Elements {
   const std::byte* from;
@@ -44,6 +44,26 @@ __attribute__((noinline)) void copy_elements(Elements e) {
     store_vector(e.to, load<T>(e.from));
 }
 
+// Runs a variant of a routine whose result is a copy of the view `selected()`.
+template <class Routine, class Step>
+void pack(const Routine& p, const Launch&) {
+  const Array from = p.selected();
+  const Elements all{from.data, p.out.data, from.shape[0], from.stride[0], p.out.stride[0]};
+  switch (from.type.size) {
+    case 1:
+      return Step::template run<1>(all);
+    case 2:
+      return Step::template run<2>(all);
+    case 4:
+      return Step::template run<4>(all);
+    case 8:
+      return Step::template run<8>(all);
+    case 16:
+      return Step::template run<16>(all);
+  }
+}
+
+// ---- naive_loops --------------------------------------------------------------------------------
 struct NaiveLoops {
   template <int kSize>
   static void run(const Elements& all) {
@@ -51,6 +71,7 @@ struct NaiveLoops {
   }
 };
 
+// ---- simd, prefetch, streaming, threaded --------------------------------------------------------
 // With a constant stride, the compiler loads whole vectors and selects elements in registers.
 template <int kSize, int kStride>
 void copy_known(const std::byte* __restrict__ from, std::byte* __restrict__ to, int64_t count) {
@@ -75,6 +96,7 @@ void copy_vectors(const Elements& e) {
   copy_elements<kSize>(e);
 }
 
+// ---- simd ---------------------------------------------------------------------------------------
 struct Simd {
   template <int kSize>
   static void run(const Elements& all) {
@@ -82,6 +104,7 @@ struct Simd {
   }
 };
 
+// ---- prefetch, streaming, threaded --------------------------------------------------------------
 // If cache lines contain few selected elements, the loop is limited by cache misses. Hardware
 // prefetchers stop at the end of a page, so the loop prefetches elements beyond it.
 constexpr int64_t kFar = kLine / 2, kAhead = 64;  // bytes; elements
@@ -101,6 +124,7 @@ void copy_near_or_far(const Elements& e) {
   copy_vectors<kSize>(e);
 }
 
+// ---- prefetch -----------------------------------------------------------------------------------
 struct Prefetched {
   template <int kSize>
   static void run(const Elements& all) {
@@ -108,6 +132,7 @@ struct Prefetched {
   }
 };
 
+// ---- streaming, threaded ------------------------------------------------------------------------
 // Results of at least this size are stored with non-temporal stores (see transpose).
 constexpr int64_t kStreamFrom = 8 << 20;
 
@@ -136,6 +161,7 @@ void stream_part(const Elements& all, int64_t begin, int64_t end) {
   finish_streaming();
 }
 
+// ---- streaming ----------------------------------------------------------------------------------
 struct Streaming {
   template <int kSize>
   static void run(const Elements& all) {
@@ -143,6 +169,7 @@ struct Streaming {
   }
 };
 
+// ---- threaded -----------------------------------------------------------------------------------
 struct Threaded {
   template <int kSize>
   static void run(const Elements& all) {
@@ -157,76 +184,5 @@ struct Threaded {
   }
 };
 
-// Runs a variant of a routine whose result is a copy of the view `selected()`.
-template <class Routine, class Step>
-void pack(const Routine& p, const Launch&) {
-  const Array from = p.selected();
-  const Elements all{from.data, p.out.data, from.shape[0], from.stride[0], p.out.stride[0]};
-  switch (from.type.size) {
-    case 1:
-      return Step::template run<1>(all);
-    case 2:
-      return Step::template run<2>(all);
-    case 4:
-      return Step::template run<4>(all);
-    case 8:
-      return Step::template run<8>(all);
-    case 16:
-      return Step::template run<16>(all);
-  }
-}
-
-constexpr Variant<StridedCopy> kStridedCopyVariants[] = {
-    {.name = "naive_loops",
-     .changes = "Copies one element at a time.",
-     .run = pack<StridedCopy, NaiveLoops>},
-    {.name = "simd",
-     .changes =
-         {"Loads whole vectors and selects elements in registers if the stride is at most 4.",
-          Step::kWider},
-     .run = pack<StridedCopy, Simd>},
-    {.name = "prefetch",
-     .changes = {"Prefetches 64 selected elements ahead if cache lines contain few of them.",
-                 Step::kInFlight},
-     .run = pack<StridedCopy, Prefetched>},
-    {.name = "streaming",
-     .changes = {"Stores a result larger than the cache with non-temporal stores.",
-                 Step::kDramReuse},
-     .run = pack<StridedCopy, Streaming>},
-    {.name = "threaded",
-     .changes = {"Distributes the elements over the threads.", Step::kParallelism},
-     .run = pack<StridedCopy, Threaded>},
-};
-
-constexpr Variant<Component> kComponentVariants[] = {
-    {.name = "naive_loops",
-     .changes = "Copies one element at a time.",
-     .run = pack<Component, NaiveLoops>},
-    {.name = "simd",
-     .changes = {"Loads whole vectors and selects elements in registers for up to 4 components.",
-                 Step::kWider},
-     .run = pack<Component, Simd>},
-    {.name = "prefetch",
-     .changes = {"Prefetches 64 selected elements ahead if cache lines contain few of them.",
-                 Step::kInFlight},
-     .run = pack<Component, Prefetched>},
-    {.name = "streaming",
-     .changes = {"Stores a result larger than the cache with non-temporal stores.",
-                 Step::kDramReuse},
-     .run = pack<Component, Streaming>},
-    {.name = "threaded",
-     .changes = {"Distributes the points over the threads.", Step::kParallelism},
-     .run = pack<Component, Threaded>},
-};
-
 }  // namespace
-
-// Copies with non-temporal stores, for results that are larger than the caches.
-void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  stream(to, from, bytes);
-}
-
-Ladder<StridedCopy> strided_copy_ladder() { return ladder_of(kStridedCopyVariants); }
-Ladder<Component> component_ladder() { return ladder_of(kComponentVariants); }
-
 }  // namespace ado::ADO_ISA

@@ -1,5 +1,28 @@
-// Averages of the rows of a packed matrix, for rows of any length and alignment.
-//
+// average_matvec, engine: averages of the rows of a packed matrix, for rows of any length and
+// alignment.
+#pragma once
+
+#include "average_matvec/library.cuh"
+#include "common/read_ceiling.cuh"
+#include "core/compensated.hpp"
+
+namespace ado::cuda {
+namespace {
+
+// ---- wide_average, overlapped, split_average_then_gemm, row_product, cluster --------------------
+#ifdef __CUDACC__
+// Pairwise sum; overwrites the terms.
+template <class T, int kCount>
+__device__ T pairwise_sum(T (&terms)[kCount]) {
+#pragma unroll
+  for (int half = kCount / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int i = 0; i < half; ++i) terms[i] += terms[i + half];
+  return terms[0];
+}
+#endif
+
+// ---- wide_average, overlapped, split_average_then_gemm, row_product -----------------------------
 // The number of lanes grows with the row length, so that most rows take one or two batches of
 // loads. Very long rows are shared by several warps of a block:
 //
@@ -9,17 +32,9 @@
 //                  up to 448       4 lanes per row
 //                  up to 2048      8 lanes per row
 //                  above           1, 2, 4 or 8 warps per row
-#pragma once
-
-#include "common/read_ceiling.cuh"
-#include "core/compensated.hpp"
-#include "routines/average_matvec.hpp"
-
-namespace ado::cuda {
-
-inline constexpr int kAveragingThreads = 256;
-inline constexpr int kAveragingWarps = kAveragingThreads / kWarpSize;
-inline constexpr int kAveragingBlocks = 4;  // resident per multiprocessor
+constexpr int kAveragingThreads = 256;
+constexpr int kAveragingWarps = kAveragingThreads / kWarpSize;
+constexpr int kAveragingBlocks = 4;  // resident per multiprocessor
 
 // The number of averaging blocks that are resident at the same time.
 constexpr std::int64_t resident_averagers(const Hardware& gpu) {
@@ -27,8 +42,8 @@ constexpr std::int64_t resident_averagers(const Hardware& gpu) {
 }
 
 // A thread averages kShortRows short rows.
-inline constexpr std::int64_t kShortRowBytes = 24;
-inline constexpr int kShortRows = 8;
+constexpr std::int64_t kShortRowBytes = 24;
+constexpr int kShortRows = 8;
 
 // Distribution of rows over the warps of a block. With warps_per_row = 2:
 //
@@ -96,20 +111,18 @@ struct SampleRows {
 
 #ifdef __CUDACC__
 
-inline __device__ float sum_of(WideVector<float> v) {
-  return (v.at[0] + v.at[1]) + (v.at[2] + v.at[3]);
+template <int kLanes, class T>
+SampleRows<T> rows_of(const AverageMatvec& p) {
+  return {p.vectors.as<const T>(), p.sets() * p.length(), p.samples(), sharing_of<kLanes, T>(p)};
 }
-inline __device__ double sum_of(WideVector<double> v) { return v.at[0] + v.at[1]; }
 
-// Pairwise sum; overwrites the terms.
-template <class T, int kCount>
-__device__ T pairwise_sum(T (&terms)[kCount]) {
-#pragma unroll
-  for (int half = kCount / 2; half > 0; half /= 2)
-#pragma unroll
-    for (int i = 0; i < half; ++i) terms[i] += terms[i + half];
-  return terms[0];
+template <class T>
+T* averages_of(const Launch& go) {
+  return reinterpret_cast<T*>(go.scratch);
 }
+
+__device__ float sum_of(WideVector<float> v) { return (v.at[0] + v.at[1]) + (v.at[2] + v.at[3]); }
+__device__ double sum_of(WideVector<double> v) { return v.at[0] + v.at[1]; }
 
 // One lane's share of a row's sum. The row is split at addresses that are multiples of 16 bytes:
 //
@@ -217,4 +230,5 @@ __device__ void average_rows_of(const SampleRows<T>& p, std::int64_t block, T* w
 
 #endif
 
+}  // namespace
 }  // namespace ado::cuda

@@ -1,4 +1,15 @@
-// overlapped: one kernel averages and multiplies at the same time.
+// average_matvec, engine: overlapped, the product while the vectors are still being read.
+#pragma once
+
+#include "average_matvec/engine/product_tile.cuh"
+
+#include <algorithm>
+
+namespace ado::cuda {
+namespace {
+
+// ---- overlapped ---------------------------------------------------------------------------------
+// One kernel averages and multiplies at the same time.
 //
 // Sets are divided into groups. Some blocks average the rows of a group. After `lag` more averaging
 // blocks, other blocks multiply the group's tiles, while the next groups are averaged. With 4
@@ -18,14 +29,6 @@
 // instead of the block order, and with fences and counters instead of published words, averaging
 // alone took 1122 to 1167 us, longer than both together take now (N = L = M = 1024 in float32,
 // H200).
-#pragma once
-
-#include <algorithm>
-
-#include "average_matvec/engine_product_tile.cuh"
-
-namespace ado::cuda {
-
 // Small tiles, so that few sets are left after the last average, and even smaller tiles for these
 // sets (tuned on an H200).
 template <class T>
@@ -34,11 +37,11 @@ template <class T>
 using LastTile = ProductTile<T, 8, 16, 512>;
 
 template <class T>
-inline constexpr std::size_t kOverlappedBytes = std::max(MainTile<T>::kSharedBytes,
-                                                         LastTile<T>::kSharedBytes);
-inline constexpr int kOverlappedBlocks = 3;  // resident per multiprocessor, limited by registers
+constexpr std::size_t kOverlappedBytes = std::max(MainTile<T>::kSharedBytes,
+                                                  LastTile<T>::kSharedBytes);
+constexpr int kOverlappedBlocks = 3;  // resident per multiprocessor, limited by registers
 
-inline constexpr std::int64_t kMinLastSets = 16, kMinGroupAveragers = 64;  // tuned on an H200
+constexpr std::int64_t kMinLastSets = 16, kMinGroupAveragers = 64;  // tuned on an H200
 
 // The number of averaging blocks between a group and its product: the number of resident blocks and
 // a few more. The averages of the group are then complete when its product starts.
@@ -61,7 +64,7 @@ struct OverlapSchedule {
   unsigned blocks;
 };
 
-inline OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) {
+OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) {
   return with_type_and_lanes(p, [&]<class T>(T, auto lanes) -> OverlapSchedule {
     using Main = MainTile<T>;
     using Last = LastTile<T>;
@@ -91,18 +94,6 @@ inline OverlapSchedule schedule_of(const AverageMatvec& p, const Hardware& gpu) 
             .last_tiles_down = narrow(last_tiles_down),
             .blocks = narrow(first_last_tile + last_tiles_down * ceil_div(last_sets, Last::kSets))};
   });
-}
-
-// Compared with the project's own product tiles instead of cuBLAS, `overlapped` is faster for more
-// shapes. If the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L =
-// 1024, M = 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1; H200).
-inline const char* why_overlapped_slower(const AverageMatvec& p) {
-  constexpr std::int64_t kMinSamples = 256, kMaxElementsPerSample = 8;
-  if (p.length() > kMaxElementsPerSample * p.samples())
-    return "the product takes longer than the read, so the read cannot hide it";
-  if (p.samples() < kMinSamples)
-    return "with M below 256, the read is too short to hide the product";
-  return nullptr;
 }
 
 #ifdef __CUDACC__
@@ -146,4 +137,26 @@ __global__ void __launch_bounds__(kAveragingThreads, kOverlappedBlocks)
 
 #endif
 
+constexpr Variant<AverageMatvec> kOverlapped = {
+    .name = "overlapped",
+    .changes = {"Overlaps the product of averaged sets with the read of the next sets.",
+                Step::kFusion},
+    .blocks = {{{kAveragingThreads}}},
+    .grid = [](const AverageMatvec& p, Extent,
+               const Hardware& gpu) { return Extent{schedule_of(p, gpu).blocks}; },
+    .shared_bytes =
+        [](const AverageMatvec& p, Extent) {
+          return with_real(p.vectors.type, []<class T>(T) { return kOverlappedBytes<T>; });
+        },
+    .scratch_bytes = bytes_of_averages,
+    .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+      with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+        T* const averages = averages_of<T>(go);
+        clear(go, averages, bytes_of_averages(p));
+        launch(go, average_matvec_overlapped<lanes, T>, rows_of<lanes, T>(p),
+               product_of<T>(p, averages), averages, schedule_of(p, go.hardware));
+      });
+    })};
+
+}  // namespace
 }  // namespace ado::cuda

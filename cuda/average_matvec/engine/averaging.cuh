@@ -1,13 +1,16 @@
-// Averages of all rows. The number and the length of the rows determine the kernel.
+// average_matvec, engine: averages of all rows, and split_average_then_gemm. The number and the
+// length of the rows determine the kernel.
 #pragma once
+
+#include "average_matvec/engine/row_averages.cuh"
+#include "common/dependent_launch.cuh"
 
 #include <algorithm>
 
-#include "average_matvec/engine_row_averages.cuh"
-#include "common/dependent_launch.cuh"
-
 namespace ado::cuda {
+namespace {
 
+// ---- split_average_then_gemm, row_product -------------------------------------------------------
 // Averages of long rows. Each row is split into parts, with one block per part:
 //
 //   row 0  | part 0 | part 1 | part 2 | part 3 |
@@ -23,14 +26,14 @@ struct SplitRows {
 };
 
 // Tuned on an H200.
-inline constexpr std::int64_t kMaxPartBytes = 128 << 10, kMinPartBytes = 8 << 10;
-inline constexpr std::int64_t kMaxParts = 4096;  // if parts exceed kMaxPartBytes
-inline constexpr std::int64_t kLongRow = 1 << 20;
+constexpr std::int64_t kMaxPartBytes = 128 << 10, kMinPartBytes = 8 << 10;
+constexpr std::int64_t kMaxParts = 4096;  // if parts exceed kMaxPartBytes
+constexpr std::int64_t kLongRow = 1 << 20;
 // Bytes that one block reads in the time of the second kernel, 2 us.
-inline constexpr std::int64_t kBlockBytes = 92 << 10;
+constexpr std::int64_t kBlockBytes = 92 << 10;
 
 // The number of rows, with one block each, that saturates DRAM.
-inline std::int64_t saturating_rows(const Hardware& gpu) {
+std::int64_t saturating_rows(const Hardware& gpu) {
   constexpr double kBlockBandwidth = 51.2e9;  // at the peak rate; a block reads 47 GB/s (H200)
   constexpr std::int64_t kUnit = 8;           // the rate of a block is known to a few per cent
   const auto rows = static_cast<std::int64_t>(gpu.memory_bandwidth / kBlockBandwidth + kUnit / 2);
@@ -40,13 +43,13 @@ inline std::int64_t saturating_rows(const Hardware& gpu) {
 
 // Returns true if splitting saves more time than the second kernel takes. Long rows are always
 // split, because their blocks would end at different times.
-inline bool worth_splitting(std::int64_t rows, std::int64_t row_bytes, const Hardware& gpu) {
+bool worth_splitting(std::int64_t rows, std::int64_t row_bytes, const Hardware& gpu) {
   const std::int64_t busy = saturating_rows(gpu);
   return row_bytes >= kLongRow || row_bytes * (busy - rows) > busy * kBlockBytes;
 }
 
-inline SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int element_bytes,
-                               const Hardware& gpu) {
+SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int element_bytes,
+                        const Hardware& gpu) {
   const std::int64_t row_bytes = samples * element_bytes;
   if (!worth_splitting(rows, row_bytes, gpu)) return {.parts = 1, .part_samples = samples};
   const std::int64_t part_bytes = std::max(kMaxPartBytes, rows * row_bytes / kMaxParts);
@@ -105,7 +108,7 @@ __global__ void __launch_bounds__(kAveragingThreads)
   if (threadIdx.x == 0) averages[blockIdx.x] = sum / samples;
 }
 
-// Averages of rows that are not split (engine_row_averages.cuh).
+// Averages of rows that are not split (row_averages.cuh).
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
     average_matvec_row_average(SampleRows<T> rows, T* averages) {
@@ -142,7 +145,7 @@ RowSharing sharing_for(std::int64_t rows, std::int64_t row_bytes, const Hardware
   return sharing;
 }
 
-inline AveragingPlan averaging_of(const AverageMatvec& p, const Hardware& gpu) {
+AveragingPlan averaging_of(const AverageMatvec& p, const Hardware& gpu) {
   const std::int64_t rows = p.sets() * p.length(), samples = p.samples();
   const int element_bytes = p.vectors.type.size;
   AveragingPlan plan;
@@ -158,7 +161,7 @@ inline AveragingPlan averaging_of(const AverageMatvec& p, const Hardware& gpu) {
 }
 
 // Bytes of scratch memory, which contains the averages, then the sums of the parts.
-inline std::size_t scratch_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
+std::size_t scratch_of_averaging(const AverageMatvec& p, const Hardware& gpu) {
   const AveragingPlan plan = averaging_of(p, gpu);
   if (plan.kind == Averaging::kNone) return 0;
   const std::int64_t sums = plan.split.parts > 1 ? plan.split.parts : 0;
@@ -202,4 +205,21 @@ const T* launch_averaging(const Launch& go, const AverageMatvec& p) {
 
 #endif
 
+// ---- split_average_then_gemm --------------------------------------------------------------------
+constexpr Variant<AverageMatvec> kSplitAverageThenGemm = {
+    .name = "split_average_then_gemm",
+    .changes = {"Splits long rows across several blocks, skips averaging if M is 1, and computes "
+                "the product with cuBLAS.",
+                Step::kParallelism, Step::kOperations},
+    .why_not = why_not_library,
+    .blocks = {{{kAveragingThreads}}},
+    .grid = [](const AverageMatvec& p, Extent,
+               const Hardware& gpu) { return blocks_for(averaging_of(p, gpu).blocks); },
+    .scratch_bytes = scratch_of_averaging,
+    .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+      with_real(p.vectors.type,
+                [&]<class T>(T) { multiply_with_library<T>(p, go, launch_averaging<T>(go, p)); });
+    })};
+
+}  // namespace
 }  // namespace ado::cuda

@@ -1,19 +1,14 @@
-// Maxima of columns: a thread computes a few columns of big, and loads the elements of several rows
-// together.
-//
-// Without stores, nearly every block size and batch reads at 99 % of the ceiling. The stores of out
-// add 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
-// and writes. Smaller blocks, which store less at a time (1 %), loads marked evict-first (3 %), and
-// bulk copies into a ring in shared memory (7 %) are slower than this kernel. Storing out with
-// evict-last appears faster only because the next kernel writes the lines back. (64 terms of 4 Mi
-// points in float64, H200.)
+// Max plus, engine: vectorised, and the maxima of columns for all variants of the engine.
 #pragma once
 
-#include "max_plus/one_block.cuh"
+#include "max_plus/operands.cuh"
 
 namespace ado::cuda {
+namespace {
 
-inline constexpr int kColumnThreads = 1024;
+// ---- vectorised, split_terms, one_barrier -------------------------------------------------------
+// A thread computes a few columns of big, and loads the elements of several rows together.
+constexpr int kColumnThreads = 1024;
 
 // The elements that a thread has in flight: kVectors vectors of kLength neighbouring points in each
 // of kRows rows. The vectors of the other threads are between two vectors of a thread:
@@ -116,6 +111,18 @@ class ColumnMaxima {
   Points best_[kVectors] = {};
 };
 
+#endif
+
+// ---- vectorised ---------------------------------------------------------------------------------
+// Wide loads on the whole device, for rows of any alignment.
+//
+// Without stores, nearly every block size and batch reads at 99 % of the ceiling. The stores of out
+// add 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
+// and writes. Smaller blocks, which store less at a time (1 %), loads marked evict-first (3 %), and
+// bulk copies into a ring in shared memory (7 %) are slower than this kernel. Storing out with
+// evict-last appears faster only because the next kernel writes the lines back. (64 terms of 4 Mi
+// points in float64, H200.)
+#ifdef __CUDACC__
 template <class T, class Batch>
 __global__ void __launch_bounds__(kColumnThreads) max_plus_vectorised(MaxPlusOperands<T> p) {
   using Points = Vector<T, Batch::kLength>;
@@ -126,7 +133,25 @@ __global__ void __launch_bounds__(kColumnThreads) max_plus_vectorised(MaxPlusOpe
     reinterpret_cast<Points*>(p.out)[vector] = best;
   });
 }
-
 #endif
 
+constexpr Variant<MaxPlus> kVectorised = {
+    .name = "vectorised",
+    .changes = {"Loads 16 bytes of each of two rows at a time, or two elements of each if rows are "
+                "not aligned.",
+                Step::kInFlight, Step::kWider},
+    .blocks = {{{kColumnThreads}}},
+    .grid =
+        [](const MaxPlus& p, Extent) {
+          return with_batch(p, [&]<class Batch>(auto, Batch) {
+            return grid_of(ceil_div(p.points(), kColumnThreads * Batch::kPoints), 1);
+          });
+        },
+    .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
+      with_batch(p, [&]<class T, class Batch>(T, Batch) {
+        launch(go, max_plus_vectorised<T, Batch>, operands_of<T>(p));
+      });
+    })};
+
+}  // namespace
 }  // namespace ado::cuda

@@ -1,15 +1,35 @@
-// One tile of the product of the matrix with the averages, computed by one block. At the end are
-// the two kernels of wide_average, which computes the averages and then the product.
+// average_matvec, engine: one tile of the product of the matrix with the averages, and
+// wide_average, which computes the averages and then the product.
 #pragma once
 
-#include "average_matvec/engine_row_averages.cuh"
+#include "average_matvec/engine/row_averages.cuh"
 #include "common/async_copy.cuh"
 
 namespace ado::cuda {
+namespace {
 
-// The tile is the product of kRows rows of the matrix and the averages of kSets sets. A block
-// stages a chunk of columns of both operands in shared memory, multiplies it, and continues with
-// the next chunk. Teams of threads share the columns of a chunk:
+// ---- wide_average, overlapped, row_product ------------------------------------------------------
+template <class T>
+struct ProductOperands {
+  const T *matrix, *averages;  // (length, length) and (sets, length)
+  T* out;                      // (length, sets)
+  std::int64_t sets;
+  int length;
+  bool aligned;  // all rows of the matrix and the averages start at a vector
+};
+
+template <class T>
+ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
+  const bool aligned = starts_at_vector(p.matrix.data) && starts_at_vector(averages) &&
+                       p.length() * std::int64_t{sizeof(T)} % kVectorBytes == 0;
+  return {p.matrix.as<const T>(),       averages, p.out.as<T>(), p.sets(),
+          static_cast<int>(p.length()), aligned};
+}
+
+// ---- wide_average, overlapped -------------------------------------------------------------------
+// A block computes a tile. The tile is the product of kRows rows of the matrix and the averages of
+// kSets sets. A block stages a chunk of columns of both operands in shared memory, multiplies it,
+// and continues with the next chunk. Teams of threads share the columns of a chunk:
 //
 //                              columns of a chunk
 //                    | team 0 | team 1 | team 2 | ... |
@@ -57,26 +77,6 @@ struct ProductTile {
   static_assert(kRowLoads * kAveragingThreads == kRows * kChunkVectors);
   static_assert(kSetLoads * kAveragingThreads == kSets * kChunkVectors);
 };
-
-template <class T>
-using WideTile = ProductTile<T, 64, 16 * kVectorLength<T>, 256>;
-
-template <class T>
-struct ProductOperands {
-  const T *matrix, *averages;  // (length, length) and (sets, length)
-  T* out;                      // (length, sets)
-  std::int64_t sets;
-  int length;
-  bool aligned;  // all rows of the matrix and the averages start at a vector
-};
-
-template <class T>
-ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
-  const bool aligned = starts_at_vector(p.matrix.data) && starts_at_vector(averages) &&
-                       p.length() * std::int64_t{sizeof(T)} % kVectorBytes == 0;
-  return {p.matrix.as<const T>(),       averages, p.out.as<T>(), p.sets(),
-          static_cast<int>(p.length()), aligned};
-}
 
 #ifdef __CUDACC__
 
@@ -293,8 +293,19 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
     multiply_tile<Tile, kAwaited, false>(p, first_row, first_set, shared);
 }
 
+#endif
+
+// ---- wide_average -------------------------------------------------------------------------------
 // 16 bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on
-// the row length (engine_row_averages.cuh).
+// the row length (row_averages.cuh). Two techniques have no variant of their own, because
+// measurements of wide_average show that they could gain little. Persistent blocks could gain at
+// most the difference between its first kernel and the ceiling `read`, about 1 %. Programmatic
+// dependent launch of its second kernel could hide the launch and the first tile, about 0.3 %;
+// overlapped hides most of the product.
+template <class T>
+using WideTile = ProductTile<T, 64, 16 * kVectorLength<T>, 256>;
+
+#ifdef __CUDACC__
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, kAveragingBlocks)
     average_matvec_wide_average(SampleRows<T> rows, T* averages) {
@@ -311,7 +322,35 @@ __global__ void __launch_bounds__(kAveragingThreads, 2)
   multiply_tile<Tile, false>(p, static_cast<int>(blockIdx.y) * Tile::kRows,
                              std::int64_t{blockIdx.x} * Tile::kSets, reinterpret_cast<T*>(shared));
 }
-
 #endif
 
+constexpr Variant<AverageMatvec> kWideAverage = {
+    .name = "wide_average",
+    .changes = {"Loads 16 bytes at a time, with eight loads in flight per lane, and computes the "
+                "product in tiles of its own.",
+                Step::kInFlight, Step::kWider},
+    .blocks = {{{kAveragingThreads}}},
+    .grid =
+        [](const AverageMatvec& p, Extent) {
+          return with_type_and_lanes(p, [&](auto zero, auto lanes) {
+            const RowSharing sharing = sharing_of<lanes, decltype(zero)>(p);
+            return Extent{
+                static_cast<unsigned>(ceil_div(p.sets() * p.length(), sharing.rows_per_block))};
+          });
+        },
+    .scratch_bytes = bytes_of_averages,
+    .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+      with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+        using Tile = WideTile<T>;
+        T* const averages = averages_of<T>(go);
+        launch(go, average_matvec_wide_average<lanes, T>, rows_of<lanes, T>(p), averages);
+        Launch product = go;
+        product.grid = {static_cast<unsigned>(ceil_div(p.sets(), Tile::kSets)),
+                        static_cast<unsigned>(ceil_div(p.length(), Tile::kRows))};
+        product.shared_bytes = Tile::kSharedBytes;
+        launch(product, average_matvec_product<Tile, T>, product_of<T>(p, averages));
+      });
+    })};
+
+}  // namespace
 }  // namespace ado::cuda

@@ -1,4 +1,13 @@
-// cluster: one launch for few sets, in which the blocks of a cluster share the averages.
+// average_matvec, engine: cluster, for small problems, for which launch overhead dominates.
+#pragma once
+
+#include "average_matvec/engine/row_product.cuh"
+
+namespace ado::cuda {
+namespace {
+
+// ---- cluster ------------------------------------------------------------------------------------
+// One launch for few sets, in which the blocks of a cluster share the averages.
 //
 // With two kernels, the second launch takes about as long as the reads of a small problem. Here,
 // the blocks of a cluster average the vectors of a few sets together. Each block stores its sums in
@@ -11,19 +20,10 @@
 //
 // If the matrix has more rows, further clusters average the same sets again. So the vectors are
 // read once per cluster, from DRAM or from L2.
-#pragma once
-
-#include <algorithm>
-#include <climits>
-
-#include "average_matvec/engine_row_product.cuh"
-
-namespace ado::cuda {
-
-inline constexpr int kClusterThreads = 256;
-inline constexpr int kClusterSamples = 8;  // in flight per thread
-inline constexpr int kClusterBlocks = 4;   // per multiprocessor; more would leave too few registers
-inline constexpr std::int64_t kClusterBytes = 44 << 10;  // matrix rows, sums and averages
+constexpr int kClusterThreads = 256;
+constexpr int kClusterSamples = 8;  // in flight per thread
+constexpr int kClusterBlocks = 4;   // per multiprocessor; more would leave too few registers
+constexpr std::int64_t kClusterBytes = 44 << 10;  // matrix rows, sums and averages
 
 struct ClusterPlan {
   int cluster = 1;                   // blocks
@@ -35,7 +35,7 @@ struct ClusterPlan {
   std::size_t shared_bytes = 0;
 };
 
-inline ClusterPlan cluster_plan(const AverageMatvec& p, const Hardware& gpu) {
+ClusterPlan cluster_plan(const AverageMatvec& p, const Hardware& gpu) {
   const std::int64_t element = p.vectors.type.size, samples = p.samples();
   const std::int64_t length = std::max<std::int64_t>(p.length(), 1);
   ClusterPlan plan;
@@ -69,27 +69,10 @@ inline ClusterPlan cluster_plan(const AverageMatvec& p, const Hardware& gpu) {
   return plan;
 }
 
-inline const char* why_not_cluster(const AverageMatvec& p) {
+const char* why_not_cluster(const AverageMatvec& p) {
   if (3 * p.length() * p.vectors.type.size > kClusterBytes)
     return "a row of the matrix and two vectors exceed 44 KiB, their share of shared memory";
   if (std::max(p.sets() * p.length(), p.samples()) > INT_MAX / 2) return "N L or M exceeds 2^30";
-  return nullptr;
-}
-
-inline const char* why_cluster_slower(const AverageMatvec& p, const Hardware& gpu) {
-  constexpr std::int64_t kMaxSets = 4, kMaxSamples = 24 << 10;  // per cluster (H100)
-  constexpr std::int64_t kMaxMatrixBytes = 3 << 20;             // H100
-  constexpr double kMaxWaves = 1.5;                             // H100
-  const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
-  if (p.samples() == 1 && (aligned || p.sets() > kMaxSets))
-    return "without averages, other variants need only one launch as well";
-  const ClusterPlan plan = cluster_plan(p, gpu);
-  const auto blocks = static_cast<double>(plan.slices * plan.cluster * plan.tiles);
-  if (plan.sets > kMaxSets || p.matrix.bytes() > kMaxMatrixBytes ||
-      blocks > kMaxWaves * static_cast<double>(one_wave(gpu)))
-    return "the product takes longer than a second launch";
-  if (plan.sets * p.length() * p.samples() > kMaxSamples)
-    return "reading the vectors once per cluster takes longer than a second launch";
   return nullptr;
 }
 
@@ -203,4 +186,28 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocks)
 
 #endif
 
+constexpr Variant<AverageMatvec> kCluster = {
+    .name = "cluster",
+    .changes = {"Divides the matrix and the averages of a few sets among the blocks of a cluster, "
+                "which exchange the averages through distributed shared memory.",
+                Step::kParallelism, Step::kFusion},
+    .min_compute = 90,
+    .why_not = why_not_cluster,
+    .blocks = {{{kClusterThreads}}},
+    .grid =
+        [](const AverageMatvec& p, Extent, const Hardware& gpu) {
+          const ClusterPlan plan = cluster_plan(p, gpu);
+          return grid_of(plan.slices * plan.cluster, plan.tiles);
+        },
+    .shared_bytes = [](const AverageMatvec& p, Extent,
+                       const Hardware& gpu) { return cluster_plan(p, gpu).shared_bytes; },
+    .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+      with_real(p.vectors.type, [&]<class T>(T) {
+        const ClusterPlan plan = cluster_plan(p, go.hardware);
+        launch_with({.cluster = static_cast<unsigned>(plan.cluster)}, go, average_matvec_cluster<T>,
+                    cluster_operands<T>(p, plan));
+      });
+    })};
+
+}  // namespace
 }  // namespace ado::cuda

@@ -1,5 +1,16 @@
-// Terms split over threads and blocks, for problems with too few points to keep a device busy.
-//
+// Max plus, engine: terms split over threads and blocks, for problems with too few points to keep a
+// device busy.
+#pragma once
+
+#include "common/dependent_launch.cuh"
+#include "max_plus/engine/columns.cuh"
+
+#include <algorithm>
+
+namespace ado::cuda {
+namespace {
+
+// ---- split_terms, one_barrier -------------------------------------------------------------------
 // The threads of a block form teams of `lanes` threads, enough for the points of the block. The
 // teams process the block's rows in round-robin order. Blocks of the same points process different
 // rows (4 teams of 256 lanes, 2 blocks along the terms):
@@ -16,23 +27,58 @@
 // The maxima of the teams are merged in shared memory. The maxima of the blocks are merged in out
 // by atomic operations. A separate kernel sets out to zero first; the launch and the loads of the
 // main kernel overlap it.
-#pragma once
+struct TermSplit {
+  int lanes;              // threads of a team
+  std::int64_t blocks_x;  // along the points
+  std::int64_t blocks_y;  // along the terms
+  std::int64_t rows_per_block;
+  Extent grid() const { return grid_of(blocks_x, blocks_y); }
+};
 
-#include <algorithm>
+#ifdef __CUDACC__
 
-#include "common/dependent_launch.cuh"
-#include "max_plus/engine_columns.cuh"
+// Atomic maximum. Neither value is negative, and the bit patterns of non-negative numbers have the
+// same order as the numbers. A NaN with a cleared sign bit is larger than all numbers.
+__device__ void atomic_larger(float* to, float best) {
+  atomicMax(reinterpret_cast<unsigned*>(to), __float_as_uint(best) & 0x7fffffffU);
+}
+__device__ void atomic_larger(double* to, double best) {
+  atomicMax(reinterpret_cast<unsigned long long*>(to),
+            static_cast<unsigned long long>(__double_as_longlong(best)) & 0x7fffffffffffffffULL);
+}
 
-namespace ado::cuda {
+constexpr int kZeroThreads = 256;
 
+template <class T>
+__global__ void __launch_bounds__(kZeroThreads) max_plus_zero(T* out, std::int64_t points) {
+  allow_next_kernel();
+  if (thread_x() < points) out[thread_x()] = 0;
+}
+
+// Launches a kernel that splits the terms.
+template <class T>
+void launch_split(const Launch& go, const MaxPlus& p, const TermSplit& split,
+                  void (*kernel)(MaxPlusOperands<T>, int, std::int64_t)) {
+  const bool merges = split.blocks_y > 1;
+  if (merges) {
+    Launch zero = go;
+    zero.block = {kZeroThreads};
+    zero.grid = grid_of(ceil_div(p.points(), kZeroThreads), 1);
+    launch(zero, max_plus_zero<T>, p.out.as<T>(), p.points());
+  }
+  launch_with({.dependent = merges}, go, kernel, operands_of<T>(p), split.lanes,
+              split.rows_per_block);
+}
+
+#endif
+
+// ---- split_terms --------------------------------------------------------------------------------
 // The number of blocks that keeps the device busy. It also limits the atomic operations.
-inline std::int64_t busy_blocks(const Hardware& gpu) {
+std::int64_t busy_blocks(const Hardware& gpu) {
   constexpr double kPerMultiprocessor = 5.82;  // H200: 768 blocks
   return std::max<std::int64_t>(static_cast<std::int64_t>(kPerMultiprocessor * gpu.multiprocessors),
                                 1);
 }
-// Minimum number of batches of rows per team, if the terms are split over blocks.
-inline constexpr int kMinBatches = 4;
 
 // Calls `visit` like with_batch. If rows are not aligned but a block has one thread per point, the
 // batch is one element of each of four rows.
@@ -42,17 +88,9 @@ auto with_split_batch(const MaxPlus& p, Visit visit) {
   return with_real(p.big.type, [&](auto zero) { return visit(zero, ColumnBatch<1, 1, 4>{}); });
 }
 
-struct TermSplit {
-  int lanes;              // threads of a team
-  std::int64_t blocks_x;  // along the points
-  std::int64_t blocks_y;  // along the terms
-  std::int64_t rows_per_block;
-};
-
-inline Extent grid_of(const TermSplit& split) { return grid_of(split.blocks_x, split.blocks_y); }
-
-inline TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
+TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
   if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
+  constexpr int kMinBatches = 4;  // of rows per team, if the terms are split over blocks
   return with_split_batch(p, [&]<class Batch>(auto, Batch) {
     const std::int64_t row_threads = ceil_div(p.points(), Batch::kPoints);
     const std::int64_t busy = busy_blocks(gpu);
@@ -77,52 +115,7 @@ inline TermSplit term_split_of(const MaxPlus& p, const Hardware& gpu) {
   });
 }
 
-// Without a split, each thread would process its own columns, as in `vectorised`.
-inline const char* why_split_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr std::int64_t kMinTerms = 4;
-  if (p.terms() < kMinTerms) return "there are too few terms to split";
-  const TermSplit split = term_split_of(p, gpu);
-  if (split.blocks_y > 1 || split.lanes < kColumnThreads) return nullptr;
-  return split.blocks_x >= busy_blocks(gpu)
-             ? "every multiprocessor already has enough blocks without splitting the terms"
-             : "there are too few terms to split";
-}
-
 #ifdef __CUDACC__
-
-// Atomic maximum. Neither value is negative, and the bit patterns of non-negative numbers have the
-// same order as the numbers. A NaN with a cleared sign bit is larger than all numbers.
-inline __device__ void atomic_larger(float* to, float best) {
-  atomicMax(reinterpret_cast<unsigned*>(to), __float_as_uint(best) & 0x7fffffffU);
-}
-inline __device__ void atomic_larger(double* to, double best) {
-  atomicMax(reinterpret_cast<unsigned long long*>(to),
-            static_cast<unsigned long long>(__double_as_longlong(best)) & 0x7fffffffffffffffULL);
-}
-
-inline constexpr int kZeroThreads = 256;
-
-template <class T>
-__global__ void __launch_bounds__(kZeroThreads) max_plus_zero(T* out, std::int64_t points) {
-  allow_next_kernel();
-  if (thread_x() < points) out[thread_x()] = 0;
-}
-
-// Launches a kernel that splits the terms.
-template <class T>
-void launch_split(const Launch& go, const MaxPlus& p, const TermSplit& split,
-                  void (*kernel)(MaxPlusOperands<T>, int, std::int64_t)) {
-  const bool merges = split.blocks_y > 1;
-  if (merges) {
-    Launch zero = go;
-    zero.block = {kZeroThreads};
-    zero.grid = grid_of(ceil_div(p.points(), kZeroThreads), 1);
-    launch(zero, max_plus_zero<T>, p.out.as<T>(), p.points());
-  }
-  launch_with({.dependent = merges}, go, kernel, operands_of<T>(p), split.lanes,
-              split.rows_per_block);
-}
-
 // With more than one block along y, out must be zero before the maxima are merged.
 template <class T, class Batch>
 __global__ void __launch_bounds__(kColumnThreads)
@@ -156,10 +149,24 @@ __global__ void __launch_bounds__(kColumnThreads)
         atomic_larger(p.out + vector * Batch::kLength + i, best.at[i]);
   });
 }
-
 #endif
 
-// One barrier: all loads of a small problem are in flight at once.
+constexpr Variant<MaxPlus> kSplitTerms = {
+    .name = "split_terms",
+    .changes = {"Splits the terms over more threads and blocks if the points alone do not keep the "
+                "device busy.",
+                Step::kParallelism},
+    .blocks = {{{kColumnThreads}}},
+    .grid = [](const MaxPlus& p, Extent,
+               const Hardware& gpu) { return term_split_of(p, gpu).grid(); },
+    .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
+      with_split_batch(p, [&]<class T, class Batch>(T, Batch) {
+        launch_split<T>(go, p, term_split_of(p, go.hardware), max_plus_split_terms<T, Batch>);
+      });
+    })};
+
+// ---- one_barrier --------------------------------------------------------------------------------
+// All loads of a small problem are in flight at once.
 //
 // The time of a small problem is the latency of one launch and of the accesses that wait for each
 // other. In split_terms, a thread has few loads in flight, and the tree reduction needs two
@@ -170,16 +177,15 @@ __global__ void __launch_bounds__(kColumnThreads)
 //   warp 0   | team 0 | team 1 | team 2 | team 3 |   shuffles: the maxima of these four teams
 //   ...
 //   warp 7   | team 28 ...                       |   barrier; the first team merges eight warps
-
-inline constexpr int kOneBarrierThreads = 256;
+constexpr int kOneBarrierThreads = 256;
 // Rows in flight per thread: few if they suffice, because with cold caches, the instructions are
 // fetched from DRAM.
-inline constexpr int kFewRows = 4;
+constexpr int kFewRows = 4;
 template <class T>
-inline constexpr int kManyRows = 64 / static_cast<int>(sizeof(T));
+constexpr int kManyRows = 64 / static_cast<int>(sizeof(T));
 // Resident blocks per multiprocessor; more would leave too few registers for the loads in flight.
-inline constexpr int kOneBarrierBlocks = 4;
-inline std::int64_t resident_blocks(const Hardware& gpu) {
+constexpr int kOneBarrierBlocks = 4;
+std::int64_t resident_blocks(const Hardware& gpu) {
   return std::int64_t{kOneBarrierBlocks} * gpu.multiprocessors;
 }
 
@@ -188,7 +194,7 @@ inline std::int64_t resident_blocks(const Hardware& gpu) {
 // fewer, but no fewer than a sector has elements, if the block would otherwise load its rows in
 // several batches. Terms are split over blocks only if the saved batches would take longer than the
 // merge in out.
-inline TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu, int batch_rows) {
+TermSplit one_barrier_split_of(const MaxPlus& p, const Hardware& gpu, int batch_rows) {
   constexpr std::int64_t kMaxBatches = 3;
   const std::int64_t points = p.points(), terms = p.terms(), resident = resident_blocks(gpu);
   const std::int64_t sector = kSectorBytes / p.big.type.size;
@@ -222,21 +228,6 @@ auto with_one_barrier(const MaxPlus& p, const Hardware& gpu, Visit visit) {
     return visit(zero, ColumnBatch<1, 1, kManyRows<T>>{},
                  one_barrier_split_of(p, gpu, kManyRows<T>));
   });
-}
-
-inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware& gpu) {
-  constexpr double kBytesPerMultiprocessor = 127101;  // H100: 16 MiB
-  const std::int64_t points = p.points(), resident = resident_blocks(gpu);
-  if (points > kOneBarrierThreads * resident)
-    return "with this many points, the device is busy without splitting the terms";
-  // If the points alone occupy half of the device, the terms are split over few blocks, so merging
-  // is cheap. In short unaligned rows, split_terms loads single elements as well.
-  const bool half_busy = 2 * points >= kWarpSize * resident;
-  const bool narrow = points <= 2 * kWarpSize && !rows_aligned(p);
-  if (half_busy || narrow ||
-      static_cast<double>(p.big.bytes()) <= kBytesPerMultiprocessor * gpu.multiprocessors)
-    return nullptr;
-  return "with this many elements, wider loads save more time than merging takes";
 }
 
 #ifdef __CUDACC__
@@ -313,4 +304,22 @@ __global__ void __launch_bounds__(kOneBarrierThreads, kOneBarrierBlocks)
 
 #endif
 
+constexpr Variant<MaxPlus> kOneBarrier = {
+    .name = "one_barrier",
+    .changes = {"Loads several rows per thread at once in smaller blocks, and merges the maxima by "
+                "shuffles and a single barrier.",
+                Step::kInFlight, Step::kBarriers},
+    .blocks = {{{kOneBarrierThreads}}},
+    .grid =
+        [](const MaxPlus& p, Extent, const Hardware& gpu) {
+          return with_one_barrier(p, gpu,
+                                  [](auto, auto, const TermSplit& split) { return split.grid(); });
+        },
+    .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
+      with_one_barrier(p, go.hardware, [&]<class T, class Batch>(T, Batch, const TermSplit& split) {
+        launch_split<T>(go, p, split, max_plus_one_barrier<T, Batch>);
+      });
+    })};
+
+}  // namespace
 }  // namespace ado::cuda
