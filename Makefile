@@ -32,32 +32,26 @@ export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
-# `variant.source` reads the index in ladders without rulers.
-INDEX := python/adokernels/model/source_index.json
-
 tour: $(VENV)/wheel
 	$(BIN)/adokernels tour
 
 # Number of pytest-xdist workers. With a GPU 0 (one process): large tests would share GPU memory.
 WORKERS ?= $(if $(wildcard /dev/nvidiactl),0,auto)
 # With worksteal, a worker runs neighbouring tests, which share expected results. The slowest 20 tests are listed.
-test: $(INDEX) $(VENV)/wheel $(VENV)/with-test
+test: $(VENV)/wheel $(VENV)/with-test
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --durations 20 $(ARGS)
 
-dev: module $(INDEX) $(VENV)/with-test
-
-$(INDEX): .ci/source_index.py $(shell find cuda src -type f) | $(VENV)/with-test
-	$(BIN)/python $<
+dev: module $(VENV)/with-test
 
 # --- One routine ----------------------------------------------------------------------------------
 
 # The tests whose file, name or parameters contain the routine's name.
 TESTS = $(if $(T),tests -k $(T))
 
-check: module $(INDEX) $(VENV)/with-test
+check: module $(VENV)/with-test
 	$(RUN) -m pytest $(TESTS) $(ARGS)
 
-generate: module $(INDEX) $(VENV)/with-test
+generate: module $(VENV)/with-test
 	$(RUN) .ci/generate.py
 
 notebooks: module $(VENV)/with-notebook
@@ -141,8 +135,7 @@ $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
 	touch $@
 
 # Wheel and editable installation replace each other; both use the objects in build/make.
-# A new clone has the right index, whatever the modification times of its files are.
-SOURCES := CMakeLists.txt $(filter-out $(INDEX),$(shell find src cuda python -type f -not -name '*.pyc'))
+SOURCES := CMakeLists.txt $(shell find src cuda python -type f -not -name '*.pyc')
 $(VENV)/wheel: $(VENV)/tools $(VENV)/config $(SOURCES)
 	rm -f $(VENV)/editable
 	$(INSTALL) .

@@ -1,4 +1,4 @@
-"""Generates type stubs, JSON schemas, the index of sources, tables, pages and charts.
+"""Generates type stubs, JSON schemas, tables, pages and charts.
 
 Run ``make generate`` after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
@@ -21,7 +21,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import record_schema
-import source_index
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image
@@ -239,7 +238,6 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield PACKAGE / "records" / "__init__.pyi", stub_of(RECORDS)
     yield PACKAGE / "_core.pyi", core_stub()
     yield PACKAGE / "model" / "registry.pyi", registry_stub()
-    yield source_index.INDEX, source_index.text()
     yield PACKAGE / "records" / f"schema-{SCHEMA}.json", record_schema.text()
     yield from pages.texts()
 

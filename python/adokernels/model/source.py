@@ -1,9 +1,7 @@
 """The source code of variants, as shipped in the package, and the differences between them.
 
 The source of a variant is the text between two rulers: from the comment line ``// ---- tiled ----``
-(with more dashes) to the next ruler. A ruler can name several variants. In ladders without rulers,
-the source is the entry in the array of variants, and the definitions that the variant uses.
-``.ci/source_index.py`` writes their names to ``source_index.json``.
+(with more dashes) to the next ruler. A ruler can name several variants.
 """
 
 from __future__ import annotations
@@ -11,10 +9,8 @@ from __future__ import annotations
 import difflib
 import functools
 import html
-import json
 import os
 import re
-import textwrap
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter, itemgetter
@@ -39,12 +35,6 @@ _FOLDERS = ("cuda", "src/core", "src/cpu")
 _RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{4,}|// -{90,}")
 #: Included files that several ladders share. Their rulers name variants of these ladders.
 _SHARED = re.compile(r'#include "((?:image|strided|common|cpu/common|cpu/image|cpu/strided)/.+)"')
-#: Types, aliases and constants that a block defines.
-_DEFINED = re.compile(
-    r"^(?:(?:struct|class|enum(?: class)?|concept|using)\s+"
-    r"|\w.*?\b(?=k[A-Z]\w*(?:<.*?>)?(?:\[\w*\])? ?[={;]))(\w+)",
-    re.MULTILINE,
-)
 
 
 @functools.cache
@@ -80,11 +70,10 @@ def shipped_path(recorded: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SourcePart:
-    """A section of a file, or a definition.
+    """A section of a file.
 
-    `name` is the name of the variant or the defined name. `text` is the code, with the comment
-    above it. It begins in line `line`, from 1, of the file `path`, relative to the repository.
-    `variant` is the variant that uses it, as ``"transpose[tiled]"``.
+    `name` is the name of the variant `variant`, as ``"transpose[tiled]"``. `text` is the section,
+    which begins in line `line`, from 1, of the file `path`, relative to the repository.
     """
 
     name: str
@@ -106,9 +95,9 @@ class Source(ShownAsCode):
     Attributes
     ----------
     parts : tuple of SourcePart
-        The section of the variant: its kernel, and its entry in the ladder. In ladders without
-        sections, the entry comes first, and then the definitions that it uses. General helpers,
-        which several routines use, are not included. A pipeline has the parts of its stages, too.
+        The sections that the variant shares with others, and then its own: its kernel, and its
+        entry in the ladder. General helpers, which several routines use, are not included. A
+        pipeline has the parts of its stages, too.
     """
 
     parts: tuple[SourcePart, ...]
@@ -137,7 +126,7 @@ def source_of(*variants: str) -> Source:
     """The source of a variant, and of its stages if it is a pipeline: ``"transpose[tiled]"``."""
     parts: dict[tuple[str, int], SourcePart] = {}
     for label in variants:
-        for part in _sections(label) or _definitions(label):
+        for part in _sections(label):
             parts.setdefault((part.path, part.line), part)
     return Source(tuple(parts.values()))
 
@@ -166,80 +155,6 @@ def _sections_of(path: str, name: str, label: str) -> Iterator[SourcePart]:
         if name in names.split(", "):
             text = "\n".join(lines[first:last]).rstrip("\n")
             yield SourcePart(name=name, path=path, line=first + 1, text=text, variant=label)
-
-
-# --- Ladders without rulers -----------------------------------------------------------------------
-
-
-@functools.cache
-def _index() -> dict[str, list[tuple[str, list[str]]]]:
-    """The names of the definitions that a variant shows, by file; the first one is its array."""
-    text = Path(__file__).with_name("source_index.json").read_text(encoding="utf-8")
-    index: dict[str, list[tuple[str, list[str]]]] = json.loads(text)
-    return index
-
-
-class _Block(NamedTuple):
-    line: int
-    lines: list[str]
-    names: set[str]
-
-
-@functools.cache
-def _blocks(text: str) -> list[_Block]:
-    """The definitions of a file: each one begins below an empty line and is not indented."""
-    lines = ["", *text.split("\n")]
-    starts = [
-        i
-        for i, line in enumerate(lines)
-        if re.match(r"[^\s}#]", line) and not lines[i - 1] and "namespace ado" not in line
-    ]
-    blocks = []
-    for first, last in pairwise([*starts, len(lines)]):
-        block = lines[first:last]
-        while block and re.match(r"#(?!pragma)|\}  // namespace|namespace |$", block[-1]):
-            block.pop()
-        code = "\n".join(line.partition("//")[0] for line in block)
-        code = re.sub(r"(?:__\w+__|alignas) ?\((?:[^()]|\([^()]*\))*\) ?", "", code)
-        names = set(_DEFINED.findall(code))
-        for statement in re.split(r"\n(?=\S)", code):
-            head = statement.partition("{\n")[0].partition(" = ")[0]
-            names |= set(re.findall(r"(\w+|operator\W+?) ?\(", head)[:1])
-        blocks.append(_Block(first, block, names))
-    return blocks
-
-
-def _entry(block: _Block, name: str) -> _Block:
-    """The entry of a variant in an array."""
-    starts = [
-        i
-        for i, line in enumerate(block.lines)
-        if re.match(r" {4}[{\w/]", line) and not block.lines[i - 1].startswith("    //")
-    ]
-    for first, last in pairwise([*starts, len(block.lines)]):
-        lines = [line for line in block.lines[first:last] if line != "};"]
-        text = "\n".join(lines)
-        if re.match(rf'[^"]*"{name}"| *{name}_(?:row|variant)<', text):
-            return _Block(block.line + first, lines, {name})
-    raise LookupError(f"no entry of {name} below line {block.line}")
-
-
-def _definitions(label: str) -> Iterator[SourcePart]:
-    """The entry of a variant in the array of its ladder, and the definitions that it uses."""
-    variant = label.rstrip("]").partition("[")[2]
-    for i, (path, names) in enumerate(_index()[label]):
-        blocks = _blocks(_text_of(path))
-        for name in names:
-            for block in (block for block in blocks if name in block.names):
-                is_array = not i and name == names[0]
-                shown = _entry(block, variant) if is_array else block
-                yield SourcePart(
-                    name=variant if is_array else name,
-                    path=path,
-                    line=shown.line,
-                    text=textwrap.dedent("\n".join(shown.lines)),
-                    variant=label,
-                )
 
 
 class DiffLine(NamedTuple):
@@ -328,10 +243,8 @@ def diff_of(before: Source, after: Source) -> Diff:
 
 
 def _names_of(part: SourcePart) -> list[str]:
-    """The defined name, or the names of the kernel and the entry of a variant."""
+    """The names of the kernel and the entry of a variant."""
     routine, _, variant = part.variant.rstrip("]").partition("[")
-    if part.name != variant:
-        return [part.name]
     return [f"{routine}_{variant}", "k" + variant.title().replace("_", "")]
 
 
@@ -351,8 +264,7 @@ def _matched(
         for i, new in enumerate(after):
             if old := next((p for p in left if key(p) == key(new)), None):
                 pair(i, old)
-    if 0 not in partner and before[0] in left:  # the entries of the variants
-        pair(0, before[0])
+    pair(len(after) - 1, before[-1])  # the variants' own sections
     unpaired = [(i, new) for i, new in enumerate(after) if i not in partner]
     ratios = [(_similarity(old, new), -i, old) for i, new in unpaired for old in left]
     for ratio, i, old in sorted(ratios, key=itemgetter(0, 1), reverse=True):
