@@ -91,7 +91,7 @@ class Decoder {
   // "file:line, PTX line 5"
   std::string place() const;
   [[noreturn]] void fail(const std::string& message) const;
-  [[noreturn]] void unknown() const { fail("the emulator does not support this instruction"); }
+  [[noreturn]] void unknown() const;
 
   // --- Operands ----------------------------------------------------------------------------------
 
