@@ -541,6 +541,7 @@ void Decoder::instruction(const Words& w) {
   if (op == "red" && !contains(w, "async")) return atomic(w, true);
   if (op == "cp") return copy_async(w);
   if (op == "mbarrier") return mbarrier(w);
+  if (op == "tensormap") return w[1] == "replace" ? replace_tensor_map(w) : copy_tensor_map(w);
   if (op == "mma" || (op == "wmma" && w[1] == "mma")) return multiply_matrices(w);
   if (op == "wmma") return move_fragment(w);
   if (op == "wgmma") return multiply_in_group(w);

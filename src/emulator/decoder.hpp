@@ -167,6 +167,8 @@ class Decoder {
 
   // cp.async.bulk: copies of bytes and of boxes of tensors between global and shared memory
   void copy_bulk(const Words& w);
+  void replace_tensor_map(const Words& w);
+  void copy_tensor_map(const Words& w);
 
   // --- Matrices ----------------------------------------------------------------------------------
 
