@@ -398,11 +398,45 @@ def test_an_instruction(instruction, rng):
         np.testing.assert_array_equal(out, wrapped(expected, out.dtype))
 
 
-def test_an_unknown_instruction_is_named():
-    module = _core.EmulatedModule(ptx_of("frobnicate.s32 %d, %x0;", "s32", ["s32"]))
+@pytest.mark.parametrize(
+    ("instruction", "text"),
+    [
+        ("frobnicate.s32 %d, %x0;", "not support this instruction: frobnicate"),
+        ("tex.1d.v4.s32.s32 {%d, %d, %d, %d}, [%x0, {%x0}];", r"not support .* \(textures, whose"),
+        ("suld.b.1d.b32.trap {%d}, [%x0, {%x0}];", r"not support .* \(surfaces, whose"),
+        (
+            "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%x0], [%x0], 16;",
+            r"not support .* \(bulk copies that reduce; use atomic",
+        ),
+        (
+            "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.and.popc "
+            "{%d, %d}, {%x0}, {%x0}, {%x0, %x0};",
+            r"not support .* \(products of bits",
+        ),
+        ("call (%d), malloc, (%x0);", "has no heap for malloc and new; allocate"),
+    ],
+)
+def test_what_is_not_emulated_is_named(instruction, text):
+    module = _core.EmulatedModule(ptx_of(instruction, "s32", ["s32"]))
     out = device_array(64, "i4")
-    with pytest.raises(RuntimeError, match=r"PTX line \d+: .* not support.*frobnicate"):
+    with pytest.raises(RuntimeError, match=rf"PTX line \d+: .*{text}"):
         run(module, "k", (1,), (32,), out, out, outputs=[out])
+
+
+def test_a_function_that_calls_itself_is_refused():
+    function = ".visible .func f() { call f; ret; }\n.visible .entry"
+    ptx = ptx_of("call f; mov.b32 %d, %x0;", "b32", ["b32"])
+    ptx = ptx.replace(".visible .entry", function, 1)
+    out = device_array(64, "u4")
+    with pytest.raises(RuntimeError, match="recursive calls are not supported, because calls are"):
+        run(_core.EmulatedModule(ptx), "k", (1,), (32,), out, out, outputs=[out])
+
+
+def test_the_number_of_warp_identifiers():
+    module = _core.EmulatedModule(ptx_of("mov.u32 %d, %nwarpid;", "u32", ["u32"]))
+    out, x = device_array(32, "u4"), device_array(32, "u4", 0)
+    run(module, "k", (1,), (32,), out, x, outputs=[out])
+    assert set(out) == {64}
 
 
 #: Functions that the hardware computes with several instructions.

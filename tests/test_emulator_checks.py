@@ -23,6 +23,21 @@ namespace cg = cooperative_groups;
 #define S(T, name, size) __shared__ T name[size]
 #define SYNC __syncthreads()
 #define FULL 0xffffffffu
+#define SHARED(p) unsigned(__cvta_generic_to_shared(p))
+#define BULK_LOAD(s, from, bytes) \\
+  __shared__ __align__(16) int s[(bytes) / 4]; __shared__ unsigned long long bar; \\
+  if (t == 0) { asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(SHARED(&bar))); \\
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" \\
+    :: "r"(SHARED(&bar)), "r"(bytes) : "memory"); \\
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], " \\
+    "%2, [%3];" :: "r"(SHARED(s)), "l"(from), "r"(bytes), "r"(SHARED(&bar)) : "memory"); } SYNC; \\
+  for (int done = 0; !done;) asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 " \\
+    "p, [%1], 0; selp.s32 %0, 1, 0, p; }" : "=r"(done) : "r"(SHARED(&bar)) : "memory");
+#define BULK_START(to, s, bytes) \\
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2; " \\
+    "cp.async.bulk.commit_group;" :: "l"(to), "r"(SHARED(s)), "r"(bytes) : "memory")
+#define BULK_END asm volatile("cp.async.bulk.wait_group 0;" ::: "memory")
+#define BULK_STORE(to, s, bytes) if (t == 0) { BULK_START(to, s, bytes); BULK_END; }
 """
 DATA = Path(__file__).parent / "data" / "emulator"
 

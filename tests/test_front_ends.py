@@ -67,6 +67,8 @@ def test_correct_kernels_pass_all_checks(case, rng, checks):
 def test_products_for_newer_gpus(rng):
     verify(MODULES["triton_products"].run_matmul_fp8e4, rng, compute=90)
     verify("triton-matmul_fp16", rng, compute=90)
+    verify("triton-descriptors", rng, compute=90)
+    verify("triton-made_descriptors", rng, compute=90)
 
 
 def test_products_of_fp8_run_for_ada(rng):

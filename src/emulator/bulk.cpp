@@ -161,7 +161,21 @@ void perform_load(const BulkCopy& copy) {
   if (!block.written.empty()) std::memset(&block.written[copy.at], 1, copy.bytes);
 }
 
+// Records the accesses of a copy to global memory for the check for races between blocks.
+void record_rows(Worker& worker, const BulkCopy& copy) {
+  if (worker.launch.shadow == nullptr || copy.byte_mask != BulkCopy{}.byte_mask) return;
+  constexpr s64 kZeros[kLanes] = {};
+  for_rows(copy, [&](const Row& row) {
+    if (row.first != row.last)
+      record_global(worker, *copy.warp, worker.program.accesses[copy.access],
+                    static_cast<u32>(copy.access), kZeros, row.address, 1u << copy.lane,
+                    static_cast<int>(row.last - row.first), copy.mode == BulkMode::kStore);
+    return true;
+  });
+}
+
 void perform_store(Worker& worker, const BulkCopy& copy) {
+  record_rows(worker, copy);
   std::vector<u8> line;
   for_rows(copy, [&](const Row& row) {
     line.resize(row.bytes);
@@ -328,6 +342,8 @@ bool start_load(Worker& worker, BulkCopy copy) {
     copy.other = reinterpret_cast<u64>(memory);
   } else if (!check.global_memory()) {
     return false;
+  } else {
+    record_rows(worker, copy);
   }
   BlockState& block = *copy.shared;
   if (!check.recorded(block, copy.at, true)) return false;

@@ -177,6 +177,21 @@ std::string Decoder::place() const {
                  std::string(s_->text));
 }
 
+void Decoder::unknown() const {
+  static constexpr std::pair<std::string_view, const char*> kReasons[] = {
+      {"tex.", "textures, whose layout and filtering are not documented; read global memory"},
+      {"tld4.", "textures, whose layout and filtering are not documented; read global memory"},
+      {"suld.", "surfaces, whose layout is not documented; read global memory"},
+      {"sust.", "surfaces, whose layout is not documented; write to global memory"},
+      {".b1.", "products of bits, which GPUs since compute capability 9.0 emulate, too"},
+      {"cp.reduce.", "bulk copies that reduce; use atomic operations"},
+      {"tcgen05.", "tensor memory; compile for compute capability 9.0"}};
+  std::string reason;
+  for (const auto& [part, text] : kReasons)
+    if (s_->text.find(part) != std::string_view::npos) reason = std::string(" (") + text + ")";
+  fail("the emulator does not support this instruction" + reason);
+}
+
 u32 Decoder::result(const Operand& o, int bytes) {
   if (o.kind == Kind::kSink) return temporary(bytes);
   if (o.kind != Kind::kRegister) fail("the result must be a register");
@@ -245,6 +260,8 @@ u32 Decoder::special(std::string_view name, int bytes) {
     r = constant(Source::kBlock, 4, block->second + axis);
   else if (name == "%gridid")
     r = immediate(0, 4);
+  else if (name == "%nwarpid")
+    r = immediate(64, 4);  // warps that a multiprocessor can hold
   else if (name == kReserved.name)
     r = immediate(p_.reserved_shared = static_cast<u32>(shared_offset(kReserved)), 4);
   else
@@ -288,8 +305,9 @@ u32 Decoder::address_of(const Operand& o, int bytes) {
     return constant(Source::kBits, bytes, static_cast<u64>(shared_offset(v)) + o.value, 0, false,
                     shared_variable(v));
   }
-  if (v.space == Space::kParam)
-    return constant(Source::kParamAddress, 8, static_cast<u64>(v.offset) + o.value);
+  if (v.space == Space::kParam)  // cvta.param adds the base to an address of 32 bits
+    return bytes == 4 ? immediate(static_cast<u64>(v.offset) + o.value, 4)
+                      : constant(Source::kParamAddress, 8, static_cast<u64>(v.offset) + o.value);
   return immediate(addresses_.address.at(v.name) + o.value, 8);
 }
 
@@ -453,7 +471,8 @@ void Decoder::call(const Statement& s) {
     if (!results->empty()) move_local(known_local_offset(results->at(0)), count, true);
     return;
   }
-  if (frame_->depth > 30) fail("recursive calls are not supported");
+  if (frame_->depth > 30)
+    fail("recursive calls are not supported, because calls are inlined; use a loop");
   const int end = new_label();
   if (guard_ != kNone) {
     guard_negated_ = !guard_negated_;
@@ -462,6 +481,8 @@ void Decoder::call(const Statement& s) {
   }
   if (callee.kind == Kind::kName) {
     const auto at = text_.functions.find(callee.name);
+    if (callee.name == "malloc" || callee.name == "free")
+      fail("the emulator has no heap for malloc and new; allocate the memory before the launch");
     if (at == text_.functions.end() || at->second.body.empty())
       fail("the called function is not in this module");
     inlined(at->second, *params, *results);
@@ -520,6 +541,7 @@ void Decoder::instruction(const Words& w) {
   if (op == "red" && !contains(w, "async")) return atomic(w, true);
   if (op == "cp") return copy_async(w);
   if (op == "mbarrier") return mbarrier(w);
+  if (op == "tensormap") return w[1] == "replace" ? replace_tensor_map(w) : copy_tensor_map(w);
   if (op == "mma" || (op == "wmma" && w[1] == "mma")) return multiply_matrices(w);
   if (op == "wmma") return move_fragment(w);
   if (op == "wgmma") return multiply_in_group(w);

@@ -1,5 +1,6 @@
 // Decodes accesses to memory: loads, stores, atomics, asynchronous and bulk copies, mbarriers.
 #include <algorithm>
+#include <cstddef>
 
 #include "emulator/decoder.hpp"
 
@@ -351,6 +352,69 @@ void Decoder::copy_bulk(const Words& w) {
   emit(Op::kCopyBulk, {.aux = add_access(access), .mode = static_cast<u8>(mode)});
 }
 
+// Stores a field of a TensorMap.
+void Decoder::replace_tensor_map(const Words& w) {
+  const auto& o = s_->operands;
+  const std::string_view field = w.at(3);
+  const Operand& given = o.at(o.size() - 1);
+  const std::size_t index = o.size() == 3 ? o[1].value : 0;
+  const auto put = [&](std::size_t offset, int bytes, u32 data) {
+    Access access{.space = space_of(w), .store = true};
+    set_address(access, o[0]);
+    access.offset += static_cast<s64>(offset);
+    access.element_bytes = static_cast<u8>(bytes);
+    access.register_bytes = lane_bytes(data);
+    access.move = move_of("b" + std::to_string(8 * bytes), access.register_bytes, true);
+    access.data[0] = data;
+    emit(Op::kStore, {.aux = add_access(access)});
+  };
+  const auto choice = [&](std::initializer_list<u64> values) {
+    if (given.kind != Kind::kImmediate || given.value >= values.size()) unknown();
+    return immediate(values.begin()[given.value], 4);
+  };
+  if (field == "global_address") {
+    put(offsetof(TensorMap, mark), 8, immediate(TensorMap::kMark, 8));
+    put(offsetof(TensorMap, address), 8, value(given, 8));
+  } else if (field == "rank") {
+    const u32 dimensions = temporary(4);
+    emit_alu("add.u32", dimensions, value(given, 4), immediate(1, 4));
+    put(offsetof(TensorMap, dimensions), 1, dimensions);
+  } else if (field == "global_dim") {
+    put(offsetof(TensorMap, lengths) + 4 * index, 4, value(given, 4));
+  } else if (field == "global_stride") {
+    put(offsetof(TensorMap, strides) + 8 * index, 8, value(given, 8));
+  } else if (field == "box_dim") {
+    put(offsetof(TensorMap, box) + 2 * index, 2, value(given, 4));
+  } else if (field == "element_stride") {
+    put(offsetof(TensorMap, steps) + index, 1, value(given, 4));
+  } else if (field == "elemtype") {
+    put(offsetof(TensorMap, element_bytes), 1, choice({1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4}));
+  } else if (field == "swizzle_mode") {
+    put(offsetof(TensorMap, swizzle_bytes), 1, choice({0, 32, 64, 128}));
+  } else if (field == "fill_mode") {
+    put(offsetof(TensorMap, nan_outside), 1, choice({0, 1}));
+  } else {
+    choice({0});  // interleave_layout
+  }
+}
+
+void Decoder::copy_tensor_map(const Words& w) {
+  for (std::size_t at = 0; at < sizeof(TensorMap); at += 8) {
+    const u32 word = temporary(8);
+    for (const bool store : {false, true}) {
+      Access access{.space = store ? Space::kGlobal : Space::kShared, .store = store};
+      set_address(access, s_->operands.at(store ? 0 : 1));
+      access.offset += static_cast<s64>(at);
+      access.element_bytes = access.register_bytes = 8;
+      access.lanes = 1;
+      access.move = move_of("b64", 8, store);
+      access.data[0] = word;
+      emit(store ? Op::kStore : Op::kLoad, {.aux = add_access(access)});
+    }
+  }
+  fence(w);
+}
+
 void Decoder::convert_address(const Words& w) {
   const auto& o = s_->operands;
   const int bytes = size_of_type(w.back());
@@ -362,6 +426,12 @@ void Decoder::convert_address(const Words& w) {
                      : space == Space::kLocal ? kLocalWindow
                                               : 0;
   const u32 d = result(o.at(0), 8), a = value(o.at(1), 8);
+  if (space == Space::kParam && !to) {  // the address may be an offset (address_of)
+    const u32 small = temporary(1), absolute = temporary(8);
+    emit_alu("setp.lt.u64", small, a, immediate(u64{1} << 32, 8));
+    emit_alu("add.u64", absolute, a, constant(Source::kParamAddress, 8, 0));
+    return emit_alu("selp.b64", d, absolute, a, small);
+  }
   if (window == 0) return emit_alu("mov.b64", d, a);
   emit_alu(to ? "sub.u64" : "add.u64", d, a, immediate(window, 8));
 }

@@ -91,7 +91,7 @@ class Decoder {
   // "file:line, PTX line 5"
   std::string place() const;
   [[noreturn]] void fail(const std::string& message) const;
-  [[noreturn]] void unknown() const { fail("the emulator does not support this instruction"); }
+  [[noreturn]] void unknown() const;
 
   // --- Operands ----------------------------------------------------------------------------------
 
@@ -167,6 +167,8 @@ class Decoder {
 
   // cp.async.bulk: copies of bytes and of boxes of tensors between global and shared memory
   void copy_bulk(const Words& w);
+  void replace_tensor_map(const Words& w);
+  void copy_tensor_map(const Words& w);
 
   // --- Matrices ----------------------------------------------------------------------------------
 

@@ -72,6 +72,11 @@ ShadowPage& page_at(Worker& worker, u64 address) {
   return *page;
 }
 
+// The number of lanes between two bytes of a run. A bulk copy has one lane.
+u64 lanes_between(const Access& access, u64 bytes) {
+  return access.extra != kNone ? 0 : bytes / static_cast<u64>(access.bytes());
+}
+
 // Divides the entries until each is either inside or outside of the range.
 void refine(const Program& program, ShadowPage& page, u64 begin, u64 end) {
   const auto fits = [&](int bits) { return ((begin | end) & ((u64{1} << bits) - 1)) == 0; };
@@ -80,8 +85,7 @@ void refine(const Program& program, ShadowPage& page, u64 begin, u64 end) {
   std::vector<Entry> entries(page.entries.size() << more);
   // Lanes with consecutive threads have accessed consecutive bytes.
   const auto moved = [&](Touch touch, std::size_t bytes) {
-    if (touch.block != 0)
-      touch.thread += bytes / static_cast<unsigned>(program.accesses[touch.site].bytes());
+    if (touch.block != 0) touch.thread += lanes_between(program.accesses[touch.site], bytes);
     return touch;
   };
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -139,7 +143,7 @@ class Recorder {
   }
 
  private:
-  int lane_of(u64 at) const { return lane_ + static_cast<int>(at - begin_) / a_.bytes(); }
+  int lane_of(u64 at) const { return lane_ + static_cast<int>(lanes_between(a_, at - begin_)); }
   bool is_own(Touch t) const { return t.block - order_.first < order_.size; }
   bool is_strong(Touch t) const { return worker_.program.accesses[t.site].between_blocks; }
   // An access of another cluster that does not precede this one.

@@ -148,8 +148,24 @@ def run_descriptors(rng):
     return out, x
 
 
+@triton.jit
+def double_tiles(x, out, rows, SIZE: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [rows, 64], [64, 1], [SIZE, 64])
+    target = tl.make_tensor_descriptor(out, [rows, 64], [64, 1], [SIZE, 64])
+    row = tl.program_id(0) * SIZE
+    target.store([row, 0], source.load([row, 0]) * 2)
+
+
+def run_made_descriptors(rng):
+    x, out = rng.random((40, 64), dtype="f4"), np.zeros((40, 64), "f4")
+    triton.set_allocator(lambda size, alignment, stream: np.zeros(size, "u1"))
+    double_tiles[(3,)](x, out, 40, SIZE=16)
+    return out, 2 * x
+
+
 CASES = {
     **dict.fromkeys([run_transpose, run_smith_waterman, run_tuple, run_convert, run_gather], 0),
     run_descriptors: 0,
+    run_made_descriptors: 0,
     **{run_stencil: 1e-6, run_lock: 1e-12},
 }

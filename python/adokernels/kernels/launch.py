@@ -75,7 +75,8 @@ def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:
 
 def know_address(low: int, high: int, exists: Callable[[], bool]) -> None:
     """Let later launches access memory at its own address, as long as it exists."""
-    if low < high:
+    known = _known.get(low)
+    if low < high and not (known and known[0] >= high and known[1]()):
         _known[low] = high, exists
 
 

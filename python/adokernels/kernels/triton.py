@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import itertools
 import linecache
 import math
 import re
@@ -23,7 +24,7 @@ from triton.runtime import autotuner, driver, jit
 
 from adokernels import _core
 from adokernels.kernels.interception import Refusing, replaced, untested
-from adokernels.kernels.launch import Launch, array_of, memory_of
+from adokernels.kernels.launch import Launch, array_of, know_address, memory_of
 from adokernels.machine_code import kernels_in
 
 _TESTED = "3.9"
@@ -35,6 +36,7 @@ _SETTINGS = (
 #: LLVM counts lines in inline assembly from the line of the operation, so .loc is wrong there.
 _INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 _LOC = re.compile(r"^\s*\.loc\s[^\n]*\n", re.MULTILINE)
+_TENSOR_MAP, _TENSOR_MAP_MARK = struct.Struct("<QQ5I4x4Q5H5B3B?"), 0x70616D2D6F6461FF
 #: Functions of triton.testing that measure the time of a function.
 _BENCHMARKS = ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton")
 _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
@@ -114,20 +116,21 @@ def _launch(
     refused = {
         "a cluster": metadata.num_ctas != 1,
         "a cooperative grid": metadata.launch_cooperative_grid,
-        "a tensor map": getattr(metadata, "tensordesc_meta", None),
     }
     for what, needed in refused.items():
         if needed:
             raise _core.Unavailable(f"{metadata.name}: the emulator cannot launch {what} of Triton")
     found: dict[str, Any] = {}
+    maps = iter(getattr(metadata, "tensordesc_meta", None) or itertools.repeat(None))
+    described = [True]  # emptied after the launch
     for (name, kind), value in zip(source.signature.items(), arguments, strict=True):
-        _add(found, name, kind, value)
+        _add(found, name, kind, value, maps, described)
     programs = x * y * z
     if programs == 0:
         return
     for name in ("global_scratch", "profile_scratch"):
         found[name] = np.zeros(programs * getattr(metadata, f"{name}_size"), np.uint8)
-    Launch(
+    launch = Launch(
         code=kernel[0],
         symbol=kernel[1],
         grid=(x, y, z),
@@ -135,27 +138,62 @@ def _launch(
         shared_bytes=metadata.shared,
         arguments=tuple(found.values()),
         names=tuple(found),
-    ).emulate()
+    )
+    try:
+        launch.emulate()
+    finally:
+        described.clear()
 
 
-def _add(found: dict[str, Any], name: str, kind: Any, value: Any) -> None:
+def _add(
+    found: dict[str, Any], name: str, kind: Any, value: Any, maps: Iterator[Any], described: Any
+) -> None:
     """Add the parameters of the kernel for an argument of the function."""
     if kind == "constexpr":
         return
     if isinstance(kind, tuple):
         names = getattr(value, "_fields", range(len(kind)))
         for part, of_part, each in zip(names, kind, value, strict=True):
-            _add(found, f"{name}.{part}", of_part, each)
+            _add(found, f"{name}.{part}", of_part, each, maps, described)
     elif kind.startswith("tensordesc"):
         # Older versions, which lack these names, are refused before any launch.
         from triton.backends.driver import decompose_descriptor, expand_signature
 
-        for i, pair in enumerate(
-            zip(expand_signature([kind], None, ""), decompose_descriptor(value), strict=True)
-        ):
-            _add(found, f"{name}.{i}" if i else name, *pair)
+        how = next(maps)
+        kinds = expand_signature([kind], how, "nvTmaDesc")
+        values = decompose_descriptor(value)
+        if how is not None:
+            values = [_tensor_map(name, value, how, described), *value.shape, *value.strides]
+        for i, pair in enumerate(zip(kinds, values, strict=True)):
+            _add(found, f"{name}.{i}" if i else name, *pair, maps, described)
+    elif kind == "nvTmaDesc":
+        found[name] = value
     else:
         found[name] = _parameter(name, kind, value)
+
+
+def _tensor_map(name: str, tensor: Any, how: Mapping[str, Any], described: Any) -> bytes:
+    """The emulator's TensorMap (emulator.hpp) of a tensor, which is accessed in place."""
+    if how["fp4_padded"] or how.get("is_im2col"):
+        raise _core.Unavailable(f"{name}: the emulator has no tensor maps of FP4 or im2col")
+    array = array_of(name, tensor.base)
+    if array is None:
+        raise TypeError(f"{name} must describe an array in host memory, got {tensor.base!r}")
+    know_address(*memory_of(array), lambda: bool(described))
+    ranks, size = len(tensor.shape), how["elem_size"]
+    ones = [1] * (5 - ranks)
+    return _TENSOR_MAP.pack(
+        _TENSOR_MAP_MARK,
+        array.ctypes.data,
+        *reversed(tensor.shape), *ones,
+        *(size * stride for stride in reversed(tensor.strides[:-1])), *ones,
+        *reversed(how["block_size"]), *ones,
+        *[1] * 5,
+        ranks,
+        size,
+        16 << how["swizzle"] if how["swizzle"] else 0,
+        tensor.padding == "nan",
+    ).ljust(128, b"\0")  # fmt: skip
 
 
 def _parameter(name: str, kind: str, value: Any) -> Any:

@@ -129,7 +129,28 @@ if (slot > 0) { while (atomicAdd(&f[slot], 0u) == 0); __threadfence(); o[slot] =
 o[i] = __ldg(&a[511 - i]); __stcg(&x[i], t); SYNC; o[i] += __ldcg(&x[b * 64 + 63 - t]);
 //: asynchronous copy
 S(int, s, 64); __pipeline_memcpy_async(&s[t], &a[i], 4); __pipeline_commit(); __pipeline_wait_prior(0); SYNC; o[i] = s[63 - t];
+//: bulk copy of an operand
+BULK_LOAD(s, a + 64 * (7 - b), 256); o[i] = s[63 - t];
+//: bulk copies of one tile
+BULK_LOAD(s, a, 256); BULK_STORE(o + 64 * b, s, 256);
+//: bulk copy after a flag
+volatile unsigned* g = f; x[i] = t; __threadfence(); SYNC; if (t == 0) { g[b] = 1; while (g[b ^ 1] == 0); __threadfence(); } SYNC;
+BULK_LOAD(s, x + 64 * (b ^ 1), 256); o[i] = s[t];
+//: bulk copy of a vector of which another block writes a part
+if (t == 0) x[64 * b + 1] = b; SYNC; BULK_LOAD(s, x + 64 * b, 272); o[i] = s[t];
+//: bulk copy, then a flag
+__shared__ __align__(16) int s[64]; S(bool, last, 1); s[t] = t; SYNC; BULK_STORE(x + 64 * b, s, 256);
+if (t == 0) { __threadfence(); last[0] = atomicAdd(&f[0], 1) == 7; __threadfence(); } SYNC; if (last[0]) o[t] = x[8 * t];
 
+//: race: bulk copy of the next block's result
+x[i] = a[i]; SYNC; BULK_LOAD(s, x + 64 * (b ^ 1), 256); o[i] = s[t];
+//: race: bulk copies to one place
+__shared__ __align__(16) int s[64]; s[t] = i; SYNC; BULK_STORE(x, s, 256);
+//: race: bulk copy, flag before its end
+__shared__ __align__(16) int s[64]; S(bool, last, 1); s[t] = t; SYNC; if (t == 0) { BULK_START(x + 64 * b, s, 256); __threadfence();
+last[0] = atomicAdd(&f[0], 1) == 7; __threadfence(); BULK_END; } SYNC; if (last[0]) o[t] = x[8 * t];
+//: race: bulk copy of a tile and a store beside it
+__shared__ __align__(16) int s[64]; s[t] = t; SYNC; BULK_STORE(x + 64 * b, s, 256); if (t == 0) x[(64 * b + 64) % 512] = 1;
 //: race: total without an atomic
 if (t == 0) x[0] += a[i];
 //: race: zeroed by one block, added by all
