@@ -12,7 +12,7 @@ import pytest
 from kernels import mistakes
 
 import adokernels as ado
-from adokernels import _core
+from adokernels import _core, cli
 from adokernels.kernels.emulated import front_end_of
 from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
@@ -299,6 +299,10 @@ def mixed_ladder():
         return 2 * x + y
 
     @ladder.variant
+    def wrong(x, y):
+        return 2 * x
+
+    @ladder.variant
     def with_triton(x, y, out):
         saxpy_triton[(triton.cdiv(x.size, 128),)](x, y, out, x.size, BLOCK=128, SAFE=True)
 
@@ -330,7 +334,7 @@ def test_a_ladder_mixes_front_ends(rng):
         ladder.cuda_variant("with_cuda", source=SAXPY, kernel="saxpy", block=64)
     x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
     found = ado.sweep(ladder, x, y, device="emulator", progress=False)
-    names = ["with_triton", "with_numba", "with_cuda"][: len(ladder.variants) - 3]
+    names = ["with_triton", "with_numba", "with_cuda"][: len(ladder.variants) - 4]
     assert [each.variant for each in found] == names
     key = "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum"
     loads = {each.profile.kernels[0].values.get(key) for each in found}
@@ -338,6 +342,10 @@ def test_a_ladder_mixes_front_ends(rng):
     line = line_of(sys.modules[__name__], "found = scaled(")
     assert f"{Path(__file__).name}:{line}" in found.skipped["unmasked"]
     assert "returns a view of an operand" in found.skipped["returns_operand"]
+    assert (
+        found.skipped["on_cpu"] == "it computes the right result, but launches no kernels to count"
+    )
+    assert "wrong result" in found.skipped["wrong"]
     heat = ado.heatmap(ladder["with_triton"], x, y, device="emulator")
     assert line in {each.line for each in heat.lines}
 
@@ -361,6 +369,37 @@ def test_variants_of_front_ends_are_checked(name, isolated, rng):
         assert f"{Path(__file__).name}:{line_of(sys.modules[__name__], 'found = scaled(')}" in (
             found.reason
         )
+
+
+@pytest.mark.parametrize(("name", "code"), [("right", 0), ("incomplete", 1)])
+def test_the_command_line_checks_functions_of_triton(name, code, tmp_path):
+    file = tmp_path / "submission.py"
+    file.write_text(SUBMISSION)
+    command = ["check", str(file), "--routine", "transpose", "--kernel", name]
+    assert cli.main([*command, "--device", "emulator", "--shape", "40x70"]) == code
+
+
+SUBMISSION = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def transpose(x, out, rows, cols, SIZE: tl.constexpr):
+    i = tl.program_id(0) * SIZE + tl.arange(0, SIZE)[:, None]
+    j = tl.program_id(1) * SIZE + tl.arange(0, SIZE)[None, :]
+    inside = (i < rows) & (j < cols)
+    tl.store(out + j * rows + i, tl.load(x + i * cols + j, inside), inside)
+
+
+def right(a, out):
+    grid = triton.cdiv(a.shape[0], 32), triton.cdiv(a.shape[1], 32)
+    transpose[grid](a, out, *a.shape, SIZE=32)
+
+
+def incomplete(a, out):
+    transpose[triton.cdiv(a.shape[0], 32), a.shape[1] // 32](a, out, *a.shape, SIZE=32)
+"""
 
 
 def test_the_code_of_a_function_names_its_front_end():

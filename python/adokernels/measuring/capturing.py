@@ -68,7 +68,8 @@ def capture(
     The driver does not return machine code, so code that was loaded before `capture` is known only
     for Triton. PTX is known for kernels of Triton, of Numba, of ``cupy.RawKernel``, of this
     package and of ``ado.cuda_variant``. Kernels of a CUDA graph are not captured when the graph is
-    launched.
+    launched. Variables of a module (``__constant__``, ``__device__``) are not captured: a repeated
+    launch finds their initial values.
 
     Examples
     --------
@@ -111,8 +112,9 @@ def _free_memory() -> list[tuple[int, int]]:
     found = []
     for segment in sys.modules["torch"].cuda.memory_snapshot():
         at = segment["address"]
+        of_graph = segment.get("segment_pool_id", (0, 0)) != (0, 0)
         for block in segment["blocks"]:
-            if block["state"] == "inactive":
+            if block["state"] == "inactive" and not of_graph:
                 found.append((at, block["size"]))
             at += block["size"]
     return found
