@@ -163,6 +163,20 @@ def test_kernels_of_equal_name_are_distinguished(kernel):
     assert [*second.sources] == ["captured/saxpy.cu"]
 
 
+def test_machine_code_of_earlier_captures_is_found(kernel, monkeypatch):
+    monkeypatch.setattr(capturing, "_seen", {})
+    source = SOURCE.replace('extern "C" ', "").replace("saxpy", "renamed")
+    mangled = compile_cuda(source, "renamed", arch="sm_90", file="captured/renamed.cu")
+    for each, later in ((mangled, mangled.code), (kernel, b"")):
+        for cubins, expected in (([each.code], each.code), ([], later)):
+            (launch,) = capturing.launches_of([record_of(each)], cubins)
+            assert launch.cubin == expected
+    (launch,) = capturing.launches_of(
+        [record_of(kernel)], [], [capturing.Known("saxpy", kernel.code, str)]
+    )
+    assert launch.cubin == kernel.code  # no other kernel has its name
+
+
 def test_kernels_of_triton_are_found_by_their_handle():
     asm = {"cubin": b"cubin", "ptx": ".entry add"}
     loaded = SimpleNamespace(name="add", asm=asm, function=7)
@@ -177,12 +191,15 @@ def test_kernels_of_triton_are_found_by_their_handle():
     assert (others.cubin, others.ptx) == (b"", "")
 
 
-def test_kernels_of_this_package_have_ptx():
+def test_kernels_of_this_package_have_ptx(monkeypatch):
     symbol = next(iter(_core.fatbins()))
     record = {"symbol": symbol, "function": 1, "modules": 0, "grid": (1, 1, 1), "lacks": ""}
     record |= {"block": (1, 1, 1), "arguments": [], "allocations": [], "shared_bytes": 0}
     (launch,) = capturing.launches_of([record | {"seconds": 0.0}], [])
     assert f".entry {symbol}(" in launch.ptx
+    assert launch.registers
+    monkeypatch.setattr(capturing, "_seen", {})
+    (launch,) = capturing.launches_of([record | {"seconds": 0.0}], [], compute=10)
     assert "there is no machine code, so it runs only on the emulator" in launch.limits
 
 

@@ -131,11 +131,11 @@ class CapturedLaunch:
     def limits(self) -> tuple[str, ...]:
         """What a repeated launch may do differently, or why it is impossible."""
         found = [self.lacks] * bool(self.lacks)
-        pages = np.unique([a.address >> 21 for a in self.allocations])
+        high = np.array([a.address >> 32 for a in self.allocations], np.uint64)
         for i, allocation in enumerate(self.allocations):
             content = allocation.before or b""
             words = np.frombuffer(content[: len(content) // _WORD * _WORD], np.uint64)
-            if np.isin(words >> np.uint64(21), pages.astype(np.uint64)).any():
+            if np.isin(words >> np.uint64(32), high).any():
                 found.append(f"allocation {i} may contain addresses, which are not replaced")
         if not self.lacks and not self.changed:
             found.append("it did not change its memory, so its result cannot be checked")
