@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from kernels import mistakes
 import adokernels as ado
 from adokernels import _core, cli
 from adokernels.kernels.emulated import front_end_of
+from adokernels.kernels.launch import Launch, _bytes_at, memory_of
+from adokernels.measuring.capturing import Known, launches_of
 from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
 from adokernels.records.limiter import Step
@@ -60,6 +63,43 @@ def test_kernels_compute_the_reference(case, rng):
 @pytest.mark.parametrize("case", CASES)
 def test_correct_kernels_pass_all_checks(case, rng, checks):
     verify(case, rng)
+
+
+CAPTURED = [name for name in CASES if re.search("softmax|matmul_fp16|transpose|histogram", name)]
+CAPTURED += [name for name in CASES if name.startswith("numba")][:4]
+
+
+@pytest.mark.parametrize("case", CAPTURED)
+def test_captured_launches_repeat_bit_for_bit(case, rng, tmp_path, monkeypatch):
+    found = []
+
+    def record(launch):
+        """Make the record that the core makes of a launch on a GPU."""
+        arrays = [each for each in launch.arguments if isinstance(each, np.ndarray)]
+        bounds = sorted({memory_of(each) for each in arrays if each.size})
+        before = [_bytes_at(*each).tobytes() for each in bounds]
+        emulate(launch)
+        arguments = [
+            np.uintp(each.ctypes.data).tobytes() if isinstance(each, np.ndarray) else each
+            for each in launch.arguments
+        ]
+        after = [_bytes_at(*each).tobytes() for each in bounds]
+        allocations = [(low, *pair) for (low, _), *pair in zip(bounds, before, after, strict=True)]
+        fields = {"arguments": arguments, "allocations": allocations, "seconds": 0.0, "lacks": ""}
+        fields |= {name: getattr(launch, name) for name in ("grid", "block", "shared_bytes")}
+        fields |= {"symbol": launch.symbol, "function": 0, "modules": 0}
+        found.append((fields, Known(launch.symbol, b"", launch.code.decode)))
+
+    emulate = Launch.emulate
+    monkeypatch.setattr(Launch, "emulate", record)
+    verify(case, rng)
+    assert found
+    for fields, known in found[:3]:
+        (launch,) = launches_of([fields], [], [known])
+        launch.save(tmp_path / "launch.ado")
+        with ado.emulated():
+            assert ado.load(tmp_path / "launch.ado").difference() == ""
+    assert any(str(Path(__file__).parent) in path for path in launch.sources)
 
 
 def test_products_for_newer_gpus(rng):
