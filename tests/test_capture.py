@@ -102,6 +102,24 @@ def test_a_loaded_launch_is_counted_with_its_source(kernel, tmp_path):
     assert trials["no stores"].before == 32
 
 
+def test_a_launch_is_the_first_variant_of_a_ladder(kernel):
+    launch = captured(kernel)
+    ladder = ado.ladder("saxpy", reference=launch.result)
+    ladder.variant(launch.result, name="captured", device="cuda")
+    ladder.variant(lambda memory: memory, name="copy")
+
+    @ladder.variant
+    def numpy(memory):
+        x, y = memory[64 : 64 + N], memory[64 + N :]
+        return np.concatenate([memory[: 64 + N], 2 * x + y])
+
+    (memory,) = launch.operands
+    found = ado.sweep(ladder, memory.view("f4"), device="emulator", progress=False)
+    assert [each.variant for each in found] == ["captured"]
+    assert found.skipped["numpy"].startswith("it computes the right result")
+    assert "wrong result" in found.skipped["copy"]
+
+
 def test_arguments_are_checked(kernel):
     with ado.emulated(), pytest.raises(ValueError, match=r"must have arrays of \[8256\] bytes"):
         captured(kernel)(np.zeros(3, np.uint8))
