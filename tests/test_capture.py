@@ -2,6 +2,7 @@
 
 import dataclasses
 import linecache
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -101,6 +102,24 @@ def test_a_loaded_launch_is_counted_with_its_source(kernel, tmp_path):
     assert trials["no stores"].before == 32
 
 
+def test_a_launch_is_the_first_variant_of_a_ladder(kernel):
+    launch = captured(kernel)
+    ladder = ado.ladder("saxpy", reference=launch.result)
+    ladder.variant(launch.result, name="captured", device="cuda")
+    ladder.variant(lambda memory: memory, name="copy")
+
+    @ladder.variant
+    def numpy(memory):
+        x, y = memory[64 : 64 + N], memory[64 + N :]
+        return np.concatenate([memory[: 64 + N], 2 * x + y])
+
+    (memory,) = launch.operands
+    found = ado.sweep(ladder, memory.view("f4"), device="emulator", progress=False)
+    assert [each.variant for each in found] == ["captured"]
+    assert found.skipped["numpy"].startswith("it computes the right result")
+    assert "wrong result" in found.skipped["copy"]
+
+
 def test_arguments_are_checked(kernel):
     with ado.emulated(), pytest.raises(ValueError, match=r"must have arrays of \[8256\] bytes"):
         captured(kernel)(np.zeros(3, np.uint8))
@@ -162,6 +181,20 @@ def test_kernels_of_equal_name_are_distinguished(kernel):
     assert [*second.sources] == ["captured/saxpy.cu"]
 
 
+def test_machine_code_of_earlier_captures_is_found(kernel, monkeypatch):
+    monkeypatch.setattr(capturing, "_seen", {})
+    source = SOURCE.replace('extern "C" ', "").replace("saxpy", "renamed")
+    mangled = compile_cuda(source, "renamed", arch="sm_90", file="captured/renamed.cu")
+    for each, later in ((mangled, mangled.code), (kernel, b"")):
+        for cubins, expected in (([each.code], each.code), ([], later)):
+            (launch,) = capturing.launches_of([record_of(each)], cubins)
+            assert launch.cubin == expected
+    (launch,) = capturing.launches_of(
+        [record_of(kernel)], [], [capturing.Known("saxpy", kernel.code, str)]
+    )
+    assert launch.cubin == kernel.code  # no other kernel has its name
+
+
 def test_kernels_of_triton_are_found_by_their_handle():
     asm = {"cubin": b"cubin", "ptx": ".entry add"}
     loaded = SimpleNamespace(name="add", asm=asm, function=7)
@@ -176,13 +209,28 @@ def test_kernels_of_triton_are_found_by_their_handle():
     assert (others.cubin, others.ptx) == (b"", "")
 
 
-def test_kernels_of_this_package_have_ptx():
+def test_kernels_of_this_package_have_ptx(monkeypatch):
     symbol = next(iter(_core.fatbins()))
     record = {"symbol": symbol, "function": 1, "modules": 0, "grid": (1, 1, 1), "lacks": ""}
     record |= {"block": (1, 1, 1), "arguments": [], "allocations": [], "shared_bytes": 0}
     (launch,) = capturing.launches_of([record | {"seconds": 0.0}], [])
     assert f".entry {symbol}(" in launch.ptx
+    assert launch.registers
+    monkeypatch.setattr(capturing, "_seen", {})
+    (launch,) = capturing.launches_of([record | {"seconds": 0.0}], [], compute=10)
     assert "there is no machine code, so it runs only on the emulator" in launch.limits
+
+
+def test_only_free_memory_of_torch_is_overwritten(monkeypatch):
+    blocks = [("active_allocated", 512), ("inactive", 1024), ("active_pending_free", 512)]
+    blocks = [{"state": state, "size": size} for state, size in blocks]
+    segments = [
+        {"address": 4096, "blocks": blocks, "segment_pool_id": (0, 0)},
+        {"address": 8192, "blocks": blocks, "segment_pool_id": (0, 1)},
+    ]
+    of_torch = SimpleNamespace(is_initialized=lambda: True, memory_snapshot=lambda: segments)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=of_torch))
+    assert capturing._free_memory() == [(4608, 1024)]
 
 
 def test_the_hottest_launch_took_the_longest(kernel):

@@ -42,6 +42,8 @@ NOT_RUN = {
     "import cupy": "CuPy is not installed for the tests",
     'profile["smsp__inst_executed.sum"]': "the emulator counts no machine instructions",
     'share = ado.distributed.split(operands, comm, device=f"cuda:{local_rank}")': "needs GPUs",
+    "launches = ado.capture(": "capturing needs a GPU",
+    'launch = ado.load("launch.ado")': "capturing needs a GPU",
     'ado.import_ncu("mine.ncu-rep")': "tests/test_ncu_import.py reads such files",
     "tuning = ado.tune(": "tuning needs a GPU",
     "tuning.use()": "tuning needs a GPU",

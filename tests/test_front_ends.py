@@ -13,9 +13,11 @@ import pytest
 from kernels import mistakes
 
 import adokernels as ado
-from adokernels import _core
+from adokernels import _core, cli
 from adokernels.cli.program import main
 from adokernels.kernels.emulated import front_end_of
+from adokernels.kernels.launch import Launch, _bytes_at, memory_of
+from adokernels.measuring.capturing import Known, launches_of
 from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
 from adokernels.records.limiter import Step
@@ -62,6 +64,43 @@ def test_kernels_compute_the_reference(case, rng):
 @pytest.mark.parametrize("case", CASES)
 def test_correct_kernels_pass_all_checks(case, rng, checks):
     verify(case, rng)
+
+
+CAPTURED = [name for name in CASES if re.search("softmax|matmul_fp16|transpose|histogram", name)]
+CAPTURED += [name for name in CASES if name.startswith("numba")][:4]
+
+
+@pytest.mark.parametrize("case", CAPTURED)
+def test_captured_launches_repeat_bit_for_bit(case, rng, tmp_path, monkeypatch):
+    found = []
+
+    def record(launch):
+        """Make the record that the core makes of a launch on a GPU."""
+        arrays = [each for each in launch.arguments if isinstance(each, np.ndarray)]
+        bounds = sorted({memory_of(each) for each in arrays if each.size})
+        before = [_bytes_at(*each).tobytes() for each in bounds]
+        emulate(launch)
+        arguments = [
+            np.uintp(each.ctypes.data).tobytes() if isinstance(each, np.ndarray) else each
+            for each in launch.arguments
+        ]
+        after = [_bytes_at(*each).tobytes() for each in bounds]
+        allocations = [(low, *pair) for (low, _), *pair in zip(bounds, before, after, strict=True)]
+        fields = {"arguments": arguments, "allocations": allocations, "seconds": 0.0, "lacks": ""}
+        fields |= {name: getattr(launch, name) for name in ("grid", "block", "shared_bytes")}
+        fields |= {"symbol": launch.symbol, "function": 0, "modules": 0}
+        found.append((fields, Known(launch.symbol, b"", launch.code.decode)))
+
+    emulate = Launch.emulate
+    monkeypatch.setattr(Launch, "emulate", record)
+    verify(case, rng)
+    assert found
+    for fields, known in found[:3]:
+        (launch,) = launches_of([fields], [], [known])
+        launch.save(tmp_path / "launch.ado")
+        with ado.emulated():
+            assert ado.load(tmp_path / "launch.ado").difference() == ""
+    assert any(str(Path(__file__).parent) in path for path in launch.sources)
 
 
 def test_products_for_newer_gpus(rng):
@@ -489,6 +528,10 @@ def mixed_ladder():
         return 2 * x + y
 
     @ladder.variant
+    def wrong(x, y):
+        return 2 * x
+
+    @ladder.variant
     def with_triton(x, y, out):
         saxpy_triton[(triton.cdiv(x.size, 128),)](x, y, out, x.size, BLOCK=128, SAFE=True)
 
@@ -520,7 +563,7 @@ def test_a_ladder_mixes_front_ends(rng):
         ladder.cuda_variant("with_cuda", source=SAXPY, kernel="saxpy", block=64)
     x, y = map(np.copy, rng.random((2, 500), dtype="f4"))
     found = ado.sweep(ladder, x, y, device="emulator", progress=False)
-    names = ["with_triton", "with_numba", "with_cuda"][: len(ladder.variants) - 3]
+    names = ["with_triton", "with_numba", "with_cuda"][: len(ladder.variants) - 4]
     assert [each.variant for each in found] == names
     key = "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum"
     loads = {each.profile.kernels[0].values.get(key) for each in found}
@@ -528,6 +571,10 @@ def test_a_ladder_mixes_front_ends(rng):
     line = line_of(sys.modules[__name__], "found = scaled(")
     assert f"{Path(__file__).name}:{line}" in found.skipped["unmasked"]
     assert "returns a view of an operand" in found.skipped["returns_operand"]
+    assert (
+        found.skipped["on_cpu"] == "it computes the right result, but launches no kernels to count"
+    )
+    assert "wrong result" in found.skipped["wrong"]
     heat = ado.heatmap(ladder["with_triton"], x, y, device="emulator")
     assert line in {each.line for each in heat.lines}
 
@@ -553,6 +600,37 @@ def test_variants_of_front_ends_are_checked(name, isolated, rng):
         )
 
 
+@pytest.mark.parametrize(("name", "code"), [("right", 0), ("incomplete", 1)])
+def test_the_command_line_checks_functions_of_triton(name, code, tmp_path):
+    file = tmp_path / "submission.py"
+    file.write_text(SUBMISSION)
+    command = ["check", str(file), "--routine", "transpose", "--kernel", name]
+    assert cli.main([*command, "--device", "emulator", "--shape", "40x70"]) == code
+
+
+SUBMISSION = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def transpose(x, out, rows, cols, SIZE: tl.constexpr):
+    i = tl.program_id(0) * SIZE + tl.arange(0, SIZE)[:, None]
+    j = tl.program_id(1) * SIZE + tl.arange(0, SIZE)[None, :]
+    inside = (i < rows) & (j < cols)
+    tl.store(out + j * rows + i, tl.load(x + i * cols + j, inside), inside)
+
+
+def right(a, out):
+    grid = triton.cdiv(a.shape[0], 32), triton.cdiv(a.shape[1], 32)
+    transpose[grid](a, out, *a.shape, SIZE=32)
+
+
+def incomplete(a, out):
+    transpose[triton.cdiv(a.shape[0], 32), a.shape[1] // 32](a, out, *a.shape, SIZE=32)
+"""
+
+
 def test_the_code_of_a_function_names_its_front_end():
     def later():
         return unset
@@ -569,9 +647,9 @@ def test_the_code_of_a_function_names_its_front_end():
     unset = None
 
 
-def test_the_emulator_refuses_other_functions(rng):
+def test_the_emulator_refuses_a_single_function_without_kernels():
     ladder = mixed_ladder()
-    with pytest.raises(ado.Unavailable, match="but not functions of numpy arrays"):
+    with pytest.raises(ValueError, match="device must be 'cpu' because on_cpu runs on cpu"):
         ado.check(ladder["on_cpu"], ladder, np.ones(3), np.ones(3), device="emulator")
 
 

@@ -28,8 +28,7 @@ struct Driver {
   ADO_DRIVER(FuncGetParamInfo, 12040);
   ADO_DRIVER(KernelGetFunction, 12000);
   ADO_DRIVER(PointerGetAttribute, 4000);
-  ADO_DRIVER(MemcpyDtoH, 4000);
-  ADO_DRIVER(MemcpyHtoD, 4000);
+  ADO_DRIVER(Memcpy, 4000);
   ADO_DRIVER(MemsetD8, 4000);
   ADO_DRIVER(EventCreate, 4000);
   ADO_DRIVER(EventDestroy, 4000);
@@ -103,6 +102,8 @@ constexpr CUpti_CallbackId kLaunches[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel
 constexpr CUpti_CallbackId kGraphs[] = {CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
                                         CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz};
 
+CUdeviceptr address_of(std::string& bytes) { return reinterpret_cast<CUdeviceptr>(bytes.data()); }
+
 class Observer {
  public:
   explicit Observer(std::size_t max_bytes) : max_bytes_(max_bytes) {
@@ -141,7 +142,7 @@ class Observer {
   static void CUPTIAPI on_callback(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id,
                                    const void* data) {
     auto& observer = *static_cast<Observer*>(self);
-    const std::lock_guard lock(observer.turn_);
+    const std::lock_guard lock(observer.turn_);  // an observed launch can load a module
     try {
       if (domain == CUPTI_CB_DOMAIN_RESOURCE)
         observer.on_module(*static_cast<const CUpti_ResourceData*>(data));
@@ -166,8 +167,9 @@ class Observer {
     Launch launch;
     Call call = call_of(id, data.functionParams, launch);
     launch.function = reinterpret_cast<std::uint64_t>(call.function);
-    // CUPTI keeps this number for the callback after the launch, initially 0.
+    // CUPTI keeps this number for the callback after the launch; 0: it is not recorded.
     std::uint64_t& number = *data.correlationData;
+    if (enters) number = 0;
     if (!enters) {
       first_modules_.try_emplace(call.function, found_.cubins.size());
       if (number != 0) after(call, found_.launches.at(number - 1));
@@ -178,7 +180,7 @@ class Observer {
     launch.modules = found_.cubins.size();
     const bool runs = before(call, launch);
     found_.launches.push_back(std::move(launch));
-    number = runs ? found_.launches.size() : 0;
+    if (runs) number = found_.launches.size();
   }
 
   // Returns false if the kernel does not run now.
@@ -253,7 +255,7 @@ class Observer {
       return nullptr;
     }
     std::string content(size, '\0');
-    ADO_CAPTURE(MemcpyDtoH, content.data(), address, size);
+    ADO_CAPTURE(Memcpy, address_of(content), address, size);
     Bytes& last = last_[address];
     if (last && *last == content) return last;
     used_bytes_ += size;
@@ -264,7 +266,7 @@ class Observer {
   std::size_t max_bytes_, used_bytes_ = 0;
   CUevent begin_ = nullptr, end_ = nullptr;
   CUpti_SubscriberHandle subscriber_ = nullptr;
-  std::mutex turn_;
+  std::recursive_mutex turn_;
   bool recording_ = false;
   std::map<CUfunction, std::size_t> first_modules_;
   std::map<std::uint64_t, Bytes> last_;  // the last content of each allocation
@@ -286,12 +288,12 @@ Captured capture(const std::function<void()>& work, const std::vector<Range>& op
   std::vector<std::string> contents;
   for (const auto& [address, bytes] : operands) {
     contents.emplace_back(bytes, '\0');
-    ADO_CAPTURE(MemcpyDtoH, contents.back().data(), address, bytes);
+    ADO_CAPTURE(Memcpy, address_of(contents.back()), address, bytes);
   }
   work();
   ADO_CAPTURE(CtxSynchronize);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    ADO_CAPTURE(MemcpyHtoD, operands[i].address, contents[i].data(), operands[i].bytes);
+    ADO_CAPTURE(Memcpy, operands[i].address, address_of(contents[i]), operands[i].bytes);
   for (const auto& [address, bytes] : free_memory())
     ADO_CAPTURE(MemsetD8, address, kOverwritten, bytes);
   ADO_CAPTURE(CtxSynchronize);

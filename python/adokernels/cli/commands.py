@@ -211,7 +211,10 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
         raise ValueError(f"the file must be a regular file, got {options.file}")
     if options.file.suffix == ".py":
         options.file.read_bytes()  # raises OSError now, not in the process of the function
-        variant = ado.variant(FileFunction(options.file.absolute(), function), name=name)
+        where = "cuda" if options.device == "emulator" else "cpu"  # it may launch kernels
+        variant = ado.variant(
+            FileFunction(options.file.absolute(), function), name=name, device=where
+        )
     else:
         names = ("kernel", "block", "tile", "grid", "trusted")
         launch = {part: vars(options)[part] for part in names}

@@ -8,6 +8,7 @@ import linecache
 import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adokernels import _core
-from adokernels.kernels.emulated import is_emulated
+from adokernels.kernels.emulated import emulated, is_emulated
 from adokernels.kernels.launch import emulated_kernel, on_emulator
 from adokernels.records import loading
 from adokernels.storage import replace_file
@@ -131,11 +132,11 @@ class CapturedLaunch:
     def limits(self) -> tuple[str, ...]:
         """What a repeated launch may do differently, or why it is impossible."""
         found = [self.lacks] * bool(self.lacks)
-        pages = np.unique([a.address >> 21 for a in self.allocations])
+        high = np.array([a.address >> 32 for a in self.allocations], np.uint64)
         for i, allocation in enumerate(self.allocations):
             content = allocation.before or b""
             words = np.frombuffer(content[: len(content) // _WORD * _WORD], np.uint64)
-            if np.isin(words >> np.uint64(21), pages.astype(np.uint64)).any():
+            if np.isin(words >> np.uint64(32), high).any():
                 found.append(f"allocation {i} may contain addresses, which are not replaced")
         if not self.lacks and not self.changed:
             found.append("it did not change its memory, so its result cannot be checked")
@@ -211,6 +212,28 @@ class CapturedLaunch:
         for number, at, i, offset in self.pointers:
             values[number][at : at + _WORD] = (addresses[i] + offset).to_bytes(_WORD, "little")
         return kernel.launch(self.grid, self.block, self.shared_bytes, list(map(bytes, values)))
+
+    def result(self, *arrays: NDArray[Any]) -> Any:
+        """The memory that the launch changes, after a launch on copies of other contents.
+
+        It is the reference, and the first variant, of a ladder whose operands are
+        :attr:`operands`, or views of them with other types.
+
+        Parameters
+        ----------
+        *arrays
+            The contents of the allocations.
+
+        Returns
+        -------
+        ndarray or tuple of ndarray
+            The allocations of :attr:`changed`. Without a GPU, the emulator computes them.
+        """
+        copies = [np.array(array) for array in arrays]
+        with nullcontext() if is_emulated() or not _core.why_no_cuda() else emulated():
+            self(*(copy.reshape(-1).view(np.uint8) for copy in copies))
+        found = tuple(copies[i] for i in self.changed)
+        return found[0] if len(found) == 1 else found
 
     def difference(self) -> str:
         """Launch it again and compare its memory with the captured result.

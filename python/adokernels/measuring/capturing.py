@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from adokernels import _core
-from adokernels.fat_binary import ptx_in
+from adokernels.fat_binary import cubins_in, ptx_in
 from adokernels.kernels.captured import Allocation, CapturedLaunch, Launches
 from adokernels.kernels.emulated import LATEST_COMPUTE
 from adokernels.measuring.functions import Function, leaves, name_of, require_function
@@ -22,6 +22,8 @@ from adokernels.model.libraries import address_range, is_on_device
 
 #: The latest target that the emulator executes.
 _ARCH = f"compute_{LATEST_COMPUTE}"
+#: Machine code of earlier captures, by mangled C++ name: libraries do not load another version.
+_seen: dict[str, bytes] = {}
 _FILES = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -68,7 +70,8 @@ def capture(
     The driver does not return machine code, so code that was loaded before `capture` is known only
     for Triton. PTX is known for kernels of Triton, of Numba, of ``cupy.RawKernel``, of this
     package and of ``ado.cuda_variant``. Kernels of a CUDA graph are not captured when the graph is
-    launched.
+    launched. Variables of a module (``__constant__``, ``__device__``) are not captured: a repeated
+    launch finds their initial values.
 
     Examples
     --------
@@ -111,8 +114,9 @@ def _free_memory() -> list[tuple[int, int]]:
     found = []
     for segment in sys.modules["torch"].cuda.memory_snapshot():
         at = segment["address"]
+        of_graph = segment.get("segment_pool_id", (0, 0)) != (0, 0)
         for block in segment["blocks"]:
-            if block["state"] == "inactive":
+            if block["state"] == "inactive" and not of_graph:
                 found.append((at, block["size"]))
             at += block["size"]
     return found
@@ -133,7 +137,10 @@ def launches_of(
         key = record["function"], symbol, modules
         if key not in codes:
             loaded = (c for c in reversed(cubins[:modules]) if symbol.encode() + b"\0" in c)
-            codes[key] = _code_of(symbol, key[0], next(loaded, b""), known)
+            cubin = next(loaded, b"") or _seen.get(symbol, b"")
+            codes[key] = _code_of(symbol, key[0], cubin, known, compute)
+            if symbol.startswith("_Z"):
+                _seen[symbol] = codes[key]["cubin"]
         code = codes[key]
         fields = {k: v for k, v in record.items() if k not in ("function", "modules")}
         fields["arguments"] = tuple(record["arguments"])
@@ -142,9 +149,14 @@ def launches_of(
     return found
 
 
-def _code_of(symbol: str, function: int, cubin: bytes, known: Sequence[Known]) -> dict[str, Any]:
+def _code_of(
+    symbol: str, function: int, cubin: bytes, known: Sequence[Known], compute: int
+) -> dict[str, Any]:
     """The machine code, the PTX and the sources of a kernel, as fields of a captured launch."""
     ptx, sources = "", dict[str, str]()
+    named = {each.cubin for each in known if each.name == symbol and not each.function}
+    if not cubin and len(named) == 1:  # it was loaded before, and no other has its name
+        cubin = next(iter(named))
     for each in known:
         if each.function:
             is_same = each.function == function
@@ -155,16 +167,13 @@ def _code_of(symbol: str, function: int, cubin: bytes, known: Sequence[Known]) -
             with suppress(_core.Unavailable, CompilationError, ValueError):  # it has no PTX
                 ptx = each.ptx()
             break
-    ptx = ptx or _built_in(symbol)
+    if fatbin := _core.fatbins().get(symbol):
+        ptx = ptx_in(fatbin, LATEST_COMPUTE).rstrip(b"\0").decode()
+        built = cubins_in(fatbin, compute).values()
+        cubin = cubin or next((code for code in built if symbol.encode() in code), b"")
     files = {path: "".join(linecache.getlines(path)) for path in _FILES.findall(ptx)}
     texts = {path: text for path, text in files.items() if text}
     return {"cubin": cubin, "ptx": ptx, "sources": texts | sources}
-
-
-def _built_in(symbol: str) -> str:
-    """The PTX of a kernel of this package, or an empty string."""
-    fatbin = _core.fatbins().get(symbol)
-    return ptx_in(fatbin, LATEST_COMPUTE).rstrip(b"\0").decode() if fatbin else ""
 
 
 def compiled_kernels(names: set[str]) -> Iterator[Known]:

@@ -30,6 +30,7 @@ from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Timing, require_finite
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder, Variant, check_options
+from adokernels.model.own_variant import FunctionVariant
 from adokernels.model.problem import Block
 from adokernels.records.counted import CountedSweep
 from adokernels.records.measurement import Cache, Measurement
@@ -273,6 +274,9 @@ def sweep(
     problem = routine.problem(*args, device=device, variant=names[0] if names else None, **options)
     if names is None:
         names = [v.name for v in routine if v.device == problem.device]
+        if names and problem.device_id == "emulator":  # functions without kernels are only checked
+            functions = (v for v in routine if isinstance(v, FunctionVariant))
+            names += [v.name for v in functions if v.device == "cpu"]
         if not names:
             devices = ", ".join(dict.fromkeys(v.device for v in routine))
             hint = f"pass device={devices!r}" if devices else "add one with .variant() or .add()"

@@ -192,7 +192,7 @@ class FunctionVariant(OwnVariant):
         """Reason why it cannot run on a device; else empty."""
         if device != "emulator":
             return self.why_unavailable
-        if self.device != "cuda" or self.arrays in ("cupy", "jax"):
+        if self.arrays in ("cupy", "jax") or (self.device, self.arrays) == ("cpu", "torch"):
             return (
                 "the emulator executes functions that launch kernels of Triton or Numba, but not "
                 f"functions of {self.arrays} arrays"
