@@ -233,7 +233,8 @@ def texts() -> Iterator[tuple[Path, str]]:
     """Every generated text file with its current content."""
     registry = "adokernels.model.registry"
     names = {name: module for name, module in PUBLIC.items() if module != registry}
-    head = (f"from {registry} import *", "from adokernels import records as records")
+    modules = (f"from adokernels import {name} as {name}" for name in ("puzzles", "records"))
+    head = (f"from {registry} import *", *modules)
     yield PACKAGE / "__init__.pyi", stub_of(names, *head, "__version__: str")
     yield PACKAGE / "records" / "__init__.pyi", stub_of(RECORDS)
     yield PACKAGE / "_core.pyi", core_stub()

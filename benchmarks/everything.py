@@ -57,16 +57,11 @@ COMPARED = [*(f"{name}-16384" for name in FILTERS), "average_matvec-1024", "max_
 COURSE = (
     ("notebooks transpose", "", "01"),
     ("notebooks machine_code", "transpose-int64-8192", "01"),
-    ("notebooks exercises", "exercise-tiled_transpose", "01"),
     ("notebooks image_filters", "", "02"),
-    ("notebooks exercises", "exercise-coalesced_blur", "02"),
     ("average_matvec", "", "03 05/imported"),
-    ("notebooks exercises", "exercise-warp_reduction", "03"),
     ("max_plus", "", "04 05/imported"),
     ("notebooks machine_code", "max_plus-float64 max_plus-float32", "04"),
-    ("notebooks exercises", "exercise-prefetch", "04"),
     ("notebooks gpp", "", "05 gpp.md"),
-    ("notebooks exercises", "exercise-hoisting", "05"),
     ("access_patterns", "", "02 06"),
 )
 #: Minutes of the stages that take more than one on a GPU machine with 16 cores, by first words.

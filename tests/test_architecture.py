@@ -53,7 +53,7 @@ ORDER = (
     *("records", "cache"),
     *("ptx", "fat_binary", "machine_code", "kernels", "model"),
     "isolation",
-    *("measuring", "large", "distributed", "whatif"),
+    *("measuring", "large", "distributed", "whatif", "puzzles"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show
     *("tour", "cli", "__main__"),

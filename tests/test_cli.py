@@ -304,7 +304,7 @@ def test_every_command_has_a_sentence_and_an_example_that_parses(capsys, tmp_pat
     overview = capsys.readouterr().out
     assert overview.count("\n  adokernels ") == 2
     commands = ["tour", "info", "list", "bench", "scan", "check", "profile", "compare", "report"]
-    for command in [*commands, "diagnose"]:
+    for command in [*commands, "diagnose", "puzzles"]:
         assert f"\n    {command} " in overview
         with pytest.raises(SystemExit):
             cli.main([command, "--help"])

@@ -1,4 +1,4 @@
-"""Code shared by the notebooks: text, published figures next to ours, steps, exercises."""
+"""Code shared by the notebooks: text, published figures next to ours, steps."""
 
 import dataclasses
 import re

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,11 @@ from kernels import mistakes
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.cli.program import main
 from adokernels.kernels.emulated import front_end_of
 from adokernels.model.compiler import why_no_compiler
 from adokernels.process import ALL_CHECKS
+from adokernels.records.limiter import Step
 
 triton = pytest.importorskip("triton")
 cuda = pytest.importorskip("numba.cuda")
@@ -191,17 +194,203 @@ def test_numba_kernels_with_signatures_and_records(rng):
     assert record.item() == (2, 0.5)
 
 
+def test_blocks_of_numba_wait_for_the_grid(checks):
+    @cuda.jit
+    def count(rows):
+        grid = cuda.cg.this_grid()
+        i = cuda.grid(1)
+        for row in range(1, rows.shape[0]):
+            rows[row, i] = rows[row - 1, rows.shape[1] - 1 - i] + 1
+            grid.sync()
+
+    @cuda.jit
+    def count_without_waiting(rows):
+        i = cuda.grid(1)
+        for row in range(1, rows.shape[0]):
+            rows[row, i] = rows[row - 1, rows.shape[1] - 1 - i] + 1
+
+    rows = np.zeros((5, 128), "i4")
+    with ado.emulated():
+        for _ in range(2):
+            count[(2, 2), 32](rows[:, :64].copy())  # the counter of a launch begins as another ends
+            count[4, 32](rows)
+        np.testing.assert_array_equal(rows, np.arange(5)[:, None] + np.zeros((5, 128)))
+        with pytest.raises(ado.KernelError, match="race in global memory"):
+            count_without_waiting[4, 32](rows)
+
+
+def test_numba_kernels_use_addresses_that_the_program_knows(rng, tmp_path):
+    (tmp_path / "add.ptx").write_text("""
+.version 8.0
+.target sm_70
+.address_size 64
+.visible .func (.param .b32 status) add(.param .b64 result, .param .b32 x, .param .b32 y) {
+  .reg .b32 %r<4>;
+  .reg .b64 %rd;
+  ld.param.u32 %r1, [x];
+  ld.param.u32 %r2, [y];
+  add.s32 %r1, %r1, %r2;
+  ld.param.u64 %rd, [result];
+  st.u32 [%rd], %r1;
+  mov.u32 %r0, 0;
+  st.param.b32 [status], %r0;
+  ret;
+}
+""")
+    add = cuda.declare_device("add", "int32(int32, int32)", link=str(tmp_path / "add.ptx"))
+    with ado.emulated():
+
+        @cuda.jit(cuda.types.void(cuda.types.CPointer(cuda.types.int32), cuda.types.int32))
+        def add_n(x, n):
+            i = cuda.grid(1)
+            x[i] = add(x[i], n)
+
+        x = cuda.to_device(np.arange(64, dtype="i4"))
+        address = x.__cuda_array_interface__["data"][0]
+        add_n[1, 64](address, 5)
+        np.testing.assert_array_equal(x, np.arange(64) + 5)
+        with pytest.raises(ado.KernelError, match="'an array at a known address'"):
+            add_n[2, 64](address, 5)
+        del x
+        with pytest.raises(ado.KernelError, match="out of bounds"):
+            add_n[1, 64](address, 5)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.testing import Benchmark, do_bench, perf_report
+
+@triton.jit
+def copy_all(sources, out, n, BLOCK: tl.constexpr):
+    source = tl.load(sources + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    at = tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0) * n + at, tl.load(source + at, at < n), at < n)
+
+tensors = [torch.Tensor(np.full(100, i, "f4")) for i in range(3)]
+out = np.zeros((3, 100), "f4")
+sources = np.array([each.data_ptr() for each in tensors])
+times = do_bench(lambda: copy_all[(3,)](sources, out, 100, BLOCK=128), quantiles=[0.5, 0.8])
+perf_report(Benchmark(["n"], [1 << 40], "line", [0], ["a"], "name", {}))(np.zeros).run()
+print(sys.argv[1:], times, out.sum(1), torch.cuda.get_device_capability(), __name__)
+properties = triton.runtime.driver.active.utils.get_device_properties(None)
+kernel = copy_all.warmup(sources, out, 100, BLOCK=128, grid=(1,))
+kernel._init_handles()
+print(8 <= kernel.n_regs <= 255, properties["multiprocessor_count"] > 0)
+tensors.clear()
+copy_all[(3,)](sources, out, 100, BLOCK=128)
+"""
+TORCH = """
+from types import SimpleNamespace
+import torch.multiprocessing.reductions
+cuda = SimpleNamespace(**dict.fromkeys(
+    ["get_device_capability", "get_device_properties", "get_device_name", "synchronize"]
+))
+
+class Tensor:
+    def __init__(self, array):
+        self.array, self.device = array, SimpleNamespace(type="cpu")
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def untyped_storage(self):
+        a = self.array
+        return SimpleNamespace(data_ptr=lambda: a.ctypes.data, nbytes=lambda: a.nbytes, array=a)
+"""
+WEAK = """
+from weakref import ref
+class StorageWeakRef:
+    def __init__(self, storage):
+        self.array = ref(storage.array)
+
+    def expired(self):
+        return self.array() is None
+"""
+
+
+def test_a_script_runs_on_the_emulator(tmp_path):
+    (tmp_path / "torch" / "multiprocessing").mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").write_text(TORCH)
+    (tmp_path / "torch" / "multiprocessing" / "reductions.py").write_text(WEAK)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "adokernels", "run", "--emulator", "--compute", "90"]
+    command += [str(tmp_path / "script.py"), "--json", "-n", "-5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "['--json', '-n', '-5'] [nan, nan] [  0. 100. 200.] (9, 0) __main__",
+        "True True",
+    ]
+    assert "skipped zeros" in done.stderr
+    assert "do_bench returns NaN" in done.stderr
+    assert re.search("Traceback.*\n.*script.py", done.stderr)
+    assert "KernelError: copy_all: out of bounds" in done.stderr
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "text"),
+    [
+        ("raise SystemExit", 0, ""),
+        ("raise SystemExit(7)", 7, ""),
+        ("raise SystemExit('wrong')", 1, "adokernels: wrong\n"),
+        ("1 / 0", 1, "Traceback (most recent call last):\n  File"),
+        ("1 /", 1, "SyntaxError"),
+    ],
+)
+def test_the_status_of_a_script(code, status, text, tmp_path, capsys):
+    (tmp_path / "script.py").write_text(f"import sys\n{code}")
+    before = list(sys.argv), list(sys.path)
+    assert main(["run", "--emulator", str(tmp_path / "script.py")]) == status
+    assert text in capsys.readouterr().err
+    assert (sys.argv, sys.path) == before
+
+
+def test_pytest_runs_a_suite_on_the_emulator(tmp_path):
+    (tmp_path / "test_suite.py").write_text("""
+import numpy as np
+from numba import cuda
+
+def test_add():
+    @cuda.jit
+    def add(x):
+        x[cuda.grid(1)] += 1
+
+    x = np.zeros(64)
+    add[1, 64](x)
+    assert cuda.is_available() and x.sum() == 64
+""")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    command.append("--ado-emulated")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    command += ["--ado-compute", "100"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "--ado-emulated: compute must be between 70 and 90" in done.stderr
+
+
 @pytest.mark.parametrize("compute", [60, 100])
 def test_compute_capabilities_of_the_emulator(compute):
     with pytest.raises(ValueError, match="between 70 and 90"), ado.emulated(compute):
         pass
 
 
-@pytest.mark.parametrize(("module", "name"), [("triton", "triton"), ("numba_cuda", "numba")])
-def test_other_versions_are_refused(module, name, monkeypatch):
+@pytest.mark.parametrize("module", ["triton", "numba_cuda"])
+def test_other_versions_are_refused(module, monkeypatch, rng):
     monkeypatch.setattr(importlib.import_module(module), "__version__", "2.1.0")
     with pytest.raises(ado.Unavailable, match=r"2\.1\.0 cannot be emulated"), ado.emulated():
-        pass
+        elementwise.run_add(rng)
+
+
+def test_another_version_of_triton_does_not_prevent_kernels_of_numba(monkeypatch, rng):
+    monkeypatch.setattr(importlib.import_module("triton"), "__version__", "2.1.0")
+    with ado.emulated():
+        got, expected = basic.run_saxpy(rng)
+    np.testing.assert_array_equal(got, expected)
 
 
 def added_twice(x, y):
@@ -256,13 +445,22 @@ def test_lines_of_the_library_belong_to_the_line_that_calls_it(rng):
     assert line_of(elementwise, "tl.math.erf") in {line.line for line in found.lines}
 
 
+def test_the_next_step_of_a_function_follows_from_its_counts():
+    def saxpy(x, y):
+        basic.saxpy[8, 128](np.float32(2), x, y)
+
+    x, y = np.ones(8 * 1024, "f4")[::8], np.zeros(1024, "f4")
+    (finding,) = ado.diagnose(saxpy, x, y, device="emulator")
+    assert (finding.variant, finding.advice.step) == ("saxpy", Step.COALESCING)
+    with pytest.raises(ValueError, match="kernel must be the name of a kernel of saxpy, got 'x'"):
+        ado.diagnose(saxpy, x, y, device="emulator", kernel="x")
+
+
 def test_functions_without_kernels_and_with_other_devices():
     with pytest.raises(ValueError, match="sort launches no kernels"):
         ado.profile(np.sort, np.ones(3), device="emulator")
-    with pytest.raises(TypeError, match="device must be None or 'emulator' for callables"):
+    with pytest.raises(TypeError, match="device must be 'cuda' or 'emulator' for callables"):
         ado.profile(np.sort, np.ones(3), device="cpu")
-    with pytest.raises(TypeError, match="must be a Variant on a GPU, got the function sort"):
-        ado.heatmap(np.sort, np.ones(3), device="cuda")
 
 
 SCALE = triton.language.constexpr(2)

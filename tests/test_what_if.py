@@ -8,12 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from charting import make_transpose
+from conftest import NO_CUDA
 from scripts import load_script
 
 import adokernels as ado
 from adokernels import _core, toolkit
+from adokernels.diagnosis import diagnosis
+from adokernels.kernels.launch import Launch
 from adokernels.ptx import cut
-from adokernels.whatif import emulation, experiments, rewriting
+from adokernels.records.limiter import Kind, Limiter
+from adokernels.records.what_if import Trial, WhatIf
+from adokernels.text import ratio
+from adokernels.whatif import emulation, experiments, rewriting, timing
 from adokernels.whatif.machine_proof import MachineCode, assembled, differences
 from adokernels.whatif.rewriting import Code
 
@@ -31,7 +38,7 @@ STREAMS = "stores coalesced (stream)", "loads coalesced (stream)"
 @pytest.fixture
 def counts_only(monkeypatch):
     """Skip the proof in machine code, which starts other programs."""
-    monkeypatch.setattr(module, "_compared", lambda _, tried: [trial for trial, _ in tried])
+    monkeypatch.setattr(module, "_compared", lambda _, tried, compute: ([t for t, _ in tried], []))
 
 
 def tried(source, *operands, launch=None, blocks=8, kernel="k", reference=None):
@@ -471,11 +478,17 @@ def test_several_forms_are_assembled_at_once(rng):
     _, (subject,) = emulation.subjects_of(emulation.Work.of_call(call))
     code = subject.code
     name = code.kernel.name
-    one, two = assembled(code.header, [code.probe, code.probe], name)
+    module = assembled(code.header, {"": code.probe, "same": code.probe}, name)
+    one, two = module.machine_code.values()
     assert one == two
+    assert module.constants("same") == "ado_what_if_1"
     assert (one.kept["LDG"], one.kept["STG"]) == (1, 1)
+    body = "{ .reg .b32 %r; mov.u32 %r, %tid.x; add.u32 %r, %r, 1; ret; }"
+    text = ".visible .entry add() " + body  # a kernel with the name of an instruction
+    header = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    assert len(assembled(header, {"": text, "same": text}, "add").machine_code) == 2
     with pytest.raises(ado.Unavailable, match="ptxas: "):
-        assembled(code.header, [code.probe.replace("ret;", "nonsense;")], name)
+        assembled(code.header, {"": code.probe.replace("ret;", "nonsense;")}, name)
 
 
 # --- PTX ------------------------------------------------------------------------------------------
@@ -544,9 +557,12 @@ def test_a_record_is_stored_and_shown(rng, tmp_path):
 def test_wrong_arguments_are_errors(rng):
     a = rng.random((4, 4))
     variant = ado.transpose["naive"]
-    with pytest.raises(ado.Unavailable, match="device='emulator'"):
-        ado.what_if(variant, a)
-    with pytest.raises(ValueError, match=r"device must be 'cuda' or 'emulator', got 'cpu'"):
+    if NO_CUDA:
+        with pytest.raises(ado.Unavailable, match="device='emulator'"):
+            ado.what_if(variant, a)
+    with pytest.raises(ValueError, match="cache must be 'cold' or 'warm'"):
+        ado.what_if(variant, a, cache="hot", **ON)
+    with pytest.raises(ValueError, match=r"device must be a GPU or 'emulator', got 'cpu'"):
         ado.what_if(variant, a, device="cpu")
     with pytest.raises(ValueError, match="work must be a CUDA variant"):
         ado.what_if(ado.transpose["naive_loops"], a, **ON)
@@ -587,3 +603,165 @@ def test_a_triton_kernel_with_strided_loads():
     assert (loads.reason, loads.before, loads.after) == ("", 32, 4)
     assert loads.place.startswith("triton_elementwise.py:")
     assert np.array_equal(out, np.zeros_like(out))  # no wrong result reaches the arrays
+
+
+def test_the_proof_has_smaller_operands_if_they_launch_the_same_kernels(rng):
+    def work(rows):
+        problem = ado.transpose.problem(rng.random((rows, 64), np.float32), **ON)
+        return emulation.Work.of_call(problem.prepare("naive"))
+
+    large, small = work(64), work(16)
+    symbol = emulation.subjects_of(small)[1][0].code.kernel.name
+    for symbols, expected in (([symbol], small), (["other"], large)):
+        tested = module._Tested({}, large, None, None, small, symbols)
+        proof, result, subjects = module._first_run(tested)
+        assert proof is expected
+        assert result.shape == (64, 16 if expected is small else 64)
+        assert len(subjects) == 1
+
+
+def timed_trial(experiment, gain, clear="faster", **changes):
+    times = {"seconds": 1e-3, "off_seconds": gain * 1e-3, "interval": (gain, gain)}
+    given = {"meaning": "", "rewritten": 1, "accesses": 1, "clear": clear, **times}
+    return Trial(experiment=experiment, **given, **changes)
+
+
+def timed_record(*trials, variant="naive", **changes):
+    given = {"routine": "transpose", "problem": "a: (8192, 8192) float32", "block": None,
+             "source": "a GPU", "kernels": ("k",), "cache": "cold", "seconds": 1e-3}  # fmt: skip
+    return WhatIf(variant=variant, trials=trials, **{**given, **changes})
+
+
+def test_the_largest_gain_and_the_promise():
+    stores, loads = timed_trial("no stores", 5), timed_trial("loads coalesced (near)", 3)
+    weak = timed_trial("atomics spread", 9, intrusion=1.3)
+    unclear = timed_trial("no barriers", 8, "unclear")
+    record = timed_record(weak, unclear, stores, loads)
+    assert (record.largest, record.promise) == (stores, loads)
+    assert (weak.verdict, stores.gain) == ("weak", 5)
+    assert timed_record(unclear).largest is None
+    shown = timed_record(stores, loads).to_markdown()
+    assert "no stores: 80 % of the time" in shown
+    assert "200 µs" in shown
+    assert "No experiment makes the kernel clearly faster." in timed_record(unclear).to_markdown()
+
+
+def without_counters(sweep):
+    return replace(sweep, measurements=tuple(replace(m, profile=None) for m in sweep))
+
+
+def test_a_diagnosis_without_counters_uses_experiments():
+    sweep = without_counters(make_transpose())
+    problem = str(sweep.variants[0].problem)
+    tried = [
+        timed_record(timed_trial("no bank conflicts", 1.5), problem=problem, variant="naive"),
+        timed_record(timed_trial("no barriers", 1.01), problem=problem, variant="tiled"),
+    ]
+    found = {finding.variant: finding for finding in ado.diagnose(sweep, what_if=tried)}
+    naive, tiled = found["naive"], found["tiled"]
+    assert (naive.limiter.kind, naive.limiter.tried) == ("shared memory", True)
+    assert naive.experiment.experiment == "no bank conflicts"
+    assert tiled.limiter.kind == "unknown"
+    assert "instructions or their latency" in tiled.limiter.unknown
+    tables = ado.diagnose(sweep, what_if=tried).to_markdown()
+    assert f"no bank conflicts: {ratio(1.5)}" in tables
+    with pytest.raises(ValueError, match="times of variants of transpose"):
+        ado.diagnose(sweep, what_if=[timed_record(variant="other")])
+    with pytest.raises(TypeError, match="records of ado"):
+        ado.diagnose(sweep, what_if=[5])
+
+
+@pytest.mark.parametrize(
+    ("kind", "gain", "words"),
+    [
+        ("compute", 1.5, f"counters name compute, but loads hit L1 is {ratio(1.5)} as fast"),
+        ("compute", 1.1, ""),
+        ("DRAM", 1.01, "counters name DRAM, but no access costs more than 1 %"),
+        ("DRAM", 2.0, ""),
+    ],
+)
+def test_contradictions_between_counters_and_experiments_are_shown(kind, gain, words):
+    found = Limiter(kind=Kind(kind), counted=True)
+    record = timed_record(timed_trial("loads hit L1", gain))
+    assert diagnosis._contradiction(found, record) == words
+    assert diagnosis._contradiction(replace(found, counted=False), record) == ""
+
+
+def test_the_chart_of_steps_marks_promises():
+    sweep = without_counters(make_transpose())
+    problem = str(sweep.variants[0].problem)
+    record = timed_record(timed_trial("no bank conflicts", 4), problem=problem, variant="naive")
+    axes = ado.steps(sweep, what_if=[record])
+    marks = [line.get_xdata()[0] for line in axes.lines if line.get_mew() == 1.4]
+    assert marks == [sweep["naive"].seconds / 4]
+
+
+# --- On a GPU -------------------------------------------------------------------------------------
+
+ADD = """
+.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u32 n) {
+  .reg .b64 %rd<4>; .reg .b32 %r<6>; .reg .pred %p;
+  ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n];
+  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r2, %r2, %r3, %r4; mul.lo.u32 %r2, %r2, STRIDE; setp.ge.u32 %p, %r2, %r1; @%p ret;
+  mul.wide.u32 %rd2, %r2, 4; add.u64 %rd1, %rd1, %rd2;
+  ld.global.u32 %r5, [%rd1]; add.u32 %r5, %r5, STRIDE; st.global.u32 [%rd1], %r5; ret;
+}
+"""
+
+
+@pytest.fixture
+def on_gpu():
+    """Times need ptxas and a GPU."""
+    if NO_CUDA or not toolkit.program("ptxas"):
+        pytest.skip("needs a GPU and ptxas")
+
+
+@pytest.mark.gpu
+def test_times_of_a_built_in_variant(on_gpu, rng):
+    a = rng.random((1024, 1024), np.float32)
+    record = ado.what_if(ado.transpose["naive"], a, seconds=1, per_line=True)
+    assert (record.cache, record.seconds > 0) == ("cold", True)
+    for form in ("stream", "near"):
+        trial = record.trial(f"stores coalesced ({form})")
+        assert (trial.reason, trial.rewritten, trial.place[:9]) == ("", 1, "steps.cu:")
+        assert trial.interval[0] <= trial.gain <= trial.interval[1]
+        assert trial.clear
+        assert trial.gain == trial.off_seconds / trial.seconds
+    gains = [trial.gain for trial in record]
+    assert gains == sorted(gains, reverse=True)
+    assert {line.experiment for line in record.lines} <= {record.largest.experiment}
+    assert "gain" in record.to_markdown()
+    assert np.array_equal(ado.transpose(a, variant="naive", device="cuda"), a.T)
+
+
+@pytest.mark.gpu
+def test_the_limits_of_arrays_on_a_gpu(on_gpu, rng):
+    problem = ado.transpose.problem(rng.random((100, 33), np.float32), device="cuda")
+    call = problem.prepare("naive")
+    ((launch,),) = timing.observed(lambda: call.computed(problem.values))
+    for array in (*problem.guarded_operands, *problem.guarded_results):
+        begin, size = array.memory.__cuda_array_interface__["data"][0], array.nbytes
+        assert any(first <= begin and begin + size <= first + most <= first + 2 * size + 4096
+                   for first, most in launch.memory.values())  # fmt: skip
+
+
+@pytest.mark.gpu
+def test_times_of_a_function_with_two_kernels_of_one_name(on_gpu):
+    def work(a):
+        for stride in (1, 8):
+            code = ADD.replace("STRIDE", str(stride)).encode()
+            arguments = a, np.uint32(a.size).tobytes()
+            Launch(code=code, symbol="k", grid=(512,), block=(128,), arguments=arguments,
+                   names=("a", "n")).emulate()  # fmt: skip
+
+    a = np.zeros(1 << 16, np.uint32)
+    record = ado.what_if(work, a, device="cuda", seconds=0.5)
+    assert record.kernels == ("k", "k")
+    stores = record.trial("stores coalesced (near)")
+    assert (stores.reason, stores.rewritten, stores.accesses) == ("", 1, 1)
+    assert stores.gain > 0
+    assert not a.any()

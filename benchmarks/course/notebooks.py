@@ -1,4 +1,4 @@
-"""Records data of notebooks 01, 02 and 05 that the stored ladders lack, and of all exercises.
+"""Records data of notebooks 01, 02 and 05 that the stored ladders lack.
 
     python benchmarks/course/notebooks.py FOLDER transpose [--only NAME ...]
 
@@ -20,10 +20,6 @@ gpp
     by their source, in gpp and in copies of an array with three ways of loading. gpp-si214-far, in
     the parent folder with the ladders: the last step with no energy near a pole. This group needs
     the extra ``kernels`` and a GPU whose counters can be read.
-exercises
-    The starters and the solutions. Each sweep contains the variant that the completed kernel must
-    beat, the starter if its result is correct, and the solution. A starter with a wrong result is
-    in ``skipped``.
 machine_code
     The machine code of kernels in ladders of the parent folder. This needs a build with machine
     code for their GPU, cuobjdump and nvdisasm, but no GPU. Machine code of another build is
@@ -43,7 +39,6 @@ import numpy as np
 from recording import Records, complete, require, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "book"))
-import adobook as course
 import adokernels as ado
 from adokernels import _core
 from adokernels.records.metrics import METRIC_SETS
@@ -210,22 +205,7 @@ def gpp() -> Records:
     yield "gpp-staging", partial(staging, metrics)
 
 
-# --- Exercises and machine code -------------------------------------------------------------------
-
-
-def exercise(name: str) -> ado.records.Sweep:
-    """The variants of an exercise, timed in the same rounds, with counters."""
-    given = course.exercise(name, folder=ROOT / "notebooks" / "exercises")
-    versions = {"starter": given.starter, "solution": given.solution}
-    variants = [ado.cuda_variant(v, source=s, **given.launch) for v, s in versions.items()]
-    return ado.sweep(
-        given.ladder, *given.operands(), extra=variants, device="cuda", seconds=3,
-        variants=[given.faster_than, *versions], counters="light", progress=False,
-    )  # fmt: skip
-
-
-def exercises() -> Records:
-    return ((f"exercise-{name}", partial(exercise, name)) for name in course.EXERCISES)
+# --- Machine code ---------------------------------------------------------------------------------
 
 
 #: The driver reports at least this number of registers per thread.
@@ -257,4 +237,4 @@ def machine_code() -> Records:
 
 
 if __name__ == "__main__":
-    run(__doc__, transpose, image_filters, gpp, exercises, machine_code)
+    run(__doc__, transpose, image_filters, gpp, machine_code)

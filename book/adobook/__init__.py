@@ -1,4 +1,4 @@
-"""Code shared by the notebooks: text, tables, charts and exercises. They import it as `course`."""
+"""Code shared by the notebooks: text, tables and charts. They import it as `course`."""
 
 from adobook.charts import draw_latency as draw_latency
 from adobook.charts import draw_pipes as draw_pipes
@@ -8,10 +8,6 @@ from adobook.charts import speedups_of_devices as speedups_of_devices
 from adobook.charts import stride_chart as stride_chart
 from adobook.charts import timeline as timeline
 from adobook.charts import utilisation_plane as utilisation_plane
-from adobook.exercises import EXERCISES as EXERCISES
-from adobook.exercises import check_exercise as check_exercise
-from adobook.exercises import exercise as exercise
-from adobook.exercises import line_counts as line_counts
 from adobook.figures import figures as figures
 from adobook.figures import priorities as priorities
 from adobook.figures import ranks as ranks

@@ -36,6 +36,7 @@ __all__: list[str] = [
     "Unavailable",
     "VariantInfo",
     "caches",
+    "capture",
     "chip",
     "cores",
     "count",
@@ -53,6 +54,7 @@ __all__: list[str] = [
     "emulator_checks",
     "existing_metrics",
     "fatbins",
+    "forget_host_memory",
     "hardware",
     "host_capsule",
     "isa",
@@ -76,6 +78,7 @@ __all__: list[str] = [
     "synchronize",
     "thread_costs",
     "to_device",
+    "use_host_memory",
     "why_no_counters",
     "why_no_cuda",
     "why_no_emulator",
@@ -741,10 +744,24 @@ class Sampler:
         """
     @typing.overload
     def collect(
-        self, launch: KernelLaunch, seconds: typing.SupportsFloat | typing.SupportsIndex
+        self,
+        launches: collections.abc.Sequence[KernelLaunch],
+        seconds: typing.SupportsFloat | typing.SupportsIndex,
     ) -> Samples: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
+def capture(
+    work: collections.abc.Callable,
+    operands: collections.abc.Sequence[
+        tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex]
+    ],
+    free_memory: collections.abc.Callable,
+    max_bytes: typing.SupportsInt | typing.SupportsIndex,
+) -> tuple:
+    """
+    The launches of the second of two calls as dictionaries, the cubins, and the number of launched graphs.
+    """
+
 def chip(device: str = "cuda") -> str:
     """
     The chip of a GPU, for example 'GH100'.
@@ -838,6 +855,11 @@ def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[
 def fatbins() -> dict[str, memoryview]:
     """
     The fat binary with each built-in kernel, by mangled name.
+    """
+
+def forget_host_memory(address: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    End the effect of `use_host_memory`.
     """
 
 def hardware(stream: typing.SupportsInt | typing.SupportsIndex = 0) -> dict:
@@ -958,6 +980,15 @@ def thread_costs() -> dict:
 def to_device(array: typing.Any, device: str | None = None) -> DeviceArray:
     """
     Copy an array from host memory to the memory of a GPU: 'cuda' (the default), 'cuda:1' or 'emulator'.
+    """
+
+def use_host_memory(
+    address: typing.SupportsInt | typing.SupportsIndex,
+    bytes: typing.SupportsInt | typing.SupportsIndex,
+    name: str,
+) -> None:
+    """
+    Let kernels on the emulator access memory of the host until `forget_host_memory`.
     """
 
 def why_no_counters() -> str:

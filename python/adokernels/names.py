@@ -25,7 +25,9 @@ _DEFINED_IN = {
     "adokernels.charts.steps": "steps",
     "adokernels.diagnosis.cards": "cards",
     "adokernels.diagnosis.diagnosis": "diagnose",
+    "adokernels.kernels.captured": "load",
     "adokernels.kernels.emulated": "emulated",
+    "adokernels.measuring.capturing": "capture",
     "adokernels.measuring.checking": "check",
     "adokernels.measuring.comparing": "compare",
     "adokernels.measuring.heatmap": "heatmap",
@@ -34,6 +36,7 @@ _DEFINED_IN = {
     "adokernels.measuring.ncu_import": "import_ncu",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
+    "adokernels.measuring.sass": "sass",
     "adokernels.measuring.scanning": "scan",
     "adokernels.measuring.tuning": "tune",
     "adokernels.model.compiler": "CompilationError",
@@ -46,7 +49,6 @@ _DEFINED_IN = {
     "adokernels.patterns.banks": "bank_conflicts",
     "adokernels.patterns.divergence": "divergence",
     "adokernels.patterns.sectors": "sectors",
-    "adokernels.records.loading": "load",
     "adokernels.report.page": "write_report",
     "adokernels.large.stream": "out_of_core",
     "adokernels.whatif.what_if": "what_if",
@@ -56,6 +58,7 @@ _RETURNED = {
     "adokernels._core": "Cost",
     "adokernels.diagnosis.cards": "Card",
     "adokernels.diagnosis.diagnosis": "Diagnosis",
+    "adokernels.kernels.captured": "CapturedLaunch Launches",
     "adokernels.model.problem": "Choice",
     "adokernels.model.source": "Source Diff",
     "adokernels.model.tasks.gpp": "GppOperands",
@@ -100,7 +103,7 @@ PUBLIC = {
 }
 RECORDS = _modules_of(_RETURNED)
 #: Packages that ``ado.NAME`` imports.
-SUBPACKAGES = ("distributed", "records")
+SUBPACKAGES = ("distributed", "puzzles", "records")
 
 
 def find(name: str) -> Any:

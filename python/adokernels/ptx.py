@@ -97,7 +97,7 @@ class Statement:
     def bytes(self) -> int:
         """Bytes per lane of an access."""
         if self.base == "cp":
-            return int(self.operands[2]) if self.operands[2:] else 0
+            return int(self.operands[2], 0) if self.operands[2:] else 0
         bits = [int(found[1]) for w in self.words[1:] if (found := _TYPE.fullmatch(w)) and found[1]]
         vector = next((int(w[1:]) for w in self.words if w in ("v2", "v4", "v8")), 1)
         return bits[-1] // 8 * vector if bits else 0

@@ -1,4 +1,4 @@
-"""The pytest fixture ``ado_compare``.
+"""The pytest fixture ``ado_compare``, and the option ``--ado-emulated``.
 
 pytest imports this package whenever it starts, so it must not import adokernels before a test does.
 """
@@ -6,12 +6,36 @@ pytest imports this package whenever it starts, so it must not import adokernels
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from adokernels.records import SweepComparison
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that run kernels without a GPU."""
+    group = parser.getgroup("adokernels")
+    text = "run the kernels of Triton and Numba on the emulator, as in adokernels.emulated()"
+    group.addoption("--ado-emulated", action="store_true", help=text)
+    text = "the compute capability, times ten, for which --ado-emulated compiles; default: 80"
+    group.addoption("--ado-compute", type=int, metavar="N", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Run the kernels of all tests on the emulator, if the option is given."""
+    if not config.option.ado_emulated:
+        return
+    import adokernels as ado
+
+    stack = ExitStack()
+    try:
+        stack.enter_context(ado.emulated(config.option.ado_compute))
+    except (ValueError, ado.Unavailable) as error:
+        raise pytest.UsageError(f"--ado-emulated: {error}") from error
+    config.add_cleanup(stack.close)
 
 
 @pytest.fixture

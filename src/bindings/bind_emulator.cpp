@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "device/emulated.hpp"
 #include "device/emulated_gpus.hpp"
+#include "device/source_kernel.hpp"
 #include "emulator/emulator.hpp"
 #include "runtime/call.hpp"
 
@@ -172,11 +173,11 @@ class SubstitutionScope {
   void enter() {
     cuda::emulated::Substitution::Observer observe;
     if (!observer_.is_none())
-      observe = [this](const void* kernel, const LaunchShape& shape,
+      observe = [this](const void* kernel, const char* name, const LaunchShape& shape,
                        std::span<const std::byte> parameters) {
         const py::gil_scoped_acquire gil;
         const auto lengths = [](const Extent& e) { return Shape{e.x, e.y, e.z}; };
-        observer_(reinterpret_cast<std::uintptr_t>(kernel), lengths(shape.grid),
+        observer_(reinterpret_cast<std::uintptr_t>(kernel), name, lengths(shape.grid),
                   lengths(shape.block), shape.dynamic_shared_bytes,
                   py::bytes(reinterpret_cast<const char*>(parameters.data()), parameters.size()));
       };
@@ -232,9 +233,8 @@ void bind_emulator(py::module_& m) {
       m, "Substitution",
       "Context manager: launches of this thread run other kernels instead of some kernels, by "
       "their "
-      "handles. `observer` is called before each launch on the emulator, with the handle, the "
-      "grid, "
-      "the block, the dynamic shared memory and the values of the parameters.")
+      "handles. `observer` is called before each launch, with the handle, the mangled name, the "
+      "grid, the block, the dynamic shared memory and the values of the parameters.")
       .def(py::init<const std::map<std::uintptr_t, std::uintptr_t>&, py::object>(),
            py::arg("kernels"), py::arg("observer") = py::none())
       .def("__enter__", &SubstitutionScope::enter)
@@ -248,20 +248,9 @@ void bind_emulator(py::module_& m) {
         return text;
       },
       py::arg("kernel"), "The PTX of the module of a kernel, by its handle.");
-  m.def(
-      "emulated_symbol",
-      [](std::uintptr_t kernel) {
-        return cuda::emulated::mangled_name(reinterpret_cast<const void*>(kernel));
-      },
-      py::arg("kernel"), "The mangled name of a kernel, by its handle.");
-  m.def(
-      "emulated_memory",
-      [](std::uint64_t address) {
-        const auto memory = cuda::emulated::memory_at(address);
-        return std::pair(reinterpret_cast<std::uintptr_t>(memory.data()), memory.size());
-      },
-      py::arg("address"),
-      "First address and size of the memory that contains an address, or (0, 0).");
+  m.def("memory_at", &cuda::memory_at, py::arg("address"),
+        "First address and size of the memory of a GPU or of the emulator that contains an "
+        "address, or (0, 0).");
   m.def(
       "emulated_address",
       [](const DeviceArray& array, const std::string& name) {
@@ -270,6 +259,19 @@ void bind_emulator(py::module_& m) {
       },
       py::arg("array"), py::arg("name"),
       "The address of an array of the emulator. Error messages refer to the array by this name.");
+  m.def(
+      "use_host_memory",
+      [](std::uintptr_t address, std::size_t bytes, const std::string& name) {
+        cuda::emulated::use_host_memory(reinterpret_cast<void*>(address), bytes, name);
+      },
+      py::arg("address"), py::arg("bytes"), py::arg("name"),
+      "Let kernels on the emulator access memory of the host until `forget_host_memory`.");
+  m.def(
+      "forget_host_memory",
+      [](std::uintptr_t address) {
+        cuda::emulated::forget_host_memory(reinterpret_cast<void*>(address));
+      },
+      py::arg("address"), "End the effect of `use_host_memory`.");
   m.def("set_emulated_misalignment", &cuda::emulated::set_misalignment, py::arg("bytes"),
         "Let later arrays of the emulator begin this number of bytes after an aligned address.");
   cuda::emulated::set_fatbin_reader(

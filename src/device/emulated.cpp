@@ -109,15 +109,6 @@ Loaded load_code(const void* kernel, bool with_registers) {
   return {std::move(lock), known};
 }
 
-std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
-  std::vector<std::byte> bytes;
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    bytes.resize(layout[i].offset + layout[i].bytes);
-    std::memcpy(bytes.data() + layout[i].offset, arguments[i], layout[i].bytes);
-  }
-  return bytes;
-}
-
 Kernel resources_of(const RegisteredKernel& kernel) {
   const Code& code = *kernel.code;
   const bool known = code.registers && code.registers->contains(kernel.name);
@@ -272,6 +263,16 @@ std::span<std::byte> memory_at(std::uint64_t address) {
   return {reinterpret_cast<std::byte*>(range->begin), range->end - range->begin};
 }
 
+void use_host_memory(void* data, std::size_t bytes, const std::string& name) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().memory.add(data, bytes, name, true);
+}
+
+void forget_host_memory(void* data) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().memory.remove(data);
+}
+
 void name_memory(const void* data, const std::string& name) {
   const std::lock_guard lock(gpu().mutex);
   const auto address = reinterpret_cast<std::uint64_t>(data);
@@ -280,6 +281,15 @@ void name_memory(const void* data, const std::string& name) {
 }
 
 // ---- Kernels ----
+
+std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    bytes.resize(layout[i].offset + layout[i].bytes);
+    std::memcpy(bytes.data() + layout[i].offset, arguments[i], layout[i].bytes);
+  }
+  return bytes;
+}
 
 Kernel resources(const void* kernel) { return resources_of(load_code(kernel, true).kernel); }
 
@@ -292,7 +302,7 @@ const char* mangled_name(const void* kernel) {
 // inconsistent.
 void launch(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
   if (const Substitution::Observer* const observer = Substitution::observer())
-    (*observer)(kernel, shape, packed(parameters(kernel), arguments));
+    (*observer)(kernel, mangled_name(kernel), shape, packed(parameters(kernel), arguments));
   kernel = Substitution::of(kernel);
   const Loaded loaded = load_code(kernel, recording != nullptr);
   const RegisteredKernel& code = loaded.kernel;

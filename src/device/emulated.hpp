@@ -81,6 +81,9 @@ void copy(void* to, const void* from, std::size_t bytes);
 void fill(void* to, unsigned char value, std::size_t bytes);
 // Returns the allocation that contains an address, or an empty span.
 std::span<std::byte> memory_at(std::uint64_t address);
+// Lets kernels access memory of the host at its own address until forget_host_memory().
+void use_host_memory(void* data, std::size_t bytes, const std::string& name);
+void forget_host_memory(void* data);
 // Names the array at an address for error messages.
 void name_memory(const void* data, const std::string& name);
 
@@ -91,6 +94,8 @@ void name_memory(const void* data, const std::string& name);
 Kernel resources(const void* kernel);
 inline constexpr int kAssumedRegisters = 32;
 const char* mangled_name(const void* kernel);
+// Returns the values of parameters as a kernel reads them.
+std::vector<std::byte> packed(const std::vector<emulator::Parameter>& layout, void** arguments);
 
 // Executes a kernel. Throws KernelError for an error of the kernel, and Unavailable if the build
 // has no PTX of it or if the emulator does not support an instruction.
@@ -122,8 +127,9 @@ class Recording {
 // Replaces kernels in launches of the calling thread, within a scope.
 class Substitution {
  public:
-  // Called before each launch on the emulated GPU, with the values of the parameters.
-  using Observer = std::function<void(const void* kernel, const emulator::LaunchShape& shape,
+  // Called before each launch, with the values of the parameters.
+  using Observer = std::function<void(const void* kernel, const char* mangled_name,
+                                      const emulator::LaunchShape& shape,
                                       std::span<const std::byte> parameters)>;
 
   Substitution(std::map<const void*, const void*> kernels, Observer observer);

@@ -10,6 +10,7 @@
 
 #include "device/emulated_gpus.hpp"
 #include "device/internal.cuh"
+#include "device/source_kernel.hpp"
 
 #define ADO_WRAP(result, name, parameters)    \
   extern "C" result __real_##name parameters; \
@@ -106,6 +107,20 @@ void execute(const void* kernel, const emulator::LaunchShape& shape, void** argu
   }
 }
 
+// Returns the kernel that a launch on a GPU runs.
+const void* chosen(const void* kernel, const emulator::LaunchShape& shape, void** arguments) {
+  if (const auto* const observer = emulated::Substitution::observer()) {
+    const char* name = nullptr;
+    ADO_CUDA(cudaFuncGetName(&name, kernel));
+    (*observer)(kernel, name, shape, emulated::packed(parameters_of(kernel), arguments));
+  }
+  return emulated::Substitution::of(kernel);
+}
+
+emulator::LaunchShape shape_of(dim3 grid, dim3 block, std::size_t shared_bytes) {
+  return {.grid = extent(grid), .block = extent(block), .dynamic_shared_bytes = shared_bytes};
+}
+
 emulator::LaunchShape shape_of(const cudaLaunchConfig_t& config) {
   emulator::LaunchShape shape{.grid = extent(config.gridDim),
                               .block = extent(config.blockDim),
@@ -184,17 +199,15 @@ ADO_CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
          (int* blocks, const void* kernel, int threads, std::size_t shared_bytes),
          (blocks, kernel, threads, shared_bytes),
          *blocks = resident_blocks(kernel, threads, shared_bytes))
-ADO_CALL(
-    cudaLaunchKernel,
-    (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-     cudaStream_t stream),
-    (emulated::Substitution::of(kernel), grid, block, arguments, shared_bytes, stream),
-    execute(kernel,
-            {.grid = extent(grid), .block = extent(block), .dynamic_shared_bytes = shared_bytes},
-            arguments))
+ADO_CALL(cudaLaunchKernel,
+         (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
+          cudaStream_t stream),
+         (chosen(kernel, shape_of(grid, block, shared_bytes), arguments), grid, block, arguments,
+          shared_bytes, stream),
+         execute(kernel, shape_of(grid, block, shared_bytes), arguments))
 ADO_CALL(cudaLaunchKernelExC,
          (const cudaLaunchConfig_t* config, const void* kernel, void** arguments),
-         (config, emulated::Substitution::of(kernel), arguments),
+         (config, chosen(kernel, shape_of(*config), arguments), arguments),
          execute(kernel, shape_of(*config), arguments))
 
 // --- Registration, before main -------------------------------------------------------------------

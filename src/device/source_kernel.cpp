@@ -10,6 +10,8 @@
 
 #ifdef ADO_WITH_LIBRARIES
 
+#include <cuda.h>
+
 #include <array>
 #include <cstring>
 #include <utility>
@@ -63,15 +65,19 @@ void check_code(cudaError_t status, const char* call, int line) {
       "), made by a CUDA toolkit that the driver supports: " + cudaGetErrorString(status));
 }
 
-std::vector<SourceKernel::Parameter> parameters_of(const void* kernel, int device) {
-  std::vector<SourceKernel::Parameter> list;
-  if (device == kEmulatedGpu) {
-    for (const auto& [offset, bytes] : emulated::parameters(kernel))
-      list.push_back({offset, bytes});
-    return list;
-  }
+cudaFuncAttributes attributes_of(const void* kernel) {
+  cudaFuncAttributes attributes;
+  check_code(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes(...)", __LINE__);
+  return attributes;
+}
+
+}  // namespace
+
+std::vector<emulator::Parameter> parameters_of(const void* kernel) {
+  if (emulated::current()) return emulated::parameters(kernel);
+  std::vector<emulator::Parameter> list;
   for (;;) {
-    SourceKernel::Parameter parameter = {};
+    emulator::Parameter parameter = {};
     const cudaError_t status =
         cudaFuncGetParamInfo(kernel, list.size(), &parameter.offset, &parameter.bytes);
     if (status == cudaErrorInvalidValue) {  // the kernel has no parameter with this index
@@ -83,13 +89,17 @@ std::vector<SourceKernel::Parameter> parameters_of(const void* kernel, int devic
   }
 }
 
-cudaFuncAttributes attributes_of(const void* kernel) {
-  cudaFuncAttributes attributes;
-  check_code(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes(...)", __LINE__);
-  return attributes;
+std::pair<std::uint64_t, std::size_t> memory_at(std::uint64_t address) {
+  if (const auto found = emulated::memory_at(address); !found.empty())
+    return {reinterpret_cast<std::uint64_t>(found.data()), found.size()};
+  CUdeviceptr first = 0;
+  std::size_t bytes = 0;
+  if (emulated::current()) return {};
+  const auto range = driver_function<CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr)>(
+      "cuMemGetAddressRange", 3020);
+  if (range(&first, &bytes, address) != CUDA_SUCCESS) return {};
+  return {first, bytes};
 }
-
-}  // namespace
 
 CodeModule::CodeModule(std::string_view code, int device) : device_(device) {
   if (device == kEmulatedGpu) {
@@ -141,7 +151,7 @@ SourceKernel::SourceKernel(std::shared_ptr<const CodeModule> module, const std::
                      "'");
   attributes_of(handle_);  // loads the code on the device; throws if it fails
   name_ = short_name(symbol.c_str());
-  parameters_ = parameters_of(handle_, device());
+  parameters_ = parameters_of(handle_);
 }
 
 void SourceKernel::write(const std::string& variable, std::span<const std::byte> bytes) const {
@@ -241,6 +251,8 @@ KernelLaunch::KernelLaunch(SourceKernel kernel, const std::vector<std::int64_t>&
                            const std::vector<std::string_view>&)
     : kernel_(std::move(kernel)) {}
 void SourceKernel::write(const std::string&, std::span<const std::byte>) const {}
+std::vector<emulator::Parameter> parameters_of(const void*) { return {}; }
+std::pair<std::uint64_t, std::size_t> memory_at(std::uint64_t) { return {}; }
 void KernelLaunch::run(void*) const {}
 Kernel KernelLaunch::info() const { return {}; }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "device/device.hpp"
+#include "emulator/emulator.hpp"
 
 namespace ado::cuda {
 
@@ -30,14 +31,10 @@ class CodeModule {
 // A kernel of a module. The module stays loaded as long as the kernel exists.
 class SourceKernel {
  public:
-  struct Parameter {
-    std::size_t offset, bytes;
-  };
-
   // `symbol` is the mangled name. Throws ValueError if the module does not contain it.
   SourceKernel(std::shared_ptr<const CodeModule> module, const std::string& symbol);
   const std::string& name() const { return name_; }  // as Kernel::name
-  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<emulator::Parameter>& parameters() const { return parameters_; }
   // For functions of the runtime: a cudaKernel_t, or a handle of the emulated GPU.
   const void* handle() const { return handle_; }
   int device() const { return module_->device(); }
@@ -48,8 +45,15 @@ class SourceKernel {
   std::shared_ptr<const CodeModule> module_;
   const void* handle_ = nullptr;
   std::string name_;
-  std::vector<Parameter> parameters_;
+  std::vector<emulator::Parameter> parameters_;
 };
+
+// The parameters of a kernel on the current device.
+std::vector<emulator::Parameter> parameters_of(const void* kernel);
+
+// Returns the first address and the bytes of the memory of a GPU or of the emulated GPU that
+// contains an address, or (0, 0).
+std::pair<std::uint64_t, std::size_t> memory_at(std::uint64_t address);
 
 // A kernel with its launch configuration and the values of its parameters.
 class KernelLaunch {

@@ -21,6 +21,7 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
 from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep, as_sweep
+from adokernels.records.what_if import WhatIf
 from adokernels.text import (
     count,
     number,
@@ -38,6 +39,8 @@ _WIDEST = 0.5
 _LONGEST_CELL = 24
 #: Width of a character and of the space between columns, relative to the size of the font.
 _CHARACTER, _GAP = 0.6, 1.6
+#: The mark of what an experiment promised.
+_PROMISED: Mapping[str, Any] = {"marker": "|", "color": LOST, "mew": 1.4}
 #: Dashes and spaces of the line of an unclear step, in units of the line width.
 _DASHES = (0, (2.2, 1.6))
 
@@ -145,7 +148,11 @@ _MARGIN = 1.25
 
 
 def steps(
-    sweep: Sweep | CountedSweep | Measurement, *, ax: Axes | None = None, annotate: bool = True
+    sweep: Sweep | CountedSweep | Measurement,
+    *,
+    what_if: Iterable[WhatIf] = (),
+    ax: Axes | None = None,
+    annotate: bool = True,
 ) -> Axes:
     """Draw the time of each variant on a logarithmic axis, with a table beside it.
 
@@ -163,6 +170,10 @@ def steps(
         The measured ladder, or one measurement. Peers follow the variants. For a sweep on the
         emulator, a row has a dot at the number of sectors of global memory, and the line is the
         compulsory bytes.
+    what_if
+        Experiments of ``ado.what_if`` on the variants. A thin bar in the row of the next variant
+        marks the time that the largest gain of an experiment promised, without experiments that
+        no correct kernel can realise.
     ax
         The axes to draw on; by default, new axes of a new figure.
     annotate
@@ -193,6 +204,12 @@ def _measured_steps(sweep: Sweep, ax: Axes | None, *, annotate: bool) -> Axes:
     canvas = _new_canvas([(m.shown_as, m.ceiling) for m in rows], ax, annotate=annotate)
     canvas.identify([rows])
     variants, times = sweep.variants, [end for m in rows for end in m.interval]
+    gains = {r.variant: best.gain for r in what_if if (best := r.promise)}
+    before = sweep.step_pairs()
+    promised = {
+        m: old.seconds / gains[old.variant] for m, old in before.items() if old.variant in gains
+    }
+    times += promised.values()
     limit = None  # the time of the roof, unless the FMA peak is the nearer limit
     if sweep.roof and variants and variants[0].bytes and sweep.limit == "roof":
         limit = variants[0].bytes / sweep.roof
@@ -217,14 +234,17 @@ def _measured_steps(sweep: Sweep, ax: Axes | None, *, annotate: bool) -> Axes:
         key.append(entry("ceiling: does not compute the result", marker="D", **canvas.hollow))
     if sweep.peers:
         key.append(entry("peer: code of another library", marker="s", color=_PEER))
-    before = sweep.step_pairs()
     verdicts = {m: m.compare(old).verdict for m, old in before.items()}
+    if promised:
+        key.append(entry("what an experiment on the variant before promised", **_PROMISED))
     if "step is" not in table.columns:  # otherwise, the table explains the lines
         key += verdict_entries(verdicts.values(), canvas.ink, "step is ")
     for row, m in enumerate(rows):
         if m in before:
             style = line_of(verdicts[m], canvas.ink)
             canvas.line([before[m].seconds, m.seconds], [row, row], lw=1.4, **style)
+        if m in promised:
+            canvas.mark(promised[m], row, **_PROMISED)
         canvas.error_bar(m.seconds, row, ends=m.interval)
         peer = {"marker": "s", "color": _PEER}
         dot = {"marker": "D", **canvas.hollow} if m.ceiling else peer if m in sweep.peers else _DOT

@@ -224,6 +224,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         lambda text: text if text in METRIC_SETS else names(text), _METRICS, default="default"
     ),
     "--ncu": _value(output_file(SUFFIX), _REPORT, metavar="FILE.ncu-rep"),
+    "--emulator": _flag("run kernels of Triton and Numba without a GPU") | {"required": True},
+    "--compute": _value(int, "compile for this compute capability, times ten (80)", metavar="N"),
+    "script": _value(Path, "Python script; its arrays are in host memory"),
+    "arguments": _value(None, "arguments of the script", nargs=argparse.REMAINDER),
     "what": _value(None, _WHAT, nargs="+"),
     "--setup": _value(None, "Python statements before the expressions; may be given several times")
     | {"action": "append", "default": []},
@@ -238,6 +242,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "JSON files, folders, or reports of Nsight Compute; machines are shown side by side",
         nargs="+",
     ),
+    "puzzles [action]": _value(None, "default: list", nargs="?", default="list")
+    | {"choices": ("list", "start", "check", "heatmap", "hint", "solution")},
+    "puzzles [name]": _value(None, "name of the puzzle", nargs="?"),
+    "puzzles [file]": _value(Path, "your file; default: its name in this folder", nargs="?"),
     "report --out": _value(output_file(), "output file (%(default)s)", default=Path("report.html")),
 }
 

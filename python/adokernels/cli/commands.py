@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import runpy
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,10 +29,11 @@ from adokernels.cli.output import complain
 from adokernels.isolation.process import FileFunction
 from adokernels.measuring.functions import ResultsDiffer
 from adokernels.measuring.nsight_report import write_nsight_report
-from adokernels.records.loading import Reported
+from adokernels.records.loading import Reported, load
 from adokernels.records.record import plain_json
 from adokernels.records.sweep import as_sweep
 from adokernels.storage import replace_file
+from adokernels.tables.listings import puzzle_table
 from adokernels.tables.measurements import machine_tables, refusal
 from adokernels.text import percent
 
@@ -314,7 +318,7 @@ def _read(path: Path) -> Any:
     """A stored record, or a report of Nsight Compute; a measurement is a sweep of one variant."""
     if path.suffix in (".csv", ".ncu-rep"):
         return ado.import_ncu(path)
-    return as_sweep(ado.load(path))
+    return as_sweep(load(path))
 
 
 @_command("diagnose", "transpose.json", "--json measurements")
@@ -335,7 +339,7 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
     found: list[Reported] = []
     for path in sorted([*folder.rglob("*.json"), *folder.rglob("*.json.xz")]):
         try:
-            record = as_sweep(ado.load(path))
+            record = as_sweep(load(path))
         except ValueError as error:  # not a record
             console.print(f"skipped: {error}")
             continue
@@ -348,6 +352,50 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
         else:
             found.append(record)
     return found
+
+
+@_command("puzzles", "check index", "[action] [name] [file] --json")
+def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
+    """Solve small tasks on the emulator: list your progress, or start or check one."""
+    from adokernels import puzzles
+
+    stored = puzzles.progress()
+    if options.action == "list":
+        what = _Plain("puzzles", {"puzzles": stored})
+        save_and_show(what, options, console, lambda: console.print(puzzle_table(stored)))
+        return 0
+    if options.name is None:
+        raise ValueError(f"puzzles {options.action} needs the name of a puzzle")
+    puzzle = puzzles.find(options.name)
+    path, mine = options.file or Path(puzzle.file), stored[puzzle.name]
+    if options.action == "start":
+        if path.exists():
+            raise ValueError(f"{path} exists; remove it to start again")
+        replace_file(path, puzzle.starter.encode())
+        console.print(f"wrote {path}: complete it, then run adokernels puzzles check {puzzle.name}")
+    elif options.action == "hint":
+        given = puzzle.hints[: mine["hints"] + 1]
+        puzzles.store(puzzle.name, hints=len(given))
+        for i, hint in enumerate(given, 1):
+            console.print(f"Hint {i} of {len(puzzle.hints)}: {hint}")
+    elif options.action == "solution":
+        puzzles.store(puzzle.name, solution_shown=True)
+        console.print(puzzle.solution.code)
+    else:
+        code = path.read_text("utf-8", "replace")
+        if options.action == "heatmap":
+            console.print(puzzle.heatmap(code))
+            if puzzle.experiments:
+                console.print(puzzle.experiments)
+            return 0
+        grade = puzzle.check(code)
+        facts: dict[str, Any] = {"done": grade.done, "message": grade.message}
+        puzzles.store(puzzle.name, **facts, attempts=mine["attempts"] + 1, code=code)
+        content = {"puzzle": puzzle.name, **facts, "seconds": grade.seconds}
+        shown = _Plain("puzzle", content)
+        save_and_show(shown, options, console, lambda: console.print(repr(grade), highlight=False))
+        return 0 if grade else WRONG
+    return 0
 
 
 @_command("report", "transpose.json results/ --out report.html", "measurements --out")
@@ -372,3 +420,29 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
         console.print(table)
     ado.write_report(options.out, sweeps=records)
     console.print(f"wrote {options.out}")
+
+
+@_command("run", "--emulator train.py --epochs 1", "--emulator --compute script arguments")
+def _run_script(options: argparse.Namespace, console: Console) -> int:
+    """Run a Python script whose kernels of Triton and Numba run on the emulator."""
+    path = str(options.script)
+    options.script.read_bytes()  # raises OSError now, not as an error of the script
+    argv, folder = sys.argv, sys.path[0]
+    with ado.emulated(options.compute):
+        sys.argv, sys.path[0] = [path, *options.arguments], str(options.script.absolute().parent)
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as error:
+            if error.code is None or isinstance(error.code, int):
+                return error.code or 0
+            complain(error.code)
+            return WRONG
+        except Exception as error:
+            steps = error.__traceback__
+            while steps is not None and steps.tb_frame.f_code.co_filename != path:
+                steps = steps.tb_next
+            traceback.print_exception(error.with_traceback(steps or error.__traceback__))
+            return WRONG
+        finally:
+            sys.argv, sys.path[0] = argv, folder
+    return 0

@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a wrong
     argument or if the output cannot be written, 3 for a missing device, 4 if ``compare`` cannot
-    tell whether a variant is slower, 130 if interrupted with Ctrl-C. A closed pipe does not change
-    the status.
+    tell whether a variant is slower, 130 if interrupted with Ctrl-C. ``run`` returns the status of
+    the script. A closed pipe does not change the status.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parse(given)
@@ -165,8 +165,11 @@ def _joined(words: Sequence[str]) -> list[str]:
     """The arguments, with values that argparse would not attribute to their option.
 
     ``--shape=-1x5`` replaces ``--shape -1x5``. ``--json=-`` replaces ``--json`` if the next word is
-    not the path of a file, that is, if it has neither a dot nor a separator.
+    not the path of a file, that is, if it has neither a dot nor a separator. The arguments of a
+    script are not changed.
     """
+    if words[:1] == ["run"]:
+        return list(words)
     joined: list[str] = []
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         if joined and joined[-1].startswith("--") and re.match(r"-\d", word):

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from adokernels.diagnosis.advice import Advice, advise, advise_from_counts
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.evidence import KernelFacts
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.targets import MetricChange, change
+from adokernels.measuring.functions import name_of
+from adokernels.measuring.profiling import profile
+from adokernels.measuring.protocol import measure
+from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.registry import routines
-from adokernels.records.counted import CountedSweep, CountedVariant
-from adokernels.records.limiter import Kind, Limiter, Step
+from adokernels.records.counted import CountedSweep
+from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance, Step
+from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import EMULATED_BULK
+from adokernels.records.profile import Profile
 from adokernels.records.record import Entries, plain_json
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep, as_sweep
+from adokernels.records.what_if import Trial, WhatIf
 from adokernels.storage import replace_file
-from adokernels.text import kind_of
+from adokernels.text import kind_of, percent, ratio, require
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
+#: An experiment shows a limiter if it gains at least this factor, and contradicts counters that
+#: name compute if it gains at least the second one.
+LEAST_GAIN, CONTRADICTED = 1.05, 1.25
+#: The limiters that experiments remove; all others remove accesses to memory.
+_REMOVED = {"no bank conflicts": Kind.SHARED, "no barriers": Kind.LATENCY}
+#: Maximum number of experiments that are evidence.
+_SHOWN = 3
 #: Sectors of loads, stores, atomics and bulk copies in global memory.
 _SECTORS = (
     "atomic_sectors",
@@ -78,6 +94,11 @@ class Finding:
         without counters, and if the advice is "done".
     outcome
         The effect of the next variant; None for the last variant.
+    experiment
+        The sound experiment of ``ado.what_if`` with the largest clear gain, if possible one that a
+        correct kernel can realise. None without experiments, or if none has a clear gain.
+    contradiction
+        What the counters and the experiments say if they contradict each other; otherwise empty.
     """
 
     variant: str
@@ -86,6 +107,8 @@ class Finding:
     advices: tuple[Advice, ...]
     cards: tuple[str, ...]
     outcome: Outcome | None
+    experiment: Trial | None = None
+    contradiction: str = ""
 
     @property
     def advice(self) -> Advice | None:
@@ -162,14 +185,32 @@ class Diagnosis(ShownAsTables, Entries[Finding]):
         replace_file(path, self.to_json().encode())
 
 
-def diagnose(sweep: Sweep | CountedSweep | Measurement) -> Diagnosis:
+def diagnose(
+    sweep: Sweep | CountedSweep | Measurement | Callable[..., Any],
+    *args: Any,
+    device: str | None = None,
+    kernel: str | None = None,
+    what_if: Iterable[WhatIf] = (),
+    **options: Any,
+) -> Diagnosis:
     """Find the limiter and the next step of each variant, and compare them with the next variant.
 
     Parameters
     ----------
     sweep
         A ladder or one measurement, preferably with ``counters=True``: most limiters need counters.
-        From a sweep on the emulator, steps are proposed that follow from counts, but no limiter.
+        From a sweep on the emulator, steps are proposed that follow from counts, but no limiter. Or
+        a function that launches kernels, which is measured and profiled.
+    *args, **options
+        The arguments of the function.
+    device
+        For a function, as in :func:`adokernels.profile`: ``"cuda"`` (default) or ``"emulator"``.
+    kernel
+        For a function, the name of the kernel to diagnose. Default: the limiter is that of its
+        longest kernel; on the emulator, of the kernel with the most transfers.
+    what_if
+        Experiments of ``ado.what_if`` on variants of the ladder, on the same GPU and problem.
+        Without counters, they show the limiter. With counters, contradictions are reported.
 
     Returns
     -------
@@ -179,11 +220,26 @@ def diagnose(sweep: Sweep | CountedSweep | Measurement) -> Diagnosis:
     Raises
     ------
     TypeError
-        If `sweep` is not a sweep.
+        If `sweep` is neither a sweep nor a function.
+    ValueError
+        If an experiment belongs to another ladder, another problem or no GPU.
     """
+    if callable(sweep) and not isinstance(sweep, Ladder | Variant):
+        counts = profile(sweep, *args, device=device, kernel=kernel, **options)
+        name = name_of(sweep)
+        if device == "emulator":
+            finding = _from_counts(name, counts, 0.0)
+        else:
+            m = replace(measure(sweep, *args, device=device, **options), profile=counts)
+            finding = _finding(m, None)
+        return Diagnosis(routine="", title=counts.label, findings=(finding,))
+    if args or options or device or kernel:
+        raise TypeError(f"{kind_of(sweep)} must be the only argument")
     sweep = as_sweep(sweep)
     if isinstance(sweep, CountedSweep):
-        findings = tuple(_from_counts(v) for v in sweep if not v.ceiling)
+        findings = tuple(
+            _from_counts(v.variant, v.profile, v.bytes) for v in sweep if not v.ceiling
+        )
         return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
     if not isinstance(sweep, Sweep):
         raise TypeError(
@@ -191,30 +247,93 @@ def diagnose(sweep: Sweep | CountedSweep | Measurement) -> Diagnosis:
             "with ado.load"
         )
     after = {before: m for m, before in sweep.step_pairs().items()}
-    machine = sweep.machine
+    machine, tried = sweep.machine, _experiments(sweep, what_if)
     findings = tuple(
-        Finding(
-            variant=m.variant,
-            counted=m.profile is not None,
-            limiter=limiter(m, machine),
-            advices=(advices := advise(m, machine)),
-            cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
-            outcome=_outcome(m, after[m], advices) if m in after else None,
-        )
-        for m in sweep.variants
+        _finding(m, machine, after.get(m), tried.get(m.variant)) for m in sweep.variants
     )
     return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
 
 
-def _from_counts(v: CountedVariant) -> Finding:
-    kernels = [KernelFacts(k, None) for k in v.profile]
+def _finding(
+    m: Measurement,
+    machine: Machine | None,
+    after: Measurement | None = None,
+    tried: WhatIf | None = None,
+) -> Finding:
+    """The finding about a variant, and about its effect on the next one if there is one."""
+    advices, found = advise(m, machine), _limiter(m, machine, tried)
+    return Finding(
+        variant=m.variant,
+        counted=m.profile is not None,
+        limiter=found,
+        advices=advices,
+        cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
+        outcome=_outcome(m, after, advices) if after else None,
+        experiment=(tried.promise or tried.largest) if tried else None,
+        contradiction=_contradiction(found, tried),
+    )
+
+
+def _experiments(sweep: Sweep, records: Iterable[WhatIf]) -> dict[str, WhatIf]:
+    """The experiments on the variants of a sweep, by variant."""
+    found = {}
+    problems = {(m.variant, str(m.problem), m.cache) for m in sweep}
+    for record in records:
+        require(WhatIf, "records of ado.what_if", what_if=record)
+        known = (record.variant, record.problem, record.cache) in problems
+        if record.routine != sweep.routine or not known:
+            given = f"{record.routine}[{record.variant}], {record.problem}, {record.source}"
+            raise ValueError(f"what_if must have times of variants of {sweep.title}, got {given}")
+        found[record.variant] = record
+    return found
+
+
+def _limiter(m: Measurement, machine: Machine | None, record: WhatIf | None) -> Limiter:
+    """The limiter by counters, or by experiments."""
+    if record is None or m.profile is not None:
+        return limiter(m, machine)
+    trials = [t for t in record if t.gain and t.verdict == "sound"]
+    evidence = tuple(
+        Evidence(
+            f"{trial.experiment}: {ratio(trial.gain)} as fast",
+            trial.gain,
+            LEAST_GAIN,
+            Provenance.EXPERIMENT,
+        )
+        for trial in trials[:_SHOWN]
+    )
+    best = record.largest
+    if best and best.gain >= LEAST_GAIN:
+        return Limiter(kind=_REMOVED.get(best.experiment, Kind.MEMORY), evidence=evidence)
+    unknown = "neither accesses nor barriers limit it, but instructions or their latency"
+    return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown if trials else "")
+
+
+def _contradiction(found: Limiter, record: WhatIf | None) -> str:
+    """What counters and experiments say about memory if it differs."""
+    if record is None or not found.counted:
+        return ""
+    gains = {t.experiment: t.gain for t in record if t.gain and t.verdict == "sound"}
+    memory = {name: gain for name, gain in gains.items() if name != "no barriers"}
+    if not memory:
+        return ""
+    name, gain = max(memory.items(), key=lambda pair: pair[1])
+    if found.kind is Kind.COMPUTE and gain >= CONTRADICTED:
+        return f"counters name {found.name}, but {name} is {ratio(gain)} as fast"
+    if found.kind in (Kind.L2, Kind.DRAM) and gain < LEAST_GAIN and "loads hit L1" in gains:
+        return f"counters name {found.name}, but no access costs more than {percent(gain - 1)}"
+    return ""
+
+
+def _from_counts(name: str, counts: Profile, useful_bytes: float) -> Finding:
+    kernels = [KernelFacts(k, None) for k in counts]
     busiest = max(kernels, key=lambda k: sum(map(float, (k.get(s) or 0 for s in _SECTORS))))
     unknown = "the emulator measures no time, so the limiter, latency and stalls are unknown"
     return Finding(
-        variant=v.variant,
+        variant=name,
         counted=True,
         limiter=Limiter(kind=Kind.UNKNOWN, counted=True, unknown=unknown),
-        advices=advise_from_counts(busiest, v.bytes),
+        advices=advise_from_counts(busiest, useful_bytes),
         cards=(),
         outcome=None,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +14,8 @@ from adokernels import _core
 
 #: The compute capabilities, times ten, whose kernels the emulator executes.
 _OLDEST, LATEST_COMPUTE = 70, 90
+#: The compute capabilities of the contexts that were entered.
+_entered: list[int] = []
 
 
 @contextmanager
@@ -21,9 +24,14 @@ def emulated(compute: int | None = None) -> Iterator[None]:
 
     Within this context, ``kernel[grid](x, y, n, BLOCK=128)`` of Triton and ``kernel[grid, block](x,
     y)`` of Numba work without a GPU. Arrays are NumPy arrays or torch tensors on the CPU. Each
-    launch executes a compiled kernel on copies of the arrays, whose results are copied back. Import
-    the front end first. Autotuning uses the first configuration and warns. Contexts can be nested.
-    They belong to the process: launches in other threads run on the emulator, too.
+    launch executes a compiled kernel on copies of the arrays, whose results are copied back.
+
+    The emulator does not measure time: autotuning uses the first configuration,
+    ``triton.testing.do_bench`` calls the function once and returns NaN, and reports of
+    ``triton.testing.perf_report`` are skipped. Each of them warns. ``torch.cuda`` describes the
+    emulated GPU, but ``torch.cuda.is_available()`` is false, because tensors must be on the CPU.
+    Contexts can be nested. They belong to the process: launches in other threads run on the
+    emulator, too.
 
     Parameters
     ----------
@@ -59,15 +67,63 @@ def emulated(compute: int | None = None) -> Iterator[None]:
             f"{why if compute > LATEST_COMPUTE else ''}"
         )
     with ExitStack() as stack:
-        if "triton" in sys.modules:
-            from adokernels.kernels import triton
-
-            stack.enter_context(triton.intercepted(compute))
-        if "numba.cuda" in sys.modules:
-            from adokernels.kernels import numba
-
-            stack.enter_context(numba.intercepted(compute))
+        _entered.append(compute)
+        stack.callback(_entered.pop)
+        finder = _Finder(lambda name: stack.enter_context(_intercepted(name, compute)))
+        sys.meta_path.insert(0, finder)
+        stack.callback(sys.meta_path.remove, finder)
+        for name in _ADAPTED:
+            if name in sys.modules:
+                finder.enter(name)
         yield
+
+
+def is_emulated() -> bool:
+    """Whether launches run on the emulator, because of :func:`emulated`."""
+    return bool(_entered)
+
+
+_ADAPTED = ("triton", "numba.cuda", "torch")
+
+
+def _intercepted(name: str, compute: int) -> AbstractContextManager[None]:
+    """The context of the adapter of a module."""
+    if name == "triton":
+        from adokernels.kernels import triton
+
+        return triton.intercepted(compute)
+    if name == "torch":
+        from adokernels.kernels import torch
+
+        return torch.intercepted(compute)
+    from adokernels.kernels import numba
+
+    return numba.intercepted(compute)
+
+
+class _Finder:
+    """Enters the context of an adapter when its module is imported."""
+
+    def __init__(self, enter: Callable[[str], None]) -> None:
+        self.enter = enter
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module with the other finders."""
+        if name not in _ADAPTED:
+            return None
+        later = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        spec = next(filter(None, (each.find_spec(name, path, target) for each in later)), None)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_enter(module: ModuleType) -> None:
+                execute(module)
+                self.enter(name)
+
+            spec.loader.exec_module = execute_and_enter  # type: ignore[method-assign]
+        return spec
 
 
 def front_end_of(function: Callable[..., Any]) -> str:

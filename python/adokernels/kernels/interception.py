@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from adokernels import _core
 
@@ -22,10 +22,21 @@ def replaced(owner: Any, **values: Any) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def require_version(front_end: str, found: str, tested: str) -> None:
-    """Raise Unavailable for a version of a front end with which its adapter was not tested."""
-    if not found.startswith(f"{tested}."):
-        raise _core.Unavailable(
-            f"kernels of {front_end} {found} cannot be emulated; install {front_end} {tested}, "
-            "with which the emulator is tested"
-        )
+def untested(front_end: str, found: str, tested: str) -> str:
+    """Why a version of a front end is refused, with which its adapter was not tested, or empty."""
+    if found.startswith(f"{tested}."):
+        return ""
+    return (
+        f"kernels of {front_end} {found} cannot be emulated; install {front_end} {tested}, "
+        "with which the emulator is tested"
+    )
+
+
+class Refusing:
+    """An object that raises Unavailable at each use."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _core.Unavailable(self._reason)

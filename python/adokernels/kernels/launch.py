@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FILE = "launch.pickle"
+#: Memory whose address the program knows, and may pass to kernels as a number: by its first
+#: address, the address after its end, and whether it still exists.
+_known: dict[int, tuple[int, Callable[[], bool]]] = {}
 
 
 @dataclass(frozen=True)
@@ -70,54 +73,92 @@ def _bytes_at(low: int, high: int) -> NDArray[np.uint8]:
     return np.frombuffer(memory, np.uint8)
 
 
-class _Shared(NamedTuple):
-    """Arrays that share memory, by their numbers, and their copy on the emulator."""
+def know_address(low: int, high: int, exists: Callable[[], bool]) -> None:
+    """Let later launches access memory at its own address, as long as it exists."""
+    if low < high:
+        _known[low] = high, exists
 
-    low: int
+
+def _is_known(low: int, high: int) -> bool:
+    return any(first <= low and high <= last for first, (last, _) in _known.items())
+
+
+@contextmanager
+def _known_memory() -> Iterator[None]:
+    for low in [low for low, (_, exists) in _known.items() if not exists()]:
+        del _known[low]
+    low_to_high = {low: high for low, (high, _) in _known.items()}
+    for low, high in low_to_high.items():
+        _core.use_host_memory(low, high - low, "an array at a known address")
+    try:
+        yield
+    finally:
+        for low in low_to_high:
+            _core.forget_host_memory(low)
+
+
+class _Shared(NamedTuple):
+    """Arrays that share memory, by their numbers, and its copy on the emulator."""
+
+    memory: NDArray[np.uint8]
     numbers: list[int]
     copy: _core.DeviceArray
+
+    @classmethod
+    def of(cls, arrays: Sequence[NDArray[Any]]) -> list[Self]:
+        """Copy the memory of arrays, unless the program knows its address.
+
+        Arrays that share memory still share it.
+        """
+        bounds = list(map(memory_of, arrays))
+        groups: list[tuple[int, int, list[int]]] = []
+        for i in sorted(range(len(arrays)), key=bounds.__getitem__):
+            low, high = bounds[i]
+            if low == high or _is_known(low, high):
+                continue  # an empty array has no memory
+            if groups and low < groups[-1][1]:
+                first, last, numbers = groups[-1]
+                groups[-1] = first, max(last, high), [*numbers, i]
+            else:
+                groups.append((low, high, [i]))
+        memories = ((_bytes_at(low, high), numbers) for low, high, numbers in groups)
+        return [
+            cls(memory, found, _core.to_device(memory, "emulator")) for memory, found in memories
+        ]
+
+    def offset(self, array: NDArray[Any]) -> int:
+        """The place of an array's first element in the memory."""
+        return int(array.ctypes.data - self.memory.ctypes.data)
 
 
 @contextmanager
 def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterator[list[int]]:
     """The addresses of arrays in memory of the emulator, which is copied back at the exit.
 
-    Arrays that share memory still share it. The memory begins at an aligned address, as memory of
-    cudaMalloc. ValueError is raised if a read-only array has changed.
+    The memory begins at an aligned address, as memory of cudaMalloc. Memory whose address the
+    program knows is not copied. ValueError is raised if a read-only array has changed.
     """
-    bounds = list(map(memory_of, arrays))
-    groups: list[tuple[int, int, list[int]]] = []
-    for i in sorted(range(len(arrays)), key=bounds.__getitem__):
-        low, high = bounds[i]
-        if low == high:
-            continue  # an empty array has no memory
-        if groups and low < groups[-1][1]:
-            first, last, numbers = groups[-1]
-            groups[-1] = first, max(last, high), [*numbers, i]
-        else:
-            groups.append((low, high, [i]))
-    addresses, copied = [0] * len(arrays), []
-    for low, high, numbers in groups:
-        copy = _core.to_device(_bytes_at(low, high), "emulator")
-        name = " and ".join(dict.fromkeys(names[i] for i in numbers))
-        base = _core.emulated_address(copy, name)
-        for i in numbers:
-            addresses[i] = base + arrays[i].ctypes.data - low
-        copied.append(_Shared(low, numbers, copy))
+    addresses = [a.ctypes.data if a.size else 0 for a in arrays]
+    copied = _Shared.of(arrays)
+    for shared in copied:
+        name = " and ".join(dict.fromkeys(names[i] for i in shared.numbers))
+        base = _core.emulated_address(shared.copy, name)
+        for i in shared.numbers:
+            addresses[i] = base + shared.offset(arrays[i])
     yield addresses
-    for low, numbers, copy in copied:
-        found = copy.numpy()
-        for i in numbers:
+    for shared in copied:
+        found = shared.copy.numpy()
+        for i in shared.numbers:
             array = arrays[i]
             if not array.flags.writeable:
-                start = array.ctypes.data - low
+                start = shared.offset(array)
                 now = np.ndarray(array.shape, array.dtype, found, start, array.strides)
                 if now.tobytes() != array.tobytes():
                     raise ValueError(
                         f"{names[i]} must be writable, because the kernel writes to it"
                     )
-        if any(arrays[i].flags.writeable for i in numbers):
-            _bytes_at(low, low + found.size)[...] = found
+        if any(arrays[i].flags.writeable for i in shared.numbers):
+            shared.memory[...] = found
 
 
 @lru_cache(maxsize=256)
@@ -181,7 +222,7 @@ class Launch:
         kernel = emulated_kernel(self.code, self.symbol)
         pairs = zip(self.names, self.arguments, strict=True)
         arrays = {name: each for name, each in pairs if isinstance(each, np.ndarray)}
-        with on_emulator(list(arrays.values()), list(arrays)) as addresses:
+        with _known_memory(), on_emulator(list(arrays.values()), list(arrays)) as addresses:
             pointers = (np.uintp(address).tobytes() for address in addresses)
             values = [e if isinstance(e, bytes) else next(pointers) for e in self.arguments]
             kernel.launch(self.grid, self.block, self.shared_bytes, values).run(0)

@@ -6,9 +6,10 @@ import math
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numba_cuda
 import numpy as np
@@ -17,8 +18,8 @@ from numba.cuda import args, compiler, dispatcher, types
 from numba.cuda.cudadrv import devices
 
 from adokernels import _core
-from adokernels.kernels.interception import replaced, require_version
-from adokernels.kernels.launch import Launch, array_of
+from adokernels.kernels.interception import replaced, untested
+from adokernels.kernels.launch import Launch, array_of, know_address, memory_of
 
 _TESTED = "0.30"
 #: The number of threads per block of ``kernel.forall(n)``, which a driver would choose.
@@ -28,8 +29,68 @@ _FLOATS = {types.float16: "<e", types.float32: "<f", types.float64: "<d"}
 _compiled: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
+#: The functions of CUDA's device runtime that wait for all blocks of a grid. The first block adds
+#: a number that flips the highest bit when all other blocks have added 1.
+_GRID_SYNC = """
+.global .align 4 .u32 grid_arrivals;
+.visible .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope) {
+  .reg .b64 %rd;
+  mov.u64 %rd, 1;
+  st.param.b64 [handle], %rd;
+  ret;
+}
+.visible .func (.param .b32 status) cudaCGSynchronize(.param .b64 handle, .param .b32 flags) {
+  .reg .b32 %r<8>;
+  .reg .pred %p;
+  barrier.sync 0;
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, %tid.y;
+  mov.u32 %r2, %tid.z;
+  or.b32 %r0, %r0, %r1;
+  or.b32 %r0, %r0, %r2;
+  setp.ne.u32 %p, %r0, 0;
+  @%p bra DONE;
+  mov.u32 %r0, %nctaid.x;
+  mov.u32 %r1, %nctaid.y;
+  mov.u32 %r2, %nctaid.z;
+  mul.lo.u32 %r0, %r0, %r1;
+  mul.lo.u32 %r0, %r0, %r2;
+  sub.u32 %r0, 0x80000001, %r0;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ctaid.y;
+  mov.u32 %r3, %ctaid.z;
+  or.b32 %r1, %r1, %r2;
+  or.b32 %r1, %r1, %r3;
+  setp.eq.u32 %p, %r1, 0;
+  selp.u32 %r0, %r0, 1, %p;
+  fence.acq_rel.gpu;
+  atom.global.add.u32 %r4, [grid_arrivals], %r0;
+WAIT:
+  ld.acquire.gpu.global.u32 %r5, [grid_arrivals];
+  xor.b32 %r5, %r5, %r4;
+  setp.ge.s32 %p, %r5, 0;
+  @%p bra WAIT;
+DONE:
+  barrier.sync 0;
+  mov.u32 %r0, 0;
+  st.param.b32 [status], %r0;
+  ret;
+}
+"""
+
+
 class OnHost(np.ndarray[Any, Any]):
     """The result of `cuda.to_device` in the context: an array on the host."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The description of the array, whose address kernels can use."""
+        owner: Any = self
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        reference = ref(owner)
+        know_address(*memory_of(self), lambda: reference() is not None)
+        return self.__array_interface__ | {"stream": None}
 
     def copy_to_host(self, ary: Any = None, stream: object = 0) -> Any:
         """Copy the values to the host."""
@@ -100,19 +161,25 @@ def _launch(kernel: Any, grid: Any, block: Any, shared_bytes: int, arguments: An
     kinds = tuple(map(kernel.typeof_pyval, given))
     if not kernel._can_compile:  # it has explicit signatures
         signatures = [found.signature for found in kernel.overloads.values()]
+        indexed = (pair for signature in signatures for pair in enumerate(signature.args))
+        pointers = {i: kind for i, kind in indexed if isinstance(kind, types.CPointer)}
+        kinds = tuple(pointers.get(i, kind) for i, kind in enumerate(kinds))
         kinds = kernel.typingctx.resolve_overload(kernel.py_func, signatures, kinds, {}).args
     key = (cuda.get_current_device().compute_capability, kinds)
     cache = _compiled.setdefault(kernel, {})
     if key not in cache:
         options = kernel.targetoptions | {"debug": False, "lineinfo": True}
         found = dispatcher._Kernel(kernel.py_func, kinds, **options)
-        if linked := [*found.library._linking_files, *["cudadevrt"] * found.cooperative]:
-            raise _core.Unavailable(
-                f"{kernel.__name__}: the emulator cannot execute code that is linked: {linked[0]}"
-            )
         # The mangled name contains the hash of the options, which no message needs.
         ptx = found.library.get_asm_str().replace(found.entry_name, kernel.__name__)
-        cache[key] = ptx.encode()
+        for file in found.library._linking_files:
+            if not (isinstance(file, str) and file.endswith(".ptx")):
+                raise _core.Unavailable(
+                    f"{kernel.__name__}: the emulator cannot execute code that is linked, except "
+                    f"PTX, got {file}"
+                )
+            ptx += Path(file).read_text()
+        cache[key] = (ptx + _GRID_SYNC * found.cooperative).encode()
     flat: dict[str, Any] = {}
     records: list[tuple[Any, Any]] = []
     for name, kind, value in zip(names, kinds, given, strict=True):
@@ -162,6 +229,8 @@ def _add(flat: dict[str, Any], records: list[Any], name: str, kind: Any, value: 
         flat[name] = value.view(np.int64).tobytes()
     elif isinstance(kind, types.Boolean):
         flat[name] = bytes([bool(value)])
+    elif isinstance(kind, types.CPointer):
+        flat[name] = int(value).to_bytes(8, "little")
     elif isinstance(kind, types.Integer):
         flat[name] = int(value).to_bytes(kind.bitwidth // 8, "little", signed=kind.signed)
     elif kind in _FLOATS:
@@ -173,17 +242,35 @@ def _add(flat: dict[str, Any], records: list[Any], name: str, kind: Any, value: 
 @contextmanager
 def intercepted(compute: int) -> Iterator[None]:
     """Run launches on the emulator. At the exit, the functions of Numba are restored."""
-    require_version("numba-cuda", numba_cuda.__version__, _TESTED)
-    device = SimpleNamespace(compute_capability=divmod(compute, 10))
+    if reason := untested("numba-cuda", numba_cuda.__version__, _TESTED):
+        raise _core.Unavailable(reason)
+    gpu = _core.cuda_properties("emulator")
+    device = SimpleNamespace(
+        compute_capability=divmod(compute, 10),
+        name=gpu["name"],
+        id=0,
+        MULTIPROCESSOR_COUNT=gpu["multiprocessors"],
+        MAX_THREADS_PER_BLOCK=1024,
+        WARP_SIZE=32,
+    )
+
+    def resident_blocks(kernel: Any, blockdim: Any, dynsmemsize: int = 0) -> int:
+        resident: int = gpu["threads_per_multiprocessor"] // int(np.prod(blockdim))
+        return resident * int(gpu["multiprocessors"])
+
     compile_cuda = compiler.compile_cuda
 
     def compile_with_lines(*arguments: Any, **options: Any) -> Any:
         return compile_cuda(*arguments, **options | {"debug": False, "lineinfo": True})
 
     api = {
+        "is_available": lambda: True,
         "get_current_device": lambda: device,
+        "select_device": lambda device_id: device,
         "to_device": _to_device,
         "device_array": _device_array,
+        "pinned_array": _device_array,
+        "mapped_array": _device_array,
         "device_array_like": lambda ary, stream=0: _device_array(ary.shape, ary.dtype),
         "synchronize": lambda: None,
         "stream": _Stream,
@@ -194,6 +281,10 @@ def intercepted(compute: int) -> Iterator[None]:
         replaced(devices, get_context=lambda *_: SimpleNamespace(device=device)),
         replaced(dispatcher, get_current_device=lambda: device, compile_cuda=compile_with_lines),
         replaced(dispatcher.CUDADispatcher, configure=_configured, forall=_for_all),
-        replaced(dispatcher._Kernel, bind=lambda kernel: None),
+        replaced(
+            dispatcher._Kernel,
+            bind=lambda kernel: None,
+            max_cooperative_grid_blocks=resident_blocks,
+        ),
     ):
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import linecache
+import math
 import re
 import struct
 import sys
@@ -16,14 +17,14 @@ from typing import Any
 
 import numpy as np
 import triton
-from triton import knobs
+from triton import knobs, testing
 from triton.backends.compiler import GPUTarget
-from triton.backends.driver import decompose_descriptor, expand_signature
 from triton.runtime import autotuner, driver, jit
 
 from adokernels import _core
-from adokernels.kernels.interception import replaced, require_version
+from adokernels.kernels.interception import Refusing, replaced, untested
 from adokernels.kernels.launch import Launch, array_of, memory_of
+from adokernels.machine_code import kernels_in
 
 _TESTED = "3.9"
 #: Arguments of the decorator that a decorated function stores.
@@ -34,6 +35,8 @@ _SETTINGS = (
 #: LLVM counts lines in inline assembly from the line of the operation, so .loc is wrong there.
 _INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 _LOC = re.compile(r"^\s*\.loc\s[^\n]*\n", re.MULTILINE)
+#: Functions of triton.testing that measure the time of a function.
+_BENCHMARKS = ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton")
 _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
@@ -96,8 +99,11 @@ class _Driver:
             )
         self._ptx = _INLINE.sub(lambda asm: _LOC.sub("", asm[0]), Path(path).read_text()).encode()
 
-    def load_binary(self, name: str, *_: Any) -> tuple[None, tuple[bytes, str], int, int, int]:
-        return None, (self._ptx, name), 0, 0, 1024
+    def load_binary(
+        self, name: str, cubin: bytes, *_: Any
+    ) -> tuple[None, tuple[bytes, str], int, int, int]:
+        (kernel,) = (each for each in kernels_in(cubin) if each.symbol == name)
+        return None, (self._ptx, name), kernel.registers, 0, 1024
 
 
 def _launch(
@@ -141,6 +147,9 @@ def _add(found: dict[str, Any], name: str, kind: Any, value: Any) -> None:
         for part, of_part, each in zip(names, kind, value, strict=True):
             _add(found, f"{name}.{part}", of_part, each)
     elif kind.startswith("tensordesc"):
+        # Older versions, which lack these names, are refused before any launch.
+        from triton.backends.driver import decompose_descriptor, expand_signature
+
         for i, pair in enumerate(
             zip(expand_signature([kind], None, ""), decompose_descriptor(value), strict=True)
         ):
@@ -200,10 +209,32 @@ def _first(prune: Callable[..., Any]) -> Callable[..., Any]:
     return first
 
 
+def _untimed(
+    fn: Callable[[], object], *_: Any, quantiles: Any = None, return_mode: str = "mean", **__: Any
+) -> Any:
+    """Call a function once, as a benchmark of Triton. All times are NaN."""
+    warnings.warn("the emulator does not measure time: do_bench returns NaN", stacklevel=2)
+    fn()
+    many = len(quantiles) if quantiles is not None else int(return_mode == "all")
+    return [math.nan] * many or math.nan
+
+
+def _no_report(mark: Any, *_: Any, **__: Any) -> None:
+    """Skip a report, whose problems would take hours."""
+    name = mark.fn.__name__
+    warnings.warn(f"the emulator does not measure time: skipped {name}", stacklevel=2)
+
+
 @contextmanager
 def intercepted(compute: int) -> Iterator[None]:
-    """Run launches on the emulator. At the exit, the state of Triton is restored."""
-    require_version("Triton", triton.__version__, _TESTED)
+    """Run launches on the emulator. At the exit, the state of Triton is restored.
+
+    Another version of Triton may be loaded only because torch needs it: its launches are refused.
+    """
+    if reason := untested("Triton", triton.__version__, _TESTED):
+        with replaced(driver, _active=Refusing(reason)):
+            yield
+        return
     ours, tuners = _Driver(compute), {}
     run = autotuner.Autotuner.run
 
@@ -222,6 +253,8 @@ def intercepted(compute: int) -> Iterator[None]:
             replaced(knobs.compilation, always_compile=True),
             replaced(jit, native_specialize_impl=_specialised(jit.native_specialize_impl)),
             replaced(tuner_class, run=run_untimed, prune_configs=_first(tuner_class.prune_configs)),
+            replaced(testing, **dict.fromkeys(_BENCHMARKS, _untimed)),
+            replaced(testing.Mark, run=_no_report),
         ):
             yield
     finally:

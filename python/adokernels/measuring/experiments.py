@@ -21,7 +21,7 @@ from adokernels import _core
 from adokernels.measuring.machine import measured_machine
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sample, Sampler
-from adokernels.model.problem import Call, Problem
+from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.routine import BuiltInVariant
 from adokernels.model.values import is_array
 from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
@@ -313,7 +313,9 @@ class GpuExperiments:
         extra = min(each - _RESERVED_SHARED, int(self._gpu["shared_bytes"])) - used
         return max(extra, 0) // 256 * 256
 
-    def on_fewer(self, variant: BuiltInVariant) -> tuple[int, Call] | None:
+    def on_fewer(
+        self, variant: BuiltInVariant, block: Block | None = None
+    ) -> tuple[int, Call] | None:
         """About half of the multiprocessors, and the call on them; None without green contexts."""
         if self._stream is None:
             half = self._gpu["multiprocessors"] // 2
@@ -321,7 +323,7 @@ class GpuExperiments:
         if not self._stream:
             return None
         owned = int(_core.hardware(self._stream)["multiprocessors"])
-        return owned, variant.prepare(self._problem, stream=self._stream)
+        return owned, variant.prepare(self._problem, block, stream=self._stream)
 
 
 def _occupancy(call: Call) -> float:

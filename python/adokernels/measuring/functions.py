@@ -124,7 +124,7 @@ def require_function(what: Any, block: object, name: str = "what") -> None:
 
 def device_of(*values: Any) -> str:
     """Where arrays in nested values are: ``"cuda:1"``, or ``"cpu"`` if none is on a GPU."""
-    found = {_device_of(a) for a in _leaves(values) if library_of(a) and is_on_device(a)}
+    found = {_device_of(a) for a in leaves(values) if library_of(a) and is_on_device(a)}
     if len(found) > 1:
         places = " and ".join(sorted(found))
         raise ValueError(f"operands and results must be on one GPU, got {places}: pass device=")
@@ -143,12 +143,13 @@ def _device_of(array: Any) -> str:
     return f"cuda:{place[1]}"
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
+    """The values in nested mappings, tuples and lists."""
     if isinstance(value, Mapping):
         value = tuple(value.values())
     if isinstance(value, tuple | list):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item)
     else:
         yield value
 
@@ -316,5 +317,5 @@ def operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
 
 def bytes_of(*values: Any) -> float:
     """The bytes of all arrays in nested values."""
-    arrays = (a for a in _leaves(values) if library_of(a))
+    arrays = (a for a in leaves(values) if library_of(a))
     return float(sum(math.prod(a.shape) * a.dtype.itemsize for a in arrays))

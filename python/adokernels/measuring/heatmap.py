@@ -7,6 +7,7 @@ import linecache
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,10 +15,11 @@ from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.emulating import Counted, emulated_launches
 from adokernels.measuring.functions import Function, name_of, require_function
-from adokernels.measuring.hotspots import Sources, require_cuda_variant
+from adokernels.measuring.hotspots import Sources, captured, require_cuda_variant, sources_of
 from adokernels.measuring.nsight_report import recorded, run_ncu, why_no_ncu
 from adokernels.measuring.profiling import emulator_hint, of_kernel
-from adokernels.measuring.stored_call import StoredCall
+from adokernels.measuring.sass import sass_of_launches
+from adokernels.measuring.stored_call import StoredCall, save_launches
 from adokernels.model.cuda_variant import CudaVariant
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.own_variant import OwnVariant
@@ -59,7 +61,8 @@ def heatmap(
     ----------
     variant
         For example ``ado.transpose["naive"]``, or a kernel in CUDA C++ source in a ladder of your
-        own; on the emulator also any function that launches kernels of Triton or Numba.
+        own; a captured launch, or a function that launches kernels: any on a GPU, of Triton or
+        Numba on the emulator.
     *args, **options
         Operands and options of a call. Default: random operands of the task's default problem.
     block : tuple of int, optional
@@ -96,10 +99,12 @@ def heatmap(
         require_function(variant, block, "variant")
         function = Function(name_of(variant), variant, args, options, caller=heatmap)
         if device == "cuda" or (device is None and not why_no_ncu()):
-            raise TypeError(
-                f"variant must be a Variant on a GPU, got the function {function.name}; "
-                "device='emulator' counts functions"
-            )
+            if reason := why_no_ncu():
+                raise _core.Unavailable(f"lines cannot be counted: {reason}{emulator_hint()}")
+            found, about = captured(variant, args, options, kernel)
+            facts, saved = context("cuda"), partial(save_launches, found)
+            of_found = sass_of_launches(found), kernel, sources_of(found)
+            return _by_hardware(saved, *of_found, **about, block=None, context=facts)
         launches = emulated_launches(function)
         sources, facts = Sources(texts=_texts_of(launches)), context("emulator")
         labels = {"routine": "", "variant": function.name, "problem": str(function.inputs)}
@@ -124,21 +129,30 @@ def heatmap(
         return _emulated(launches, kernel, sources, **labels, block=block, context=facts)
     launch = variant.source_launch(args, options, block)
     save: Callable[[Path], None] = (launch or StoredCall.of(variant, args, options, block)).save
+    sass = variant.sass(*args, block=block, **options)
+    return _by_hardware(save, sass, kernel, sources, **labels, block=block, context=facts)
+
+
+def _by_hardware(
+    save: Callable[[Path], None],
+    sass: Iterable[KernelSass],
+    kernel: str | None,
+    sources: Sources,
+    **labels: Any,
+) -> Heatmap:
+    """The counts of the call or the launches that `save` writes to a folder."""
     with tempfile.TemporaryDirectory() as folder:
         report = recorded(save, Path(folder), ["--section", "SourceCounters"])
         shown = ["--page", "source", "--csv", "--print-source", "sass", "--print-units", "base"]
         page = run_ncu(["--import", str(report), *shown], report)
-    sass = variant.sass(*args, block=block, **options)
     counted = [[*counted_by_hardware(each, sass, sources)] for each in source_page(page)]
     names = [lines[0].kernel if lines else "" for lines in counted]
     return heatmap_of(
-        (line for i in of_kernel(kernel, names, variant.label) for line in counted[i]),
+        (line for i in of_kernel(kernel, names, labels["variant"]) for line in counted[i]),
         sources,
         **labels,
-        block=block,
         source=_core.cuda_properties()["name"],
         code="SASS",
-        context=facts,
     )
 
 

@@ -10,16 +10,20 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from adokernels import _core
+from adokernels.kernels.captured import CapturedLaunch
 from adokernels.kernels.launch import Launch
+from adokernels.measuring.capturing import capture
 from adokernels.measuring.context import context
-from adokernels.measuring.profiling import emulator_hint
-from adokernels.measuring.stored_call import CHILD, StoredCall, environment
-from adokernels.model.ladder import Variant, check_options
+from adokernels.measuring.functions import Function, name_of, require_function
+from adokernels.measuring.profiling import emulator_hint, of_kernel
+from adokernels.measuring.stored_call import CHILD, StoredCall, environment, save_launches
+from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.model.source import shipped_path, sources_folder
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, OfLine, split_reasons
 from adokernels.text import kind_of
@@ -34,9 +38,10 @@ _ERRORS: Mapping[str, type[Exception]] = {
 
 
 def hotspots(
-    variant: Variant,
+    variant: Variant | Callable[..., Any],
     *args: Any,
     block: tuple[int, ...] | None = None,
+    kernel: str | None = None,
     seconds: float = 0.5,
     **options: Any,
 ) -> Hotspots:
@@ -44,17 +49,20 @@ def hotspots(
 
     A fresh process repeats the variant with warm caches while the hardware samples the program
     counters of its warps. CUPTI attributes samples only to kernels that are loaded after sampling
-    has started. The process receives copies of the operands, packed in memory.
+    has started. The process receives copies of the operands, packed in memory. For a function, it
+    receives the launches that :func:`adokernels.capture` records.
 
     Parameters
     ----------
     variant
-        For example ``ado.transpose["naive"]``, or a kernel in CUDA C++ source in a ladder of your
-        own.
+        For example ``ado.transpose["naive"]``, a kernel in CUDA C++ source in a ladder of your own,
+        a captured launch, or any function that launches kernels.
     *args, **options
         Operands and options of a call. Default: random operands of the task's default problem.
     block : tuple of int, optional
         One of the variant's ``blocks``; default the first.
+    kernel : str, optional
+        The name of the kernel to sample. Default: all kernels of the call.
     seconds : float
         Sampling time.
 
@@ -66,12 +74,20 @@ def hotspots(
     Raises
     ------
     TypeError
-        If `variant` is not a variant, or an operand has the wrong type.
+        If `variant` is neither a variant nor a function, or an operand has the wrong type.
     ValueError
-        For a CPU variant, or if the variant cannot solve the problem.
+        For a CPU variant, if the variant cannot solve the problem, or if the call launches no
+        kernel with the name `kernel`.
     Unavailable
-        If the device cannot be sampled; the message contains the reason and the remedy.
+        If the device cannot be sampled; the message contains the reason and the remedy. Also if a
+        launch of the function cannot be repeated.
     """
+    if callable(variant) and not isinstance(variant, Ladder | Variant):
+        require_function(variant, block, "variant")
+        _check(seconds, _core.why_no_cuda())
+        launches, labels = captured(variant, args, options, kernel)
+        save, sources = partial(save_launches, launches), sources_of(launches)
+        return _sampled(save, sources, seconds, **labels, block=None)
     require_cuda_variant(variant, args, options, hotspots)
     _check(seconds, variant.why_unavailable)
     labels = {"routine": variant.ladder.name, "variant": variant.name}
@@ -86,7 +102,33 @@ def hotspots(
         )
     call = StoredCall.of(variant, args, options, block)
     shipped = Sources(root=sources_folder())
-    return _sampled(call.save, shipped, seconds, **labels, problem=str(call.problem), block=block)
+    found = _sampled(call.save, shipped, seconds, **labels, problem=str(call.problem), block=block)
+    of_kernel(kernel, [entry.kernel for entry in found.entries], variant.label)
+    chosen = (entry for entry in found.entries if kernel in (None, entry.kernel))
+    return replace(found, entries=tuple(chosen))
+
+
+def captured(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    kernel: str | None,
+) -> tuple[Sequence[CapturedLaunch], dict[str, Any]]:
+    """The launches of a function, or a captured launch; and the labels of their record."""
+    name = name_of(function)
+    if isinstance(function, CapturedLaunch):
+        of_kernel(kernel, [function.name], name)
+        return [function], {"routine": "", "variant": name, "problem": ""}
+    launches = capture(function, *args, kernel=kernel, **options)
+    if not launches:
+        raise ValueError(f"{name} launches no kernels outside of CUDA graphs")
+    problem = str(Function(name, function, tuple(args)).inputs)
+    return launches, {"routine": "", "variant": name, "problem": problem}
+
+
+def sources_of(launches: Iterable[CapturedLaunch]) -> Sources:
+    """The source files of captured launches."""
+    return Sources(texts={path: text for each in launches for path, text in each.sources.items()})
 
 
 def require_cuda_variant(

@@ -101,10 +101,10 @@ def profile(
         count = partial(emulated_profile, call)
     else:
         require_function(what, block)
-        if device not in (None, "emulator"):
-            raise TypeError(f"device must be None or 'emulator' for callables, got {device!r}")
+        if device not in (None, "cuda", "emulator"):
+            raise TypeError(f"device must be 'cuda' or 'emulator' for callables, got {device!r}")
         function = Function(name_of(what), what, args, options, caller=profile)
-        if device is None:
+        if device != "emulator":
             require_counters(metrics)
             facts = context("cuda")
             return _only(kernel, collect(function.run, function.name, metrics, cache, facts=facts))

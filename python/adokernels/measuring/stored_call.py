@@ -1,8 +1,8 @@
 """The call of a built-in variant in files, and the fresh process that reads and runs it.
 
-The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall` or
-the `Launch` of the folder for ``ado.hotspots``, and writes ``samples.json``. ``profile
-FOLDER`` runs one of them for ncu.
+The process is ``python -m`` with this module. ``sample FOLDER SECONDS`` samples the `StoredCall`,
+the `Launch` or the captured launches of the folder for ``ado.hotspots``, and writes
+``samples.json``. ``profile FOLDER`` runs them for ncu.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
+from adokernels.kernels.captured import CapturedLaunch, load_launch
 from adokernels.kernels.launch import Launch
 from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
@@ -98,8 +98,8 @@ def _samples(folder: Path, seconds: float) -> dict[str, Any]:
     if (folder / _CALL).exists():
         samples = sampler.collect(prepared_call(folder).timed, seconds)
     else:
-        launch, _arrays = Launch.load(folder).prepare()
-        samples = sampler.collect(launch, seconds)
+        launches, _arrays = _prepared_launches(folder)
+        samples = sampler.collect(launches, seconds)
     return {
         "reasons": list(samples.reasons),
         "lines": [[s.kernel, s.path, s.line, list(s.samples)] for s in samples.lines],
@@ -108,13 +108,33 @@ def _samples(folder: Path, seconds: float) -> dict[str, Any]:
     }
 
 
+def save_launches(launches: Sequence[CapturedLaunch], folder: Path) -> None:
+    """Write captured launches to a folder, in order."""
+    for i, launch in enumerate(launches):
+        launch.save(folder / f"{i:05}.ado")
+
+
+def _prepared_launches(folder: Path) -> tuple[list[_core.KernelLaunch], list[Any]]:
+    """Prepare the launches of a folder; keep the arrays alive as long as the launches are used."""
+    captured = map(load_launch, sorted(folder.glob("*.ado")))
+    stored: list[CapturedLaunch | Launch] = [*captured] or [Launch.load(folder)]
+    pairs = [each.prepare() for each in stored]
+    launches, arrays = zip(*pairs, strict=True)
+    return list(launches), list(arrays)
+
+
 def profiled(folder: Path) -> None:
-    """Run the call or the launch of the folder for a profiler."""
+    """Run the call or the launches of the folder for a profiler."""
     if (folder / _CALL).exists():
         run_profiled(prepared_call(folder).run)
         return
-    launch, arrays = Launch.load(folder).prepare()
-    run_profiled(partial(launch.run, 0))
+    launches, arrays = _prepared_launches(folder)
+
+    def run() -> None:
+        for launch in launches:
+            launch.run(0)
+
+    run_profiled(run)
     del arrays  # they are used until here
 
 

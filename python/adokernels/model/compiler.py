@@ -64,6 +64,7 @@ class CompiledKernel:
     source: str = field(repr=False)
     log: str = field(repr=False)  # the compiler's warnings
     parameters: tuple[Parameter, ...] | None = field(default=None, repr=False)  # None: unknown
+    options: tuple[tuple[str, str], ...] = ()
 
 
 def compile_cuda(
@@ -298,6 +299,7 @@ def compiled(
             file=file,
             source=source,
             log=log(),
+            options=options,
             parameters=parameters_in(_core.kernel_name(types[0])) if typed else None,
         )
     except CompilationError as error:

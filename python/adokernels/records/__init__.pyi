@@ -3,6 +3,8 @@
 from adokernels._core import Cost as Cost
 from adokernels.diagnosis.cards import Card as Card
 from adokernels.diagnosis.diagnosis import Diagnosis as Diagnosis
+from adokernels.kernels.captured import CapturedLaunch as CapturedLaunch
+from adokernels.kernels.captured import Launches as Launches
 from adokernels.model.problem import Choice as Choice
 from adokernels.model.source import Source as Source
 from adokernels.model.source import Diff as Diff

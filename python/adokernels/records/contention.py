@@ -110,7 +110,12 @@ class TimedSeries(NamedTuple):
 
 
 def judge(
-    ours: TimedSeries, theirs: TimedSeries, *, paired: bool, names: tuple[str, str] = ("", "")
+    ours: TimedSeries,
+    theirs: TimedSeries,
+    *,
+    paired: bool,
+    names: tuple[str, str] = ("", ""),
+    z: float = statistics.Z999,
 ) -> Comparison:
     """Compare two series by their undisturbed samples; the ratio is the ratio of the medians.
 
@@ -118,7 +123,7 @@ def judge(
     the verdict must survive the worst case: the time that they can have taken is subtracted from
     the slower series and added to the faster one. The verdict is also withheld if all samples
     together, without the waits, show the opposite, or if the halves of the run contradict each
-    other.
+    other. `z` is half the width of the interval in standard errors.
     """
     masks = _undisturbed(ours, theirs, paired=paired)
     enough = _are_enough(*masks)
@@ -127,7 +132,7 @@ def judge(
         side.seconds[: len(rows)][rows] for side, rows in zip((ours, theirs), used, strict=True)
     )
     ratio = theirs.median / ours.median
-    verdict, interval = statistics.compare(mine, other, ratio, paired=paired)
+    verdict, interval = statistics.compare(mine, other, ratio, paired=paired, z=z)
     n = min(len(mine), len(other))
     share, reason = max(stolen(ours.facts), stolen(theirs.facts))
     if not enough:

@@ -46,6 +46,7 @@ class Kind(StrEnum):
     L2 = "L2"
     L3 = "L3"
     DRAM = "DRAM"
+    MEMORY = "memory"
     LATENCY = "latency"
     PARALLELISM = "too little work"
     UNKNOWN = "unknown"
@@ -79,7 +80,8 @@ class Limiter:
     ----------
     kind
         ``"compute"``, ``"L1"``, ``"shared memory"``, ``"L2"``, ``"L3"``, ``"DRAM"``,
-        ``"latency"``, ``"too little work"``, or ``"unknown"`` without sufficient evidence.
+        ``"memory"`` if the level is unknown, ``"latency"``, ``"too little work"``, or
+        ``"unknown"`` without sufficient evidence.
     unit
         Its busiest unit, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
     share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,11 @@ from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 
 Verdict = Literal["sound", "weak", "refused"]
+Clear = Literal["", "faster", "slower", "same", "unclear"]
+#: Experiments that no correct kernel can realise: they show what memory costs.
+_BOUNDS = ("loads hit L1", "no stores")
+#: A switch that changes the time by more than this share makes a trial weak.
+MOST_INTRUSION = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +38,18 @@ class Trial(Fields):
         Why it was refused; empty otherwise.
     code
         Differences in machine code other than the switch. With differences, the trial is weak.
+    seconds, off_seconds
+        On a GPU: the median time of the changed kernels, and of the same machine code with the
+        switch off; otherwise 0.
+    interval
+        On a GPU: the confidence interval of the gain. All intervals of a table together are wrong
+        in at most 0.1 % of the tables.
+    clear
+        On a GPU: whether the changed kernels are ``"faster"``, ``"slower"``, ``"same"``, or
+        ``"unclear"``.
+    intrusion
+        On a GPU: the time with the switch off, divided by the time of the original kernels. If it
+        differs from 1 by more than 20 %, the trial is weak.
     """
 
     experiment: str
@@ -44,11 +62,23 @@ class Trial(Fields):
     place: str = ""
     reason: str = ""
     code: tuple[str, ...] = ()
+    seconds: Amount = 0.0
+    off_seconds: Amount = 0.0
+    interval: tuple[Amount, Amount] = (0.0, 0.0)
+    clear: Clear = ""
+    intrusion: Amount = 1.0
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the proof holds on the emulator and in machine code."""
-        return "refused" if self.reason else "weak" if self.code else "sound"
+        """Whether the proof holds on the emulator and in machine code, and the switch is cheap."""
+        if self.reason:
+            return "refused"
+        return "weak" if self.code or abs(self.intrusion - 1) > MOST_INTRUSION else "sound"
+
+    @property
+    def gain(self) -> float:
+        """The time with the switch off, divided by the time with the switch on; 0 if unknown."""
+        return self.off_seconds / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -61,11 +91,15 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
         The call whose kernels were changed. For a function, the routine is empty, and the variant
         is its name.
     source
-        The place where the kernels were executed: ``"emulator"``.
+        The place where the kernels were executed: ``"emulator"``, or the name of the GPU.
     kernels
         The names of the kernels.
     trials
         One entry per experiment.
+    lines
+        With ``per_line=True``: the experiment with the largest gain on one source line at a time.
+    cache, seconds
+        On a GPU: the state of the caches, and the median time of the original kernels.
     context
         Machine, software and settings.
     """
@@ -80,7 +114,23 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
     source: str
     kernels: tuple[str, ...]
     trials: tuple[Trial, ...]
+    lines: tuple[Trial, ...] = ()
+    cache: Literal["", "cold", "warm"] = ""
+    seconds: Amount = 0.0
     context: Context = field(default_factory=dict)
+
+    @property
+    def largest(self) -> Trial | None:
+        """The sound trial with the largest gain that is clear; None if no gain is clear."""
+        return largest(self.trials)
+
+    @property
+    def promise(self) -> Trial | None:
+        """Like `largest`, without loads that hit L1 and without the omitted stores.
+
+        A correct kernel cannot make these two changes, so they are no promises for a next step.
+        """
+        return largest(t for t in self.trials if t.experiment not in _BOUNDS)
 
     def trial(self, experiment: str) -> Trial:
         """The trial of an experiment.
@@ -94,3 +144,9 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
         if experiment not in found:
             raise KeyError(f"experiment must be one of {', '.join(found)}, got {experiment!r}")
         return found[experiment]
+
+
+def largest(trials: Iterable[Trial]) -> Trial | None:
+    """The sound trial with the largest gain that is clear; None if no gain is clear."""
+    clear = [t for t in trials if t.verdict == "sound" and t.clear == "faster"]
+    return max(clear, key=lambda t: t.gain, default=None)

@@ -34,6 +34,7 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
             steps.append(f"cards: {', '.join(named)}")
         by = "" if finding.counted else ", by experiment" if found.tried else ", without counters"
         bound = ratio(advice.bound) if advice and advice.bound is not None else ""
+        tried = finding.experiment
         advised.append(
             {
                 "variant": finding.variant,
@@ -41,8 +42,11 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
                 "evidence": "; ".join(evidence),
                 "next step": "; ".join(steps),
                 "gains\nat most": bound,
+                "what if": f"{tried.experiment}: {ratio(tried.gain)}" if tried else "",
             }
         )
+        if finding.contradiction:
+            bounds.append(f"{finding.variant}: {finding.contradiction}")
         if advice and bound:
             origin = ", ".join(advice.provenance)
             bounds.append(f"{finding.variant} {bound}: {advice.basis} ({origin})")
@@ -66,9 +70,10 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
         )
         if outcome.reason:
             withheld.append(f"no verdict on the step after {finding.variant}: {outcome.reason}")
-    text: dict[str, int | None] = {"limiter": 16, "evidence": 44, "next step": 38}
+    text: dict[str, int | None] = {"limiter": 16, "evidence": 44, "next step": 38, "what if": 18}
     notes = ["Bounds:", *bounds] if bounds else []
-    tables = [table_of(f"Diagnosis: {diagnosis.title}", advised, text, notes=notes)]
+    title = f"Diagnosis: {diagnosis.title}"
+    tables = [table_of(title, advised, text, notes=notes, sparse=True)]
     if realised:
         text = {"proposed": 24, "changed": 24, "bound": 0, "target metric": 24, "named": 0}
         title = "Proposed, and what the next variant did"

@@ -148,33 +148,54 @@ _OMITTED = ("load\nrequests", "active\nlanes", "FLOPs", "of them\nconflicts", "s
 
 
 def what_if_table(record: WhatIf) -> Table:
-    """One row per experiment: what it changed, or why it was refused."""
-
-    def change(trial: Trial) -> str:
-        if trial.reason:
-            return ""
-        if trial.count == "bytes in reach":
-            return f"{binary_size(trial.before)} to {binary_size(trial.after)} in reach"
-        return f"{number(trial.before)} to {number(trial.after)} {trial.count}"
-
-    rows = [
+    """One row per experiment: its gain on a GPU, what it changed, or why it was refused."""
+    lines = [
         {
-            "if ...": trial.experiment,
-            "rewritten": f"{trial.rewritten} of {trial.accesses}" if trial.accesses else "",
-            "it changes": change(trial),
-            "mostly at": trial.place,
-            "remarks": trial.reason or "; ".join(trial.code),
+            **_what_if_row(trial, record.seconds),
+            "if ...": f"  only {trial.place or 'unknown lines'}",
         }
-        for trial in record
+        for trial in record.lines
     ]
+    best, rows, trials = record.largest, list[dict[str, str]](), list[Trial]()
+    for trial in record:
+        rows.append(_what_if_row(trial, record.seconds))
+        trials.append(trial)
+        if trial is best:
+            rows += lines
+            trials += record.lines
     label = f"{record.routine}[{record.variant}]" if record.routine else record.variant
     title = f"{label}, {record.problem}, {record.source}"
     notes = [f"{trial.experiment}: {trial.meaning}" for trial in record if not trial.reason]
+    if record.seconds:
+        title += f", {record.cache}: {quantity(record.seconds, 's')}"
+        words = f"{best.experiment}: {percent(1 - 1 / best.gain)} of the time" if best else ""
+        notes.insert(0, words or "No experiment makes the kernel clearly faster.")
     return table_of(
         title,
         rows,
         {"it changes": 0, "mostly at": 0, "remarks": 50},
         notes=notes,
-        faded=(trial.verdict == "refused" for trial in record),
+        faded=(trial.verdict == "refused" for trial in trials),
         sparse=True,
     )
+
+
+def _what_if_row(trial: Trial, original: float) -> dict[str, str]:
+    change = f"{number(trial.before)} to {number(trial.after)} {trial.count}"
+    if trial.count == "bytes in reach":
+        change = f"{binary_size(trial.before)} to {binary_size(trial.after)} in reach"
+    remarks = trial.reason or "; ".join(trial.code)
+    if not remarks and trial.clear == "unclear":
+        low, high = trial.interval
+        remarks = f"unclear: x{number(low)} to x{number(high)}"
+    timed = bool(trial.gain) and not trial.reason
+    return {
+        "if ...": trial.experiment,
+        "it would take": quantity(original / trial.gain, "s") if timed else "",
+        "gain": ratio(trial.gain) if timed else "",
+        "intrusion": f"{trial.intrusion - 1:+.0%}".replace("%", " %") if timed else "",
+        "rewritten": f"{trial.rewritten} of {trial.accesses}" if trial.accesses else "",
+        "it changes": change if trial.count else "",
+        "mostly at": trial.place,
+        "remarks": remarks,
+    }

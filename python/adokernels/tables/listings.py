@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from rich.table import Table
 
@@ -305,3 +306,22 @@ def _widths(code: Code) -> dict[str, str]:
         widths = code.widths(kind, space)  # type: ignore[arg-type]
         cells[header] = ", ".join(f"{n} x {b}" if b else f"{n}" for b, n in widths.items())
     return cells
+
+
+def puzzle_table(progress: Mapping[str, Mapping[str, Any]]) -> Table:
+    """The puzzles with their state, for the program."""
+    rows = [
+        {
+            "puzzle": name,
+            "track": each["track"],
+            "title": each["title"],
+            "state": "done" if each["done"] else "open" if each["attempts"] else "",
+            "attempts": str(each["attempts"] or ""),
+            "hints": str(each["hints"] or ""),
+        }
+        for name, each in progress.items()
+    ]
+    done = sum(bool(each["done"]) for each in progress.values())
+    title = f"Puzzles: {done} of {len(rows)} done"
+    notes = ["adokernels puzzles start NAME writes the file to complete into this folder."]
+    return table_of(title, rows, ("puzzle", "track", "title", "state"), notes=notes)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.model.values import as_tuple, same_bytes
 from adokernels.process import settings
 from adokernels.ptx import cut
 from adokernels.whatif.experiments import (
@@ -91,9 +92,8 @@ def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
     """
     result, launches, _ = _run(work, {}, {})
     codes = {}
-    for handle in dict.fromkeys(launch.kernel for launch in launches):
-        kernel = cut(_core.emulated_ptx(handle), _core.emulated_symbol(handle))
-        codes[handle] = Code(kernel)
+    for handle, symbol in dict.fromkeys((launch.kernel, launch.symbol) for launch in launches):
+        codes[handle] = Code(cut(_core.emulated_ptx(handle), symbol))
     if not codes:
         raise ValueError(f"{work.label} launches no kernels, so nothing can be changed")
     probes = {handle: loaded(code.probe, code) for handle, code in codes.items()}
@@ -101,7 +101,8 @@ def subjects_of(work: Work) -> tuple[Any, list[Subject]]:
     if {launch.kernel for launch in launches} != codes.keys():
         raise ValueError(f"{work.label} must launch the same kernels in each call")
     own = {h: [each for each in launches if each.kernel == h] for h in codes}
-    return result, [Subject(code, own[h], counts[h]) for h, code in codes.items()]
+    found = enumerate(codes.items())
+    return result, [Subject(code, own[h], counts[h], i) for i, (h, code) in found]
 
 
 def loaded(text: str, code: Code) -> _core.CudaKernel:
@@ -109,12 +110,10 @@ def loaded(text: str, code: Code) -> _core.CudaKernel:
     return _core.CudaModule((code.header + text).encode(), "emulator").kernel(code.kernel.name)
 
 
-def proved(
-    work: Work, experiment: Experiment, plans: list[Plan], same: Callable[[Any], bool]
-) -> list[Counts]:
+def proved(work: Work, experiment: Experiment, plans: list[Plan], expected: Any) -> list[Counts]:
     """Run both forms; return the counts of each plan with the switch on.
 
-    `same` states whether a result equals the result of the original kernels.
+    `expected` is the result of the original kernels.
 
     Raises
     ------
@@ -136,7 +135,7 @@ def proved(
 
             constants[on][handle] = values
     result, _, counts = _run(work, kernels, constants[False])
-    if not same(result):
+    if not same_results(result, expected):
         raise Refused("with the switch off, the result differs from the original one")
     for plan in plans:
         before, after = plan.subject.counts, counts.get(plan.subject.launches[0].kernel, Counter())
@@ -152,6 +151,14 @@ def proved(
             key, (old, new) = next(iter(sorted(wrong.items())))
             raise Refused(f"it also changes {' '.join(filter(None, key[1:]))}: {old} to {new}")
     return [counts.get(plan.subject.launches[0].kernel, Counter()) for plan in plans]
+
+
+def same_results(result: Any, expected: Any) -> bool:
+    """Compare results bit by bit; ceilings have no result."""
+    if expected is None:
+        return result is None
+    pairs = zip(as_tuple(result), as_tuple(expected), strict=True)
+    return all(same_bytes(a, b) for a, b in pairs)
 
 
 def _run(

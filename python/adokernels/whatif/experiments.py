@@ -120,11 +120,22 @@ EXPERIMENTS = (
 )  # fmt: skip
 
 
+#: Experiments that launch the original kernels with fewer resources.
+HALF_OCCUPANCY, HALF_GPU = "half the resident blocks", "half the multiprocessors"
+MEANINGS = {
+    HALF_OCCUPANCY: "Blocks have additional shared memory, so that half of them are resident. A "
+    "kernel that then takes longer needs its warps to hide latency.",
+    HALF_GPU: "The kernels run on half of the multiprocessors. A kernel that then takes twice as "
+    "long is limited by the multiprocessors, one that takes as long by memory or by its size.",
+}
+
+
 @dataclass(frozen=True)
 class Launch:
     """A launch that was observed."""
 
     kernel: int  # its handle
+    symbol: str  # its mangled name
     grid: Shape
     block: Shape
     shared_bytes: int  # dynamic
@@ -134,13 +145,19 @@ class Launch:
 
     @classmethod
     def observed(
-        cls, kernel: int, grid: Shape, block: Shape, shared_bytes: int, parameters: bytes
+        cls,
+        kernel: int,
+        symbol: str,
+        grid: Shape,
+        block: Shape,
+        shared_bytes: int,
+        parameters: bytes,
     ) -> Self:
         """The launch that an observer of ``_core.Substitution`` receives."""
         values = enumerate(memoryview(parameters[: len(parameters) // 8 * 8]).cast("Q"))
-        memory = {8 * i: _core.emulated_memory(value) for i, value in values}
+        memory = {8 * i: _core.memory_at(value) for i, value in values}
         found = {offset: place for offset, place in memory.items() if place[1]}
-        return cls(kernel, grid, block, shared_bytes, found)
+        return cls(kernel, symbol, grid, block, shared_bytes, found)
 
     @property
     def warps(self) -> int:
@@ -155,6 +172,7 @@ class Subject:
     code: Code
     launches: Sequence[Launch]
     counts: Counts
+    number: int  # in the order of the first launches of the kernels
 
     def memory(self, slot: Slot, launch: Launch) -> tuple[int, int]:
         """First address and bytes of the array to which a slot points; (0, 0) without an array."""

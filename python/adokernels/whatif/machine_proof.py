@@ -6,13 +6,14 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from adokernels import _core, toolkit
 from adokernels.machine_code import disassembled, kernels_in
 from adokernels.records.instructions import parsed
+from adokernels.records.what_if import Trial
 from adokernels.whatif.rewriting import CONSTANTS
 
 #: The architecture of the machine code, unless the PTX names one of its own ("sm_90a").
@@ -53,45 +54,88 @@ class MachineCode:
         return min(by_registers, _WARPS // warps, _SLOTS, _SHARED // (shared_bytes + _RESERVED))
 
 
-def assembled(header: str, forms: Sequence[str], name: str) -> list[MachineCode]:
-    """Assemble several forms of a kernel as one module, because nvdisasm is slow to start.
+@dataclass
+class Assembled:
+    """Several forms of a kernel in one cubin, by :func:`form_of`; "" is the original."""
+
+    code: bytes
+    symbol: str
+    forms: Sequence[str]
+    _module: _core.CudaModule | None = None
+
+    def kernel(self, form: str, device: str) -> _core.CudaKernel:
+        """A form, loaded on a GPU."""
+        if self._module is None:
+            self._module = _core.CudaModule(self.code, device)
+        return self._module.kernel(self.symbol + _suffix(self.forms.index(form)))
+
+    def constants(self, form: str) -> str:
+        """The name of the constants of a form."""
+        return CONSTANTS + _suffix(self.forms.index(form))
+
+    @property
+    def machine_code(self) -> dict[str, MachineCode]:
+        """The machine code of each form; Unavailable if a tool is missing."""
+        registers = {k.symbol: k.registers for k in kernels_in(self.code)}
+        parts = iter(re.split(r"^\.text\.(\S+):$", disassembled(self.code), flags=re.MULTILINE)[1:])
+        listings, found = dict(zip(parts, parts, strict=True)), {}
+        for i, form in enumerate(self.forms):
+            name = self.symbol + _suffix(i)
+            kept = (
+                each.name
+                for each in parsed(listings[name])
+                if _MOVE not in f"{each.opcode} {each.operands}"
+            )
+            found[form] = MachineCode(Counter(kept), registers[name])
+        return found
+
+
+def form_of(trial: Trial) -> str:
+    """The name of the form of a trial."""
+    return f"{trial.experiment} {trial.place}"
+
+
+def _suffix(index: int) -> str:
+    return f"_{index}" if index else ""
+
+
+def assembled(
+    header: str, texts: Mapping[str, str], symbol: str, compute: int | None = None
+) -> Assembled:
+    """Assemble the forms of a kernel as one module, because nvdisasm is slow to start.
+
+    `compute` is the compute capability of the GPU, times ten.
 
     Raises
     ------
     Unavailable
-        If a tool is missing or cannot assemble the module.
+        If ptxas is missing or cannot assemble the module.
     """
     if not (program := toolkit.program("ptxas")):
         raise _core.Unavailable("ptxas is missing")
-    names = [f"{name}_{i}" for i in range(len(forms))]
-    own = {name: names, CONSTANTS: [f"{CONSTANTS}_{i}" for i in range(len(forms))]}
-    for old, new in own.items():
-        forms = [form.replace(old, n) for form, n in zip(forms, new, strict=True)]
-    target = re.search(r"\.target\s+(sm_\d+[af])", header)
+    parts = [header]
+    for i, text in enumerate(texts.values()):
+        entry = re.compile(rf"(\.entry\s+{re.escape(symbol)})(?![\w$])")
+        own = text.replace(CONSTANTS, CONSTANTS + _suffix(i))
+        parts.append(entry.sub(rf"\g<1>{_suffix(i)}", own))
+    arch = f"sm_{compute}" if compute else _ARCH
+    if target := re.search(r"\.target\s+(sm_\d+[af])", header):  # only for one architecture
+        arch = target[1]
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        arch = f"-arch={target[1] if target else _ARCH}"
-        text = "\n".join([header, *forms])
+        text = "\n".join(parts)
         for _ in range(2):
             source.write_text(text)
             done = subprocess.run(
-                [program, arch, source, "-o", cubin], capture_output=True, text=True, check=False
-            )
+                [program, f"-arch={arch}", source, "-o", cubin],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
             if not (older := _VERSION.search(done.stderr)):
                 break
             text = re.sub(r"\.version\s+[\d.]+", f".version {older[1]}", text, count=1)
         if done.returncode:
             raise _core.Unavailable(f"ptxas: {' '.join(done.stderr.split())[:300]}")
-        code = cubin.read_bytes()
-    registers = {k.symbol: k.registers for k in kernels_in(code)}
-    parts = iter(re.split(r"^\.text\.(\S+):$", disassembled(code), flags=re.MULTILINE)[1:])
-    listings = dict(zip(parts, parts, strict=True))
-    found = []
-    for form in names:
-        instructions = parsed(listings[form])
-        kept = (i.name for i in instructions if _MOVE not in f"{i.opcode} {i.operands}")
-        found.append(MachineCode(Counter(kept), registers[form]))
-    return found
+        return Assembled(cubin.read_bytes(), symbol, list(texts))
 
 
 def differences(
