@@ -193,10 +193,12 @@ def steps(
     require((Sweep, CountedSweep), "a sweep", sweep=what)
     if isinstance(what, CountedSweep):
         return _counted_steps(what, ax, annotate=annotate)
-    return _measured_steps(what, ax, annotate=annotate)
+    return _measured_steps(what, what_if, ax, annotate=annotate)
 
 
-def _measured_steps(sweep: Sweep, ax: Axes | None, *, annotate: bool) -> Axes:
+def _measured_steps(
+    sweep: Sweep, what_if: Iterable[WhatIf], ax: Axes | None, *, annotate: bool
+) -> Axes:
     """Draw the times of each variant on a logarithmic axis, with the roof as a line."""
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
