@@ -7,6 +7,7 @@
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
 ## make generate           regenerate type stubs, tables, pages and charts that are out of date
+## make notebooks          execute the sources in notebooks/text; N=01_transpose renders one notebook
 ## make architectures      compile for all architectures: registers, spills, kernels that cannot be launched
 ## make wheel              build and test the wheels of a release in dist, for every installed Python version
 ## make docs               build the documentation site of the installed package in build/docs/html
@@ -27,7 +28,7 @@ export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
 export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
 .NOTPARALLEL: # ninja compiles in parallel
-.PHONY: help tour test dev check fuzz module lint format generate docs architectures wheel clean FORCE
+.PHONY: help tour test dev check fuzz module lint format generate notebooks docs architectures wheel clean FORCE
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
@@ -58,6 +59,9 @@ check: module $(INDEX) $(VENV)/with-test
 
 generate: module $(INDEX) $(VENV)/with-test
 	$(RUN) .ci/generate.py
+
+notebooks: module $(VENV)/with-notebook
+	$(RUN) -m adobook.render $(N)
 
 # The documentation site describes the installed package: the wheel, or else the editable package.
 docs: $(VENV)/with-docs $(if $(wildcard $(VENV)/wheel),$(VENV)/wheel,module)

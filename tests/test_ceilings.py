@@ -1,7 +1,6 @@
 """The ceilings of machines: what is measured, and which ceilings are refused."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from adokernels.measuring import machine as machine_module
 from adokernels.measuring.machine import _cases as machine_cases
 from adokernels.model.registry import ceilings
 from adokernels.records.machine import Ceiling, Machine, contradictions
-
-DATA = Path(__file__).parent.parent / "notebooks" / "data"
 
 
 def test_ceilings_count_what_they_do():
@@ -290,16 +287,6 @@ def test_ceilings_that_stay_contradictory_are_refused(measured_values):
     for text in (repr(machine), machine._repr_html_()):
         assert f"Refused: L2 read: {reason}." in text
         assert "Refused: FP64 tensor mma: no cuBLAS." in text
-
-
-def test_a_damaged_file_is_replaced_by_a_new_measurement(measured_values, tmp_path):
-    measured_values["DRAM copy"] = [4.0, 4.0, 3.0]
-    first = ado.machine("cpu")
-    assert ado.machine("cpu") == first
-    (file,) = tmp_path.iterdir()
-    file.write_text("{}", encoding="utf-8")
-    assert ado.machine("cpu")["DRAM copy"].measured == 3
-    assert ado.machine("cpu")["DRAM copy"].measured == 3, "the file is still damaged"
 
 
 def test_errors_of_other_ceilings_are_raised(measured_values):

@@ -102,19 +102,6 @@ def test_figures_of_documents_are_complete(name):
         assert all((p.document, p.quantity, p.device, p.source))
 
 
-def test_groups_of_figures_are_constants():
-    talk = published_figures.image_filters
-    assert set(talk.TIMES) < set(talk.FIGURES)
-
-
-def test_the_figures_of_the_slides_agree_with_each_other():
-    value = {p.quantity: p.value for p in transpose.FIGURES}
-    excess = value["store_sectors"] - value["ideal_store_sectors"]
-    assert excess == value["excess_store_sectors"]
-    ratio = value["store_sectors"] / value["ideal_store_sectors"]
-    assert ratio == value["store_sectors_over_ideal"]
-
-
 def test_figures_show_published_sectors_beyond_the_ideal(ladder):
     given = [p for p in transpose.FIGURES if p.item in ("B7", "B26")]
     header, rows = rows_of(course.figures(ladder["naive"], published=given))

@@ -1,4 +1,4 @@
-"""The controls of notebook 03, plain sums in the kernels of the series, and its figures."""
+"""The controls of notebook 03: plain sums in the kernels of the series."""
 
 from functools import cache
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 from scripts import load_script
 
 import adokernels as ado
-from adobook.published import average_matvec as series
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 
 ROOT = Path(__file__).parent.parent
@@ -81,23 +80,3 @@ def test_the_stored_hot_spots_are_lines_of_the_controls(name):
     assert own
     for line in own:
         assert line.text.strip() == lines[line.line - 1].strip()
-
-
-# --- published figures ----------------------------------------------------------------------------
-
-
-def test_published_figures_agree_with_each_other_and_with_the_problem():
-    found = {(p.variant, p.quantity): p.value for p in series.FIGURES}
-    of = {quantity: value for (variant, quantity), value in found.items() if variant == NAMES[1]}
-    sets = length = samples = 1024
-    assert of["vector_sectors"] == sets * length * samples  # one sector per element
-    assert of["ideal_vector_sectors"] * 32 == 4 * of["vector_sectors"]  # bytes
-    assert of["stall_lg_throttle"] / of["warp_latency"] == pytest.approx(0.759, abs=5e-4)
-    times = [found[name, "seconds"] for name in NAMES[:3]]
-    assert times == sorted(times, reverse=True)
-
-
-def test_published_figures_name_variants_and_items_of_the_audit():
-    names = {variant.name for variant in ado.average_matvec}
-    assert {p.variant for p in series.FIGURES} - {""} <= set(series.NAMES) <= names
-    assert all(p.item[0] == "A" and 1 <= int(p.item[1:]) <= 35 for p in series.FIGURES)

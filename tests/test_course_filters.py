@@ -7,7 +7,6 @@ import pytest
 
 import adobook as course
 import adokernels as ado
-from adobook.published import compute_capability
 from adobook.published import image_filters as talk
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -83,19 +82,6 @@ def test_figures_show_our_text_next_to_published_text(blur):
         )
     )
     assert "limiter" not in rows
-
-
-def test_the_published_time_and_rate_agree_with_the_published_transactions():
-    value = {(p.variant, p.quantity): p.value for p in talk.FIGURES}
-    sectors, seconds = value["occupancy", "load_sectors"], value["occupancy", "seconds"]
-    assert 32 * sectors / seconds == pytest.approx(value["occupancy", "L2 reads of L1"], rel=0.005)
-
-
-def test_published_occupancy_follows_from_the_limits_of_the_compute_capability():
-    limit = {p.quantity: p.value for p in compute_capability.FIGURES if p.device.endswith("3.5")}
-    value = {(p.variant, p.quantity): p.value for p in talk.FIGURES}
-    warps = 2 * limit["resident_blocks"]
-    assert warps / limit["resident_warps"] == value["coalesced", "theoretical_occupancy"]
 
 
 # --- charts ---------------------------------------------------------------------------------------

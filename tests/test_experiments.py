@@ -18,7 +18,6 @@ from adokernels.measuring.experiments import _setting, footprint_of, scaled
 from adokernels.records.experiments import GIVEN, SMALLEST, Experiments, Run
 from adokernels.records.limiter import Kind, Step
 from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
 
 KIB, MIB = 1 << 10, 1 << 20
 #: One core: 2 scalar additions per cycle at 2.5 GHz, 8 lanes, 128 bytes per cycle from L1.
@@ -314,9 +313,3 @@ def test_settings_are_restored_after_errors():
 def test_experiments_need_a_run():
     with pytest.raises(ValueError, match="at least one run"):
         Experiments.from_dict({"runs": []})
-
-
-def test_files_of_earlier_versions_have_no_experiments():
-    record = measured(*CASES["L2"][0], cores=1).to_dict()
-    del record["experiments"]
-    assert Measurement.from_dict(record).experiments is None

@@ -148,9 +148,3 @@ def test_the_installed_version_belongs_to_this_tree():
     assert ".dev" not in number or re.fullmatch(
         r"(g[0-9a-f]+(\.dirty)?)?", ado.__version__.partition("+")[2]
     )
-
-
-def test_public_names_exist():
-    assert sorted(set(ado.__all__)) == sorted(ado.__all__)
-    for name in ado.__all__:
-        assert getattr(ado, name) is not None

@@ -177,9 +177,8 @@ def test_other_machine_code_is_rejected():
         list(measured.counted_by_hardware(counted, [kernel()], SOURCES))
 
 
-@pytest.mark.parametrize("make", [of_hardware])
-def test_the_tables_name_the_source_and_mark_the_lines(make):
-    heat = make()
+def test_the_tables_name_the_source_and_mark_the_lines():
+    heat = of_hardware()
     totals, listing, instructions = tables_of(heat)
     assert "counted by GPU" in totals.title
     assert "16 SASS instructions" in totals.caption

@@ -2,23 +2,7 @@
 
 import pytest
 
-import adokernels as ado
 from adobook.published import gpp
-
-
-def test_every_figure_belongs_to_a_variant_of_the_ladder():
-    names = {v.name for v in ado.gpp}
-    assert {p.variant for p in gpp.FIGURES} <= {"", *names}
-    assert all(p.item in {f"E{n}" for n in range(1, 25)} for p in gpp.FIGURES)
-    assert all("https://" in p.source for p in gpp.FIGURES)
-
-
-def test_the_figures_agree_with_the_percentages_of_the_abstract():
-    rate, peak = gpp.figure("flops_per_second", "large_blocks", gpp.PAPER), 6.7e12
-    share = gpp.figure("fma_share", "large_blocks", gpp.PAPER)
-    assert gpp.figure("peak", document=gpp.PAPER) == peak
-    assert round(rate / peak, 2) == 0.55
-    assert round(rate / (peak * (1 + share) / 2), 2) == 0.70
 
 
 def test_the_points_of_the_chart_are_those_figures():

@@ -256,25 +256,6 @@ def toy(tmp_path, monkeypatch):
     return json.loads(generator.text())
 
 
-def test_definitions_are_found_by_the_layout():
-    found = {name: block for block in source._blocks(STEPS) for name in block.names}
-    assert {"kA", "kC", "kUnused", "Pair", "Alias", "operator-", "twice", "first"} <= {*found}
-    assert found["kA"] is found["kC"]  # no empty line between them
-    assert (found["first"].line, found["first"].lines[-1]) == (26, "}")
-    assert found["first"].lines[0] == '// A comment with a { brace and "quotes".'
-    assert found["Pair"].names >= {"Alias", "operator-"}
-
-
-def test_an_entry_is_found_by_its_name_or_its_helper():
-    (array,) = (b for b in source._blocks(LADDER) if "kVariants" in b.names)
-    assert source._entry(array, "of_helper").lines == ['    toy("of_helper"),']
-    direct = source._entry(array, "direct")
-    assert direct.lines[0] == "    // A comment."
-    assert len(direct.lines) == 5
-    with pytest.raises(LookupError, match="no entry of none below line 19"):
-        source._entry(array, "none")
-
-
 def test_only_what_an_entry_runs_is_shown(toy):
     assert list(toy) == ["toy[direct]", "toy[given]", "toy[of_helper]"]
     ladder, steps = "cuda/toy/toy.cu", "cuda/toy/steps.cuh"

@@ -8,7 +8,7 @@ import pytest
 import adokernels as ado
 from adokernels.charts.roofline import above_roof
 from adokernels.model.tasks import TASKS
-from adokernels.records.metrics import CONFLICTS, GLOBAL, METRIC_SETS, SECTOR, WAVEFRONTS
+from adokernels.records.metrics import CONFLICTS, GLOBAL, METRIC_SETS, WAVEFRONTS
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 #: Metrics that were added after the stored measurements.
@@ -22,10 +22,6 @@ LADDERS = [f"{routine}-{name}" for routine, t in TASKS.items() for name in t.ben
 @cache
 def ladder(name):
     return ado.load(DATA / f"{name}.json.xz")
-
-
-def profile(name, variant):
-    return ladder(name)[variant].profile
 
 
 @pytest.mark.parametrize("name", LADDERS)
@@ -76,35 +72,3 @@ def test_no_measurement_is_above_a_roof(name):
     """Counted bytes and FLOPs do not exceed a ceiling by more than 3 %."""
     sweep = ladder(name)
     assert [m.variant for m in sweep if above_roof(m, sweep.machine)] == []
-
-
-def test_naive_transpose_of_int64_stores_whole_sectors():
-    naive = profile("transpose-int64-8192", "naive")
-    # A few requests in 10 000 are replayed and counted twice.
-    assert naive["store_sectors"] == pytest.approx(67_108_864, rel=1e-3)
-    assert naive["ideal_store_sectors"] == 16_777_216
-
-
-def test_transpose_of_float32_coalescing_and_bank_conflicts():
-    naive, tiled, padded = (
-        profile("transpose-float32-8192", variant) for variant in ("naive", "tiled", "padded")
-    )
-    assert naive["store_sectors_per_request"] == pytest.approx(32, rel=1e-3)
-    assert tiled["store_sectors_per_request"] == 4
-    assert tiled["shared_load_conflicts"] == pytest.approx(65e6, rel=0.03)
-    assert padded["shared_load_conflicts"] < 0.01 * tiled["shared_load_conflicts"]
-
-
-def test_average_matvec_sectors_of_loads():
-    # The product then loads the matrix once per set: 1024 sets of 1024 x 1024 elements.
-    product = 1024**3 * 4 / SECTOR
-    ladder_name = "average_matvec-1024"
-    assert profile(ladder_name, "block_per_set")["load_sectors"] - product == 1_073_741_824
-    assert profile(ladder_name, "warp_average")["load_sectors"] - product == 134_217_728
-
-
-def test_gaussian_sectors_per_request():
-    naive = profile("gaussian_blur-16384", "naive")  # 8x8 blocks
-    coalesced = profile("gaussian_blur-16384", "coalesced")  # 32x2 blocks
-    assert naive["load_sectors_per_request"] == pytest.approx(4.9, abs=0.06)
-    assert coalesced["load_sectors_per_request"] == pytest.approx(1.9, abs=0.06)

@@ -128,7 +128,7 @@ class Mark(NamedTuple):
 class Listing:
     """Numbered lines of code with columns of marks on some lines; shown like a table.
 
-    Without `headers`, there is one column.
+    By default, there is one column without a header.
     """
 
     title: str
@@ -152,7 +152,8 @@ class Listing:
     def _header(self) -> str:
         return _GAP.join(map(str.rjust, self.headers, self._widths))
 
-    def _lines(self) -> Iterator[Text]:
+    def lines(self) -> Iterator[Text]:
+        """The lines for a terminal: an empty one, the title, the headers and the code."""
         from rich.text import Text
 
         yield Text()
@@ -166,11 +167,11 @@ class Listing:
     def __rich__(self) -> Group:
         from rich.console import Group
 
-        return Group(*self._lines())
+        return Group(*self.lines())
 
     def to_text(self) -> str:
         """The listing as plain text."""
-        return "\n".join(line.plain.rstrip() for line in self._lines())
+        return "\n".join(line.plain.rstrip() for line in self.lines())
 
     def to_html(self) -> str:
         """The listing as HTML, with the colours of the page."""

@@ -33,7 +33,8 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "gallery.md", gallery.text()
     yield docs / "gallery" / "heatmap.svg", gallery.heat_maps()
     yield docs / "gallery" / "triton.svg", gallery.triton_heat_map()
-    yield docs / "documents.md", documents.text(stored)
+    for name, text in documents.pages(stored).items():
+        yield docs / name, text
     yield docs / "results" / "still.md", still.text(gpu_sweeps())
     for name, text in results.pages(gpu_sweeps(), scans(), cpu_sweeps()).items():
         yield docs / "results" / name, text

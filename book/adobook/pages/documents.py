@@ -1,21 +1,24 @@
-"""docs/documents.md: all items of the five documents, with figures from the stored records.
+"""docs/documents: all items of the five documents, with figures from the stored records.
 
-The template names figures: ``{A[naive][seconds]}`` is the time of a variant of ladder A,
+The templates name figures: ``{A[naive][seconds]}`` is the time of a variant of ladder A,
 ``{A[naive > tiled]}`` the ratio of two times, ``{stored[course/NAME][l1_sol]}`` a quantity of
 another record, and ``{stored[course/NAME][naive(offset=1)][l1_sol]}`` of one problem of a scan.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any
 
 import adokernels as ado
-from adobook.figures import Subject, ranks, title_and_unit
+from adobook import published
+from adobook.figures import Subject, figures, ranks, title_and_unit
 from adobook.pages.stored import DATA, contexts_of, course_records, fill_template, origin
 from adobook.published import written
+from adobook.text import write_table
 from adokernels.records.heatmap import WARP
 from adokernels.records.profile import KernelProfile
 from adokernels.text import number, percent, quantity, ratio
@@ -28,6 +31,10 @@ LADDERS = {
     "D": "max_plus-float64",
     "E": "gpp-si214",
 }
+#: Records of variants in the form of the document, if the ladder has another form.
+_AS_PUBLISHED = {"B": {"naive": ("course/transpose-naive-blocks", "naive 32 x 32")}}
+#: What precedes the reason why an item is shown only in part.
+PARTLY = "Partly: "
 
 
 class Figures(dict[str, Any]):
@@ -41,15 +48,13 @@ class Figures(dict[str, Any]):
         return self._make(key)
 
 
-def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the page in Markdown."""
+def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
+    """Return the pages in Markdown: of each document, and the page with their counts."""
     ladders = {letter: sweeps[name] for letter, name in LADDERS.items()}
     machine = ladders["E"].machine
     assert machine is not None
     fp32, fp64 = (machine[name].theoretical or 0 for name in ("FP32 fma", "FP64 fma"))
-    return fill_template(
-        "documents.md",
-        origin=origin(contexts_of([*sweeps.values(), *course_records()])),
+    blocks = dict(
         diagnosis=Figures(lambda letter: ado.diagnose(ladders[letter])),
         stored=Figures(lambda name: of(ado.load(DATA / f"{name}.json.xz"))),
         ranks=Figures(lambda variant: _ranks(sweeps, variant)),
@@ -58,6 +63,52 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
         precisions=ratio(fp32 / fp64),
         machine={letter: sweep.machine for letter, sweep in ladders.items()},
         **{letter: of(sweep) for letter, sweep in ladders.items()},
+    )
+    found = {
+        f"documents/{letter.lower()}.md": fill_template(
+            _template(letter), figures=_figures(letter, sweep), **blocks
+        )
+        for letter, sweep in ladders.items()
+    }
+    came = origin(contexts_of([*sweeps.values(), *course_records()]))
+    found["documents.md"] = fill_template("documents.md", origin=came, counts=_counts(found))
+    return found
+
+
+def _template(letter: str) -> str:
+    return f"document_{letter.lower()}.md"
+
+
+def _counts(found: Mapping[str, str]) -> str:
+    """The number of items of each document by state, and the number of items with figures."""
+    rows = []
+    for letter in LADDERS:
+        page = f"documents/{letter.lower()}.md"
+        given = (Path(__file__).with_name(_template(letter))).read_text(encoding="utf-8")
+        items = re.findall(r"^\| [A-E]\d+ \| .*? \| (.*?) \| (.*?) \| (.*) \|$", given, re.M)
+        partly = sum(PARTLY in shown for shown, _, _ in items)
+        theirs = sum(bool(published) for _, published, _ in items)
+        ours = sum(bool(re.search(r"\{|sectors \d|passes", here)) for *_, here in items)
+        title = found[page].partition("\n")[0].removeprefix("# ")
+        rows.append([f"[{title}]({page})", len(items), len(items) - partly, partly, theirs, ours])
+    rows.append(["**all**", *(sum(column) for column in list(zip(*rows, strict=True))[1:])])
+    header = ["document", "items", "shown", "partly", "with published figures", "with our figures"]
+    return write_table(header, rows)
+
+
+def _figures(letter: str, sweep: ado.records.Sweep) -> str:
+    """For each variant with published figures, a table with our figures beside them."""
+    files = sorted(Path(published.__file__).parent.glob("*.toml"))
+    given = [p for f in files for p in published.read(f.stem).FIGURES if p.item[0] == letter]
+    measured = {m.variant: m for m in sweep}
+    for variant, (name, changed) in _AS_PUBLISHED.get(letter, {}).items():
+        record = ado.load(DATA / f"{name}.json.xz")
+        assert isinstance(record, ado.records.Sweep)
+        measured[variant] = record[changed]
+    return "\n\n".join(
+        f"### {variant}\n\n{figures(m, published=given, variant=variant, rows='published')}"
+        for variant, m in measured.items()
+        if any(p.variant == variant for p in given)
     )
 
 

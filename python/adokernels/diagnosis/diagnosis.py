@@ -262,12 +262,15 @@ def _finding(
 ) -> Finding:
     """The finding about a variant, and about its effect on the next one if there is one."""
     advices, found = advise(m, machine), _limiter(m, machine, tried)
+    done = bool(advices) and advices[0].step is Step.DONE
     return Finding(
         variant=m.variant,
         counted=m.profile is not None,
         limiter=found,
         advices=advices,
-        cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
+        cards=()
+        if advices and advices[0].step is Step.DONE
+        else tuple(card.key for card in cards.applying(m)),
         outcome=_outcome(m, after, advices) if after else None,
         experiment=(tried.promise or tried.largest) if tried else None,
         contradiction=_contradiction(found, tried),
@@ -337,10 +340,6 @@ def _from_counts(name: str, counts: Profile, useful_bytes: float) -> Finding:
         cards=(),
         outcome=None,
     )
-
-
-def _done(advices: tuple[Advice, ...]) -> bool:
-    return bool(advices) and advices[0].step is Step.DONE
 
 
 def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:

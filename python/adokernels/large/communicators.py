@@ -84,23 +84,19 @@ def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) ->
     error: Exception | None = None
     try:
         result = function()
-    except Exception as failure:
-        error = failure
+    except Exception as raised:
+        error = raised
     failures = np.array([error is not None], np.int64)
     communicator.all_sum(failures)
     if not failures[0]:
         return result
-    own = np.array([b"" if error is None else _text_of(error)], f"S{_TEXT_BYTES}")
+    text = "" if error is None else failure(error).removeprefix("it fails with ")
+    own = np.array([text.encode()], f"S{_TEXT_BYTES}")
     texts = communicator.all_gather(own.view(np.uint8)).view(own.dtype)[:, 0]
     if error is not None:
         raise error
     rank = int(np.flatnonzero(texts)[0])
     raise RuntimeError(f"rank {rank} failed with {texts[rank].decode(errors='replace')}")
-
-
-def _text_of(error: Exception) -> bytes:
-    """Type and text of an error. Never raises: the other ranks wait for the text."""
-    return failure(error).removeprefix("it fails with ").encode()
 
 
 def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:

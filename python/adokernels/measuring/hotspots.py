@@ -246,7 +246,8 @@ class Sources:
         """The definitions that contain these lines, or else the lines around them."""
         found: dict[Excerpt, None] = {}
         for entry in entries:
-            if not self._is_shown(entry.path) or any(entry in e for e in found):
+            inside = self.root and entry.path and not Path(entry.path).is_absolute()
+            if not (inside or entry.path in self.texts) or any(entry in e for e in found):
                 continue
             lines = (self._text_of(entry.path) or "").splitlines()
             is_python = entry.path.endswith(".py") or entry.path.startswith("<")
@@ -257,9 +258,6 @@ class Sources:
             text = "\n".join(lines[first - 1 : last])
             found[Excerpt(path=entry.path, line=first, text=text)] = None
         return list(found)
-
-    def _is_shown(self, path: str) -> bool:
-        return path in self.texts or bool(self.root and path and not Path(path).is_absolute())
 
     def _text_of(self, path: str) -> str | None:
         if path in self.texts:

@@ -425,7 +425,7 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
     rows = 8192 if gpu["memory_bytes"] >= 8 * _GIB else 4096
     per_cycle = _TENSOR_FLOPS.get(gpu["compute"], (0,) * len(_TENSOR_TYPES))
     for name, flops in zip(_TENSOR_TYPES, per_cycle, strict=True):
-        if not _has_tensor(gpu["compute"], name):
+        if gpu["compute"] not in _WITH_FP64 if name == "FP64" else gpu["compute"] < _SINCE[name]:
             continue
         size = _PER_ELEMENT[name] * (4096 if name == "FP64" else rows) ** 2
         peak = units * hertz * flops
@@ -435,10 +435,6 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
     for memory in ("pageable", "pinned"):
         for way in ("to device", "to host", "both ways"):
             yield _Case("", "link", "host link", f"{memory} {way}", _LINK_BYTES)
-
-
-def _has_tensor(compute: int, name: str) -> bool:
-    return compute in _WITH_FP64 if name == "FP64" else compute >= _SINCE[name]
 
 
 def _compute_cases(

@@ -45,8 +45,9 @@ def pays_off(choice: Choice) -> str:
         cost = routine.variants[0].cost(**arrays, **problem.options)
     except MemoryError:
         return ""
-    if even := _stored_break_even(choice.routine, gpu):
-        return _measured(cost.bytes, even)
+    found = cache.load(_name(choice.routine, gpu))
+    if isinstance(found, Scan) and found.routine == choice.routine and found.break_even:
+        return _measured(cost.bytes, found.break_even)
     uploaded = sum(array.nbytes for array in arrays.values())
     modelled = _modelled(cost, problem.precision, uploaded, gpu)
     advice = f"`ado.scan(ado.{choice.routine}, copies=True)` measures from which size it pays off."
@@ -61,11 +62,6 @@ def _name(routine: str, device: str) -> str:
     identity = [SCHEMA, device_name(device), cpu_name(), _core.max_threads(), _core.isa()]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     return f"scan-{routine}-{digest}.json"
-
-
-def _stored_break_even(routine: str, device: str) -> BreakEven | None:
-    found = cache.load(_name(routine, device))
-    return found.break_even if isinstance(found, Scan) and found.routine == routine else None
 
 
 def _measured(size: float, even: BreakEven) -> str:

@@ -21,7 +21,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from adokernels.code_text import PRE, ShownAsCode, html_lines, text_lines
+from adokernels.code_text import PRE, Listing, ShownAsCode, html_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -121,27 +121,14 @@ class Source(ShownAsCode):
         """The files of the parts, relative to the repository, in order of first appearance."""
         return tuple(dict.fromkeys(part.path for part in self.parts))
 
-    def _lines(self) -> Iterator[Text]:
-        from rich.text import Text
+    def _listings(self) -> list[Listing]:
+        return [Listing(f"{p.path}:{p.line}", p.text, p.line, {}, ()) for p in self.parts]
 
-        for i, part in enumerate(self.parts):
-            if i:
-                yield Text()
-            yield Text(f"// {part.path}:{part.line}", style="bold")
-            for number, line in enumerate(text_lines(part.text), part.line):
-                yield Text.assemble((f"{number:4} ", "dim"), line)
+    def _lines(self) -> list[Text]:
+        return [line for listing in self._listings() for line in listing.lines()][1:]
 
     def _repr_html_(self) -> str:
-        blocks = []
-        for part in self.parts:
-            lines = "\n".join(
-                f'<span style="{_FADED};user-select:none">{number:4} </span>{line}'
-                for number, line in enumerate(html_lines(part.text), part.line)
-            )
-            title = f"<strong>{html.escape(part.path)}:{part.line}</strong>"
-            blocks.append(f'<div>{title}<pre style="{PRE}">{lines}</pre></div>')
-        body = "<br>\n".join(blocks)
-        return f'<div class="adokernels" style="overflow-x:auto">\n{body}\n</div>'
+        return "<br>\n".join(listing.to_html() for listing in self._listings())
 
 
 def source_of(*variants: str) -> Source:

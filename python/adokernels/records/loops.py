@@ -138,14 +138,10 @@ def _successors(blocks: Sequence[Sequence[Instruction]]) -> list[list[int]]:
         last = block[-1]
         jumps = last.name in _JUMPS
         targets = [at[t] for t in last.targets if jumps and t in at]
-        conditional = last.predicate or (jumps and _is_conditional(last))
+        divergent = not {"DIV", "CONV"}.isdisjoint(last.opcode.split("."))
+        decided = divergent or _PREDICATE.match(last.operands)
+        conditional = last.predicate or (jumps and decided)
         if (conditional or (not jumps and last.name not in _ENDS)) and index + 1 < len(blocks):
             targets.append(index + 1)
         found.append(targets)
     return found
-
-
-def _is_conditional(branch: Instruction) -> bool:
-    """Whether an operand or modifier decides if the branch is taken."""
-    divergent = {"DIV", "CONV"} & set(branch.opcode.split("."))
-    return bool(divergent) or bool(_PREDICATE.match(branch.operands))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from adokernels.records.forms import Block, Count
 from adokernels.records.instructions import Code, Instruction, parsed
@@ -12,9 +11,6 @@ from adokernels.records.loops import Loop, loops_in
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import visible
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
