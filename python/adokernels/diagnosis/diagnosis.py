@@ -268,9 +268,7 @@ def _finding(
         counted=m.profile is not None,
         limiter=found,
         advices=advices,
-        cards=()
-        if advices and advices[0].step is Step.DONE
-        else tuple(card.key for card in cards.applying(m)),
+        cards=() if done else tuple(card.key for card in cards.applying(m)),
         outcome=_outcome(m, after, advices) if after else None,
         experiment=(tried.promise or tried.largest) if tried else None,
         contradiction=_contradiction(found, tried),
