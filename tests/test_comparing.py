@@ -120,6 +120,17 @@ def test_no_words_overlap_in_the_slope_chart(make, size):
     assert not clashes(ax)
 
 
+def test_the_slope_chart_states_no_mean_gain_if_a_verdict_is_unclear(pair):
+    before, after = pair
+    changes = ado.compare(before, after)
+    assert "mean speed-up" in changes.plot().get_title(loc="left")
+    few = tuple(dataclasses.replace(m, samples=m.samples[:2]) for m in after.measurements)
+    unclear = ado.compare(before, dataclasses.replace(after, measurements=few))
+    title = unclear.plot().get_title(loc="left")
+    assert "unclear" in title
+    assert "mean" not in title
+
+
 def test_the_slope_chart_of_equal_times_separates_its_labels():
     first = make_gpp().measurements[0]
     equal = [dataclasses.replace(first, variant=f"variant {i}") for i in range(19)]

@@ -14,8 +14,10 @@ from charting import (
     outside,
     with_peers,
 )
+from matplotlib import pyplot as plt
 
 from adokernels import plot
+from adokernels.charts.canvas import Canvas
 from adokernels.charts.picture import picture
 from adokernels.charts.steps import steps
 from adokernels.measuring.comparing import compare
@@ -111,6 +113,25 @@ def test_the_title_has_the_gain_of_the_table():
     assert gain == slow.seconds / fast.seconds
     assert gain == fast.compare(slow).ratio != np.median(slow.samples / fast.samples)
     assert f"{number(gain)} times as fast" in draw(sweep).get_title("left")
+
+
+def test_the_title_states_no_gain_if_the_verdict_is_unclear():
+    sweep = make_transpose()
+    first, noise = sweep.variants[0], np.exp(np.random.default_rng(3).normal(0, 0.3, 41))
+    faster = dataclasses.replace(sweep.variants[1], samples=0.97 * first.samples * noise)
+    sweep = dataclasses.replace(sweep, measurements=(first, faster))
+    assert faster.compare(first).verdict == "unclear"
+    assert faster.seconds < first.seconds
+    assert "as fast as" not in draw(sweep).get_title(loc="left")
+    title = draw(dataclasses.replace(sweep, measurements=(first, first))).get_title(loc="left")
+    assert title.startswith("naive: ")
+
+
+def test_grid_lines_are_faint_on_dark_paper():
+    with plt.style.context("dark_background"):
+        canvas = Canvas(None, annotate=False)
+        np.testing.assert_allclose(canvas.tint(0.1), [0.1] * 3)
+    np.testing.assert_allclose(Canvas(None, annotate=False).tint(0.1), [0.9] * 3)
 
 
 def test_the_title_compares_with_the_fastest_peer_if_the_difference_is_clear():

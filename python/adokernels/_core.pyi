@@ -48,9 +48,7 @@ __all__: list[str] = [
     "emulated_address",
     "emulated_counts",
     "emulated_gpu",
-    "emulated_memory",
     "emulated_ptx",
-    "emulated_symbol",
     "emulator_checks",
     "existing_metrics",
     "fatbins",
@@ -62,6 +60,7 @@ __all__: list[str] = [
     "last_level_cache_bytes",
     "mapped_parts",
     "max_threads",
+    "memory_at",
     "profiler_version",
     "resolve_device",
     "routines",
@@ -694,7 +693,7 @@ class EmulatedModule:
 
 class Substitution:
     """
-    Context manager: launches of this thread run other kernels instead of some kernels, by their handles. `observer` is called before each launch on the emulator, with the handle, the grid, the block, the dynamic shared memory and the values of the parameters.
+    Context manager: launches of this thread run other kernels instead of some kernels, by their handles. `observer` is called before each launch, with the handle, the mangled name, the grid, the block, the dynamic shared memory and the values of the parameters.
     """
     def __enter__(self) -> None: ...
     def __exit__(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any) -> None: ...
@@ -827,19 +826,9 @@ def emulated_gpu() -> tuple[str, dict[str, float]]:
     (name, changes) of set_emulated_gpu.
     """
 
-def emulated_memory(address: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]:
-    """
-    First address and size of the memory that contains an address, or (0, 0).
-    """
-
 def emulated_ptx(kernel: typing.SupportsInt | typing.SupportsIndex) -> str:
     """
     The PTX of the module of a kernel, by its handle.
-    """
-
-def emulated_symbol(kernel: typing.SupportsInt | typing.SupportsIndex) -> str:
-    """
-    The mangled name of a kernel, by its handle.
     """
 
 def emulator_checks() -> tuple[bool, bool, bool, bool, bool]:
@@ -900,6 +889,11 @@ def mapped_parts(
 def max_threads() -> int:
     """
     Threads that CPU variants use on large problems.
+    """
+
+def memory_at(address: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]:
+    """
+    First address and size of the memory of a GPU or of the emulator that contains an address, or (0, 0).
     """
 
 def profiler_version() -> str:

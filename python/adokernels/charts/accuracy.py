@@ -149,7 +149,7 @@ def _frame(canvas: Canvas, heights: dict[Measurement, float], has_exact: bool, u
     )
     name = f"Largest error [{unit}], logarithmic" if unit else "Largest relative error, logarithmic"
     canvas.frame(f"Time per call [{seconds}], logarithmic", name)
-    ax.grid(color="0.9", lw=0.6)
+    ax.grid(color=canvas.tint(0.1), lw=0.6)
     ax.set_axisbelow(True)
     if rounding:
         ax.axhline(_ROUNDING, color=FADED, lw=0.9, ls="--", zorder=1)

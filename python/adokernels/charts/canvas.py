@@ -18,6 +18,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backend_bases import RendererBase
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
@@ -188,6 +189,11 @@ class Canvas:
         self.ax.add_artist(self.labels)
         self._points: dict[int, str] = {}
         self._numbers = itertools.count()
+
+    def tint(self, share: float) -> tuple[float, ...]:
+        """The colour of the paper with this share of ink: for lines on light and dark paper."""
+        paper, ink = (np.array(to_rgb(colour)) for colour in (self.paper, self.ink))
+        return tuple((1 - share) * paper + share * ink)
 
     def settle(self) -> None:
         """Compute the layout, so that `width` excludes the names of the rows."""

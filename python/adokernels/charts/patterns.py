@@ -170,7 +170,7 @@ def draw_banks(
     names = [f"byte {WORD * BANKS * rows[place]}" for place in named]
     ax.set_yticks([*named, height + 0.3], [*names, "words in bank"])
     _number_lanes(canvas, BANKS, "Bank")
-    style: dict[str, Any] = {"color": "0.9", "lw": 0.5, "zorder": 1}
+    style: dict[str, Any] = {"color": canvas.tint(0.1), "lw": 0.5, "zorder": 1}
     ax.hlines(np.arange(height + 1) - 0.5, -0.5, BANKS - 0.5, **style)
     ax.vlines(np.arange(BANKS + 1) - 0.5, -0.5, height - 0.5, **style)
     count = int(words.max(axis=1).sum())

@@ -222,7 +222,7 @@ def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
     size = (lambda x: f"{x:g}") if scan.lengths else binary_size
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: size(x)))
     canvas.frame("n, logarithmic" if scan.lengths else "Compulsory bytes, logarithmic", name)
-    ax.grid(axis="y", color="0.9", lw=0.6)
+    ax.grid(axis="y", color=canvas.tint(0.1), lw=0.6)
     ax.set_axisbelow(True)
 
 

@@ -130,10 +130,11 @@ def beside_peers(ours: Measurement, peers: Sequence[Measurement]) -> list[str]:
         return []
     peer = min(peers, key=lambda m: m.seconds)
     verdict, gain, _ = ours.compare(peer)
-    if verdict is Verdict.UNCLEAR:
-        return []
-    words = "as fast as" if verdict is Verdict.SAME else f"{number(gain)} times as fast as"
-    return [f"{words} {peer.shown_as}"]
+    return [] if verdict is Verdict.UNCLEAR else [f"{_as_fast(verdict, gain)} {peer.shown_as}"]
+
+
+def _as_fast(verdict: Verdict, gain: float) -> str:
+    return "as fast as" if verdict is Verdict.SAME else f"{number(gain)} times as fast as"
 
 
 _PEER = "#E69F00"
@@ -220,9 +221,11 @@ def _measured_steps(
     plot = table.share_of_plot
     unit = _log_axis(canvas, low, high, len(rows), "s", plot)
     for tick in canvas.ax.get_xticks():
-        canvas.ax.plot([tick, tick], [-0.5, len(rows) - 0.5], color="0.85", lw=0.6, zorder=0)
+        canvas.ax.plot(
+            [tick, tick], [-0.5, len(rows) - 0.5], color=canvas.tint(0.15), lw=0.6, zorder=0
+        )
     for edge in np.arange(len(rows)) - 0.5:
-        canvas.ax.axhline(edge, color="0.92", lw=0.6, zorder=0)
+        canvas.ax.axhline(edge, color=canvas.tint(0.08), lw=0.6, zorder=0)
     canvas.frame(f"Time per call [{unit}], logarithmic", x=plot / 2)
     canvas.ax.tick_params(axis="y", length=0)
     canvas.ax.spines["bottom"].set_bounds(low, high)
@@ -304,16 +307,19 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> Iterato
 
 
 def _finding(sweep: Sweep) -> str:
-    """State how fast the best variant is relative to the first, the roof and the best peer."""
+    """State how fast the best variant is relative to the first, the roof and the best peer.
+
+    A ratio whose verdict is unclear is not stated.
+    """
     if not sweep.variants:
         return "Only ceilings"
     first, best = sweep.variants[0], sweep.fastest
     nearest = sweep.nearest_limit(best)
-    if best is first:
+    verdict, gain, _ = best.compare(first) if best.is_like(first) else (Verdict.UNCLEAR, 0.0, None)
+    if best is first or verdict is Verdict.UNCLEAR:
         parts = [f"{best.variant}: {quantity(best.seconds, 's')}"]
     else:
-        gain = number(best.speedup_over(first))
-        parts = [f"{best.variant} is {gain} times as fast as {first.variant}"]
+        parts = [f"{best.variant} is {_as_fast(verdict, gain)} {first.variant}"]
     if nearest and nearest.applies:
         parts.append(f"{percent(nearest.share)} of the {nearest.name}")
     return ", ".join([*parts, *beside_peers(best, sweep.peers)])
@@ -407,8 +413,9 @@ def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
     verdicts = [change.comparison.verdict for change in changes]
     canvas.legend_below(verdict_entries(verdicts, _FASTER))
     counts = ", ".join(f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts)
-    mean = ratio(math.exp(np.mean(np.log(gains))))
-    finding = f"{changes.labels[1]}: {counts}; mean speed-up {mean}"
+    finding = f"{changes.labels[1]}: {counts}"
+    if Verdict.UNCLEAR not in verdicts:
+        finding += f"; mean speed-up {ratio(math.exp(np.mean(np.log(gains))))}"
     canvas.title(finding, f"{changes.title}; times on a logarithmic axis")
     return ax
 

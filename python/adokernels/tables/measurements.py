@@ -141,12 +141,12 @@ def verdict_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
 def scan_table(scan: Scan) -> Table:
     """One row per problem: time, share of the nearest limit and error of each variant and peer.
 
-    For functions with peers: times, and the ratio and the verdict of each peer. With offloads:
+    For functions: times, and the ratio and the verdict of each peer. With offloads:
     times of the three default calls, and the time of the copies at the link's roof.
     """
     if scan.offloads:
         return _offload_table(scan)
-    if scan.comparisons:
+    if scan.lengths:
         return _function_table(scan)
     headers = ["problem", "compulsory\nbytes", *scan.names]
     errors = any(m.shown_error for found in scan for m in (*found.measurements, *found.peers))
