@@ -1,8 +1,8 @@
 """Records the data of notebooks/04_memory_access_tuning.ipynb beyond the stored ladders, on a GPU.
 
-* max_plus-per_multiprocessor, and the same with -float32: the kernels of the tuning post with one
-  block of 1024 threads per multiprocessor, and with two blocks of 512, instead of one or two blocks
-  in total. The kernels have the same machine code as the variants of the ladder; only the grid differs.
+* max_plus-per_multiprocessor, also with -float32: the kernels of the tuning post with one block of
+  1024 threads per multiprocessor, and with two blocks of 512. The kernels have the same machine
+  code as the variants of the ladder, which has one or two blocks in total; only the grid differs.
 * max_plus-in_flight: numbers of loads in flight per thread and of threads per multiprocessor.
 * max_plus-launch_bounds: the original loop for several block sizes and minimum numbers of
   blocks per multiprocessor. The kernels of the last two records are in
