@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import adokernels as ado
-from adobook import charts, loads_in_flight, pages
+from adobook import charts, pages
 from adobook.pages import break_even, gallery, stored
 from adokernels import _core
 from adokernels.charts.picture import picture
@@ -192,7 +192,7 @@ def draw_charts() -> None:
         paths = [folder / f"{name}.json.xz" for name in scans]
         paths.append(Path(inspect.getfile(break_even)))
         _draw(folder / "break_even.png", paths, lambda: break_even.draw(scans))
-    drawing = (gallery, charts, loads_in_flight)
+    drawing = (gallery, charts)
     code = [Path(inspect.getfile(module)) for module in drawing]
     shown = [*gallery.records(), code[0].with_suffix(".toml"), *code]
     for name in gallery.pictures():

@@ -15,10 +15,6 @@ from adobook.iteration import Factors as Factors
 from adobook.iteration import folded as folded
 from adobook.iteration import proposal as proposal
 from adobook.iteration import time_factors as time_factors
-from adobook.loads_in_flight import FixedLoads as FixedLoads
-from adobook.loads_in_flight import in_flight_chart as in_flight_chart
-from adobook.loads_in_flight import inner_loop_table as inner_loop_table
-from adobook.loads_in_flight import inner_loops as inner_loops
 from adobook.models import gathered as gathered
 from adobook.models import model_beside_counters as model_beside_counters
 from adobook.models import modelled as modelled

@@ -35,8 +35,7 @@ _CHARTS = read_toml(Path(__file__).with_suffix(".toml"))
 def records() -> list[Path]:
     """The files of the records that the pictures show."""
     calls = "\n".join(chart["call"] for chart in _CHARTS.values())
-    loops = sorted((DATA / "course").glob("max_plus-float64-*-sass.json.xz"))
-    return [DATA / n for n in sorted(set(re.findall(r'ado\.load\("(.*?)"\)', calls)))] + loops
+    return [DATA / n for n in sorted(set(re.findall(r'ado\.load\("(.*?)"\)', calls)))]
 
 
 def text() -> str:
@@ -57,7 +56,7 @@ def pictures() -> list[str]:
 def draw(name: str) -> Figure:
     """Draw a picture with the code that the page shows."""
     statements, _, expression = _CHARTS[name]["call"].rpartition("\n")
-    names: dict[str, Any] = {"np": np, "course": course, "ado": ado, "Path": Path}
+    names: dict[str, Any] = {"np": np, "course": course, "ado": ado}
     before = Path.cwd()
     os.chdir(DATA)
     try:
