@@ -237,11 +237,16 @@ def new_figure(size, **options):
     return FigureCanvasAgg(Figure(figsize=size, **options)).figure
 
 
-def draw(what, size=SIZES[0], **options):
+def drawn(chart, what, size=SIZES[1], **options):
+    """The axes of a chart, with all texts in their places."""
     ax = new_figure(size, layout="constrained").add_subplot()
-    roofline(what, ax=ax, **options)
-    ax.figure.draw_without_rendering()  # it places all texts
+    assert chart(what, ax=ax, **options) is ax
+    ax.figure.draw_without_rendering()
     return ax
+
+
+def draw(what, size=SIZES[0], **options):
+    return drawn(roofline, what, size, **options)
 
 
 def corners(text, renderer):

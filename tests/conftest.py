@@ -208,6 +208,23 @@ def variants_of(routine: ado.Routine, *, ceilings: bool = False):
     ]
 
 
+def cuda_variants(*, defaults=False):
+    """The CUDA variants of all routines, each with its routine; None is the default of a call."""
+    return [
+        pytest.param(routine, variant, id=f"{routine.name}-{variant or 'default'}")
+        for routine in ado.routines.values()
+        for variant in (
+            *([None] if defaults else []),
+            *(v.name for v in routine if v.device == "cuda" and not v.ceiling),
+        )
+    ]
+
+
+def tuple_of(result):
+    """The result of a routine as a tuple, even if there is only one."""
+    return result if isinstance(result, tuple) else (result,)
+
+
 def on_gpus(parameters):
     """Parameters of a test that needs a GPU. Without a GPU, it is reported as skipped once."""
     return parameters[:1] if NO_CUDA else parameters

@@ -1,4 +1,4 @@
-"""A parser of HTML pages, which also checks them."""
+"""Parsers of HTML pages, which also check them, and of tables in Markdown."""
 
 from html.parser import HTMLParser
 
@@ -28,3 +28,15 @@ class Balanced(HTMLParser):
         parser.close()
         assert not parser.open
         return parser
+
+
+def cells_of(text):
+    """The cells of a table in Markdown, row by row."""
+    lines = [line for line in str(text).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def rows_of(text):
+    """The header of a table in Markdown, and the other cells of its rows by the first cell."""
+    header, _, *rows = cells_of(text)
+    return header, {first: rest for first, *rest in rows}

@@ -2,17 +2,18 @@
 
 import csv
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
 from charting import (
     SIZES,
     clashes,
+    drawn,
     legend_words,
     make_gpp,
     make_offloads,
     make_transpose,
-    new_figure,
     outside,
     with_peers,
 )
@@ -48,11 +49,7 @@ def gpp(*errors, **options):
     return with_errors(sweep, [*errors, *[7.0] * (count - len(errors))][:count], **options)
 
 
-def draw(sweep, size=SIZES[1], **options):
-    ax = new_figure(size, layout="constrained").add_subplot()
-    assert accuracy(sweep, ax=ax, **options) is ax
-    ax.figure.draw_without_rendering()
-    return ax
+draw = partial(drawn, accuracy)
 
 
 def names(ax):

@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import producers
 import pytest
-from conftest import on_gpus
+from conftest import cuda_variants, on_gpus, tuple_of
 from producers import Capsuled, Producer
 
 import adokernels as ado
@@ -270,15 +270,6 @@ def test_results(library, layout):
     np.testing.assert_array_equal(library.host(out), source.T)
 
 
-def cuda_variants():
-    return [
-        pytest.param(routine, v.name, id=f"{routine.name}-{v.name}")
-        for routine in ado.routines.values()
-        for v in routine
-        if v.device == "cuda" and not v.ceiling
-    ]
-
-
 @pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
 def test_every_variant_on_unaligned_views(routine, variant):
     """Views that start one element after an aligned address, and views with padded rows."""
@@ -353,10 +344,6 @@ def test_every_variant_writes_only_its_result(routine, variant):
                 found = cupy.asnumpy(whole)
                 found[place] = sentinel
                 assert (found == sentinel).all(), f"{lengths}: memory around the result was written"
-
-
-def tuple_of(result):
-    return result if isinstance(result, tuple) else (result,)
 
 
 def test_in_place(streaming):

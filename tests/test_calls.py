@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import tuple_of
 
 import adokernels as ado
 from adokernels import _core
@@ -20,10 +21,6 @@ ROUTINES = list(ado.routines.values())
 
 def small_operands(routine):
     return routine.task.random_operands(SIZES.get(routine.name, (5, 12)))
-
-
-def tuple_of(result):
-    return result if isinstance(result, tuple) else (result,)
 
 
 def same(a, b):

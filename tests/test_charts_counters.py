@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 import pytest
-from charting import H200, Lab, clashes, counters_of, make_gpp, new_figure, outside
+from charting import H200, Lab, clashes, counters_of, drawn, make_gpp, outside
 from matplotlib import colors
 
 from adokernels import Unavailable
@@ -69,13 +69,6 @@ CHARTS = {
 }
 
 
-def draw(chart, what, size=SIZES[1], **options):
-    ax = new_figure(size, layout="constrained").add_subplot()
-    assert chart(what, ax=ax, **options) is ax
-    ax.figure.draw_without_rendering()
-    return ax
-
-
 def texts(ax):
     return [text.get_text() for text in ax.texts]
 
@@ -84,20 +77,20 @@ def texts(ax):
 @pytest.mark.parametrize("sweep", SWEEPS)
 @pytest.mark.parametrize("chart", CHARTS)
 def test_no_words_overlap(chart, sweep, size):
-    ax = draw(CHARTS[chart], SWEEPS[sweep](), size)
+    ax = drawn(CHARTS[chart], SWEEPS[sweep](), size)
     assert not clashes(ax)
     assert not outside(ax)
 
 
 @pytest.mark.parametrize("chart", ["speed_of_light", "warp_states"])
 def test_no_words_overlap_in_a_long_ladder(chart):
-    assert not clashes(draw(CHARTS[chart], crowd()))
+    assert not clashes(drawn(CHARTS[chart], crowd()))
 
 
 @pytest.mark.parametrize("chart", CHARTS)
 def test_without_counters_there_is_no_chart(chart):
     with pytest.raises(ValueError, match=r"ado\.sweep\(\.\.\., counters=True\)"):
-        draw(CHARTS[chart], dataclasses.replace(make_gpp(), machine=GPU))
+        drawn(CHARTS[chart], dataclasses.replace(make_gpp(), machine=GPU))
 
 
 def test_those_without_counters_are_left_out():
@@ -105,7 +98,7 @@ def test_those_without_counters_are_left_out():
     bare = dataclasses.replace(sweep["tiled"], profile=None)
     mixed = dataclasses.replace(sweep, measurements=(sweep["naive"], bare, sweep["padded"]))
     for chart in (speed_of_light, warp_states):
-        ax = draw(chart, mixed)
+        ax = drawn(chart, mixed)
         assert [label.get_text() for label in ax.get_yticklabels()] == ["naive", "padded"]
 
 
@@ -113,7 +106,7 @@ def test_those_without_counters_are_left_out():
 def test_counters_that_were_not_collected_leave_gaps(chart):
     sweep = make_transpose()
     few = dataclasses.replace(sweep["naive"], profile=counters_of(0, DRAM=1e9))
-    ax = draw(CHARTS[chart], dataclasses.replace(sweep, measurements=(few,)))
+    ax = drawn(CHARTS[chart], dataclasses.replace(sweep, measurements=(few,)))
     assert not clashes(ax)
 
 
@@ -127,7 +120,7 @@ def bars(ax):
 
 
 def test_bars_are_the_throughput_of_compute_and_memory():
-    ax = draw(speed_of_light, make_transpose())
+    ax = drawn(speed_of_light, make_transpose())
     expected = [p[key] for p in (NAIVE, TILED, PADDED) for key in ("compute_sol", "memory_sol")]
     assert bars(ax) == pytest.approx(expected)
     verticals = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--"]
@@ -135,13 +128,13 @@ def test_bars_are_the_throughput_of_compute_and_memory():
 
 
 def test_the_busiest_level_is_named():
-    words = texts(draw(speed_of_light, make_transpose()))
+    words = texts(drawn(speed_of_light, make_transpose()))
     for profile, level in ((NAIVE, "L2"), (TILED, "L1"), (PADDED, "DRAM")):
         assert f"{100 * profile['memory_sol']:.0f} % {level}" in words
 
 
 def test_the_title_says_what_limits():
-    title = draw(speed_of_light, make_transpose()).get_title(loc="left")
+    title = drawn(speed_of_light, make_transpose()).get_title(loc="left")
     share = f"{100 * NAIVE['memory_sol']:.0f} %"
     assert title == f"naive: L2 (crossbar to L2) {share}; padded: latency"
 
@@ -150,7 +143,7 @@ def test_the_title_says_what_limits():
 
 
 def test_a_bar_is_divided_into_all_cycles_of_a_warp():
-    ax = draw(warp_states, make_transpose())
+    ax = drawn(warp_states, make_transpose())
     for row, profile in enumerate((NAIVE, TILED, PADDED)):
         parts = [b for c in ax.containers for b in c if b.get_height() > 0.5]
         widths = [b.get_width() for b in parts if abs(b.get_y() + b.get_height() / 2 - row) < 0.1]
@@ -163,7 +156,7 @@ def test_a_bar_is_divided_into_all_cycles_of_a_warp():
 
 def test_links_show_bytes_and_losses_are_coloured():
     sweep = make_transpose()
-    ax = draw(lambda s, ax: memory_chart(s["naive"], s["tiled"], ax=ax), sweep)
+    ax = drawn(lambda s, ax: memory_chart(s["naive"], s["tiled"], ax=ax), sweep)
     words = texts(ax)
     for expected in (
         "store: 32, ideal 4",
@@ -185,7 +178,7 @@ def test_loads_and_stores_are_apart_where_they_are_counted():
     kernel = dataclasses.replace(kernel, values={**kernel.values, **split})
     apart = make_transpose({"apart": dataclasses.replace(TILED, kernels=(kernel,))})
     chart = lambda s, ax: memory_chart(s.measurements[0], ax=ax)  # noqa: E731
-    words = [texts(draw(chart, s)) for s in (make_transpose({"tiled": TILED}), apart)]
+    words = [texts(drawn(chart, s)) for s in (make_transpose({"tiled": TILED}), apart)]
     assert "537 MB\nin total" in words[0]
     assert not {"300 MB", "700 MB", "100 MB\nloads", "200 MB\nstores"} - set(words[1])
 
@@ -195,7 +188,7 @@ def test_loads_and_stores_are_apart_where_they_are_counted():
 
 def test_instructions_over_sectors_at_each_level():
     sweep = make_transpose()
-    ax = draw(CHARTS["instructions"], sweep)
+    ax = drawn(CHARTS["instructions"], sweep)
     places = {(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines}
     for m, profile in zip(sweep, (NAIVE, TILED, PADDED), strict=True):
         rate = profile["instructions"] / m.seconds
@@ -207,7 +200,7 @@ def test_instructions_over_sectors_at_each_level():
 
 
 def test_walls_are_those_of_the_element_size():
-    ax = draw(CHARTS["instructions"], make_transpose())
+    ax = drawn(CHARTS["instructions"], make_transpose())
     assert {"stride 0", "unit stride, 4 B", "scattered"} <= set(texts(ax))
     walls = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
     assert sorted(walls) == [1 / 32, 1 / 4, 1]
@@ -215,14 +208,14 @@ def test_walls_are_those_of_the_element_size():
 
 def test_a_machine_without_an_issue_rate_has_no_instruction_roofline():
     with pytest.raises(Unavailable, match="issue rate"):
-        draw(CHARTS["instructions"], make_transpose(machine=H200))
+        drawn(CHARTS["instructions"], make_transpose(machine=H200))
 
 
 def test_a_share_above_the_roof_is_no_limit():
     """A small problem is in the caches: the bandwidth of DRAM does not limit it."""
     sweep = make_transpose(machine=H200)
     fast = dataclasses.replace(sweep["padded"], samples=sweep["padded"].samples / 50, cache="warm")
-    ax = draw(roofline, fast, machine=H200)
+    ax = drawn(roofline, fast, machine=H200)
     assert "caches: no limit" in ax.get_title(loc="left")
     assert "no limit" in texts(ax)
     assert not [words for words in texts(ax) if words.endswith(" %")]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from conftest import few, isa_levels, shared_data, variants_of, why_not
+from conftest import few, isa_levels, shared_data, tuple_of, variants_of, why_not
 
 import adokernels as ado
 from adokernels import _core
@@ -325,10 +325,6 @@ def check(case, call, operands=None, results=PACKED):
     taken = tuple(memory.take() for memory in outs)
     case.check(taken if isinstance(case.expected, tuple) else taken[0])
     assert all(memory.unchanged() for memory in outs), "memory around the result was written"
-
-
-def tuple_of(value):
-    return value if isinstance(value, tuple) else (value,)
 
 
 def solves(case, variant, operands=None, results=PACKED, block=None):

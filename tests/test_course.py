@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pages import rows_of
 
 import adobook as course
 import adokernels as ado
@@ -28,13 +29,6 @@ def published(**given):
         "device": "A100", "variant": "naive", "source": "slide 15",
     }  # fmt: skip
     return Published(**{**default, **given})
-
-
-def rows_of(text):
-    """The cells of the table's rows by the first cell, and the header."""
-    lines = [line for line in str(text).splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return cells[0], {row[0].strip(): [cell.strip() for cell in row[1:]] for row in cells[2:]}
 
 
 # --- text -----------------------------------------------------------------------------------------

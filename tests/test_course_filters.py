@@ -4,6 +4,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from pages import rows_of
 
 import adobook as course
 import adokernels as ado
@@ -29,12 +30,6 @@ def _close_figures():
     plt.close("all")
 
 
-def cells_of(text):
-    lines = [line for line in str(text).splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return cells[0], {row[0]: row[1:] for row in cells[2:]}
-
-
 # --- priorities -----------------------------------------------------------------------------------
 
 
@@ -50,11 +45,11 @@ def test_priorities_show_the_ranks_of_the_document_next_to_ours(blur, stages):
     edges, kernels = stages
     with_first_step = [blur["coalesced"], *(m for m in kernels if m.routine != "gaussian_blur")]
     given = {"published": talk.RANKS, "variant": "coalesced"}
-    header, rows = cells_of(course.priorities(with_first_step, edges.roof, **given))
+    header, rows = rows_of(course.priorities(with_first_step, edges.roof, **given))
     assert header[-2:] == ["rank, NVIDIA H200", f"rank, {talk.DOCUMENT}, {talk.DEVICE}"]
     assert list(rows) == ["gaussian_blur[coalesced]", "sobel[naive]", "grayscale[naive]"]
     assert [row[-1] for row in rows.values()] == ["100", "28", "11"]
-    header, _ = cells_of(course.priorities(kernels, edges.roof))
+    header, _ = rows_of(course.priorities(kernels, edges.roof))
     assert header[-1] == "rank, NVIDIA H200"
 
 
@@ -62,18 +57,18 @@ def test_priorities_show_the_ranks_of_the_document_next_to_ours(blur, stages):
 
 
 def test_figures_show_our_text_next_to_published_text(blur):
-    _, rows = cells_of(course.figures(blur["naive"], published=talk.FIGURES))
+    _, rows = rows_of(course.figures(blur["naive"], published=talk.FIGURES))
     assert rows["grid"] == ["320 x 200 blocks", "320 x 200 blocks"]
     assert rows["shared memory per block"] == ["0 B", "0 B"]
     assert rows["limiter"] == ["instruction and memory latency", "L1 wavefronts"]
     assert rows["transactions per request"] == ["4 to 5", "4.84 per load, 4.03 per store"]
     given = {"published": talk.FIGURES, "baseline": blur["naive"]}
-    _, rows = cells_of(course.figures(blur["coalesced"], rows="changed", **given))
-    _, everything = cells_of(course.figures(blur["coalesced"], **given))
+    _, rows = rows_of(course.figures(blur["coalesced"], rows="changed", **given))
+    _, everything = rows_of(course.figures(blur["coalesced"], **given))
     assert everything["occupancy limiter"] == ["block size", "warps", "warps", ""]
     assert rows["block"][1:] == ["8 x 8 threads", "32 x 2 threads", ""]
     assert "limiter" in rows
-    _, rows = cells_of(
+    _, rows = rows_of(
         course.figures(
             blur["occupancy"],
             published=talk.FIGURES,

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from pages import rows_of
 
 import adobook as course
 import adokernels as ado
@@ -40,15 +41,9 @@ def number_in(cell):
     return float(re.search(r"[\d.]+", cell)[0])
 
 
-def rows_of(text):
-    """The cells of each row of a table in Markdown, by its first cell."""
-    lines = [line.strip("| ").split(" | ") for line in str(text).splitlines() if line[:1] == "|"]
-    return {first: rest for first, *rest in lines}
-
-
 def test_the_product_of_the_factors_is_the_gain(gpp):
     text = course.time_factors(gpp["single_launch"], gpp["blocks_2d"])
-    rows = rows_of(text)
+    _, rows = rows_of(text)
     product, measured = rows["product of the factors"], rows["measured gain"]
     assert number_in(product[-1]) == pytest.approx(number_in(measured[-1]), rel=0.02)
     before, after = gpp["blocks_2d"].profile, gpp["single_launch"].profile
@@ -173,7 +168,7 @@ def test_patterns_are_modelled_emulated_and_counted():
     }
     found = course.gathered({"stride 3": "stride 3", "stride 5": "stride 5"}, four_bytes)
     assert isinstance(found, Text)
-    rows = rows_of(found)
-    assert rows["stride 3"][0] == rows["stride 3"][2].strip(" |") == "16.0"
+    _, rows = rows_of(found)
+    assert rows["stride 3"][0] == rows["stride 3"][2] == "16.0"
     if "not available" not in str(found):
         assert [rows[f"stride {n}"][1] for n in (3, 5)] == ["16.0", "24.0"]

@@ -8,6 +8,7 @@ import re
 import pytest
 from charting import H200, Lab, clashes, counters_of, legend_words, outside
 from matplotlib import pyplot as plt
+from pages import cells_of
 
 import adobook as course
 import adokernels as ado
@@ -58,11 +59,6 @@ def strided(stride, load_sectors=None, seconds=1e-3):
         requested_bytes=8.0 * ELEMENTS,
         profile=profile,
     )
-
-
-def cells_of(text):
-    lines = [line for line in str(text).splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 # --- predictions ----------------------------------------------------------------------------------

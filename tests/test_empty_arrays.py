@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from conftest import tuple_of
 
 import adokernels as ado
 from adokernels.model.tasks import TASKS
@@ -19,10 +20,6 @@ def empty_layouts(shape, dtype):
         larger[tuple(slice(None, None, -1) for _ in shape)][tuple(slice(n) for n in shape)],
         np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, [0] * len(shape)),
     ]
-
-
-def tuple_of(result):
-    return result if isinstance(result, tuple) else (result,)
 
 
 def problems_with_empty_results(routine):

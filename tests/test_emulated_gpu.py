@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from charting import clashes
-from conftest import EMULATED, run_python
+from conftest import EMULATED, cuda_variants, run_python
 
 import adokernels as ado
 from adokernels import _core, machine_code
@@ -65,15 +65,6 @@ def test_device_arrays(rng):
         ado.transpose(x, device="cpu")
     with pytest.raises(ValueError, match="device must be 'emulator'"):
         ado.transpose(x, device="cuda")
-
-
-def cuda_variants():
-    return [
-        pytest.param(routine, v.name, id=f"{routine.name}-{v.name}")
-        for routine in map(ado.routines.__getitem__, ado.routines)
-        for v in routine
-        if v.device == "cuda" and not v.ceiling
-    ]
 
 
 def placed(arrays, shift):

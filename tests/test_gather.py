@@ -47,14 +47,6 @@ def test_results_larger_than_the_cache(isa, dtype, rng, isa_restored):
         check(ado.gather, (x, index), expected, variant)
 
 
-@pytest.mark.parametrize("step", [-2, -1, 3])
-@pytest.mark.parametrize("variant", variants_of(ado.gather))
-def test_strided_operands(variant, step, rng):
-    x = random_of(rng, 999, "f8")[::step]
-    index = rng.integers(0, len(x), 3000, "i4")[::step]
-    assert check(ado.gather, (x, index), x[index].copy(), variant)
-
-
 def test_an_empty_array_has_no_elements_to_select():
     empty = np.empty(0, "f4")
     assert ado.gather(empty, np.empty(0, "i8")).shape == (0,)

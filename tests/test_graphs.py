@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import on_gpus, run_python
+from conftest import cuda_variants, on_gpus, run_python
 
 import adokernels as ado
 from adokernels.model.tasks import TASKS, as_tuple
@@ -155,19 +155,6 @@ class Recorded:
         self.task.check(results if isinstance(expected, tuple) else results[0], expected, unit)
 
 
-def variants_of(routine):
-    return [v.name for v in routine if v.device == "cuda" and not v.ceiling]
-
-
-def cuda_variants():
-    """All CUDA variants of all routines, and their defaults."""
-    return [
-        pytest.param(routine, variant, id=f"{routine.name}-{variant or 'default'}")
-        for routine in ado.routines.values()
-        for variant in (None, *variants_of(routine))
-    ]
-
-
 def calls_of(library, routine, variant):
     """Small problems that the variant can solve."""
     cases, in_place = TASKS[routine.name].sanitizer, variant == "in_place"
@@ -181,7 +168,7 @@ def calls_of(library, routine, variant):
     return calls
 
 
-@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
+@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants(defaults=True)))
 def test_replays_compute(library, routine, variant):
     """All calls are in one graph, so they use the same scratch memory one after the other."""
     calls = calls_of(library, routine, variant)
@@ -212,7 +199,7 @@ def kinds_of_nodes(graph):
     return kinds
 
 
-@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants()))
+@pytest.mark.parametrize(("routine", "variant"), on_gpus(cuda_variants(defaults=True)))
 def test_graphs_allocate_nothing(cupy, routine, variant):
     for call in calls_of(cupy, routine, variant):
         call.renew()
@@ -289,7 +276,8 @@ def test_replays_beside_calls_and_other_graphs(library, name):
     routine = ado.routines[name]
     calls = [Recorded(library, routine, SCRATCH[name]) for _ in range(3)]
     problem = routine.problem(*calls[0].operands)
-    variants = [v for v in variants_of(routine) if not problem.why_not(v)]
+    ours = (v.name for v in routine if v.device == "cuda" and not v.ceiling)
+    variants = [name for name in ours if not problem.why_not(name)]
     graphs = [
         library.captured(lambda call=call: [call.call(variant=v) for v in variants])
         for call in calls[:2]

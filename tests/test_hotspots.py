@@ -3,7 +3,6 @@
 The second part is about kernels that were compiled at run time.
 """
 
-import json
 import re
 
 import numpy as np
@@ -18,7 +17,7 @@ from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.libraries import on_host
 from adokernels.model.source import sources_folder
-from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
+from adokernels.records.hotspots import LineSamples, split_reasons
 from adokernels.records.inputs import Inputs
 
 ROOT = sources_folder()
@@ -106,17 +105,6 @@ def test_reasons_are_split():
     assert not_issued == 3
     with pytest.raises(ValueError, match="zip"):
         split_reasons(REASONS, [1])
-
-
-def test_stored_and_loaded(found, tmp_path):
-    found.save(tmp_path / "h.json")
-    document = json.loads((tmp_path / "h.json").read_text(encoding="utf-8"))
-    assert document.pop("kind") == "hotspots"
-    assert document.pop("schema") == 2
-    again = Hotspots.from_dict(document)
-    assert again.to_dict() == found.to_dict()
-    assert again.block == (32, 8)
-    assert repr(again) == repr(found)
 
 
 def test_shown_as_text(found):

@@ -93,13 +93,6 @@ def test_the_light_set_instruments_nothing():
     assert "dram__bytes.sum" in METRIC_SETS["light"]
 
 
-def test_profiles_are_stored_and_loaded(tmp_path):
-    PIPELINE.save(tmp_path / "p.json")
-    loaded = ado.load(tmp_path / "p.json")
-    assert loaded.to_dict() == PIPELINE.to_dict()
-    assert loaded.quantities == PIPELINE.quantities
-
-
 def test_tables_have_a_column_per_kernel_and_a_total():
     text = repr(PIPELINE)
     assert "edge_detect[pipeline_best], cold" in text

@@ -43,14 +43,6 @@ def test_the_table_has_a_line_per_problem(scan):
         assert shape in text
 
 
-def test_a_scan_is_stored(scan, tmp_path):
-    scan.save(tmp_path / "scan.json")
-    loaded = ado.load(tmp_path / "scan.json")
-    assert isinstance(loaded, ado.records.Scan)
-    assert loaded.to_dict() == scan.to_dict()
-    assert loaded.caches == scan.caches
-
-
 @pytest.fixture
 def invented():
     """A scan of an invented CPU, for charts, which depend on the times."""

@@ -1,12 +1,14 @@
 """The chart of a ladder's steps."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
 from charting import (
     SIZES,
     clashes,
+    drawn,
     legend_words,
     make_gpp,
     make_transpose,
@@ -31,11 +33,7 @@ SWEEPS = {
 }
 
 
-def draw(sweep, size=SIZES[1], **options):
-    ax = new_figure(size, layout="constrained").add_subplot()
-    assert steps(sweep, ax=ax, **options) is ax
-    ax.figure.draw_without_rendering()
-    return ax
+draw = partial(drawn, steps)
 
 
 def row(ax, y):
