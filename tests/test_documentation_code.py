@@ -66,6 +66,7 @@ EMULATED = {"HACKING.md", *(f"docs/guide/{name}.md" for name in ("arrays", "emul
 PROGRAMS = {
     **dict.fromkeys(("git", "cd"), "the address is the reader's"),
     "podman": "images need minutes and a network",
+    "pytest": "the reader's tests",
     "conda": "is installed on few machines",
     "cmake": ".ci/run builds the examples",
     "build/example/ladder": ".ci/run builds the examples",

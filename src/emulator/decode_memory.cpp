@@ -426,9 +426,9 @@ void Decoder::convert_address(const Words& w) {
                      : space == Space::kLocal ? kLocalWindow
                                               : 0;
   const u32 d = result(o.at(0), 8), a = value(o.at(1), 8);
-  if (space == Space::kParam && !to) {  // the address may be an offset (address_of)
+  if (space == Space::kParam && !to) {  // the address may be an offset (address_of), which is small
     const u32 small = temporary(1), absolute = temporary(8);
-    emit_alu("setp.lt.u64", small, a, immediate(u64{1} << 32, 8));
+    emit_alu("setp.lt.u64", small, a, immediate(u64{1} << 16, 8));
     emit_alu("add.u64", absolute, a, constant(Source::kParamAddress, 8, 0));
     return emit_alu("selp.b64", d, absolute, a, small);
   }
