@@ -222,7 +222,7 @@ def _call(
     host = ladder.problem(*problem.host_arguments, device="emulator", **chosen, **problem.options)
     smaller = None
     if footprint_of(host) > _PROOF_BYTES and (less := scaled(host, _PROOF_BYTES)):
-        with suppress(ValueError, TypeError):  # the variant cannot solve the smaller problem
+        with suppress(ValueError, _core.Unavailable):  # it cannot solve the smaller problem
             smaller = Work.of_call(less.prepare(name, block))
     return _Tested(
         about,
@@ -231,11 +231,13 @@ def _call(
         lambda *_: gpu,
         smaller,
         [launches[0].symbol for launches in observed(gpu.computed)],
-        list(_with_fewer_resources(problem, call)),
+        list(_with_fewer_resources(problem, call, block)),
     )
 
 
-def _with_fewer_resources(problem: Problem, call: Call) -> Iterator[tuple[Trial, GpuWork]]:
+def _with_fewer_resources(
+    problem: Problem, call: Call, block: tuple[int, ...] | None
+) -> Iterator[tuple[Trial, GpuWork]]:
     """A built-in variant with half of the resident blocks, and on half of the multiprocessors."""
     variant = problem.ladder[call.variant]
     if not isinstance(variant, BuiltInVariant):
@@ -243,8 +245,8 @@ def _with_fewer_resources(problem: Problem, call: Call) -> Iterator[tuple[Trial,
     experiments = GpuExperiments(problem, "", None)
     fewer: dict[str, Call | None] = {HALF_OCCUPANCY: None, HALF_GPU: None}
     if extra := experiments.extra_shared(call, 0.5):
-        fewer[HALF_OCCUPANCY] = variant.prepare(problem, call.block, extra_shared_bytes=extra)
-    if made := experiments.on_fewer(variant, call.block):
+        fewer[HALF_OCCUPANCY] = variant.prepare(problem, block, extra_shared_bytes=extra)
+    if made := experiments.on_fewer(variant, block):
         fewer[HALF_GPU] = made[1]
     for name, changed in fewer.items():
         if changed:
