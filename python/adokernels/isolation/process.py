@@ -61,11 +61,11 @@ def pickled(function: Callable[..., Any], name: str) -> bytes:
     file = getattr(module, "__file__", None)
     installed = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
     own = file and not file.startswith(installed)
+    if own:
+        cloudpickle.register_pickle_by_value(module)
     try:
         if "triton" in sys.modules:
             from adokernels.kernels import triton  # noqa: F401  # lets kernels be pickled
-        if own:
-            cloudpickle.register_pickle_by_value(module)
         return bytes(cloudpickle.dumps(function))
     except Exception as error:
         raise TypeError(
