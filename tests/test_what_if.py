@@ -13,7 +13,7 @@ from conftest import NO_CUDA
 from scripts import load_script
 
 import adokernels as ado
-from adokernels import _core, toolkit
+from adokernels import _core, cli, toolkit
 from adokernels.diagnosis import diagnosis
 from adokernels.kernels.launch import Launch
 from adokernels.ptx import cut
@@ -694,6 +694,24 @@ def test_the_chart_of_steps_marks_promises():
     axes = ado.steps(sweep, what_if=[record])
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_mew() == 1.4]
     assert marks == [sweep["naive"].seconds / 4]
+
+
+def test_a_report_shows_the_experiments_on_its_variants(tmp_path):
+    sweep = without_counters(make_transpose())
+    problem = str(sweep.variants[0].problem)
+    own = timed_record(timed_trial("no bank conflicts", 4), problem=problem, variant="naive")
+    other = timed_record(timed_trial("atomics spread", 3), problem="another", variant="naive")
+    assert (own.is_of(sweep), other.is_of(sweep)) == (True, False)
+    page = ado.write_report(tmp_path / "r.html", sweeps=[sweep], what_if=[own, other])
+    text = page.read_text(encoding="utf-8")
+    assert "no bank conflicts" in text
+    assert "Promised steps" in text
+    assert "atomics spread" not in text
+    sweep.save(tmp_path / "s.json")
+    own.save(tmp_path / "w.json")
+    paths = [str(tmp_path / name) for name in ("s.json", "w.json")]
+    assert cli.main(["report", *paths, "--out", str(tmp_path / "c.html")]) == 0
+    assert "no bank conflicts" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
 # --- On a GPU -------------------------------------------------------------------------------------

@@ -411,13 +411,17 @@ def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
 
 @_command("report", "transpose.json results/ --out report.html", "measurements --out")
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    """Write an HTML report of stored sweeps, scans and comparisons."""
+    """Write an HTML report of stored sweeps, scans and comparisons, with experiments on them."""
     records: list[Reported] = []
+    experiments: list[ado.records.WhatIf] = []
     for path in options.measurements:
         if path.is_dir():
             records += _of_folder(path, console)
             continue
         record = _read(path)
+        if isinstance(record, ado.records.WhatIf):
+            experiments.append(record)
+            continue
         if isinstance(record, ado.records.CountedSweep):
             raise ValueError(f"{path}: {_NO_TIMES}")
         if not isinstance(record, Reported):
@@ -429,7 +433,7 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
     sweeps = (r for r in records if isinstance(r, ado.records.Sweep) and r.variants)
     for table in machine_tables(sweeps):
         console.print(table)
-    ado.write_report(options.out, sweeps=records)
+    ado.write_report(options.out, sweeps=records, what_if=experiments)
     console.print(f"wrote {options.out}")
 
 

@@ -278,11 +278,9 @@ def _finding(
 def _experiments(sweep: Sweep, records: Iterable[WhatIf]) -> dict[str, WhatIf]:
     """The experiments on the variants of a sweep, by variant."""
     found = {}
-    problems = {(m.variant, str(m.problem), m.cache) for m in sweep}
     for record in records:
         require(WhatIf, "records of ado.what_if", what_if=record)
-        known = (record.variant, record.problem, record.cache) in problems
-        if record.routine != sweep.routine or not known:
+        if not record.is_of(sweep):
             given = f"{record.routine}[{record.variant}], {record.problem}, {record.source}"
             raise ValueError(f"what_if must have times of variants of {sweep.title}, got {given}")
         found[record.variant] = record

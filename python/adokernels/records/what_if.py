@@ -9,6 +9,7 @@ from typing import Literal
 from adokernels.records.forms import Amount, Block, Context, Count
 from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
+from adokernels.records.sweep import Sweep
 
 Verdict = Literal["sound", "weak", "refused"]
 Clear = Literal["", "faster", "slower", "same", "unclear"]
@@ -131,6 +132,11 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
         A correct kernel cannot make these two changes, so they are no promises for a next step.
         """
         return largest(t for t in self.trials if t.experiment not in _BOUNDS)
+
+    def is_of(self, sweep: Sweep) -> bool:
+        """Whether a sweep has the same variant, problem and state of the caches."""
+        call = self.routine, self.variant, self.problem, self.cache
+        return call in {(sweep.routine, m.variant, str(m.problem), m.cache) for m in sweep}
 
     def trial(self, experiment: str) -> Trial:
         """The trial of an experiment.

@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rich.table import Table
 from adokernels.charts.counters import speed_of_light, warp_states
 from adokernels.charts.files import closing, to_svg
 from adokernels.charts.picture import plot
+from adokernels.charts.steps import steps
 from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.records.changes import SweepComparison
 from adokernels.records.loading import Reported
@@ -26,9 +28,11 @@ from adokernels.records.measurement import FUNCTION, Measurement
 from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep, as_sweep
+from adokernels.records.what_if import WhatIf
 from adokernels.storage import replace_file
 from adokernels.tables import tables_of
 from adokernels.tables.diagnoses import diagnosis_tables
+from adokernels.tables.ladders import what_if_table
 from adokernels.tables.measurements import machine_table
 from adokernels.tables.rendering import table_of, to_html
 from adokernels.text import escaped, number, quantity, ratio, require, share_of_limit
@@ -53,6 +57,7 @@ def write_report(
     path: str | Path,
     *,
     sweeps: Sequence[Reported | Measurement],
+    what_if: Iterable[WhatIf] = (),
     title: str = "adokernels: measurements",
     pictures: Iterable[Picture] = (),
     context: Mapping[str, Any] | None = None,
@@ -69,6 +74,8 @@ def write_report(
         The file to write.
     sweeps
         The sweeps, measurements, scans and comparisons, one per section.
+    what_if
+        Experiments of ``ado.what_if``. The section of a sweep shows those on its variants.
     title
         The heading.
     pictures
@@ -92,6 +99,9 @@ def write_report(
     records: list[Reported] = [*map(as_sweep, sweeps)]
     for record in records:
         require(Reported, "sweeps, scans and comparisons", sweeps=record)
+    experiments = list(what_if)
+    for each in experiments:
+        require(WhatIf, "records of ado.what_if", what_if=each)
     name, folder = escaped(title), resources.files("adokernels.report")
     script, style = (folder.joinpath(f).read_text("utf-8") for f in ("page.js", "page.css"))
     machines: dict[str, Machine] = {}  # each once, even if several sweeps ran on it
@@ -120,7 +130,7 @@ def write_report(
         _headline(records, anchors) if records else "",
         f"<p>{_METHOD}</p>",
         *images,
-        *map(_section, records, anchors, itertools.repeat(numbers)),
+        *(_section(r, a, numbers, experiments) for r, a in zip(records, anchors, strict=True)),
         _about(machines.values(), context),
         f"<script>\n{script}</script>",
     ]
@@ -143,8 +153,10 @@ _METHOD = (
 )
 
 
-def _section(record: Reported, anchor: str, numbers: Iterator[int]) -> str:
-    """The tables and charts of a record; with hardware counters, also its diagnosis."""
+def _section(
+    record: Reported, anchor: str, numbers: Iterator[int], experiments: Sequence[WhatIf]
+) -> str:
+    """The tables and charts of a record; with counters or experiments, also its diagnosis."""
     name, subject = _names(record)
     first, *others = (table for table in tables_of(record) if isinstance(table, Table))
     style, words = "", f"Chart of {record.title}."
@@ -161,9 +173,14 @@ def _section(record: Reported, anchor: str, numbers: Iterator[int]) -> str:
     if isinstance(record, Sweep) and any(m.profile for m in record.variants):
         parts.append(_chart(speed_of_light, record, f"Speed of light of {record.title}.", numbers))
         parts.append(_chart(warp_states, record, f"Warp states of {record.title}.", numbers))
-        diagnosis, *proposals = diagnosis_tables(diagnose(record))
+    own = [each for each in experiments if isinstance(record, Sweep) and each.is_of(record)]
+    if own:
+        promised = partial(steps, what_if=own)
+        parts.append(_chart(promised, record, f"Promised steps of {record.title}.", numbers))
+    if isinstance(record, Sweep) and (own or any(m.profile for m in record.variants)):
+        diagnosis, *proposals = diagnosis_tables(diagnose(record, what_if=own))
         diagnosis.title = "Diagnosis"
-        parts += map(_titled, (diagnosis, *proposals))
+        parts += map(_titled, (diagnosis, *proposals, *map(what_if_table, own)))
     if isinstance(record, Sweep) and len(record):
         parts.append(_titled(_variants_table(record), "variants details"))
     return "\n".join(filter(None, [*parts, "</section>"]))
