@@ -236,7 +236,7 @@ def timed(
 def _as_they_are(
     works: Sequence[GpuWork], others: Sequence[tuple[Trial, GpuWork]], *, cold: bool
 ) -> dict[str, list[Sampler]]:
-    """Samplers of launches without rewritten kernels: of the work and of each other work."""
+    """Samplers without rewritten kernels, for the work and for each other work."""
     unchanged = Form({})
     own, *rest = (unchanged.sampler(work, "", on=False, cold=cold) for work in works)
     names = (form_of(trial) for trial, _ in others)
@@ -251,7 +251,7 @@ def _form(
     original: Form,
     device: str,
 ) -> Form:
-    """The form of an experiment; kernels that it does not change are the original ones."""
+    """The form of an experiment. Kernels that it does not change are the original kernels."""
     kernels, constants = dict(original.kernels), []
     for plan in plans:
         module, own = modules[plan.subject.number], launches[plan.subject.number]
