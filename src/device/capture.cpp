@@ -19,7 +19,7 @@
 namespace ado::capture {
 namespace {
 
-// Functions of the driver. Those of the runtime could wait for the launch that is observed.
+// Functions of the driver. Functions of the runtime could wait for the observed launch.
 struct Driver {
 #define ADO_DRIVER(name, version) \
   decltype(&::cu##name) name = cuda::driver_function<decltype(::cu##name)>("cu" #name, version)
@@ -56,7 +56,7 @@ struct LaunchExParams {
   void **kernelParams, **extra;
 };
 
-// What a launch consists of besides its shape.
+// The parts of a launch, except its shape.
 struct Call {
   CUfunction function;
   CUstream stream;
@@ -167,7 +167,7 @@ class Observer {
     Launch launch;
     Call call = call_of(id, data.functionParams, launch);
     launch.function = reinterpret_cast<std::uint64_t>(call.function);
-    // CUPTI keeps this number for the callback after the launch; 0: it is not recorded.
+    // CUPTI keeps this number for the callback after the launch; 0: the launch is not recorded.
     std::uint64_t& number = *data.correlationData;
     if (enters) number = 0;
     if (!enters) {

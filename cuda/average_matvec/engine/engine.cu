@@ -12,9 +12,9 @@ Ladder<AverageMatvec> average_matvec_steps();
 
 namespace {
 
-// Compared with the project's own product tiles instead of cuBLAS, `overlapped` is faster for more
-// shapes. If the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L =
-// 1024, M = 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1; H200).
+// With the project's own product tiles instead of cuBLAS as the alternative, `overlapped` is faster
+// for more shapes. If the read does not hide the product, wide_average is 1.07 to 1.35 times as
+// fast (L = 1024, M = 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1; H200).
 const char* why_overlapped_slower(const AverageMatvec& p) {
   constexpr std::int64_t kMinSamples = 256, kMaxElementsPerSample = 8;
   if (p.length() > kMaxElementsPerSample * p.samples())

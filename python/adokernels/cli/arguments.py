@@ -206,9 +206,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--copies": _flag("find the size from which a GPU pays off for arrays in host memory"),
     "file": _value(Path, "CUDA C++ source or a Python module"),
     "--routine": _value(None, "the routine that it computes"),
-    "--ladder": _value(
-        None, "check the variants of this own ladder, which the Python file defines"
-    ),
+    "--ladder": _value(None, "check the variants of this ladder, which the Python file defines"),
     "--kernel": _value(None, "name of the kernel or of the function"),
     "--block": _value(block_shape, "for example 32x8", default=(256,)),
     "--tile": _value(lengths, "elements per block, if not one per thread"),

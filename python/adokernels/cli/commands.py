@@ -318,7 +318,7 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
 
 
 def _read(path: Path) -> Any:
-    """A stored record, or a report of Nsight Compute; a measurement is a sweep of one variant."""
+    """Read a stored record or a report of Nsight Compute; a measurement becomes a sweep."""
     if path.suffix in (".csv", ".ncu-rep"):
         return ado.import_ncu(path)
     return as_sweep(load(path))
@@ -359,7 +359,7 @@ def _of_folder(folder: Path, console: Console) -> list[Reported]:
 
 @_command("puzzles", "check index", "[action] [name] [file] --json")
 def _run_puzzles(options: argparse.Namespace, console: Console) -> int:
-    """Solve small tasks on the emulator: list your progress, or start or check one."""
+    """Solve small tasks on the emulator: list your progress, start a task or check it."""
     from adokernels import puzzles
 
     stored = puzzles.progress()

@@ -32,12 +32,12 @@ from adokernels.text import kind_of, percent, ratio, require
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
-#: An experiment shows a limiter if it gains at least this factor, and contradicts counters that
-#: name compute if it gains at least the second one.
+#: An experiment shows a limiter if its gain is at least the first factor. It contradicts counters
+#: that name compute if its gain is at least the second factor.
 LEAST_GAIN, CONTRADICTED = 1.05, 1.25
-#: The limiters that experiments remove; all others remove accesses to memory.
+#: The limiters that experiments remove. All other experiments remove accesses to memory.
 _REMOVED = {"no bank conflicts": Kind.SHARED, "no barriers": Kind.LATENCY}
-#: Maximum number of experiments that are evidence.
+#: The maximum number of experiments that are shown as evidence.
 _SHOWN = 3
 #: Sectors of loads, stores, atomics and bulk copies in global memory.
 _SECTORS = (
@@ -98,7 +98,7 @@ class Finding:
         The sound experiment of ``ado.what_if`` with the largest clear gain, if possible one that a
         correct kernel can realise. None without experiments, or if none has a clear gain.
     contradiction
-        What the counters and the experiments say if they contradict each other; otherwise empty.
+        A sentence if the counters and the experiments contradict each other; otherwise empty.
     """
 
     variant: str
@@ -198,19 +198,19 @@ def diagnose(
     Parameters
     ----------
     sweep
-        A ladder or one measurement, preferably with ``counters=True``: most limiters need counters.
-        From a sweep on the emulator, steps are proposed that follow from counts, but no limiter. Or
-        a function that launches kernels, which is measured and profiled.
+        A sweep or one measurement, preferably with ``counters=True``: most limiters need counters.
+        A sweep on the emulator shows steps that follow from counts, but no limiter. `sweep` can
+        also be a function that launches kernels. It is measured and profiled.
     *args, **options
         The arguments of the function.
     device
         For a function, as in :func:`adokernels.profile`: ``"cuda"`` (default) or ``"emulator"``.
     kernel
-        For a function, the name of the kernel to diagnose. Default: the limiter is that of its
-        longest kernel; on the emulator, of the kernel with the most transfers.
+        For a function, the name of the kernel to diagnose. Default: the kernel that takes the
+        longest time; on the emulator, the kernel with the most transfers.
     what_if
-        Experiments of ``ado.what_if`` on variants of the ladder, on the same GPU and problem.
-        Without counters, they show the limiter. With counters, contradictions are reported.
+        Results of ``ado.what_if`` for variants of the ladder, on the same GPU and problem. Without
+        counters, they show the limiter. With counters, contradictions are reported.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def diagnose(
     TypeError
         If `sweep` is neither a sweep nor a function.
     ValueError
-        If an experiment belongs to another ladder, another problem or no GPU.
+        If an experiment belongs to another ladder or problem, or has no times of a GPU.
     """
     if callable(sweep) and not isinstance(sweep, Ladder | Variant):
         counts = profile(sweep, *args, device=device, kernel=kernel, **options)
@@ -260,7 +260,7 @@ def _finding(
     after: Measurement | None = None,
     tried: WhatIf | None = None,
 ) -> Finding:
-    """The finding about a variant, and about its effect on the next one if there is one."""
+    """The finding about a variant, with the effect of the next variant if there is one."""
     advices, found = advise(m, machine), _limiter(m, machine, tried)
     done = bool(advices) and advices[0].step is Step.DONE
     return Finding(
@@ -288,7 +288,7 @@ def _experiments(sweep: Sweep, records: Iterable[WhatIf]) -> dict[str, WhatIf]:
 
 
 def _limiter(m: Measurement, machine: Machine | None, record: WhatIf | None) -> Limiter:
-    """The limiter by counters, or by experiments."""
+    """The limiter according to counters, or to experiments if there are no counters."""
     if record is None or m.profile is not None:
         return limiter(m, machine)
     trials = [t for t in record if t.gain and t.verdict == "sound"]
@@ -309,7 +309,7 @@ def _limiter(m: Measurement, machine: Machine | None, record: WhatIf | None) -> 
 
 
 def _contradiction(found: Limiter, record: WhatIf | None) -> str:
-    """What counters and experiments say about memory if it differs."""
+    """The contradiction of counters and experiments about memory; empty if there is none."""
     if record is None or not found.counted:
         return ""
     gains = {t.experiment: t.gain for t in record if t.gain and t.verdict == "sound"}

@@ -52,12 +52,13 @@ class Pointer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CapturedLaunch:
-    """A launch of a kernel that ``ado.capture`` observed. It is a function that launches it again.
+    """A launch of a kernel that ``ado.capture`` observed. A call launches the kernel again.
 
-    Without arguments, a call uses copies of the captured memory. With arguments, one array of bytes
-    per allocation as in :attr:`operands`, the kernel reads and writes them. On the GPU the machine
-    code runs, in ``ado.emulated()`` the PTX. Addresses in the arguments are found and replaced,
-    also in structures. Addresses in memory are not: see :attr:`limits`.
+    A call without arguments uses copies of the captured memory. The arguments of a call are one
+    array of bytes per allocation, as in :attr:`operands`; the kernel reads and writes these arrays.
+    A GPU runs the machine code, and ``ado.emulated()`` runs the PTX. Addresses in the arguments of
+    the kernel are replaced, also within structures. Addresses in memory are not replaced: see
+    :attr:`limits`.
 
     Attributes
     ----------
@@ -68,9 +69,9 @@ class CapturedLaunch:
     cubin, ptx, arch
         The machine code, for the architecture `arch`, and the PTX; each is empty if unknown.
     seconds
-        The time between events before and after the launch.
+        The time between the events before and after the launch.
     lacks
-        Why it cannot be launched again; empty if it can.
+        Why the launch cannot be repeated; empty if it can.
     sources
         The text of each source file that the PTX names, if it could be read.
     device
@@ -130,7 +131,7 @@ class CapturedLaunch:
 
     @cached_property
     def limits(self) -> tuple[str, ...]:
-        """What a repeated launch may do differently, or why it is impossible."""
+        """Possible differences of a repeated launch, or why it is impossible."""
         found = [self.lacks] * bool(self.lacks)
         high = np.array([a.address >> 32 for a in self.allocations], np.uint64)
         for i, allocation in enumerate(self.allocations):
@@ -151,7 +152,7 @@ class CapturedLaunch:
         """Registers per thread; None without machine code."""
         if not self.cubin:
             return None
-        from adokernels.machine_code import kernels_in  # imports a library, which few need
+        from adokernels.machine_code import kernels_in  # imports a library that few need
 
         return next(k.registers for k in kernels_in(self.cubin) if k.symbol == self.symbol)
 
@@ -198,7 +199,7 @@ class CapturedLaunch:
     def _emulate(self, arrays: Sequence[NDArray[np.uint8]]) -> None:
         if not self.ptx:
             self._require("its PTX is unknown, and the emulator executes PTX")
-        for path, text in self.sources.items():  # the lines of a file of another machine
+        for path, text in self.sources.items():  # source lines from another machine
             if not linecache.getlines(path):
                 lines = text.splitlines(keepends=True)
                 linecache.cache[path] = (len(text), None, lines, path)
@@ -214,10 +215,10 @@ class CapturedLaunch:
         return kernel.launch(self.grid, self.block, self.shared_bytes, list(map(bytes, values)))
 
     def result(self, *arrays: NDArray[Any]) -> Any:
-        """The memory that the launch changes, after a launch on copies of other contents.
+        """Launch the kernel on copies of other contents; return the memory that it changes.
 
-        It is the reference, and the first variant, of a ladder whose operands are
-        :attr:`operands`, or views of them with other types.
+        The method can be the reference and the first variant of a ladder. The operands of the
+        ladder are :attr:`operands`, or views of them with other types.
 
         Parameters
         ----------
@@ -227,7 +228,7 @@ class CapturedLaunch:
         Returns
         -------
         ndarray or tuple of ndarray
-            The allocations of :attr:`changed`. Without a GPU, the emulator computes them.
+            The allocations in :attr:`changed`. Without a GPU, the emulator computes them.
         """
         copies = [np.array(array) for array in arrays]
         with nullcontext() if is_emulated() or not _core.why_no_cuda() else emulated():
@@ -236,12 +237,12 @@ class CapturedLaunch:
         return found[0] if len(found) == 1 else found
 
     def difference(self) -> str:
-        """Launch it again and compare its memory with the captured result.
+        """Launch the kernel again, and compare its memory with the captured result.
 
         Returns
         -------
         str
-            Where the first byte differs and how many do; empty if none does.
+            The first wrong byte and the number of wrong bytes; empty if no byte is wrong.
 
         Raises
         ------

@@ -24,11 +24,11 @@ def emulated(compute: int | None = None) -> Iterator[None]:
 
     Within this context, ``kernel[grid](x, y, n, BLOCK=128)`` of Triton and ``kernel[grid, block](x,
     y)`` of Numba work without a GPU. Arrays are NumPy arrays or torch tensors on the CPU. Each
-    launch executes a compiled kernel on copies of the arrays, whose results are copied back.
+    launch executes a compiled kernel on copies of the arrays, and copies the results back.
 
     The emulator does not measure time: autotuning uses the first configuration,
     ``triton.testing.do_bench`` calls the function once and returns NaN, and reports of
-    ``triton.testing.perf_report`` are skipped. Each of them warns. ``torch.cuda`` describes the
+    ``triton.testing.perf_report`` are skipped, with warnings. ``torch.cuda`` describes the
     emulated GPU, but ``torch.cuda.is_available()`` is false, because tensors must be on the CPU.
     Contexts can be nested. They belong to the process: launches in other threads run on the
     emulator, too.

@@ -23,7 +23,7 @@ def replaced(owner: Any, **values: Any) -> Iterator[None]:
 
 
 def untested(front_end: str, found: str, tested: str) -> str:
-    """Why a version of a front end is refused, with which its adapter was not tested, or empty."""
+    """Why a version of a front end is refused; empty if its adapter was tested with the version."""
     if found.startswith(f"{tested}."):
         return ""
     return (

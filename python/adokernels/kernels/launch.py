@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FILE = "launch.pickle"
-#: Memory whose address the program knows, and may pass to kernels as a number: by its first
-#: address, the address after its end, and whether it still exists.
+#: Memory whose address the program knows and may pass to kernels as a number. The key is its first
+#: address. The value is the address after its end, and a function that tests whether it exists.
 _known: dict[int, tuple[int, Callable[[], bool]]] = {}
 
 
@@ -99,7 +99,7 @@ def _known_memory() -> Iterator[None]:
 
 
 class _Shared(NamedTuple):
-    """Arrays that share memory, by their numbers, and its copy on the emulator."""
+    """Memory that arrays share, the numbers of these arrays, and its copy on the emulator."""
 
     memory: NDArray[np.uint8]
     numbers: list[int]
@@ -128,7 +128,7 @@ class _Shared(NamedTuple):
         ]
 
     def offset(self, array: NDArray[Any]) -> int:
-        """The place of an array's first element in the memory."""
+        """The offset of an array's first element in the memory, in bytes."""
         return int(array.ctypes.data - self.memory.ctypes.data)
 
 
@@ -136,7 +136,7 @@ class _Shared(NamedTuple):
 def on_emulator(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> Iterator[list[int]]:
     """The addresses of arrays in memory of the emulator, which is copied back at the exit.
 
-    The memory begins at an aligned address, as memory of cudaMalloc. Memory whose address the
+    The memory begins at an aligned address, like memory of cudaMalloc. Memory whose address the
     program knows is not copied. ValueError is raised if a read-only array has changed.
     """
     addresses = [a.ctypes.data if a.size else 0 for a in arrays]

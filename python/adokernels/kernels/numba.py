@@ -175,8 +175,8 @@ def _launch(kernel: Any, grid: Any, block: Any, shared_bytes: int, arguments: An
         for file in found.library._linking_files:
             if not (isinstance(file, str) and file.endswith(".ptx")):
                 raise _core.Unavailable(
-                    f"{kernel.__name__}: the emulator cannot execute code that is linked, except "
-                    f"PTX, got {file}"
+                    f"{kernel.__name__}: code that is linked must be PTX on the emulator, "
+                    f"got {file}"
                 )
             ptx += Path(file).read_text()
         cache[key] = (ptx + _GRID_SYNC * found.cooperative).encode()

@@ -173,7 +173,7 @@ def _add(
 
 
 def _tensor_map(name: str, tensor: Any, how: Mapping[str, Any], described: Any) -> bytes:
-    """The emulator's TensorMap (emulator.hpp) of a tensor, which is accessed in place."""
+    """Describe a tensor by a TensorMap (emulator.hpp). The tensor is accessed in place."""
     if how["fp4_padded"] or how.get("is_im2col"):
         raise _core.Unavailable(f"{name}: the emulator has no tensor maps of FP4 or im2col")
     array = array_of(name, tensor.base)
@@ -250,7 +250,7 @@ def _first(prune: Callable[..., Any]) -> Callable[..., Any]:
 def _untimed(
     fn: Callable[[], object], *_: Any, quantiles: Any = None, return_mode: str = "mean", **__: Any
 ) -> Any:
-    """Call a function once, as a benchmark of Triton. All times are NaN."""
+    """Replacement of a benchmark of Triton: call the function once. All times are NaN."""
     warnings.warn("the emulator does not measure time: do_bench returns NaN", stacklevel=2)
     fn()
     many = len(quantiles) if quantiles is not None else int(return_mode == "all")
@@ -258,7 +258,7 @@ def _untimed(
 
 
 def _no_report(mark: Any, *_: Any, **__: Any) -> None:
-    """Skip a report, whose problems would take hours."""
+    """Skip a report, because its problems would take hours."""
     name = mark.fn.__name__
     warnings.warn(f"the emulator does not measure time: skipped {name}", stacklevel=2)
 

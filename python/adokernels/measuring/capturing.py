@@ -36,11 +36,11 @@ def capture(
 ) -> Launches:
     """Record the kernels that a function launches on a GPU, with their arguments and memory.
 
-    Each launch can be saved, launched again on another GPU or on the emulator, profiled, and sent
-    with a bug report. The file contains the memory and the source files of the kernel.
+    A launch can be saved, repeated on another GPU or on the emulator, profiled, and sent with a bug
+    report. The saved file contains the memory and the source files of the kernel.
 
-    The function is called twice, and the second call is captured. Before it, arrays among the
-    arguments get their first values again, and free memory of torch is overwritten.
+    The function is called twice, and the second call is captured. Before the second call, arrays
+    among the arguments get their initial values again, and free memory of torch is overwritten.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def capture(
     kernel
         The name of the kernel whose launches are returned. Default: all kernels.
     max_bytes
-        The limit of the captured memory. All bytes of the allocations to which arguments point
-        count; torch allocates at least 2 MiB. Equal contents count once.
+        The limit of the captured memory, in bytes. It includes all bytes of the allocations to
+        which arguments point. torch allocates at least 2 MiB. Equal contents count once.
 
     Returns
     -------
     Launches
-        The launches in order; ``.hottest`` took the longest time.
+        The launches in order. ``.hottest`` is the launch that took the longest time.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class Known(NamedTuple):
     cubin: bytes  # empty if it is not stored
     ptx: Callable[[], str]
     function: int = 0  # the handle of the loaded kernel, if it is known
-    sources: Mapping[str, str] = {}  # texts that are in no file
+    sources: Mapping[str, str] = {}  # source texts that are not in files
 
 
 def _free_memory() -> list[tuple[int, int]]:
@@ -129,7 +129,7 @@ def launches_of(
     compute: int = 90,
     device: str = "",
 ) -> list[CapturedLaunch]:
-    """The launches of which the core made records, with the code of their kernels."""
+    """Convert the records of the core to launches, with the code of their kernels."""
     codes: dict[tuple[int, str, int], dict[str, Any]] = {}
     found = []
     for record in records:
@@ -155,7 +155,7 @@ def _code_of(
     """The machine code, the PTX and the sources of a kernel, as fields of a captured launch."""
     ptx, sources = "", dict[str, str]()
     named = {each.cubin for each in known if each.name == symbol and not each.function}
-    if not cubin and len(named) == 1:  # it was loaded before, and no other has its name
+    if not cubin and len(named) == 1:  # loaded before, and the only one with its name
         cubin = next(iter(named))
     for each in known:
         if each.function:
@@ -164,7 +164,7 @@ def _code_of(
             is_same = each.name == symbol and each.cubin in (b"", cubin)
         if is_same:
             cubin, sources = each.cubin or cubin, dict(each.sources)
-            with suppress(_core.Unavailable, CompilationError, ValueError):  # it has no PTX
+            with suppress(_core.Unavailable, CompilationError, ValueError):  # the kernel has no PTX
                 ptx = each.ptx()
             break
     if fatbin := _core.fatbins().get(symbol):
@@ -189,7 +189,7 @@ def compiled_kernels(names: set[str]) -> Iterator[Known]:
     }
     for each in gc.get_objects():
         adapter = classes.get(type(each))
-        with suppress(AttributeError, KeyError, TypeError):  # it is not complete
+        with suppress(AttributeError, KeyError, TypeError):  # the object is incomplete
             if adapter and (found := adapter(each, names)):
                 yield found
 

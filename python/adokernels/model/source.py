@@ -31,7 +31,7 @@ _CONTEXT = 3
 #: Definitions of different names are compared if at least this share of their lines is equal.
 _SIMILAR = 0.5
 _FOLDERS = ("cuda", "src/core", "src/cpu")
-#: The line above a section; without names, it ends the last section.
+#: The line above a section. A ruler without names ends the last section.
 _RULER = re.compile(r"// -{4} (\w+(?:, \w+)*) -{4,}|// -{90,}")
 #: Included files that several ladders share. Their rulers name variants of these ladders.
 _SHARED = re.compile(r'#include "((?:image|strided|common|cpu/common|cpu/image|cpu/strided)/.+)"')
@@ -60,7 +60,7 @@ def _text_of(path: str) -> str:
 
 
 def shipped_path(recorded: str) -> str:
-    """The shipped file with this path on the machine that compiled it; else `recorded`.
+    """The shipped file that had this path when it was compiled; otherwise `recorded`.
 
     The compiler can record ``"/home/me/adokernels/cuda/sobel/../image/tiles.cuh"``.
     """
@@ -72,8 +72,9 @@ def shipped_path(recorded: str) -> str:
 class SourcePart:
     """A section of a file.
 
-    `name` is the name of the variant `variant`, as ``"transpose[tiled]"``. `text` is the section,
-    which begins in line `line`, from 1, of the file `path`, relative to the repository.
+    `name` is the name of a variant, and `variant` is its label, such as ``"transpose[tiled]"``.
+    `text` is the section. It begins in line `line`, from 1, of the file `path`, relative to the
+    repository.
     """
 
     name: str
@@ -95,9 +96,9 @@ class Source(ShownAsCode):
     Attributes
     ----------
     parts : tuple of SourcePart
-        The sections that the variant shares with others, and then its own: its kernel, and its
-        entry in the ladder. General helpers, which several routines use, are not included. A
-        pipeline has the parts of its stages, too.
+        The sections that the variant shares with others, then its own section with its kernel and
+        its entry in the ladder. General helpers that several routines use are not included. A
+        pipeline also has the sections of its stages.
     """
 
     parts: tuple[SourcePart, ...]

@@ -49,7 +49,7 @@ _BEGIN, _SOLUTION, _END = "--- your code", "--- solution", "--- end"
 #: A part of a pass mark, for example ``conflicts <= 0``.
 _GOAL = re.compile(r"(\w+) (<=|>=) ([\d.]+)")
 _RELATIONS = {"<=": (operator.le, "at most"), ">=": (operator.ge, "at least")}
-#: The pass mark of puzzles whose answer is an experiment and a line.
+#: The pass mark of puzzles that ask for an experiment and a line.
 _CAUSE = "cause"
 #: The second and third wrong element in a message.
 _REPEATED = re.compile(r"; the next at \[[^;]*?(?=; the next| \(\w+: \(|$)")
@@ -71,7 +71,7 @@ def _shared(counts: _Counts, field: str) -> int:
     return sum(counts[f"shared_{kind}.{field}"] for kind in ("loads", "stores", "atomics"))
 
 
-#: What a pass mark can limit: the unit, and the value for the counts of the emulator.
+#: Quantities that a pass mark can limit: the unit, and the value for counts of the emulator.
 _QUANTITIES: Mapping[str, tuple[str, Callable[[_Counts], float]]] = {
     "load_sectors": ("sectors per load request", lambda c: _per_request("global_loads", c)),
     "store_sectors": ("sectors per store request", lambda c: _per_request("global_stores", c)),
@@ -106,7 +106,7 @@ class Grade:
     done
         Whether the pass mark is reached.
     message
-        The counts of the pass mark, or why it is not reached.
+        The counts of the pass mark, or the reason why it is not reached.
     seconds
         The duration of the check.
     """
@@ -125,7 +125,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Solution:
-    """A solution, which a notebook shows folded; its text is the attribute `code`."""
+    """A solution. A notebook shows it folded. The attribute `code` contains its text."""
 
     code: str
 
@@ -140,13 +140,13 @@ class Puzzle:
     Attributes
     ----------
     name
-        Its name.
+        The name of the puzzle.
     track
         ``"cuda"`` for CUDA C++, ``"triton"`` for Triton.
     title, text
-        What to do.
+        The task, in a few words and in full.
     hints
-        Three hints, each more concrete than the one before.
+        Three hints, each more concrete than the previous one.
     """
 
     name: str
@@ -164,7 +164,7 @@ class Puzzle:
 
     @property
     def pass_mark(self) -> str:
-        """The counts that a solution reaches, in words."""
+        """The counts that a solution must reach, in words."""
         if self._fields["done"] == _CAUSE:
             return "the experiment that changes most, and its line"
         return ", ".join(
@@ -185,7 +185,7 @@ class Puzzle:
     def with_code(self, code: str) -> str:
         """The file with other code in the hole.
 
-        If `code` is a whole file, the code between its markers counts. The rest is not changed.
+        If `code` is a whole file, only the code between its markers is used.
         """
         mark = _FOLDERS[self.track]
         if found := re.search(rf"{mark} {_BEGIN}\n(.*?)\n? *{mark} {_END}", code, re.DOTALL):
@@ -229,7 +229,7 @@ class Puzzle:
 
     @cached_property
     def experiments(self) -> WhatIf | None:
-        """The what-if table, if the puzzle asks for a cause; else None."""
+        """The what-if table if the puzzle asks for a cause; otherwise None."""
         if self._fields["done"] != _CAUSE:
             return None
         return what_if(self.variant(self.starter), *self.operands, device="emulator")
@@ -354,7 +354,7 @@ def _named(experiments: WhatIf, code: str) -> tuple[bool, str]:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """Raise TimeoutError after some seconds; only in the main thread, which receives signals."""
+    """Raise TimeoutError after _LIMIT seconds in the main thread; other threads get no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -385,7 +385,7 @@ def find(name: str) -> Puzzle:
     Raises
     ------
     KeyError
-        If there is none.
+        If no puzzle has this name.
     """
     found = {puzzle.name: puzzle for puzzle in puzzles()}
     if name not in found:

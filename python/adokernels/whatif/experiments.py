@@ -224,7 +224,7 @@ class Subject:
 
 
 def overlap(some: Arrays, others: Arrays) -> bool:
-    """Whether an array can be in both sets; an unknown one can be any."""
+    """Whether an array can be in both sets; an unknown array can be any array."""
     return bool(some & others or (None in some and others) or (None in others and some))
 
 
@@ -282,7 +282,7 @@ def plan_of(experiment: Experiment, subject: Subject, deciding: Arrays) -> Plan:
 def _why_not(
     experiment: Experiment, subject: Subject, site: Site, deciding: Arrays
 ) -> tuple[str, Slot]:
-    """Why an experiment cannot change an access; else the slot of its array."""
+    """Why an experiment cannot change an access; otherwise the slot of its array."""
     statement = site.statement
     if not experiment.kinds:
         named = statement.operands[1:] or statement.operands[0] != "0"

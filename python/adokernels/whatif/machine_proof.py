@@ -56,7 +56,7 @@ class MachineCode:
 
 @dataclass
 class Assembled:
-    """Several forms of a kernel in one cubin, by :func:`form_of`; "" is the original."""
+    """Several forms of a kernel in one cubin. :func:`form_of` names them; "" is the original."""
 
     code: bytes
     symbol: str
@@ -75,7 +75,7 @@ class Assembled:
 
     @property
     def machine_code(self) -> dict[str, MachineCode]:
-        """The machine code of each form; Unavailable if a tool is missing."""
+        """The machine code of each form. Raises Unavailable if a tool is missing."""
         registers = {k.symbol: k.registers for k in kernels_in(self.code)}
         parts = iter(re.split(r"^\.text\.(\S+):$", disassembled(self.code), flags=re.MULTILINE)[1:])
         listings, found = dict(zip(parts, parts, strict=True)), {}
@@ -119,7 +119,7 @@ def assembled(
         own = text.replace(CONSTANTS, CONSTANTS + _suffix(i))
         parts.append(entry.sub(rf"\g<1>{_suffix(i)}", own))
     arch = f"sm_{compute}" if compute else _ARCH
-    if target := re.search(r"\.target\s+(sm_\d+[af])", header):  # only for one architecture
+    if target := re.search(r"\.target\s+(sm_\d+[af])", header):  # code for one architecture
         arch = target[1]
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"

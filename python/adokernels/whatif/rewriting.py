@@ -109,7 +109,7 @@ class Code:
 
     @property
     def probe(self) -> str:
-        """The kernel as it is, in which each site is a source line of its own."""
+        """The original kernel, with its own source line for each site."""
         return Writer(self, {}).text()
 
 
@@ -235,7 +235,7 @@ class Writer:
         return _named(site, lines, width)
 
     def guarded(self, site: Site, condition: Sequence[str]) -> list[str]:
-        """A statement that is executed only if #q is true, which `condition` computes."""
+        """A statement that is executed only if #q is true. `condition` computes #q."""
         statement = site.statement
         lines, text = list(condition), statement.text
         if statement.guard:

@@ -61,8 +61,8 @@ class GpuWork:
 class Recording:
     """The launches of a function on the emulator, with the memory before each launch.
 
-    The values of the parameters contain addresses of the emulator. `contents` are by the number of
-    the launch and the address.
+    The values of the parameters contain addresses of the emulator. The keys of `contents` are the
+    number of the launch and the address.
     """
 
     launches: list[tuple[Launch, bytes]] = field(default_factory=list)
@@ -123,9 +123,9 @@ class Recording:
 
 @dataclass(frozen=True)
 class Form:
-    """One form of all kernels, by the handles of the original kernels.
+    """One form of all kernels. The keys of `kernels` are the handles of the original kernels.
 
-    `constants` are the kernels with variables, and their values with the switch off and on.
+    `constants` are the kernels that have a switch, its variable, and the values for off and on.
     """
 
     kernels: Mapping[int, _core.CudaKernel]
@@ -133,7 +133,7 @@ class Form:
 
     @contextmanager
     def running(self, on: bool) -> Iterator[None]:
-        """Let launches of this thread run this form."""
+        """Make launches of this thread run this form."""
         for kernel, name, values in self.constants:
             kernel.write(name, values[on])
         with _core.Substitution({h: kernel.handle for h, kernel in self.kernels.items()}):
@@ -170,7 +170,7 @@ def timed(
     display: ProgressDisplay,
     others: Sequence[tuple[Trial, GpuWork]] = (),
 ) -> tuple[float, list[Trial]]:
-    """Time the trials that were proved; return the original time, and all trials with times.
+    """Time the proved trials; return the original time and all trials with their times.
 
     `modules` have the kernels in the order of their first launches. `others` are trials that
     launch the original kernels in another way.
@@ -178,7 +178,7 @@ def timed(
     Raises
     ------
     Unavailable
-        If the GPU runs other kernels than the emulator.
+        If the GPU and the emulator launch different kernels.
     """
     reference: list[Any] = []
     launches = observed(lambda: reference.append(work.computed()))
@@ -236,7 +236,7 @@ def timed(
 def _as_they_are(
     works: Sequence[GpuWork], others: Sequence[tuple[Trial, GpuWork]], *, cold: bool
 ) -> dict[str, list[Sampler]]:
-    """Samplers of launches without rewritten kernels: of the work and of each other work."""
+    """Samplers without rewritten kernels, for the work and for each other work."""
     unchanged = Form({})
     own, *rest = (unchanged.sampler(work, "", on=False, cold=cold) for work in works)
     names = (form_of(trial) for trial, _ in others)
@@ -251,7 +251,7 @@ def _form(
     original: Form,
     device: str,
 ) -> Form:
-    """The form of an experiment; kernels that it does not change are the original ones."""
+    """The form of an experiment. Kernels that it does not change are the original kernels."""
     kernels, constants = dict(original.kernels), []
     for plan in plans:
         module, own = modules[plan.subject.number], launches[plan.subject.number]

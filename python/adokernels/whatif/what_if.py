@@ -49,9 +49,9 @@ from adokernels.whatif.flow import Slot
 from adokernels.whatif.machine_proof import Assembled, assembled, differences, form_of
 from adokernels.whatif.timing import GpuWork, Recording, observed, timed
 
-#: The least share of the excess, or of the requests, that an experiment must change.
+#: The smallest share of the excess, or of the requests, that an experiment must change.
 _LEAST_COVERED = 0.5
-#: The most bytes of operands and results of a built-in variant in the proof for a GPU.
+#: The maximum bytes of operands and results of a built-in variant in the proof for a GPU.
 _PROOF_BYTES = 2 << 20
 
 
@@ -111,19 +111,19 @@ def what_if(
     TypeError
         If `work` is neither a variant, a ladder nor a function, or an operand has the wrong type.
     ValueError
-        For a CPU variant, if the variant cannot solve the problem or launches no kernels, or if
-        `device` is unknown.
+        If `work` is a CPU variant, cannot solve the problem or launches no kernels, or if `device`
+        is unknown.
     KernelError
         If the emulator finds that a kernel accesses memory that it must not access.
     Unavailable
-        Without a GPU and ``device="emulator"``; if the emulator cannot execute the variant; or if
-        ptxas is missing.
+        If there is no GPU and `device` is not ``"emulator"``; if the emulator cannot execute the
+        variant; or if ptxas is missing.
 
     Notes
     -----
     The launches of a function are recorded on the emulator, and repeated on the GPU with copies of
     the arrays. If the operands of a variant are large, the proof uses smaller operands of the same
-    types, if the variant then launches the same kernels.
+    types, provided that the variant launches the same kernels for them.
     """
     timing = Timing(cache, None, seconds)
     if isinstance(work, Variant) and work.device != "cuda":
@@ -284,7 +284,7 @@ def _function(
 
 
 def _copy_on_host(argument: Any) -> Any:
-    """A copy of an array in host memory, of torch or NumPy; other values as they are."""
+    """Copy an array to host memory, for torch or NumPy; return other values unchanged."""
     if hasattr(argument, "untyped_storage"):
         return argument.detach().cpu().clone()
     if is_array(argument):

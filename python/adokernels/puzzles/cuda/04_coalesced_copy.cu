@@ -1,6 +1,6 @@
 // A coalesced copy
 //
-// Each thread copies four elements. The result is already right, but a request of a warp touches 16
+// Each thread copies four elements. The result is correct, but a request of a warp touches 16
 // sectors of 32 bytes, and its 32 floats fit in four. Let a block copy the same 512 elements with
 // coalesced accesses.
 //

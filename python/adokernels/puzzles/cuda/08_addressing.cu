@@ -1,7 +1,7 @@
 // Which threads add?
 //
-// The same tree, but its threads add neighbours: the active lanes are spread over all warps, and
-// their accesses have bank conflicts. Choose other pairs: the result stays the same.
+// A block adds a row as a tree, and threads add neighbours: active lanes are spread over all warps,
+// and their accesses have bank conflicts. Choose other pairs. The result stays the same.
 //
 // hint: In the last step, thread 0 works and 31 lanes of its warp idle. In the first, half do.
 // hint: The active threads should be 0, 1, 2 ... without gaps, and so should their elements.

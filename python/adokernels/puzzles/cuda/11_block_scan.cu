@@ -1,10 +1,10 @@
 // Scan a block
 //
 // Each of the eight warps of a block has scanned its 32 elements, and has written its total to
-// `totals`. Add to each value the totals of the warps before.
+// `totals`. Add to each value the totals of the previous warps.
 //
 // hint: The totals are in shared memory. Which threads must have written theirs before you read?
-// hint: Warp w adds the totals of the warps 0 to w - 1. A loop over at most seven values will do.
+// hint: Warp w adds the totals of the warps 0 to w - 1. A loop over at most seven values is enough.
 // hint: __syncthreads(); then for (int w = 0; w < warp; ++w) value += totals[w];
 // signature: (b,256)->(b,256)
 // reference: lambda a: a.cumsum(1, dtype="i4")

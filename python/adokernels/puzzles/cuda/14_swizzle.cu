@@ -1,6 +1,6 @@
 // A swizzled tile
 //
-// The same transpose, and the tile has no place for padding: it has exactly 32 x 32 words. Store
+// A transpose whose tile has no room for padding: it has exactly 32 x 32 words. Store
 // the element (row, col) of the tile in another column, so that neither rows nor columns of the
 // tile have bank conflicts.
 //

@@ -1,6 +1,6 @@
 // A coalesced blur
 //
-// A block of 32 x 32 threads computes 32 x 32 pixels of a 3 x 3 blur. The result is right, but
+// A block of 32 x 32 threads computes 32 x 32 pixels of a 3 x 3 blur. The result is correct, but
 // neighbouring threads of a warp compute pixels of neighbouring rows.
 //
 // hint: Which of threadIdx.x and threadIdx.y differs between the lanes of a warp?

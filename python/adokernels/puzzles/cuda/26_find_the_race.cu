@@ -1,11 +1,11 @@
 // Find the race
 //
-// A block reverses each of the rows of 128 elements. On most GPUs the result is right on most days.
+// A block reverses the rows of 128 elements, one after another. Most runs have a correct result.
 // Where do two threads access the same word without a barrier in between? Repair the loop.
 //
 // hint: Follow one fast warp and one slow warp through the end of an iteration.
-// hint: The fast warp stores the next row, while the slow one still reads this row.
-// hint: A barrier after the last read of an iteration, for all threads.
+// hint: The fast warp stores the next row while the slow warp still reads this row.
+// hint: Put a barrier after the last read of an iteration, for all threads.
 // signature: (r,128)->(r,128)
 // reference: lambda a: a[:, ::-1].copy()
 // problems: [(rng.integers(0, 99, (r, 128), "i4"),) for r in (4, 1)]

@@ -6,7 +6,7 @@
 //
 // hint: Which element does the last thread of a block read, and who has written it?
 // hint: All values that you need are in `a`, which no block changes.
-// hint: One line without out on its right side.
+// hint: One line is enough. Its right side does not contain `out`.
 // signature: (n)->(n)
 // reference: lambda a: np.append(a[1:], 0).astype("i4") - a
 // problems: [(rng.integers(0, 99, n, "i4"),) for n in (256, 1, 100)]

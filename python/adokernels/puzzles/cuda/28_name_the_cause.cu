@@ -1,12 +1,12 @@
 // Name the cause
 //
-// This kernel is right and slow. Look at its heat map and at its what-if table (adokernels puzzles
+// This kernel is correct but slow. Look at its heat map and its what-if table (adokernels puzzles
 // heatmap name_the_cause), and write down the experiment that helps most and the line of the
 // accesses that it changes. Do not guess: what is the evidence?
 //
 // hint: The heat map shows the transfers of each line, and how many would suffice.
 // hint: An experiment is refused if there is nothing that it could improve. Which ones are left?
-// hint: Compare "it changes" in the rows that are left. Removing all stores is not a repair.
+// hint: Compare "it changes" in these rows. An experiment that removes all stores is no repair.
 // signature: (r,32)->(32,r)
 // reference: lambda a: a.T.copy()
 // problems: [(rng.random((64, 32), "f4"),)]

@@ -6,7 +6,7 @@
 //
 // hint: The heat map shows the transfers of each line, and how many would suffice.
 // hint: An experiment is refused if there is nothing that it could improve. Which ones are left?
-// hint: One line transfers more than needed: the other lines have nothing to win.
+// hint: One line transfers more than needed: the other lines have nothing to gain.
 // signature: (r,32)->(r,32)
 // reference: lambda a: np.array([block.T for block in a.reshape(-1, 32, 32)]).reshape(-1, 32)
 // problems: [(rng.random((64, 32), "f4"),)]

@@ -7,7 +7,7 @@
 //
 // hint: How many different addresses do the 32 lanes of a warp update in one instruction?
 // hint: Updates of one address happen one after another. Which experiment separates them?
-// hint: The line of the atomic operation, not the line of the loop.
+// hint: Write the line of the atomic operation, not the line of the loop.
 // signature: (r,m)->(r,32)
 // reference: lambda a: np.array([np.bincount(r, r, 32) for r in a]).astype("i4")
 // problems: [(rng.integers(0, 3, (2, 512), "i4"),)]

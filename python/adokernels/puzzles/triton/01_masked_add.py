@@ -1,7 +1,7 @@
 # Add two vectors
 #
-# A program of Triton processes BLOCK elements at once: out = a + b. The length is not a multiple of
-# BLOCK, and memory beyond the arrays must not be touched.
+# A Triton program processes BLOCK elements at once: out = a + b. The length is not a multiple of
+# BLOCK, and the kernel must not access memory beyond the arrays.
 #
 # hint: The elements of a program begin at tl.program_id(0) * BLOCK. tl.arange(0, BLOCK) counts
 #   them.

@@ -1,6 +1,6 @@
 # Sums of long rows
 #
-# One program adds a row that does not fit into a block: it loads BLOCK elements per iteration.
+# One program adds a row that is longer than a block: it loads BLOCK elements per iteration.
 #
 # hint: Keep BLOCK partial sums, and add a block of elements in each iteration.
 # hint: Elements beyond the row must count as 0: tl.load(..., mask=mask, other=0).

@@ -1,10 +1,10 @@
 # A running sum with a carry
 #
 # out[row, col] is the sum of the elements of the row up to and including col. A block is scanned at
-# once; the sum of all blocks before must be added.
+# once. The sum of all previous blocks must be added.
 #
 # hint: tl.cumsum(value) scans the block.
-# hint: Keep the sum of the blocks before in a variable, the carry.
+# hint: Keep the sum of the previous blocks in a variable, the carry.
 # hint: Add the carry to the scan, and then tl.sum(value) to the carry.
 # signature: (r,c)->(r,c)
 # reference: lambda a: a.cumsum(1, dtype="i4")
