@@ -70,6 +70,16 @@ CAPTURED = [name for name in CASES if re.search("softmax|matmul_fp16|transpose|h
 CAPTURED += [name for name in CASES if name.startswith("numba")][:4]
 
 
+@pytest.fixture
+def in_order():
+    """Run blocks in order, so that sums by atomic operations are the same each time."""
+    threads = _core.max_threads()
+    _core.set_max_threads(1)
+    yield
+    _core.set_max_threads(threads)
+
+
+@pytest.mark.usefixtures("in_order")
 @pytest.mark.parametrize("case", CAPTURED)
 def test_captured_launches_repeat_bit_for_bit(case, rng, tmp_path, monkeypatch):
     found = []
