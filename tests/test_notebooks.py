@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -68,6 +69,7 @@ def test_expressions_of_a_text_are_filled(monkeypatch, tmp_path):
     code = "```python\nx = 0.00321\n```"
     source.write_text(f"{{{{ 1 + 1 }}}}\n\n{code}\n\n{{{{ x | unit('s') }}}} \\ 'a' {{{{ x }}}}\n")
     monkeypatch.setattr(render, "NOTEBOOKS", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(render.__file__).parents[1]))  # of the kernel
     assert [c.source for c in render.render(source).cells] == [
         "2",
         "x = 0.00321",

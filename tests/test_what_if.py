@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from charting import make_transpose
@@ -33,6 +34,14 @@ NO_PTXAS = pytest.mark.skipif(
 )
 NEEDS_SOURCES = pytest.mark.usefixtures("sources_on_emulator", "counts_only")
 STREAMS = "stores coalesced (stream)", "loads coalesced (stream)"
+
+
+@pytest.fixture
+def few_figures():
+    """Close the figures of earlier tests, because matplotlib warns of many."""
+    plt.close("all")
+    yield
+    plt.close("all")
 
 
 @pytest.fixture
@@ -687,6 +696,7 @@ def test_contradictions_between_counters_and_experiments_are_shown(kind, gain, w
     assert diagnosis._contradiction(replace(found, counted=False), record) == ""
 
 
+@pytest.mark.usefixtures("few_figures")
 def test_the_chart_of_steps_marks_promises():
     sweep = without_counters(make_transpose())
     problem = str(sweep.variants[0].problem)
@@ -696,6 +706,7 @@ def test_the_chart_of_steps_marks_promises():
     assert marks == [sweep["naive"].seconds / 4]
 
 
+@pytest.mark.usefixtures("few_figures")
 def test_a_report_shows_the_experiments_on_its_variants(tmp_path):
     sweep = without_counters(make_transpose())
     problem = str(sweep.variants[0].problem)
