@@ -136,7 +136,7 @@ BULK_LOAD(s, a, 256); BULK_STORE(o + 64 * b, s, 256);
 //: bulk copy after a flag
 volatile unsigned* g = f; x[i] = t; __threadfence(); SYNC; if (t == 0) { g[b] = 1; while (g[b ^ 1] == 0); __threadfence(); } SYNC;
 BULK_LOAD(s, x + 64 * (b ^ 1), 256); o[i] = s[t];
-//: bulk copy of a vector of which another block writes a part
+//: bulk copy of a vector while another block writes a part of it
 if (t == 0) x[64 * b + 1] = b; SYNC; BULK_LOAD(s, x + 64 * b, 272); o[i] = s[t];
 //: bulk copy, then a flag
 __shared__ __align__(16) int s[64]; S(bool, last, 1); s[t] = t; SYNC; BULK_STORE(x + 64 * b, s, 256);
