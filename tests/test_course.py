@@ -318,17 +318,6 @@ def test_steps_show_the_bytes_of_each_level(ladder):
     assert str(course.step(ladder, "naive", more="The end.")).endswith("The end.")
 
 
-def test_libraries_are_sorted_by_time():
-    sweep = ado.load(DATA / "max_plus-float64-peers.json.xz")
-    _, rows = rows_of(course.libraries(sweep))
-    ours = f"`ado.max_plus` ({sweep.fastest.variant})"
-    assert rows[ours][1] == f"{TIMES}1.00"
-    everything = sorted((sweep.fastest, *sweep.peers), key=lambda m: m.seconds)
-    assert list(rows) == [ours if m is sweep.fastest else m.shown_as for m in everything]
-    last = everything[-1]
-    assert rows[last.shown_as][0] == quantity(last.seconds, "s")
-
-
 # --- predictions ----------------------------------------------------------------------------------
 
 

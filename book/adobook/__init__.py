@@ -21,7 +21,6 @@ from adobook.models import modelled as modelled
 from adobook.published import Published as Published
 from adobook.steps import beside_stored as beside_stored
 from adobook.steps import between as between
-from adobook.steps import libraries as libraries
 from adobook.steps import predicted as predicted
 from adobook.steps import step as step
 from adobook.text import say as say
