@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -696,11 +697,13 @@ def test_the_proof_has_smaller_operands_if_they_launch_the_same_kernels(rng):
         return emulation.Work.of_call(problem.prepare("naive"))
 
     large, small = work(64), work(16)
+    made = Mock(return_value=large)
     symbol = emulation.subjects_of(small)[1][0].code.kernel.name
     for symbols, expected in (([symbol], small), (["other"], large)):
-        tested = module._Tested({}, large, None, None, small, symbols)
+        tested = module._Tested({}, made, None, None, small, symbols)
         proof, result, subjects = module._first_run(tested)
         assert proof is expected
+        assert len(made.mock_calls) == (expected is large)
         assert result.shape == (64, 16 if expected is small else 64)
         assert len(subjects) == 1
 

@@ -194,7 +194,7 @@ class _Tested:
     """
 
     about: Mapping[str, Any]
-    work: Work
+    work: Callable[[], Work]
     context: AbstractContextManager[Any]
     on_gpu: Callable[[Sequence[Subject], Sequence[Assembled]], GpuWork]
     smaller: Work | None = None
@@ -209,7 +209,8 @@ def _first_run(tested: _Tested) -> tuple[Work, Any, list[Subject]]:
             result, subjects = subjects_of(tested.smaller)
             if [s.code.kernel.name for s in subjects] == tested.symbols:
                 return tested.smaller, result, subjects
-    return tested.work, *subjects_of(tested.work)
+    work = tested.work()
+    return work, *subjects_of(work)
 
 
 def _call(
@@ -229,7 +230,7 @@ def _call(
     call = problem.prepare(name, block)
     gpu = GpuWork.of_call(call)
     if device == "emulator":
-        return _Tested(about, Work.of_call(call), nullcontext(), lambda *_: gpu)
+        return _Tested(about, lambda: Work.of_call(call), nullcontext(), lambda *_: gpu)
     host = ladder.problem(*problem.host_arguments, device="emulator", **chosen, **problem.options)
     smaller = None
     if footprint_of(host) > _PROOF_BYTES and (less := scaled(host, _PROOF_BYTES)):
@@ -237,7 +238,7 @@ def _call(
             smaller = Work.of_call(less.prepare(name, block))
     return _Tested(
         about,
-        Work.of_call(host.prepare(name, block)),
+        lambda: Work.of_call(host.prepare(name, block)),
         nullcontext(),
         lambda *_: gpu,
         smaller,
@@ -291,7 +292,7 @@ def _function(
         work.forget()
         return recording.on_gpu(subjects, modules, device)
 
-    return _Tested(about, work, launching, on_gpu)
+    return _Tested(about, lambda: work, launching, on_gpu)
 
 
 def _copy_on_host(argument: Any) -> Any:
