@@ -234,21 +234,6 @@ def test_steps_are_compared_with_the_variant_before(ladder):
     assert "Compared" not in str(course.step(ladder, "naive"))
 
 
-def test_a_live_sweep_beside_a_stored_one():
-    stored = ado.load(DATA / "cpu" / "sobel.json.xz")
-    context = {"context": {**stored.fastest.context, "threads": 2}}
-    few = dataclasses.replace(
-        stored, measurements=tuple(dataclasses.replace(m, **context) for m in stored.measurements)
-    )
-    text = str(course.beside_stored(few, stored))
-    steps, facts = text.split("\n\n")[0], text.split("\n\n")[-1]
-    assert "| simd |" in steps
-    assert facts.splitlines()[2:] == [f"| threads | 2 | {stored.fastest.context['threads']} |"]
-    assert re.search(r"All \d+ steps have the same verdict on both machines\.", text)
-    swapped = dataclasses.replace(stored, measurements=stored.measurements[::-1])
-    assert "The verdicts differ for" in str(course.beside_stored(swapped, stored))
-
-
 def test_between_states_ratio_interval_and_verdict(ladder):
     verdict, ratio, (low, high) = ladder["padded"].compare(ladder["tiled"])
     text = course.between(ladder["padded"], ladder["tiled"])
