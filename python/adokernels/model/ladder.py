@@ -157,7 +157,7 @@ class Variant(ABC):
             `arch`, or if it does not contain a kernel.
         Unavailable
             If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
-            ``cuobjdump`` or ``nvdisasm`` is missing.
+            ``nvdisasm`` is missing.
         """
 
     def source_launch(
