@@ -6,7 +6,7 @@ import argparse
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,8 +55,6 @@ class _Plain(NamedTuple):
 
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
-#: Maximum seconds per ladder, so that all ladders take at most ten minutes.
-_SECONDS_OF_ALL = 8.0
 #: Why a report refuses a sweep on the emulator.
 _NO_TIMES = "a report shows times, but a sweep on the emulator has counts; use adokernels diagnose"
 
@@ -137,40 +135,18 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 @_command(
     "bench",
     "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
-    "[routine] --dtype --set --cache --shape --device --variants --seconds --json --plot "
-    "--counters --all --out --no-limiter",
+    "routine --dtype --set --cache --shape --device --variants --seconds --json --plot "
+    "--counters --no-limiter",
     cache="cold",
     seconds=10.0,
 )
 def _run_bench(options: argparse.Namespace, console: Console) -> int:
-    """Measure one ladder, or all."""
-    if options.all:
-        return _bench_all(options, console)
-    if options.routine is None:
-        raise ValueError("bench needs a routine, or --all with --out FOLDER")
-    if options.out is not None:
-        raise ValueError("--out must be used with --all; --json FILE stores one ladder")
+    """Measure one ladder."""
     routine, operands, settings = problem_of(options)
     how = {"counters": options.counters or False, "limiter": options.limiter}
     sweep = ado.sweep(routine, *operands, **how, **_measured(options), **settings)
     save_and_show(sweep, options, console)
     return INTERRUPTED if isinstance(sweep, ado.records.Sweep) and sweep.interrupted else 0
-
-
-def _bench_all(options: argparse.Namespace, console: Console) -> int:
-    from adokernels.cli.everything import measure_all
-
-    if options.out is None or options.routine is not None:
-        raise ValueError("--all needs --out FOLDER and no routine")
-    how = {"cache": options.cache, "limiter": options.limiter}
-    how["seconds"] = min(options.seconds, _SECONDS_OF_ALL)
-
-    def parse(arguments: Sequence[str]) -> argparse.Namespace:
-        parsed: argparse.Namespace = options.parse(["bench", *arguments])
-        return parsed
-
-    interrupted = measure_all(options.out, options.device, parse, console, **how)
-    return INTERRUPTED if interrupted else 0
 
 
 @_command(
