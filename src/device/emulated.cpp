@@ -109,7 +109,7 @@ Loaded load_code(const void* kernel, bool with_registers) {
   return {std::move(lock), known};
 }
 
-Kernel resources_of(const RegisteredKernel& kernel) {
+Kernel resources_of(const RegisteredKernel& kernel) try {
   const Code& code = *kernel.code;
   const bool known = code.registers && code.registers->contains(kernel.name);
   return {.name = short_name(kernel.name),
@@ -117,6 +117,8 @@ Kernel resources_of(const RegisteredKernel& kernel) {
           .block = {},
           .registers = known ? code.registers->at(kernel.name) : kAssumedRegisters,
           .static_shared_bytes = code.module->shared_bytes(kernel.name)};
+} catch (const emulator::PtxError& error) {
+  throw Unavailable(error.what());
 }
 
 // Returns the path in the repository. PTX contains the paths of the machine that compiled it.
