@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kAlignment = 256;  // of cudaMalloc
 constexpr std::align_val_t kAlign{kAlignment};
 // Memory of cudaMalloc is filled with this byte, so that a result that no kernel writes is wrong.
-constexpr int kUnwritten = 0xa5;
+constexpr int kUnwritten = 0x7f;
 
 // The code of one source file. It is read and parsed at the first launch of its kernels.
 struct Code {
