@@ -302,6 +302,10 @@ def few(metrics=FEW, names=("void k(int)",), swap=False, separator=",", quoting=
         few({**FEW, "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "65.77")}, swap=True),
         few(quoting=csv.QUOTE_MINIMAL),
         few(swap=True, separator=";"),
+        *(
+            few().replace("117,344", f"117{s}344").replace("275,955", f"275{s}955")
+            for s in " \xa0\u202f'"
+        ),
         few(separator="\t", quoting=csv.QUOTE_MINIMAL),
         pd.read_csv(io.StringIO(few()), dtype=str, keep_default_na=False).to_csv(),
         few(names=()) + "==PROF== Disconnected\n" + few(),

@@ -18,6 +18,7 @@ from adokernels import _core
 from adokernels.cli.arguments import (
     INCONCLUSIVE,
     INTERRUPTED,
+    NO_DEVICE,
     WRONG,
     expressions,
     ladder_of,
@@ -201,13 +202,18 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     settings |= {"against": options.against, "timed": not options.no_timing}
     settings |= {"seconds": options.seconds, "timeout": options.timeout, "device": options.device}
     given = operands if options.shape or options.dtype else ()
-    try:
-        result = ado.check(variant, routine, *given, **settings)
-    except ado.CompilationError as error:
-        reason = f"it does not compile\n{error.log}"
-        result = ado.records.CheckResult(routine.name, name, False, reason)
+    result = _checked(variant, routine, given, settings)
     save_and_show(result, options, console, lambda: console.print(repr(result), highlight=False))
     return 0 if result else WRONG
+
+
+def _checked(variant: Any, ladder: Any, given: Sequence[Any], how: dict[str, Any]) -> Any:
+    """Check a variant. An error of the compiler is a verdict, too."""
+    try:
+        return ado.check(variant, ladder, *given, **how)
+    except ado.CompilationError as error:
+        reason = f"it does not compile\n{error.log}"
+        return ado.records.CheckResult(ladder.name, variant.name, False, reason)
 
 
 def _check_ladder(options: argparse.Namespace, console: Console) -> int:
@@ -218,15 +224,24 @@ def _check_ladder(options: argparse.Namespace, console: Console) -> int:
     timed = not options.no_timing and options.device != "emulator"
     how = {"device": options.device, "against": options.against, "timed": timed}
     how |= {"seconds": options.seconds, "timeout": options.timeout}
-    results = [ado.check(ladder[name], ladder, *operands, **how) for name in names]
+    results, unavailable = [], {}
+    for name in names:
+        try:
+            results.append(_checked(ladder[name], ladder, operands, how))
+        except ado.Unavailable as error:
+            unavailable[name] = error
+    if unavailable and not results:
+        raise next(iter(unavailable.values()))
     what = _Plain("checks", {"checks": [result.to_dict() for result in results]})
 
     def show() -> None:
         for result in results:
             console.print(repr(result), highlight=False)
+        for name, reason in unavailable.items():
+            console.print(f"skipped {name}: {reason}", highlight=False, markup=False)
 
     save_and_show(what, options, console, show)
-    return 0 if all(results) else WRONG
+    return WRONG if not all(results) else NO_DEVICE if unavailable else 0
 
 
 @_command(

@@ -374,6 +374,8 @@ _WITH_POINT = re.compile(r"-?(\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,}|\d+\.(\d
 _WITH_COMMA = re.compile(r"-?(\d{1,3}(\.\d{3})+,\d+|\d{1,3}(\.\d{3}){2,}|\d+,(\d{1,2}|\d{4,}))")
 
 
+#: Spaces and apostrophes separate thousands in some locales, in addition to one of the two marks.
+_SEPARATOR = re.compile(r"(?<=\d)[ \xa0\u202f'\u2019](?=\d{3}(?!\d))")
 #: Numbers in groups of three digits, whose mark is ambiguous: 1,234 or 1.234.
 _GROUPED = re.compile(r"-?[1-9]\d{0,2}([.,])\d{3}")
 
@@ -384,7 +386,7 @@ def _decimal_mark(texts: Iterable[str]) -> str:
     ncu writes two or six decimals, so three digits after a mark are thousands.
     """
     certain, likely = set(), set()
-    for text in texts:
+    for text in (_SEPARATOR.sub("", text) for text in texts):
         if _WITH_POINT.fullmatch(text):
             certain.add(".")
         elif _WITH_COMMA.fullmatch(text):
@@ -404,7 +406,8 @@ def _number(text: str, mark: str) -> float | None:
     """A number, or None for a text; "n/a" and "no data" are not a number."""
     if text.strip().lower() in ("n/a", "nan", "no data"):
         return math.nan
-    plain = text.replace("." if mark == "," else ",", "").replace(mark, ".")
+    plain = _SEPARATOR.sub("", text)
+    plain = plain.replace("." if mark == "," else ",", "").replace(mark, ".")
     # A metric with one value per instance has them in parentheses after the total.
     plain = plain.partition(" (")[0].partition("; ")[0]
     try:

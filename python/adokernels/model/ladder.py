@@ -11,7 +11,7 @@ from adokernels import _core
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
 from adokernels.model.source import Source, diff_of
-from adokernels.model.values import host_operands
+from adokernels.model.values import host_operands, in_host_order
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import require, visible
 
@@ -287,7 +287,7 @@ class Ladder(ShownAsTables, ABC):
             self.task.lengths_of(host)  # checks the shapes
             return Problem(self, host, host, options, where)
         if not on_device:
-            given = core.problem(args, options, "cpu")
+            given = core.problem(tuple(map(in_host_order, args)), options, "cpu")
             where = _core.resolve_device(self._device_of(device, variant))
         else:
             self._device_of(device, variant, on_device)  # checks the names
