@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from adokernels import _core
+from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY
 from adokernels.whatif import rewriting
 from adokernels.whatif.flow import LOADED, VARIABLE, Slot
 from adokernels.whatif.rewriting import KINDS, Code, Dose, Site, Writer, line_of
@@ -151,8 +152,6 @@ def doses(subjects: Iterable[Subject]) -> list[Experiment]:
     ]  # fmt: skip
 
 
-#: Experiments that launch the original kernels with fewer resources.
-HALF_OCCUPANCY, HALF_GPU = "half the resident blocks", "half the multiprocessors"
 MEANINGS = {
     HALF_OCCUPANCY: "Blocks have additional shared memory, so that half of them are resident. A "
     "kernel that then takes longer needs its warps to hide latency.",

@@ -28,13 +28,11 @@ from adokernels.model.routine import BuiltInVariant
 from adokernels.model.values import is_array
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache
-from adokernels.records.what_if import Trial, WhatIf, largest
+from adokernels.records.what_if import HALF_GPU, HALF_OCCUPANCY, Trial, WhatIf, largest
 from adokernels.whatif import rewriting
 from adokernels.whatif.emulation import Work, alone, proved, subjects_of
 from adokernels.whatif.experiments import (
     EXPERIMENTS,
-    HALF_GPU,
-    HALF_OCCUPANCY,
     MEANINGS,
     TOTAL,
     Arrays,
