@@ -30,6 +30,7 @@ from adokernels.whatif.rewriting import Code
 
 module = importlib.import_module("adokernels.whatif.what_if")
 DATA = Path(__file__).parent / "data" / "emulator"
+RECORDS = Path(__file__).parent.parent / "notebooks" / "data" / "what_if"
 pytestmark = pytest.mark.skipif(_core.why_no_emulator() != "", reason=_core.why_no_emulator())
 ON = {"device": "emulator"}
 NO_PTXAS = pytest.mark.skipif(
@@ -747,6 +748,17 @@ def test_the_largest_gain_and_the_promise():
     assert "no stores: 80 % of the time" in shown
     assert "200 µs" in shown
     assert "No experiment makes the kernel clearly faster." in timed_record(unclear).to_markdown()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["transpose_wide", "transpose_coarsened", "numba_transpose_padded", "triton_transpose_64"],
+)
+def test_control_near_the_roof_no_experiment_promises_a_gain(name):
+    record = ado.load(RECORDS / f"{name}.json.xz")
+    assert record.largest.experiment in ("loads hit L1", "no stores")
+    assert record.largest.gain > 1.05
+    assert record.promise is None or record.promise.gain < 1.05
 
 
 def without_counters(sweep):
