@@ -564,7 +564,7 @@ def test_doses_of_built_in_variants(variant):
     ("change", "reason"),
     [
         (lambda w, s: [*rewriting.dosed(w, s), f"mov.f32 {s.statement.results}, 0f00000000;"],
-         "with the switch off, the result differs"),
+         "with more instructions, the result differs"),
         (lambda w, s: [*rewriting.dosed(w, s), "bar.sync 0;"], "it also changes "),
         (lambda _, s: [s.statement.text], "it also changes "),
     ],
