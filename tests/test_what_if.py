@@ -933,6 +933,10 @@ def test_times_of_a_built_in_variant(on_gpu, rng):
     gains = [trial.gain for trial in record]
     assert gains == sorted(gains, reverse=True)
     assert {line.experiment for line in record.lines} <= {record.largest.experiment}
+    added = [trial for trial in record if trial.dose]
+    assert [trial.dose for trial in added] == [1, 2]
+    assert {(trial.reason, trial.gain, trial.intrusion) for trial in added} == {("", 0, 1)}
+    assert {trial.off_seconds for trial in added} == {record.seconds}
     assert "gain" in record.to_markdown()
     assert np.array_equal(ado.transpose(a, variant="naive", device="cuda"), a.T)
 

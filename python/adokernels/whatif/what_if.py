@@ -80,6 +80,9 @@ def what_if(
     and the changed accesses in the same machine code. With the switch on, the results are wrong;
     they are discarded. The gain shows how much time the property costs.
 
+    On a GPU, further experiments add arithmetic instructions, halve the resident blocks, or use
+    half of the multiprocessors. They show what limits a kernel, and promise no gain.
+
     Each experiment is proved first. On the emulator, the kernel with the switch off must have the
     original result and access counts, and the switch may change only the count of the experiment.
     In machine code, the floating-point, matrix and memory instructions must be the same;
