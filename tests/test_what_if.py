@@ -796,7 +796,8 @@ FULL_GRID, ONE_BLOCK = (4096, 1, 1), (1, 1, 1)
 NO_GAIN = timed_trial("loads hit L1", 1.01)
 SLOWER = timed_trial("half the resident blocks", 0.8, "slower")
 HALVED = timed_trial("half the multiprocessors", 0.52, "slower")
-COSTLY = dose("FP64", 2, 1.8)
+OUTSIDE = timed_trial("half the multiprocessors", 0.9, "slower")
+COSTLY = dose("FP64", 1, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -813,7 +814,10 @@ COSTLY = dose("FP64", 2, 1.8)
         ([timed_trial("loads hit L1", 2), COSTLY], FULL_GRID, "unknown"),
         ([NO_GAIN, dose("FP64", 2, 0.4)], (200, 1, 1), "too little work"),
         ([NO_GAIN, dose("FP64", 2, 0.4), SLOWER], FULL_GRID, "latency"),
-        ([timed_trial("no barriers", 1.1)], FULL_GRID, "latency"),
+        ([timed_trial("no barriers", 1.3)], FULL_GRID, "latency"),
+        ([timed_trial("no barriers", 1.1)], FULL_GRID, "unknown"),
+        ([NO_GAIN, COSTLY, OUTSIDE], FULL_GRID, "memory"),
+        ([NO_GAIN, dose("FP64", 1, 0.1), dose("integer", 2, 1.5)], FULL_GRID, "unknown"),
         ([NO_GAIN, dose("FP64", 2, 0.1), HALVED], FULL_GRID, "L1"),
         ([NO_GAIN, dose("FP64", 2, 0.4), HALVED], FULL_GRID, "unknown"),
         ([NO_GAIN], FULL_GRID, "unknown"),

@@ -24,8 +24,9 @@ LEAST_GAIN, MATTERS = 1.05, 1.25
 _COSTLY, _CHEAP = 0.6, 0.25
 #: Blocks per multiprocessor below which no other limiter is considered.
 _FEW_BLOCKS = 0.5
-#: Half of the multiprocessors take this factor longer if a unit of theirs is the limiter.
-_OF_MULTIPROCESSORS = 1.5
+#: Half of the multiprocessors take at least the first factor longer if a unit of theirs is the
+#: limiter, and at most the second factor if the limiter is outside of them: L2 or DRAM.
+_INSIDE, _OUTSIDE = 1.5, 1.2
 #: The limiters that experiments remove. All other experiments remove accesses to memory.
 _REMOVED = {"no bank conflicts": Kind.SHARED, "no barriers": Kind.LATENCY}
 #: Why a limiter is unknown.
@@ -63,11 +64,12 @@ def _rules(m: Measurement, record: WhatIf) -> Iterator[_Rule]:
     yield per_processor < _FEW_BLOCKS, Kind.PARALLELISM, "", few
     yield saved >= MATTERS and cost >= _COSTLY, Kind.UNKNOWN, "", gains
     yield saved >= MATTERS, kind, "", gains
-    yield cost >= _COSTLY, Kind.COMPUTE, unit, costs
+    inside = not half or half >= _INSIDE
+    yield cost >= _COSTLY and inside, Kind.COMPUTE, unit, costs
     yield waves < FULL, Kind.PARALLELISM, "", few
+    yield 0 < half <= _OUTSIDE, Kind.MEMORY, "", own
     yield fewer >= LEAST_GAIN, Kind.LATENCY, "", warps
-    yield saved >= LEAST_GAIN, kind, "", gains
-    yield bool(costs) and cost <= _CHEAP and half >= _OF_MULTIPROCESSORS, Kind.L1, "", own
+    yield bool(costs) and cost <= _CHEAP and half >= _INSIDE, Kind.L1, "", own
     yield True, Kind.UNKNOWN, "", []
 
 
@@ -102,21 +104,21 @@ def _longer(record: WhatIf, experiment: str) -> float:
 def _costs(record: WhatIf) -> tuple[float, str, list[Evidence]]:
     """The cost of added instructions, the unit that limits them, and statements on each kind.
 
-    The cost is relative to the average cost of the kernel's instructions.
+    The cost is relative to the average cost of the kernel's instructions. The kind with the
+    smallest dose is the kernel's own, the other kind is the control.
     """
     sound = [t for t in record if t.dose and t.seconds and t.verdict == "sound"]
-    largest = {t.count: t for t in sorted(sound, key=lambda t: t.dose)}
-    costs = {kind: t.growth / t.added for kind, t in largest.items()}
+    least = {t.count: t for t in sorted(sound, key=lambda t: -t.dose)}
+    costs = {k: t.growth / t.added for k, t in sorted(least.items(), key=lambda p: p[1].dose)}
     statements = [
         _say(f"added {kind} cost {percent(cost)} of an average instruction", cost, _COSTLY)
         for kind, cost in costs.items()
     ]
     if not costs:
         return 0.0, "", []
-    integers = costs.get("integer instructions", math.inf)
-    unit = max(costs, key=lambda kind: costs[kind])
-    own = not unit.startswith("integer") and integers <= costs[unit] / 2
-    return costs[unit], unit if own else "instruction issue", statements
+    unit, *control = costs
+    of_pipe = bool(control) and costs[control[0]] <= costs[unit] / 2
+    return costs[unit], unit if of_pipe else "instruction issue", statements
 
 
 def _grid(m: Measurement) -> tuple[float, float, list[Evidence]]:
