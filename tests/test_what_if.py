@@ -751,6 +751,21 @@ def test_the_largest_gain_and_the_promise():
 
 
 @pytest.mark.parametrize(
+    ("name", "kind", "added"),
+    [
+        ("instruction_parallelism_more_warps", "FP32", 0.10),
+        ("instruction_parallelism_one_chain", "FP32", np.inf),
+        ("gaussian_blur_shared", "integer", 0.18),
+        ("gaussian_blur_naive", "integer", np.inf),
+        ("gpp_tiled", "FP64", 0.28),
+    ],
+)
+def test_the_headroom_in_the_guide(name, kind, added):
+    record = ado.load(RECORDS / f"{name}.json.xz")
+    assert record.headroom(kind) == pytest.approx(added, abs=0.005)
+
+
+@pytest.mark.parametrize(
     "name",
     ["transpose_wide", "transpose_coarsened", "numba_transpose_padded", "triton_transpose_64"],
 )
