@@ -187,7 +187,7 @@ _COUNTED: Mapping[str, Callable[[KernelProfile], str]] = {
 
 
 def _ranks(sweeps: Mapping[str, ado.records.Sweep], variant: str) -> str:
-    """The ranks of the filters with a variant of the Gaussian, as notebook 02 shows them."""
+    """The ranks of the filters with a variant of the Gaussian."""
     pipeline, blur = (sweeps[f"{name}-2560x1600"] for name in ("edge_detect", "gaussian_blur"))
     assert pipeline.roof is not None
     stages = pipeline.stages_of(pipeline["pipeline_naive"])
