@@ -208,6 +208,11 @@ def test_default_problems_on_the_emulator_are_small(capsys):
     status, out, _ = run(capsys, "profile", "gather", "--device", "emulator")
     assert status == 0
     assert "emulated" in out
+    what_if = "what-if transpose naive --shape 64x96 --device emulator --json"
+    status, out, _ = run(capsys, *what_if.split())
+    assert status == 0
+    trials = {trial["experiment"]: trial for trial in json.loads(out)["trials"]}
+    assert trials["stores coalesced (near)"]["after"] == 4
 
 
 def test_bench_takes_options(capsys, tmp_path):
@@ -304,7 +309,7 @@ def test_every_command_has_a_sentence_and_an_example_that_parses(capsys, tmp_pat
     overview = capsys.readouterr().out
     assert overview.count("\n  adokernels ") == 2
     commands = ["tour", "info", "list", "bench", "scan", "check", "profile", "compare", "report"]
-    for command in [*commands, "diagnose", "puzzles"]:
+    for command in [*commands, "diagnose", "puzzles", "what-if"]:
         assert f"\n    {command} " in overview
         with pytest.raises(SystemExit):
             cli.main([command, "--help"])

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -479,6 +480,13 @@ def test_differences_in_machine_code():
     more = MachineCode(original.opcodes, 130)
     assert differences(original, more, 256, 0) == ["2 resident blocks became 1"]
     assert differences(original, more, 256, 200 << 10) == []  # one block in either case
+    assert original.most_registers(256, 0) == 128
+    added = Counter(FFMA=512, STG=1)
+    dosed = MachineCode(original.opcodes + added + Counter(LDG=9), 125)
+    assert differences(original, dosed, 256, 0, added) == []  # 9 of 513
+    assert differences(original, original, 256, 0, added)[0] == (
+        "513 of 513 added instructions are missing"
+    )
 
 
 @NO_PTXAS
@@ -498,6 +506,75 @@ def test_several_forms_are_assembled_at_once(rng):
     assert len(assembled(header, {"": text, "same": text}, "add").machine_code) == 2
     with pytest.raises(ado.Unavailable, match="ptxas: "):
         assembled(code.header, {"": code.probe.replace("ret;", "nonsense;")}, name)
+
+
+DOSED = """
+extern "C" __global__ void k(const float* x, float* out) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  float a = x[i], b = a;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) { a = a * a + 0.25f; b = b * 0.5f; }
+  if (i < 500) out[i] = a + b;
+}"""
+
+
+def doses_of(call):
+    """The trials of all doses, with the differences in machine code."""
+    with emulation.alone():
+        work = emulation.Work.of_call(call)
+        result, subjects = emulation.subjects_of(work)
+        found = [module._trial(e, work, subjects, result) for e in experiments.doses(subjects)]
+        return module._compared(subjects, found, None)[0]
+
+
+@NO_PTXAS
+@pytest.mark.usefixtures("sources_on_emulator")
+def test_doses_add_exactly_their_instructions():
+    ladder = ado.ladder("own", reference=lambda x: x)
+    ladder.cuda_variant("k", source=DOSED, block=64, grid=8, arguments=lambda *given: given)
+    x = np.linspace(0, 0.5, 512, dtype=np.float32)
+    twice, three_times, integers = doses_of(ladder.problem(x, **ON).prepare("k"))
+    warps = 512 // 32
+    for trial in (twice, three_times):
+        assert (trial.reason, trial.code, trial.count) == ("", (), "FP32 instructions")
+        assert trial.before == 32 * warps == trial.rewritten * warps
+        assert trial.after == (1 + trial.dose) * trial.before
+    assert (integers.reason, integers.code, integers.count) == ("", (), "integer instructions")
+    assert integers.after - integers.before == 2 * twice.before
+    assert 0 < twice.added < integers.added == three_times.added
+    assert [t.gain for t in (twice, integers)] == [0, 0]
+
+
+@NO_PTXAS
+@pytest.mark.parametrize("variant", ["gpp/branch_free", "max_plus/whole_device", "sobel/naive"])
+def test_doses_of_built_in_variants(variant):
+    """Results, other counts and the original instructions in machine code are as before."""
+    routine, _, name = variant.partition("/")
+    ladder = ado.routines[routine]
+    operands = ladder.task.random_operands(ladder.task.sanitizer.shapes[0])
+    trials = doses_of(ladder.problem(*operands, **ON).prepare(name))
+    assert {trial.verdict for trial in trials} == {"sound"}
+
+
+@NEEDS_SOURCES
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda w, s: [*rewriting.dosed(w, s), f"mov.f32 {s.statement.results}, 0f00000000;"],
+         "with the switch off, the result differs"),
+        (lambda w, s: [*rewriting.dosed(w, s), "bar.sync 0;"], "it also changes "),
+        (lambda _, s: [s.statement.text], "it also changes "),
+    ],
+)  # fmt: skip
+def test_a_wrong_dose_fails_its_proof(monkeypatch, change, reason):
+    doses = experiments.doses
+    monkeypatch.setattr(
+        experiments, "doses", lambda s: [replace(e, change=change) for e in doses(s)]
+    )
+    ladder = ado.ladder("own", reference=lambda x: x)
+    ladder.cuda_variant("k", source=DOSED, block=64, grid=8, arguments=lambda *given: given)
+    call = ladder.problem(np.linspace(0, 0.5, 512, dtype=np.float32), **ON).prepare("k")
+    assert all(trial.reason.startswith(reason) for trial in doses_of(call)[:2])
 
 
 # --- PTX ------------------------------------------------------------------------------------------
@@ -620,11 +697,13 @@ def test_the_proof_has_smaller_operands_if_they_launch_the_same_kernels(rng):
         return emulation.Work.of_call(problem.prepare("naive"))
 
     large, small = work(64), work(16)
+    made = Mock(return_value=large)
     symbol = emulation.subjects_of(small)[1][0].code.kernel.name
     for symbols, expected in (([symbol], small), (["other"], large)):
-        tested = module._Tested({}, large, None, None, small, symbols)
+        tested = module._Tested({}, made, None, None, small, symbols)
         proof, result, subjects = module._first_run(tested)
         assert proof is expected
+        assert len(made.mock_calls) == (expected is large)
         assert result.shape == (64, 16 if expected is small else 64)
         assert len(subjects) == 1
 
@@ -639,6 +718,22 @@ def timed_record(*trials, variant="naive", **changes):
     given = {"routine": "transpose", "problem": "a: (8192, 8192) float32", "block": None,
              "source": "a GPU", "kernels": ("k",), "cache": "cold", "seconds": 1e-3}  # fmt: skip
     return WhatIf(variant=variant, trials=trials, **{**given, **changes})
+
+
+def test_headroom_is_interpolated_and_no_gain():
+    def dose(number, growth, kind="FP64", **changes):
+        times = {"seconds": 1e-3 * (1 + growth), "off_seconds": 1e-3, "dose": number}
+        return replace(timed_trial("", 1, count=f"{kind} instructions", **changes), **times)
+
+    record = timed_record(dose(1, 0.02), dose(2, 0.12), dose(2, 0.04, "integer"))
+    assert record.headroom("FP64") == pytest.approx(1.3)
+    assert record.headroom("integer") == np.inf
+    assert record.headroom("FP32") is None
+    assert timed_record(dose(2, 0.12, code=("x",))).headroom("FP64") is None
+    assert record.largest is None
+    shown = record.to_markdown()
+    assert "5 % more time: 1.30 added FP64 instructions per instruction" in shown
+    assert "5 % more time: more than 2 added integer instructions per instruction" in shown
 
 
 def test_the_largest_gain_and_the_promise():

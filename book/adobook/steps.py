@@ -61,24 +61,6 @@ def step(
     return Text(" ".join(part for part in parts if part))
 
 
-def libraries(sweep: Sweep) -> Text:
-    """Show the fastest variant, and functions of other libraries that ran in the same rounds."""
-    ours = sweep.fastest
-    errors = any(m.shown_error for m in (ours, *sweep.peers))
-    rows = [
-        (
-            f"`ado.{sweep.routine}` ({m.variant})" if m is ours else m.shown_as,
-            quantity(m.seconds, "s"),
-            ratio(m.seconds / ours.seconds),
-            percent(m.bytes_per_second / sweep.roof) if sweep.roof else None,
-            *([m.shown_error or None] if errors else []),
-        )
-        for m in sorted((ours, *sweep.peers), key=lambda m: m.seconds)
-    ]
-    titles = ["implementation", "time", "time / our time", "of the roof"]
-    return table([*titles, *["largest error"] * errors], rows)
-
-
 def beside_stored(live: Sweep, stored: Sweep) -> Text:
     """Show the gain and the limiter of each step here beside the values of a stored sweep.
 

@@ -221,6 +221,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--metrics": _value(
         lambda text: text if text in METRIC_SETS else names(text), _METRICS, default="default"
     ),
+    "--per-line": _flag("repeat the experiment with the largest gain for each source line"),
     "--ncu": _value(output_file(SUFFIX), _REPORT, metavar="FILE.ncu-rep"),
     "--emulator": _flag("run kernels of Triton and Numba without a GPU") | {"required": True},
     "--compute": _value(int, "compile for this compute capability, times ten (80)", metavar="N"),

@@ -276,6 +276,21 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
 
 
 @_command(
+    "what-if",
+    "transpose naive --device emulator",
+    "routine --dtype --set --cache --shape --device --seconds --json [variant] --per-line",
+    cache="cold",
+    seconds=5.0,
+)
+def _run_what_if(options: argparse.Namespace, console: Console) -> None:
+    """Measure what one CUDA variant would gain from other accesses, or count the accesses."""
+    routine, operands, settings = problem_of(options)
+    what = routine[options.variant] if options.variant else routine
+    settings |= {name: vars(options)[name] for name in ("cache", "device", "seconds", "per_line")}
+    save_and_show(ado.what_if(what, *operands, progress=False, **settings), options, console)
+
+
+@_command(
     "compare",
     "before.json after.json --fail-if-slower 5%",
     "--cache --device --seconds --json --markdown --plot what --setup --tolerance "

@@ -22,7 +22,7 @@ from adokernels.cli.output import Output, complain
 #: Width of tables in a file or a pipe.
 _WIDTH = 200
 #: Commands that accept ``--device emulator``.
-_EMULATED = ("bench", "check", "profile")
+_EMULATED = ("bench", "check", "profile", "what-if")
 _REMEDY = "; remedy: --device emulator"
 _EXAMPLES = """\
 examples:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf
 from typing import Literal
 
 from adokernels.records.forms import Amount, Block, Context, Count
@@ -17,6 +19,8 @@ Clear = Literal["", "faster", "slower", "same", "unclear"]
 _BOUNDS = ("loads hit L1", "no stores")
 #: A switch that changes the time by more than this share makes a trial weak.
 MOST_INTRUSION = 0.2
+#: The growth of the time up to which instructions can be added.
+HEADROOM = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,11 @@ class Trial(Fields):
     clear
         On a GPU: whether the changed kernels are ``"faster"``, ``"slower"``, ``"same"``, or
         ``"unclear"``.
+    dose
+        The number of instructions that it adds to each arithmetic instruction; 0 if it adds none.
+        `count` is their kind. They cost time, so there is no gain.
+    added
+        The number of added instructions, relative to all executed instructions of PTX.
     intrusion
         On a GPU: the time with the switch off, divided by the time of the original kernels. If it
         differs from 1 by more than 20 %, the trial is weak.
@@ -57,6 +66,8 @@ class Trial(Fields):
     meaning: str
     rewritten: Count
     accesses: Count
+    dose: Count = 0
+    added: Amount = 0.0
     count: str = ""
     before: Amount = 0.0
     after: Amount = 0.0
@@ -79,7 +90,17 @@ class Trial(Fields):
     @property
     def gain(self) -> float:
         """The time with the switch off, divided by the time with the switch on; 0 if unknown."""
-        return self.off_seconds / self.seconds if self.seconds else 0.0
+        return self.off_seconds / self.seconds if self.seconds and not self.dose else 0.0
+
+    def adds(self, kind: str) -> bool:
+        """Whether it is sound, has times, and adds instructions of a kind."""
+        added = self.dose and self.seconds and self.verdict == "sound"
+        return bool(added) and self.count == f"{kind} instructions"
+
+    @property
+    def growth(self) -> float:
+        """The increase of the time by added instructions, relative to the original time."""
+        return self.seconds / self.off_seconds - 1 if self.seconds and self.dose else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -133,6 +154,18 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
         """
         return largest(t for t in self.trials if t.experiment not in _BOUNDS)
 
+    def headroom(self, kind: str) -> float | None:
+        """The added instructions of a kind at which the time has grown by 5 %, by interpolation.
+
+        They are relative to the most important arithmetic instructions. The result is infinite if
+        the time grows by less, and None if no sound trial adds such instructions.
+        """
+        points = [(t.dose, t.growth) for t in self.trials if t.adds(kind)]
+        for (dose, growth), (more, then) in pairwise([(0, 0.0), *sorted(points)]):
+            if then >= HEADROOM:
+                return dose + (HEADROOM - growth) / (then - growth) * (more - dose)
+        return inf if points else None
+
     def is_of(self, sweep: Sweep) -> bool:
         """Whether a sweep has the same variant, problem and state of the caches."""
         call = self.routine, self.variant, self.problem, self.cache
@@ -154,5 +187,5 @@ class WhatIf(StoredRecord, ShownAsTables, Entries[Trial]):
 
 def largest(trials: Iterable[Trial]) -> Trial | None:
     """The sound trial with the largest gain that is clear; None if no gain is clear."""
-    clear = [t for t in trials if t.verdict == "sound" and t.clear == "faster"]
+    clear = [t for t in trials if t.verdict == "sound" and t.clear == "faster" and not t.dose]
     return max(clear, key=lambda t: t.gain, default=None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 
 from rich.table import Table
 
@@ -170,6 +171,7 @@ def what_if_table(record: WhatIf) -> Table:
         title += f", {record.cache}: {quantity(record.seconds, 's')}"
         words = f"{best.experiment}: {percent(1 - 1 / best.gain)} of the time" if best else ""
         notes.insert(0, words or "No experiment makes the kernel clearly faster.")
+        notes += _headroom(record)
     return table_of(
         title,
         rows,
@@ -180,6 +182,15 @@ def what_if_table(record: WhatIf) -> Table:
     )
 
 
+def _headroom(record: WhatIf) -> Iterator[str]:
+    """How many instructions of each kind can be added."""
+    for kind in ("FP64", "FP32", "integer"):
+        added = record.headroom(kind)
+        if added is not None:
+            many = f"{number(added)}" if isfinite(added) else "more than 2"
+            yield f"5 % more time: {many} added {kind} instructions per instruction"
+
+
 def _what_if_row(trial: Trial, original: float) -> dict[str, str]:
     change = f"{number(trial.before)} to {number(trial.after)} {trial.count}"
     if trial.count == "bytes in reach":
@@ -188,12 +199,15 @@ def _what_if_row(trial: Trial, original: float) -> dict[str, str]:
     if not remarks and trial.clear == "unclear":
         low, high = trial.interval
         remarks = f"unclear: x{number(low)} to x{number(high)}"
-    timed = bool(trial.gain) and not trial.reason
+    timed = bool(trial.seconds) and not trial.reason
+    factor = trial.seconds / trial.off_seconds if timed else 0.0
     return {
         "if ...": trial.experiment,
-        "it would take": quantity(original / trial.gain, "s") if timed else "",
-        "gain": ratio(trial.gain) if timed else "",
-        "intrusion": f"{trial.intrusion - 1:+.0%}".replace("%", " %") if timed else "",
+        "it would take": quantity(original * factor, "s") if timed else "",
+        "gain": ratio(trial.gain) if trial.gain and timed else "",
+        "intrusion": f"{trial.intrusion - 1:+.0%}".replace("%", " %")
+        if timed and not trial.dose
+        else "",
         "rewritten": f"{trial.rewritten} of {trial.accesses}" if trial.accesses else "",
         "it changes": change if trial.count else "",
         "mostly at": trial.place,

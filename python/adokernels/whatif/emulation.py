@@ -13,15 +13,17 @@ from adokernels.model.values import as_tuple, same_bytes
 from adokernels.process import settings
 from adokernels.ptx import cut
 from adokernels.whatif.experiments import (
+    TOTAL,
     Counts,
     Experiment,
     Launch,
     Plan,
     Refused,
     Subject,
+    changed,
     changed_counts,
 )
-from adokernels.whatif.rewriting import CONSTANTS, FILE, Code, limits
+from adokernels.whatif.rewriting import ARITHMETIC, CONSTANTS, FILE, KINDS, Code, limits
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -134,15 +136,16 @@ def proved(work: Work, experiment: Experiment, plans: list[Plan], expected: Any)
                 return limits(writer, memory, launch.warps, on, launch.shared_bytes)
 
             constants[on][handle] = values
-    result, _, counts = _run(work, kernels, constants[False])
+    result, _, counts = _run(work, kernels, constants[bool(experiment.dose)])
     if not same_results(result, expected):
         raise Refused("with the switch off, the result differs from the original one")
-    for plan in plans:
+    for plan in [] if experiment.dose else plans:  # a dose has no switch
         before, after = plan.subject.counts, counts.get(plan.subject.launches[0].kernel, Counter())
-        if differing := {k for k in before | after if before[k] != after[k]}:
+        if differing := changed(before, after):
             raise Refused(f"with the switch off, counts differ: {sorted(differing)[:3]}")
     try:
-        _, _, counts = _run(work, kernels, constants[True], discard=True)
+        if not experiment.dose:
+            _, _, counts = _run(work, kernels, constants[True], discard=True)
     except (_core.KernelError, _core.Unavailable) as error:
         raise Refused(f"with the switch on, the kernel fails: {error}") from error
     for plan in plans:
@@ -195,7 +198,12 @@ def _run(
 
 def _flat(counts: Mapping[str, Any]) -> Counts:
     """The counts of a launch, by line, kind and field."""
-    found: Counts = Counter()
+    found: Counts = Counter({TOTAL: counts["instructions"]})
+    for line in counts["lines"]:
+        if line["file"] == ARITHMETIC:
+            kind = list(KINDS)[line["line"] - 1]
+            found[0, "arithmetic", kind] += line["instructions"]
+            found[0, "lanes", kind] += line["lanes"]
     lines = [line for line in counts["lines"] if line["file"] == FILE]
     for number, entry in [(0, counts), *((line["line"], line) for line in lines)]:
         for kind, value in entry.items():

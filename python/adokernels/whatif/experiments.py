@@ -6,14 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from adokernels import _core
 from adokernels.whatif import rewriting
 from adokernels.whatif.flow import LOADED, VARIABLE, Slot
-from adokernels.whatif.rewriting import Code, Site, Writer, line_of
+from adokernels.whatif.rewriting import KINDS, Code, Dose, Site, Writer, line_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, int, int]
 #: Counts of a kernel by source line, kind and field; line 0 has the counts of the whole kernel.
 Counts: TypeAlias = Counter[tuple[int, str, str]]
+#: The instructions of a kernel, which each form changes.
+TOTAL = 0, "instructions", ""
 #: Arrays by address or by name; None for unknown ones.
 Arrays: TypeAlias = set[int | str | None]
 
@@ -41,11 +43,13 @@ class Experiment:
     excessive: bool = False
     #: Whether it changes addresses in arrays, so that their limits must be known.
     moves: bool = False
+    #: The instructions that it adds. Results and accesses do not change.
+    dose: Dose | None = None
 
     @property
     def unit(self) -> str:
         """The words for the count."""
-        return _UNITS[self.counted]
+        return _UNITS.get(self.counted) or f"{self.counted} instructions"
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -118,6 +122,33 @@ EXPERIMENTS = (
         ("global_atomics", "shared_atomics"), "transfers", rewriting.spread, excessive=True,
     ),
 )  # fmt: skip
+
+
+#: The share of the arithmetic from which floating-point instructions are the important ones.
+_LEAST_SHARE = 0.2
+_DOSE_MEANING = (
+    "Independent instructions are added to each {} instruction. The growth of the time shows what "
+    "they cost, and not what fewer instructions gain."
+)
+
+
+def doses(subjects: Iterable[Subject]) -> list[Experiment]:
+    """The experiments with additional instructions of the most important kind, and of integers."""
+    counts = sum((subject.counts for subject in subjects), Counter[tuple[int, str, str]]())
+    executed = {kind: counts[0, "arithmetic", kind] for kind in KINDS}
+    place = "FP64" if 2 * executed["FP64"] >= executed["FP32"] else "FP32"
+    if executed[place] < max(1, _LEAST_SHARE * sum(executed.values())):
+        place = "integer"
+    found = [Dose(place, place, 1), Dose(place, place, 2), Dose("integer", place, 2)]
+    return [
+        Experiment(
+            f"{'twice' if dose.number == 1 else 'three times'} the {place} instructions"
+            if dose.kind == place
+            else f"two integer instructions per {place}",
+            _DOSE_MEANING.format(place), ("arithmetic",), dose.kind, rewriting.dosed, dose=dose,
+        )
+        for dose in dict.fromkeys(found)
+    ]  # fmt: skip
 
 
 #: Experiments that launch the original kernels with fewer resources.
@@ -252,7 +283,19 @@ class Plan:
             {i: s for i, s in self.slots.items() if s != LOADED},
             streams=change is rewriting.stream,
             spreads=change is rewriting.spread,
+            dose=self.experiment.dose,
         )
+
+    @property
+    def added(self) -> Counter[str]:
+        """The machine instructions that a dose adds: its own, and the stores of the sums."""
+        dose, body = self.experiment.dose, self.subject.code.kernel.body
+        if not dose:
+            return Counter()
+        ends = sum(statement.base in ("ret", "exit") for statement in body)
+        names = {"FP32": ["FFMA"], "FP64": ["DFMA"]}.get(dose.kind, ["IMAD", "LOP3"])
+        each = dose.number * len(self.slots) // len(names)
+        return Counter({"STG": ends} | dict.fromkeys(names, each))
 
 
 def plan_of(experiment: Experiment, subject: Subject, deciding: Arrays) -> Plan:
@@ -261,6 +304,9 @@ def plan_of(experiment: Experiment, subject: Subject, deciding: Arrays) -> Plan:
     `deciding` are the arrays with values that decide control flow or addresses of all kernels.
     """
     plan = Plan(experiment, subject, {}, Counter(), Counter())
+    if dose := experiment.dose:
+        places = [i for i, kind in subject.code.arithmetic.items() if kind == dose.place]
+        return replace(plan, slots=dict.fromkeys(places, LOADED), weights=Counter(places))
     for index, site in subject.code.sites.items():
         counts = subject.sums(index, experiment.kinds, subject.counts)
         weight = counts["requests"]
@@ -360,21 +406,42 @@ def hazard(experiment: Experiment, plans: Sequence[Plan]) -> str:
     return ""
 
 
+def _added(dose: Dose, before: Counts) -> Counts:
+    """The counts of the instructions that a dose adds."""
+    found: Counts = Counter()
+    for each in ("arithmetic", "lanes"):
+        found[0, each, dose.kind] = dose.number * before[0, each, dose.place]
+    if dose.kind != "integer":
+        lanes, bits = found[0, "lanes", dose.kind], dose.kind.removeprefix("FP")
+        found[0, "operations", f"flop{bits}"] = 2 * lanes
+        found[0, "operations", f"fused{bits}"] = lanes
+        found[0, "operations", "instruction64"] = lanes * (bits == "64")
+    return found
+
+
+def changed(before: Counts, after: Counts) -> dict[tuple[int, str, str], tuple[int, int]]:
+    """The counts that differ, apart from the number of instructions."""
+    keys = (before | after).keys() - {TOTAL}
+    return {key: (before[key], after[key]) for key in keys if before[key] != after[key]}
+
+
 def changed_counts(
     experiment: Experiment, plan: Plan, before: Counts, after: Counts
 ) -> Mapping[tuple[int, str, str], tuple[int, int]]:
     """The counts that the switch changed, except those that the experiment may change."""
+    if experiment.dose:
+        return changed(before + _added(experiment.dose, before), after)
     lines = {line_of(i) for i in plan.slots}
     free = {"sectors", "wavefronts", "unique", "ideal"}
     if experiment.counted == "requests":
         free |= {"requests", "lanes", "bytes"}
     kinds = {plan.subject.code.sites[i].kind for i in plan.slots}
-    found = {}
-    for key in before | after:
+    found = changed(before, after)
+    for key in [*found]:
         line, kind, field = key
         allowed = field in free and (line in lines or not line) and kind in kinds
         allowed |= not line and kind == "barriers" and not experiment.kinds
         allowed |= not line and kind == "atomic_addresses" and "global_atomics" in kinds
-        if before[key] != after[key] and not allowed:
-            found[key] = before[key], after[key]
+        if allowed:
+            del found[key]
     return found

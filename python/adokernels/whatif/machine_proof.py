@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from adokernels import _core, toolkit
@@ -30,7 +30,10 @@ _VERSION = re.compile(r"Unsupported \.version.*current version is '([\d.]+)'", r
 _MOVE = ", -RZ, RZ, "
 #: Registers by which the forms may differ.
 _MOST_REGISTERS = 8
+#: Differences as a share of the instructions that a dose adds.
+_MOST_OF_DOSE = 0.1
 #: Limits of a multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide, table 29).
+_MOST_PER_THREAD = 255
 _REGISTERS, _REGISTER_UNIT, _WARPS, _SLOTS, _SHARED, _RESERVED = 65536, 256, 64, 32, 228 << 10, 1024
 
 
@@ -53,6 +56,13 @@ class MachineCode:
         by_registers = _REGISTERS // 4 // per_warp * 4 // warps
         return min(by_registers, _WARPS // warps, _SLOTS, _SHARED // (shared_bytes + _RESERVED))
 
+    def most_registers(self, threads: int, shared_bytes: int) -> int:
+        """The largest number of registers with as many resident blocks."""
+        blocks = self.resident_blocks(threads, shared_bytes)
+        forms = (replace(self, registers=n) for n in range(_MOST_PER_THREAD, self.registers, -1))
+        same = (f.registers for f in forms if f.resident_blocks(threads, shared_bytes) == blocks)
+        return next(same, self.registers)
+
 
 @dataclass
 class Assembled:
@@ -74,19 +84,23 @@ class Assembled:
         return CONSTANTS + _suffix(self.forms.index(form))
 
     @property
+    def registers(self) -> dict[str, int]:
+        """Registers per thread of each form."""
+        found = {kernel.symbol: kernel.registers for kernel in kernels_in(self.code)}
+        return {form: found[self.symbol + _suffix(i)] for i, form in enumerate(self.forms)}
+
+    @property
     def machine_code(self) -> dict[str, MachineCode]:
         """The machine code of each form. Raises Unavailable if a tool is missing."""
-        registers = {k.symbol: k.registers for k in kernels_in(self.code)}
         parts = iter(re.split(r"^\.text\.(\S+):$", disassembled(self.code), flags=re.MULTILINE)[1:])
         listings, found = dict(zip(parts, parts, strict=True)), {}
         for i, form in enumerate(self.forms):
-            name = self.symbol + _suffix(i)
             kept = (
                 each.name
-                for each in parsed(listings[name])
+                for each in parsed(listings[self.symbol + _suffix(i)])
                 if _MOVE not in f"{each.opcode} {each.operands}"
             )
-            found[form] = MachineCode(Counter(kept), registers[name])
+            found[form] = MachineCode(Counter(kept), self.registers[form])
         return found
 
 
@@ -139,15 +153,27 @@ def assembled(
 
 
 def differences(
-    original: MachineCode, other: MachineCode, threads: int, shared_bytes: int
+    original: MachineCode,
+    other: MachineCode,
+    threads: int,
+    shared_bytes: int,
+    added: Counter[str] | None = None,
 ) -> list[str]:
-    """The differences of the machine code from the original, apart from the switch."""
-    found = []
-    before, after = original.kept, other.kept
-    for name in sorted(before | after):
-        if before[name] != after[name]:
-            found.append(f"{before[name]} {name} became {after[name]}")
-    if abs(other.registers - original.registers) > _MOST_REGISTERS:
+    """The differences of the machine code from the original, apart from the switch.
+
+    `added` are the instructions that a dose adds; few other differences do not matter then.
+    """
+    found, more = [], added or Counter[str]()
+    missing = more.total() + original.opcodes.total() - other.opcodes.total()
+    if more and missing > _MOST_OF_DOSE * more.total():
+        found.append(f"{missing} of {more.total()} added instructions are missing")
+    before = original.kept + Counter({n: c for n, c in more.items() if _KEPT.fullmatch(n)})
+    after = other.kept
+    differing = [name for name in sorted(before | after) if before[name] != after[name]]
+    changes = sum(abs(before[name] - after[name]) for name in differing)
+    if changes > _MOST_OF_DOSE * more.total():
+        found += [f"{before[name]} {name} became {after[name]}" for name in differing]
+    if not added and abs(other.registers - original.registers) > _MOST_REGISTERS:
         found.append(f"{original.registers} registers became {other.registers}")
     blocks = [code.resident_blocks(threads, shared_bytes) for code in (original, other)]
     if blocks[0] != blocks[1]:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels.whatif.flow import LOADED, MEMORY, Flow, Slot
 
@@ -22,8 +22,20 @@ if TYPE_CHECKING:
 
 #: The constant with the switches and the limits, and the array that takes spread atomics.
 CONSTANTS, _SPREAD = "ado_what_if", "ado_what_if_spread"
-#: The source file of rewritten modules.
-FILE = "what_if"
+#: The variable to which sums of added instructions are stored.
+_SINK = f"{CONSTANTS}_sink"
+#: The source files of rewritten modules: for sites, and for arithmetic instructions, whose line is
+#: the position of their kind.
+FILE, ARITHMETIC = "what_if", "what_if_arithmetic"
+#: The kinds of arithmetic instructions.
+KINDS = {
+    "FP32": re.compile(r"(?:add|sub|mul|fma|mad)\.(?:\w+\.)*f32"),
+    "FP64": re.compile(r"(?:add|sub|mul|fma|mad)\.(?:\w+\.)*f64"),
+    "integer": re.compile(
+        r"(?:add|sub|mul|mad|sad|shl|shr|shf|and|or|xor|lop3|min|max|abs|neg|bfe|bfi|prmt|dp[24]a)"
+        r"\.(?:\w+\.)*[bsu](?:16|32)"
+    ),
+}
 #: Words per slot: the switch, the first address, the last offset of a warp, the share of a warp.
 _WORDS = 4
 _SPREAD_BYTES = 1 << 20
@@ -33,6 +45,8 @@ LINES, LINE = 127, 128
 _FEWER = 1 << 25
 #: The only value that is stored in the experiment without stores.
 _MAGIC = 0x9E3779B9
+#: The registers in which added instructions accumulate, and a value that they do not have.
+_SUMS, _KEPT = 2, 0x5BD1E995
 #: Accesses that communicate with other threads.
 ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
 _KINDS = {"ld": "loads", "st": "stores", "atom": "atomics", "red": "atomics"}
@@ -56,6 +70,19 @@ class Site:
         if base == "cp":  # cp.async; its last address is the source
             return "global_loads"
         return f"{space}_{_KINDS[base]}" if base in _KINDS and space else ""
+
+
+class Dose(NamedTuple):
+    """Arithmetic instructions of a kind that are added to each instruction of the kind `place`."""
+
+    kind: str
+    place: str
+    number: int
+
+    @property
+    def type(self) -> str:
+        """The type of the registers in which the added instructions accumulate."""
+        return {"FP32": "f32", "FP64": "f64"}.get(self.kind, "b32")
 
 
 @dataclass(frozen=True)
@@ -83,6 +110,16 @@ class Code:
                 found[index] = Site(index, statement)
         return found
 
+    @cached_property
+    def arithmetic(self) -> dict[int, str]:
+        """The kinds of the arithmetic instructions, by their position."""
+        return {
+            index: kind
+            for index, statement in enumerate(self.kernel.body)
+            for kind, opcode in KINDS.items()
+            if opcode.fullmatch(statement.opcode)
+        }
+
     def shared_array(self, site: Site) -> tuple[str, int] | None:
         """Name and bytes of the array of an access to shared memory; None if it is unknown.
 
@@ -105,7 +142,7 @@ class Code:
     @property
     def header(self) -> str:
         """The part of rewritten modules before the constants and the kernel."""
-        return f'{self.kernel.header}\n.file 1 "{FILE}"\n'
+        return f'{self.kernel.header}\n.file 1 "{FILE}"\n.file 2 "{ARITHMETIC}"\n'
 
     @property
     def probe(self) -> str:
@@ -116,6 +153,10 @@ class Code:
 def line_of(index: int) -> int:
     """The source line of a site in rewritten modules; line 1 has all other statements."""
     return index + 2
+
+
+def _line_of_kind(kind: str) -> str:
+    return f".loc 2 {1 + list(KINDS).index(kind)} 0"
 
 
 @dataclass
@@ -132,6 +173,7 @@ class Writer:
     #: Whether warps walk through the arrays.
     streams: bool = False
     spreads: bool = False
+    dose: Dose | None = None
 
     def __post_init__(self) -> None:
         self.groups = list(dict.fromkeys(self.slots.values())) or [LOADED]
@@ -163,23 +205,35 @@ class Writer:
             if not started and statement.opcode:
                 body += [".loc 1 1 0", *self._start()]
                 started = True
-            site = self.code.sites.get(index)
-            if site is None:
+            site, kind = self.code.sites.get(index), self.code.arithmetic.get(index)
+            if site is None and kind is None:
+                if self.dose and statement.base in ("ret", "exit"):
+                    body += self._kept_sums(statement)
                 body.append(statement.text)
                 continue
             change = self.changes.get(index)
-            lines = change(self, site) if change else [statement.text]
-            body += [f".loc 1 {line_of(index)} 0", *lines, ".loc 1 1 0"]
-        spread = f".global .align 256 .b8 {_SPREAD}[{_SPREAD_BYTES}];\n" if self.spreads else ""
+            lines = change(self, site or Site(index, statement)) if change else [statement.text]
+            line = _line_of_kind(kind) if kind else f".loc 1 {line_of(index)} 0"
+            body += [line, *lines, ".loc 1 1 0"]
+        arrays = f".global .align 256 .b8 {_SPREAD}[{_SPREAD_BYTES}];\n" if self.spreads else ""
+        arrays += f".global .align 4 .b32 {_SINK};\n" if self.dose else ""
         constants = _WORDS * len(self.groups)
         return (
-            f"{spread}.const .align 8 .b64 {CONSTANTS}[{constants}];\n"
+            f"{arrays}.const .align 8 .b64 {CONSTANTS}[{constants}];\n"
             f"{kernel.signature}{{\n" + "\n".join(body) + "\n}\n"
         )
 
     def _start(self) -> Iterator[str]:
         """The statements before the first one: switches, and the place of the warp."""
         if not self.changes:
+            return
+        if self.dose:
+            yield f".reg .{self.dose.type} %ado_sum<{_SUMS}>;"
+            yield ".reg .b32 %ado_value, %ado_part, %ado_rest; .reg .pred %ado_kept;"
+            yield f".reg .{self.dose.type} %ado_factor;"
+            yield f"ld.const.{self.dose.type} %ado_factor, {self.constant(0, 3)};"
+            for i in range(_SUMS):
+                yield f"ld.const.{self.dose.type} %ado_sum{i}, {self.constant(0, i)};"
             return
         yield ".reg .pred %ado_on<64>, %ado_off<64>;"
         yield ".reg .b32 %ado_lane, %ado_t<8>;"
@@ -210,6 +264,22 @@ class Writer:
             yield f"and.b64 %ado_place{group}, %ado_place{group}, -32;"
             yield f"ld.const.b64 %ado_w1, {self.constant(group, 2)};"
             yield f"min.u64 %ado_place{group}, %ado_place{group}, %ado_w1;"
+
+    def _kept_sums(self, end: Statement) -> Iterator[str]:
+        """Store the sums if they have one of 2^32 values, so that ptxas keeps them."""
+        yield "mov.b32 %ado_value, 0;"
+        for i in range(_SUMS):
+            if self.dose and self.dose.kind == "FP64":
+                yield f"mov.b64 {{%ado_part, %ado_rest}}, %ado_sum{i};"
+                yield "xor.b32 %ado_value, %ado_value, %ado_rest;"
+            else:
+                yield f"mov.b32 %ado_part, %ado_sum{i};"
+            yield "xor.b32 %ado_value, %ado_value, %ado_part;"
+        yield f"setp.eq.b32 %ado_kept, %ado_value, {_KEPT};"
+        if end.guard:
+            other = "@" if end.negated else "@!"
+            yield f"{other}{end.guard} setp.ne.b32 %ado_kept, %ado_part, %ado_part;"
+        yield f"@%ado_kept st.global.b32 [{_SINK}], %ado_value;"
 
     # --- Changed statements -----------------------------------------------------------------------
 
@@ -353,6 +423,28 @@ def not_stored(writer: Writer, site: Site) -> list[str]:
 def no_barrier(writer: Writer, site: Site) -> list[str]:
     """A barrier with a predicate."""
     return writer.guarded(site, ["mov.pred #q, %ado_off0;"])
+
+
+def dosed(writer: Writer, site: Site) -> list[str]:
+    """An instruction after added instructions, each of which changes the next sum.
+
+    Added integer instructions alternate between a product and a logical operation, because ptxas
+    would combine equal operations.
+    """
+    statement, dose = site.statement, writer.dose or Dose("", "", 0)
+    guard = re.match(r"@!?[\w$%]+\s+|", statement.text)
+    first = list(writer.changes).index(site.index) * dose.number
+    lines = [_line_of_kind(dose.kind)]
+    for number in range(first, first + dose.number):
+        place = f"%ado_sum{number % _SUMS}"
+        if dose.kind != "integer":
+            text = f"fma.rn.{dose.type} {place}, {place}, %ado_factor, {place};"
+        elif number // _SUMS % 2:
+            text = f"xor.b32 {place}, {place}, %ado_factor;"
+        else:
+            text = f"mad.lo.s32 {place}, {place}, %ado_factor, {place};"
+        lines.append((guard[0] if guard else "") + text)
+    return [*lines, _line_of_kind(dose.place), statement.text]
 
 
 def spread(writer: Writer, site: Site) -> list[str]:

@@ -209,6 +209,9 @@ def timed(
         name: [form.sampler(work, name, on=on, cold=cold) for on in (False, True)]
         for name, form in forms.items()
     }
+    for trial in found:
+        if trial.dose and form_of(trial) in pairs:  # it has no switch
+            pairs[form_of(trial)][0] = first
     if others:
         pairs |= _as_they_are([work, *(other for _, other in others)], others, cold=cold)
         found += [trial for trial, _ in others]
@@ -228,7 +231,9 @@ def timed(
                 seconds=on.median,
                 interval=gain.interval,
                 clear=gain.verdict.value,
-                intrusion=judge(first.series, off, paired=True).ratio if trial.count else 1.0,
+                intrusion=judge(first.series, off, paired=True).ratio
+                if trial.count and not trial.dose
+                else 1.0,
             )
     return first.series.median, found
 

@@ -36,21 +36,31 @@ from adokernels.whatif.experiments import (
     HALF_GPU,
     HALF_OCCUPANCY,
     MEANINGS,
+    TOTAL,
     Arrays,
     Counts,
     Experiment,
     Plan,
     Refused,
     Subject,
+    doses,
     hazard,
     plan_of,
 )
 from adokernels.whatif.flow import Slot
-from adokernels.whatif.machine_proof import Assembled, assembled, differences, form_of
+from adokernels.whatif.machine_proof import (
+    Assembled,
+    MachineCode,
+    assembled,
+    differences,
+    form_of,
+)
 from adokernels.whatif.timing import GpuWork, Recording, observed, timed
 
 #: The smallest share of the excess, or of the requests, that an experiment must change.
 _LEAST_COVERED = 0.5
+#: The smallest share of the arithmetic of all kernels from which a kernel gets a dose.
+_LEAST_DOSED = 0.1
 #: The maximum bytes of operands and results of a built-in variant in the proof for a GPU.
 _PROOF_BYTES = 2 << 20
 
@@ -147,7 +157,8 @@ def what_if(
     with alone(), subject.context, displayed(progress) as display:
         display.phase("proving")
         proof, result, subjects = _first_run(subject)
-        tried = [_trial(e, proof, subjects, result) for e in EXPERIMENTS]
+        experiments = [*EXPERIMENTS, *(doses(subjects) if on_gpu else ())]
+        tried = [_trial(e, proof, subjects, result) for e in experiments]
         trials, modules = _compared(subjects, tried, compute)
         measured: dict[str, Any] = {}
         if on_gpu:
@@ -183,7 +194,7 @@ class _Tested:
     """
 
     about: Mapping[str, Any]
-    work: Work
+    work: Callable[[], Work]
     context: AbstractContextManager[Any]
     on_gpu: Callable[[Sequence[Subject], Sequence[Assembled]], GpuWork]
     smaller: Work | None = None
@@ -198,7 +209,8 @@ def _first_run(tested: _Tested) -> tuple[Work, Any, list[Subject]]:
             result, subjects = subjects_of(tested.smaller)
             if [s.code.kernel.name for s in subjects] == tested.symbols:
                 return tested.smaller, result, subjects
-    return tested.work, *subjects_of(tested.work)
+    work = tested.work()
+    return work, *subjects_of(work)
 
 
 def _call(
@@ -218,7 +230,7 @@ def _call(
     call = problem.prepare(name, block)
     gpu = GpuWork.of_call(call)
     if device == "emulator":
-        return _Tested(about, Work.of_call(call), nullcontext(), lambda *_: gpu)
+        return _Tested(about, lambda: Work.of_call(call), nullcontext(), lambda *_: gpu)
     host = ladder.problem(*problem.host_arguments, device="emulator", **chosen, **problem.options)
     smaller = None
     if footprint_of(host) > _PROOF_BYTES and (less := scaled(host, _PROOF_BYTES)):
@@ -226,7 +238,7 @@ def _call(
             smaller = Work.of_call(less.prepare(name, block))
     return _Tested(
         about,
-        Work.of_call(host.prepare(name, block)),
+        lambda: Work.of_call(host.prepare(name, block)),
         nullcontext(),
         lambda *_: gpu,
         smaller,
@@ -280,7 +292,7 @@ def _function(
         work.forget()
         return recording.on_gpu(subjects, modules, device)
 
-    return _Tested(about, work, launching, on_gpu)
+    return _Tested(about, lambda: work, launching, on_gpu)
 
 
 def _copy_on_host(argument: Any) -> Any:
@@ -321,17 +333,26 @@ def _trial(experiment: Experiment, work: Work, subjects: Sequence[Subject], resu
         "rewritten": sum(len(plan.slots) for plan in plans),
         "accesses": sum(len(plan.weights) for plan in plans),
     }
+    if dose := experiment.dose:
+        facts["dose"] = dose.number
     if reason := _why_not(experiment, plans):
         return Trial(**facts | {"rewritten": 0}, reason=reason), []
     changed = [plan for plan in plans if plan.slots]
+    if dose:
+        executed = [plan.subject.counts[0, "arithmetic", dose.place] for plan in changed]
+        pairs = zip(changed, executed, strict=True)
+        changed = [plan for plan, own in pairs if own >= _LEAST_DOSED * sum(executed)]
+        facts["rewritten"] = sum(len(plan.slots) for plan in changed)
     try:
         after = proved(work, experiment, changed, result)
         old, new = _counted(experiment, changed, after)
-        if new >= old:
+        if new >= old and not experiment.dose:
             raise Refused(f"it does not reduce the {experiment.unit}")
     except Refused as error:
         return Trial(**facts, reason=str(error)), []
     facts |= {"count": experiment.unit, "before": old, "after": new}
+    if dose:
+        facts["added"] = (new - old) / sum(subject.counts[TOTAL] for subject in subjects)
     return Trial(**facts, place=_place(changed)), changed
 
 
@@ -355,6 +376,11 @@ def _compared(
         shape = math.prod(largest_launch.block), kernel.shared_bytes + largest_launch.shared_bytes
         texts = {"": code.probe} | {name: p.writer.text() for name, p in forms.items()}
         try:
+            if dosed := [name for name, plan in forms.items() if plan.experiment.dose]:
+                original = assembled(code.header, {"": code.probe}, kernel.name, compute)
+                most = MachineCode(Counter(), original.registers[""]).most_registers(*shape)
+                for name in dosed:  # ptxas must not reduce the number of resident blocks
+                    texts[name] = texts[name].replace("{", f".maxnreg {most}\n{{", 1)
             modules.append(assembled(code.header, texts, kernel.name, compute))
             machine_code = modules[-1].machine_code
         except _core.Unavailable as error:
@@ -362,9 +388,9 @@ def _compared(
                 raise
             found |= {name: [f"not compared in machine code: {error}"] for name in forms}
             continue
-        for name in forms:
-            other = machine_code[name]
-            found.setdefault(name, []).extend(differences(machine_code[""], other, *shape))
+        for name, plan in forms.items():
+            differing = differences(machine_code[""], machine_code[name], *shape, plan.added)
+            found.setdefault(name, []).extend(differing)
     code_of = ((t, tuple(dict.fromkeys(found.get(form_of(t), ())))) for t, _ in tried)
     return [replace(trial, code=code) for trial, code in code_of], modules
 
@@ -377,13 +403,18 @@ def _why_not(experiment: Experiment, plans: Sequence[Plan]) -> str:
     why_not = sum((plan.why_not for plan in plans), Counter[str]())
     if why_not.total() > (1 - _LEAST_COVERED) * weights:
         return f"it cannot change {why_not.most_common(1)[0][0]}"
-    return hazard(experiment, plans)
+    return "" if experiment.dose else hazard(experiment, plans)
 
 
 def _counted(
     experiment: Experiment, plans: Sequence[Plan], after: Sequence[Counts]
 ) -> tuple[float, float]:
     """The count of the rewritten accesses with the switch off and on."""
+    if experiment.dose:
+        key = 0, "arithmetic", experiment.dose.kind
+        forms = [[plan.subject.counts for plan in plans], after]
+        before_and_after = (sum(c[key] for c in counts) for counts in forms)
+        return next(before_and_after), next(before_and_after)
     if experiment.change is rewriting.in_l1:
         arrays = {
             place
