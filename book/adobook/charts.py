@@ -7,13 +7,11 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
-from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from adokernels.charts.canvas import Canvas
-from adokernels.text import percent, quantity
+from adokernels.text import percent
 
 _GRID, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
 _ISSUED, _WAITING, _EMPTY, _BOTH = "#0072B2", "#D9D9D9", "#FFFFFF", "#009E73"
@@ -24,31 +22,11 @@ _FONT = 9
 _SHOWN = 2.5
 
 
-def new_canvas(height: float, width: float = 10.0) -> Canvas:
+def new_canvas(height: float) -> Canvas:
     """A canvas on the axes of a new figure, without the upper and the right line of the frame."""
-    ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
-    return open_canvas(ax)
-
-
-def open_canvas(ax: Axes) -> Canvas:
-    """A canvas on axes, without the upper and the right line of the frame."""
+    ax = plt.figure(figsize=(10.0, height), layout="constrained").add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     return Canvas(ax, annotate=True)
-
-
-def label_axis(axis: Axis, label: str, unit: str = "", *, font: float | None = None) -> None:
-    """Label an axis, and its ticks with quantities of this unit; a share is a percentage."""
-    if unit == "%":
-        axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    elif unit:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, unit)))
-    axis.set_label_text(label)
-    if font:
-        axis.label.set_fontsize(font + 1)
-        axis.set_tick_params(labelsize=font)
-
-
-# --- A routine over a stride or an offset ---------------------------------------------------------
 
 
 def draw_tile_transpose() -> Figure:

@@ -1,22 +1,15 @@
-"""The accuracy of the diagnoses of whole ladders, including the incorrect ones.
-
-``python -m adobook.score FOLDER`` scores the stored sweeps of a folder: which steps the diagnosis
-names, and whether their bounds hold.
-"""
+"""The accuracy of the diagnoses of whole ladders, including the incorrect ones."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import adokernels as ado
-from adobook.text import table
 from adokernels.diagnosis.diagnosis import CONFIRMED
 from adokernels.records.limiter import Step
-from adokernels.tables.diagnoses import listed, verdict_on
+from adokernels.tables.diagnoses import verdict_on
 from adokernels.text import StrEnum, percent, ratio
 
 
@@ -37,7 +30,6 @@ class Row:
     ladder: str  # routine and problem
     variant: str  # the diagnosed variant
     next_variant: str
-    limiter: str  # the limiter of `variant`
     proposed: str  # the category of the proposed step; empty without a proposal
     alternatives: tuple[str, ...]  # further proposed categories
     changes: tuple[str, ...]  # the categories of the changes of `next_variant`
@@ -53,7 +45,7 @@ class Row:
         return self.realised > CONFIRMED
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Score:
     """The score of the diagnoses of several ladders. Iteration yields the steps."""
 
@@ -64,11 +56,6 @@ class Score:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def hit_rate(self) -> float:
-        """Fraction of the steps that are named correctly."""
-        return len(self.named) / max(len(self), 1)
 
     @property
     def named(self) -> list[Row]:
@@ -104,11 +91,6 @@ class Score:
     def wrong(self) -> list[Row]:
         """Steps that are not named correctly, or have a violated bound."""
         return [row for row in self if not row.named or row in self.violated]
-
-    @property
-    def looseness(self) -> float | None:
-        """Median of the ratio of bound to realised gain (at least 1), for tested bounds."""
-        return _median(self.tested)
 
     def reason(self, row: Row) -> Reason:
         """Classify a step that was not named correctly."""
@@ -146,26 +128,11 @@ class Score:
             ("  tested by the next variant", str(len(tested))),
             ("  violated", str(len(self.violated))),
             ("  not tested, exceeded by another change", str(len(exceeded))),
-            ("median of bound / realised gain, tested bounds", _times(self.looseness)),
-            ("  without 'done'", _times(_median(r for r in tested if r.proposed != Step.DONE))),
-            ("  all bounds", _times(_median(claims))),
+            ("median of bound / realised gain, tested bounds", _looseness(tested)),
+            ("  without 'done'", _looseness(r for r in tested if r.proposed != Step.DONE)),
+            ("  all bounds", _looseness(claims)),
             ("target metric improved, of tested bounds", _of(improved, len(known))),
         ]
-
-    def __repr__(self) -> str:
-        header = ("ladder", "step", "limiter", "proposed", "changed", "at most", "realised")
-        rows = [
-            [
-                *(row.ladder, f"{row.variant} to {row.next_variant}", row.limiter, row.proposed),
-                *(listed(map(Step, row.changes)), _times(row.bound), ratio(row.realised)),
-                *(row.verdict, "yes" if row.named else "no"),
-            ]
-            for row in self
-        ]
-        summary = table(("quantity", "value"), self.summary())
-        return f"{summary}\n\n{table((*header, 'bound', 'named'), rows)}"
-
-    _repr_markdown_ = __repr__
 
 
 def score(sweeps: Iterable[ado.records.Sweep]) -> Score:
@@ -190,7 +157,6 @@ def _rows(sweep: ado.records.Sweep) -> Iterator[Row]:
             ladder=ladder,
             variant=finding.variant,
             next_variant=outcome.variant,
-            limiter=finding.limiter.name,
             proposed=str(advice.step) if advice else "",
             alternatives=tuple(str(a.step) for a in finding.advices[1:]),
             changes=tuple(sorted(map(str, outcome.changes))),
@@ -206,20 +172,7 @@ def _of(some: list[Row], everything: int) -> str:
     return f"{len(some)} of {everything}, {percent(len(some) / max(everything, 1))}"
 
 
-def _median(rows: Iterable[Row]) -> float | None:
+def _looseness(rows: Iterable[Row]) -> str:
+    """The median of the ratio of bound to realised gain, which counts as at least 1."""
     quotients = [row.bound / max(row.realised, 1.0) for row in rows if row.bound is not None]
-    return statistics.median(quotients) if quotients else None
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None else ratio(value)
-
-
-def main() -> None:
-    """Print the score of the stored sweeps of a folder."""
-    records = map(ado.load, sorted(Path(sys.argv[1]).glob("*.json.xz")))
-    print(score(record for record in records if isinstance(record, ado.records.Sweep)))
-
-
-if __name__ == "__main__":
-    main()
+    return ratio(statistics.median(quotients)) if quotients else ""
