@@ -57,14 +57,13 @@ def _dominant_stall(s: Subject) -> str:
     return f"{BY_KEY[key].title}, {written(found[key], 'cycles')}" if found[key] else ""
 
 
-def _over_ideal(access: str, s: Subject) -> float | None:
-    ideal = s.counters and s.counters.ideal_sectors_per_request(access)
-    found = s.get(f"{access}_sectors_per_request")
+def _over_ideal(s: Subject) -> float | None:
+    ideal, found = s.get("ideal_store_sectors"), s.get("store_sectors")
     return found / ideal if found and ideal else None
 
 
-def _excess(access: str, s: Subject) -> float | None:
-    ideal, found = s.get(f"ideal_{access}_sectors"), s.get(f"{access}_sectors")
+def _excess(s: Subject) -> float | None:
+    ideal, found = s.get("ideal_store_sectors"), s.get("store_sectors")
     return None if ideal is None or found is None else found - ideal
 
 
@@ -95,16 +94,8 @@ _COMPUTED: Mapping[str, tuple[str, str, Callable[[Subject], float | str | None]]
         *("registers per thread", ""),
         lambda s: max((k.registers for k in s.kernels), default=None),
     ),
-    "load_sectors_over_ideal": (
-        *("load sectors relative to the ideal", TIMES),
-        partial(_over_ideal, "load"),
-    ),
-    "store_sectors_over_ideal": (
-        *("store sectors relative to the ideal", TIMES),
-        partial(_over_ideal, "store"),
-    ),
-    "excess_load_sectors": ("load sectors beyond the ideal", "", partial(_excess, "load")),
-    "excess_store_sectors": ("store sectors beyond the ideal", "", partial(_excess, "store")),
+    "store_sectors_over_ideal": ("store sectors relative to the ideal", TIMES, _over_ideal),
+    "excess_store_sectors": ("store sectors beyond the ideal", "", _excess),
     "grid": ("grid", "", partial(_size, "grid", "blocks")),
     "block": ("block", "", partial(_size, "block", "threads")),
     "shared memory per block": ("shared memory per block", "", _shared_memory),
