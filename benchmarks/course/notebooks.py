@@ -21,7 +21,7 @@ gpp
     step with no energy near a pole. This group needs a GPU whose counters can be read.
 machine_code
     The machine code of kernels in ladders of the parent folder. This needs a build with machine
-    code for their GPU, cuobjdump and nvdisasm, but no GPU. Machine code of another build is
+    code for their GPU, and nvdisasm, but no GPU. Machine code of another build is
     rejected: its registers per thread must equal the measured ones.
 """
 
