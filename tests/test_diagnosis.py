@@ -203,16 +203,17 @@ def test_no_bound_is_violated_and_most_steps_are_named():
     # This lower limit is for the ladders of the documents, on which the rules were first measured.
     laboratory = ("strided_copy", "gather", "component", "branch", "instruction_parallelism")
     documents = score(s for s in stored().values() if s.routine not in laboratory)
-    assert documents.hit_rate >= 0.65
-    assert found.hit_rate >= 0.64
+    assert len(documents.named) >= 0.65 * len(documents)
+    assert len(found.named) >= 0.64 * len(found)
     assert sum(row.named for row in found.gained) >= 0.7 * len(found.gained)
     assert len(found.agreed) >= 0.7 * len(found)
-    assert found.looseness < 3
+    looseness = [r.bound / max(r.realised, 1) for r in found.tested]
+    assert np.median(looseness) < 3
 
 
 def test_where_the_score_is_wrong():
     wrong = [(row.variant, row.next_variant) for row in scored().wrong]
-    assert 0 < len(wrong) == round(len(scored()) * (1 - scored().hit_rate))
+    assert 0 < len(wrong) == len(scored()) - len(scored().named)
 
 
 def test_the_counts_of_a_score():
@@ -221,7 +222,6 @@ def test_the_counts_of_a_score():
     assert len(scored().gained) + len(idle) == len(rows)
     assert set(scored().abstained) <= set(idle)
     assert len(scored().agreed) == len(set(scored().agreed))
-    assert len(scored().named) == round(scored().hit_rate * len(rows))
 
 
 def test_the_reasons_of_misses():
@@ -287,17 +287,10 @@ def test_a_step_without_the_proposed_change_does_not_test_the_bound():
     assert (finding.named, finding.tested, finding.held) == (False, False, None)
 
 
-def test_a_score_shows_its_summary_and_every_step():
-    text = repr(scored())
-    assert f"| steps | {len(scored())} |" in text
-    assert "named correctly" in text
-    assert text.count(" to ") >= len(scored())
-
-
 def test_an_empty_score():
     empty = score([])
-    assert (len(empty), empty.hit_rate, empty.looseness, empty.violated) == (0, 0.0, None, [])
-    assert "steps" in repr(empty)
+    assert (len(empty), empty.named, empty.violated) == (0, [], [])
+    assert ("steps", "0") in empty.summary()
 
 
 def test_every_built_in_variant_states_its_categories():

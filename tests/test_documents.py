@@ -7,7 +7,6 @@ from operator import getitem
 
 import pytest
 
-import adobook as course
 import adokernels as ado
 from adobook import published
 from adobook.pages import documents, stored
@@ -89,9 +88,9 @@ def problem(target):
     if match := re.fullmatch(r"`(\w+)\[(\w+)\]`", target):
         known = ado.routines.get(match[1], ())
         return None if match[2] in [v.name for v in known] else "variant"
-    if match := re.fullmatch(r"`(ado|course)\.([\w.]+)`", target):
-        found = {"ado": ado, "course": course}[match[1]]
-        for name in match[2].split("."):
+    if match := re.fullmatch(r"`ado\.([\w.]+)`", target):
+        found = ado
+        for name in match[1].split("."):
             value = getattr(found, name, None)
             public = name in dir(found) and not inspect.ismodule(value)
             if not (public or value is ado.records):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import adokernels as ado
 
+DATA = Path(__file__).parent.parent / "notebooks" / "data" / "course"
 LANE = np.arange(32)
 SIZES = (1, 2, 4, 8, 16)
 
@@ -42,6 +44,17 @@ def test_random_elements_touch_almost_one_sector_each_and_are_the_same_in_every_
     assert np.array_equal(
         ado.sectors("random").accesses.offsets, ado.sectors("random").accesses.offsets
     )
+
+
+def test_the_counters_of_a_gpu_agree_with_the_model():
+    """A warp loads its indices, which are 4 sectors, and then the elements."""
+    named = {"two lanes per word": LANE // 2, "16 words twice": LANE % 16}
+    for m in ado.load(DATA / "gather-patterns.json.xz"):
+        pattern = m.context["pattern"]
+        itemsize = np.dtype(m.problem.operands[0].dtype).itemsize
+        of = ado.sectors(named.get(pattern, pattern), itemsize)
+        counted = 2 * m.profile["load_sectors_per_request"] - 4
+        assert counted == pytest.approx(of.sectors, rel=1e-5), pattern
 
 
 @pytest.mark.parametrize("itemsize", SIZES)

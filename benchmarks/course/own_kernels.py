@@ -1,9 +1,9 @@
-"""Measures the custom kernels of notebooks/07_your_own_kernel.ipynb on a GPU.
+"""Measures the custom kernels of notebook 07 on a GPU.
 
-The notebook defines the ladder in its cells with the tag "ladder". This script executes them,
-so it measures exactly the code that the notebook shows. It writes the records that the notebook
-loads, then reports everything that is missing or unexpected and exits with status 1. It needs the
-extra ``kernels``, torch and CuPy, and 90 seconds on an H200.
+The source of the notebook defines the ladder in its cells with the tag "ladder". This script
+executes them, so it measures exactly the code that the notebook shows. It writes the records that
+the notebook loads, then reports everything that is missing or unexpected and exits with status 1.
+It needs the extras ``kernels`` and ``notebook``, torch and CuPy, and 90 seconds on an H200.
 
     python benchmarks/course/own_kernels.py FOLDER
 """
@@ -11,18 +11,19 @@ extra ``kernels``, torch and CuPy, and 90 seconds on an H200.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jupytext
 import numpy as np
 from recording import Records, complete, require, run
 
 import adokernels as ado
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "07_your_own_kernel.ipynb"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOK = NOTEBOOKS / "text" / "07_your_own_kernel.md"
 LONG_ROWS, SHORT_ROWS = (1024, 32768), (65536, 128)
 CHECKED = (256, 4096)  # the problem on which the planted bugs are checked
 MATRIX = (4096, 4096)  # the problem of the transpose
@@ -30,13 +31,12 @@ SHORT_VARIANTS = ("thread_per_row", "block_per_row", "warp_shuffle", "online", "
 
 
 def definitions(notebook: Path = NOTEBOOK) -> dict[str, Any]:
-    """The variables that the notebook's cells with the tag "ladder" define."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    """The variables that cells with the tag "ladder" define, in a notebook or its source."""
     defined: dict[str, Any] = {"__name__": "notebook"}
-    with contextlib.chdir(notebook.parent):  # the cells read files relative to the notebook
-        for cell in cells:
-            if "ladder" in cell["metadata"].get("tags", ()):
-                exec("".join(cell["source"]), defined)
+    with contextlib.chdir(NOTEBOOKS):  # the cells read files relative to the notebook
+        for cell in jupytext.read(notebook).cells:
+            if "ladder" in cell.metadata.get("tags", ()):
+                exec(cell.source, defined)
     return defined
 
 
@@ -74,7 +74,7 @@ def sweep(
 
 
 def checked(variant: ado.Variant, softmax: ado.Ladder) -> ado.records.CheckResult:
-    """The check of a planted bug, which it must find."""
+    """The check of the planted bug, which it must find."""
     result = ado.check(variant, softmax, matrix(CHECKED), timed=False)
     require(not result.correct, f"the bug {variant.name} is not detected")
     return result
@@ -94,8 +94,8 @@ def records() -> Records:
     names = [*SHORT_VARIANTS, "warp_per_row"]
     others = peers(x_short)
     yield "softmax-short", partial(sweep, names, short, x_short, others, variants=names)
-    for variant in defined["planted"]:
-        yield f"softmax-{variant.name}", partial(checked, variant, softmax)
+    bug = defined["bug"]
+    yield f"softmax-{bug.name}", partial(checked, bug, softmax)
     transpose = ado.transpose.with_variants(defined["swizzled"])
     names = ["naive", "padded", "wide", "swizzled"]
     yield "transpose-extended", partial(sweep, names, transpose, matrix(MATRIX), {})

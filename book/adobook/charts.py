@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from adokernels.charts.canvas import FADED, MEMORY, Canvas
-from adokernels.patterns.sectors import Sectors
-from adokernels.records.machine import Machine
-from adokernels.records.measurement import Measurement
-from adokernels.records.metrics import SECTOR
-from adokernels.records.sweep import Sweep
-from adokernels.text import percent, quantity
+from adokernels.charts.canvas import Canvas
+from adokernels.text import percent
 
-_MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
 _GRID, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
 _ISSUED, _WAITING, _EMPTY, _BOTH = "#0072B2", "#D9D9D9", "#FFFFFF", "#009E73"
 _ELIGIBLE = "#F0E442"
@@ -30,132 +22,11 @@ _FONT = 9
 _SHOWN = 2.5
 
 
-def new_canvas(height: float, width: float = 10.0) -> Canvas:
+def new_canvas(height: float) -> Canvas:
     """A canvas on the axes of a new figure, without the upper and the right line of the frame."""
-    ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
-    return open_canvas(ax)
-
-
-def open_canvas(ax: Axes) -> Canvas:
-    """A canvas on axes, without the upper and the right line of the frame."""
+    ax = plt.figure(figsize=(10.0, height), layout="constrained").add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     return Canvas(ax, annotate=True)
-
-
-def label_axis(axis: Axis, label: str, unit: str = "", *, font: float | None = None) -> None:
-    """Label an axis, and its ticks with quantities of this unit; a share is a percentage."""
-    if unit == "%":
-        axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    elif unit:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, unit)))
-    axis.set_label_text(label)
-    if font:
-        axis.label.set_fontsize(font + 1)
-        axis.set_tick_params(labelsize=font)
-
-
-# --- A routine over a stride or an offset ---------------------------------------------------------
-
-
-def stride_chart(sweep: Sweep, option: str, model: Callable[[int], Sectors]) -> tuple[Axes, Axes]:
-    """Draw the utilisation of loaded sectors and the bytes per second over an option.
-
-    The upper chart has the utilisation that the model predicts, the counted utilisation, and the
-    utilisation of the bytes read from DRAM. The lower chart has the bytes per second: the
-    compulsory bytes, and all sectors that L1 transfers. Returns the axes of both charts.
-
-    Parameters
-    ----------
-    sweep
-        Measurements of one variant, each with another value of the option.
-    option
-        The option, for example ``"stride"``.
-    model
-        The load of a warp, for a value of the option.
-
-    Raises
-    ------
-    ValueError
-        If a measurement has no counters, or its problem does not have the option.
-    """
-    points = sorted((_point(m, option, model) for m in sweep), key=lambda point: point.x)
-    axes: tuple[Axes, Axes] = tuple(
-        plt.figure(figsize=(10.0, 6.4), layout="constrained").subplots(2, 1)
-    )
-    upper, lower = map(open_canvas, axes)
-    _utilisation(upper, points)
-    _bandwidth(lower, points, sweep.machine)
-    for canvas in (upper, lower):
-        ax = canvas.ax
-        ax.set_ylim(0, 1.15 * ax.get_ylim()[1])  # the legend is above all data and the roof
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=17, steps=[1, 2, 4, 8, 10]))
-        ax.tick_params(labelsize=canvas.font)
-        ax.grid(visible=True, axis="y", lw=0.4, color="0.9")
-        style: dict[str, Any] = {"fontsize": canvas.font, "frameon": False, "borderaxespad": 0}
-        ax.legend(loc="upper right", ncols=len(ax.lines), **style)
-    upper.ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    label_axis(lower.ax.xaxis, f"{option.capitalize()} in elements", font=lower.font)
-    return axes
-
-
-class _Point(NamedTuple):
-    """One measurement of the chart: shares are fractions, rates are in bytes per second."""
-
-    x: int
-    predicted: float
-    counted: float
-    of_dram: float | None
-    useful: float
-    moved: float
-
-
-def _point(m: Measurement, option: str, model: Callable[[int], Sectors]) -> _Point:
-    x, counters = m.problem.options.get(option), m.profile
-    if not isinstance(x, int):
-        raise ValueError(f"problem must have the option {option!r}, got {m.problem}")
-    if counters is None:
-        raise ValueError(f"measurement must have counters, got none for {option} {x}")
-    load = model(x)
-    used = counters["load_requests"] * load.used_bytes / load.requests
-    loaded, read = counters["load_sectors"], counters.get("dram_read_bytes")
-    moved = SECTOR * (loaded + counters["store_sectors"]) / m.seconds
-    of_dram = used / read if read else None
-    counted = used / (SECTOR * loaded)
-    return _Point(x, load.utilisation, counted, of_dram, m.bytes_per_second, moved)
-
-
-def _utilisation(canvas: Canvas, points: Sequence[_Point]) -> None:
-    ax, xs = canvas.ax, [point.x for point in points]
-    predicted, counted = ([getattr(p, name) for p in points] for name in ("predicted", "counted"))
-    ax.plot(xs, predicted, color=_MODEL, lw=1.5, zorder=2, label="model, per sector")
-    ax.plot(xs, counted, "o", color=_COUNTED, ms=5, zorder=3, label="counted, per loaded sector")
-    read = [(point.x, point.of_dram) for point in points if point.of_dram is not None]
-    if read:
-        style: dict[str, Any] = {"color": FADED, "ls": ":", "marker": "D", "ms": 4, "mfc": "none"}
-        label = "counted, per byte read from DRAM"
-        ax.plot(*zip(*read, strict=True), zorder=1, label=label, **style)
-    label_axis(ax.yaxis, "Bytes used / bytes moved", "%", font=canvas.font)
-    off = max(abs(point.counted / point.predicted - 1) for point in points)
-    canvas.title(
-        f"Utilisation: the counters differ from the model by at most {percent(off)}", "loads"
-    )
-
-
-def _bandwidth(canvas: Canvas, points: Sequence[_Point], machine: Machine | None) -> None:
-    ax, xs = canvas.ax, [point.x for point in points]
-    useful, moved = ([getattr(p, name) for p in points] for name in ("useful", "moved"))
-    ax.plot(xs, useful, "o-", color=_USEFUL, ms=5, zorder=3, label="compulsory bytes")
-    label = "sectors of loads and stores"
-    ax.plot(xs, moved, "s--", color=MEMORY, ms=4, mfc="none", zorder=2, label=label)
-    if machine:
-        words = f"DRAM copy {quantity(machine.roof, 'B/s')}"
-        ax.axhline(machine.roof, color=canvas.ink, lw=1.0, ls=":", zorder=1, label=words)
-    label_axis(ax.yaxis, "Bytes per second", "B/s", font=canvas.font)
-    rates = " to ".join(quantity(useful[end], "B/s") for end in (0, -1))
-    canvas.title(f"Compulsory bytes per second: {rates}", "loads and stores")
-
-
-# --- A transpose through a tile in shared memory --------------------------------------------------
 
 
 def draw_tile_transpose() -> Figure:

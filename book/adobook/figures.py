@@ -8,16 +8,13 @@ from functools import partial
 from typing import Literal
 
 from adobook.published import TIMES, UNITS, Published, written
-from adobook.text import Text, say, table
+from adobook.text import table
 from adokernels.records.definitions import STALLS
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
 from adokernels.records.profile import KernelProfile, Profile
-from adokernels.text import ratio
 
-#: A value has changed if it differs from the baseline by more than this fraction.
-_CHANGED = 0.05
 #: The section of the shares of peak.
 _SHARES = "speed of light"
 #: Sections whose name is part of the title of a quantity.
@@ -32,13 +29,6 @@ class Subject:
     kernels: tuple[Kernel, ...]
     measurement: Measurement | None = None
 
-    @classmethod
-    def of(cls, m: Measurement, *, longest: bool = False) -> Subject:
-        """All kernels of a measurement, or the kernel with the longest time."""
-        if longest and m.profile:
-            return cls(m.profile.longest, (m.profile.longest.kernel,), m)
-        return cls(m.profile, m.kernels, m)
-
     def get(self, key: str) -> float | None:
         """A counted quantity or a metric. It is None without a count.
 
@@ -48,22 +38,11 @@ class Subject:
             return self.counters.longest.get(key) if len(self.counters) else None
         return self.counters.get(key) if self.counters else None
 
-    @property
-    def stall(self) -> str:
-        """The key of the stall reason with the most cycles; empty if none was counted."""
-        keys = (f"stall_{name}" for name in STALLS if name != "selected")
-        return max(keys, key=lambda key: self.get(key) or 0) if self.counters else ""
-
-    def value(self, key: str) -> float | str | None:
-        """A counted or computed quantity, or text. Unknown ones, and some that are 0, are None."""
-        value = _COMPUTED[key][2](self) if key in _COMPUTED else self.get(key)
-        return (value or None) if key in _SHOWN_IF_NOT_ZERO else value
-
     def text(self, key: str, unit: str = "") -> str:
-        """The cell of a quantity; empty if it is unknown."""
-        value = self.value(key)
-        if value is None or isinstance(value, str):
-            return value or ""
+        """The cell of a quantity; empty if it is unknown. Some are not shown if they are 0."""
+        value = _COMPUTED[key][2](self) if key in _COMPUTED else self.get(key)
+        if value is None or isinstance(value, str) or (not value and key in _SHOWN_IF_NOT_ZERO):
+            return str(value or "")
         shown, access = written(value, unit), key.removesuffix("_sectors_per_request")
         if access != key and self.counters:
             ideal = self.counters.ideal_sectors_per_request(access)
@@ -71,19 +50,20 @@ class Subject:
         return shown
 
 
-def _dominant_stall(s: Subject) -> str | None:
-    cycles = s.get(s.stall)
-    return f"{BY_KEY[s.stall].title}, {written(cycles, 'cycles')}" if cycles else None
+def _dominant_stall(s: Subject) -> str:
+    """The stall reason with the most cycles. An issued instruction is not a stall."""
+    found = {f"stall_{name}": s.get(f"stall_{name}") or 0 for name in STALLS if name != "selected"}
+    key = max(found, key=lambda key: found[key])
+    return f"{BY_KEY[key].title}, {written(found[key], 'cycles')}" if found[key] else ""
 
 
-def _over_ideal(access: str, s: Subject) -> float | None:
-    ideal = s.counters and s.counters.ideal_sectors_per_request(access)
-    found = s.get(f"{access}_sectors_per_request")
+def _over_ideal(s: Subject) -> float | None:
+    ideal, found = s.get("ideal_store_sectors"), s.get("store_sectors")
     return found / ideal if found and ideal else None
 
 
-def _excess(access: str, s: Subject) -> float | None:
-    ideal, found = s.get(f"ideal_{access}_sectors"), s.get(f"{access}_sectors")
+def _excess(s: Subject) -> float | None:
+    ideal, found = s.get("ideal_store_sectors"), s.get("store_sectors")
     return None if ideal is None or found is None else found - ideal
 
 
@@ -114,16 +94,8 @@ _COMPUTED: Mapping[str, tuple[str, str, Callable[[Subject], float | str | None]]
         *("registers per thread", ""),
         lambda s: max((k.registers for k in s.kernels), default=None),
     ),
-    "load_sectors_over_ideal": (
-        *("load sectors relative to the ideal", TIMES),
-        partial(_over_ideal, "load"),
-    ),
-    "store_sectors_over_ideal": (
-        *("store sectors relative to the ideal", TIMES),
-        partial(_over_ideal, "store"),
-    ),
-    "excess_load_sectors": ("load sectors beyond the ideal", "", partial(_excess, "load")),
-    "excess_store_sectors": ("store sectors beyond the ideal", "", partial(_excess, "store")),
+    "store_sectors_over_ideal": ("store sectors relative to the ideal", TIMES, _over_ideal),
+    "excess_store_sectors": ("store sectors beyond the ideal", "", _excess),
     "grid": ("grid", "", partial(_size, "grid", "blocks")),
     "block": ("block", "", partial(_size, "block", "threads")),
     "shared memory per block": ("shared memory per block", "", _shared_memory),
@@ -158,83 +130,22 @@ def title_and_unit(key: str, p: Published | None = None) -> tuple[str, str]:
     return named, q.unit or UNITS.get(q.section, "")
 
 
-def figures(
-    m: Measurement,
-    *,
-    published: Iterable[Published] = (),
-    variant: str = "",
-    baseline: Measurement | None = None,
-    longest: bool = False,
-    rows: Literal["all", "published", "changed"] = "all",
-) -> Text:
-    """Show the profiler figures of a variant: published figures next to ours.
-
-    The table has a row for each quantity that was counted or published: speed of light, dominant
-    stall reason, warps, sectors per request with the ideal value, hit rates, occupancy, registers
-    and time. Published quantities without a row of their own follow, with our counter if there is
-    one.
-
-    Parameters
-    ----------
-    m
-        The measurement; its time is the median of the sweep.
-    published
-        Figures of documents. Figures of other variants are omitted.
-    variant
-        The variant of the published figures. Default: the measured variant.
-    baseline
-        A measurement to show next to it, with the ratio of each value to the baseline's.
-    longest
-        Whether to show only the kernel with the longest time. Default: all kernels together.
-    rows
-        ``"all"``; ``"published"``: rows with published figures; ``"changed"``: the time, and rows
-        that differ from the baseline by more than 5 %.
-    """
-    measured = [x for x in (baseline, m) if x is not None]
-    ours = [Subject.of(x, longest=longest) for x in measured]
-    mine = [p for p in published if p.variant == (variant or m.variant)]
+def figures(m: Measurement, published: Iterable[Published], variant: str) -> str:
+    """Write a table of the published figures of a variant, and the same quantities of ours."""
+    mine = [p for p in published if p.variant == variant]
     sources = list(dict.fromkeys((p.document, p.device) for p in mine))
     header = ["quantity", *(f"{document}, {device}" for document, device in sources)]
-    header += [f"{x.variant}, {x.machine.name if x.machine else x.device}" for x in measured]
-    header += ["ratio"] if baseline else []
+    header.append(f"{m.variant}, {m.machine.name if m.machine else m.device}")
     first = {p.quantity: p for p in reversed(mine) if p.quantity not in _ROWS}
-    lines = []
+    subject, rows = Subject(m.profile, m.kernels, m), []
     for key in dict.fromkeys([*_ROWS, *(p.quantity for p in mine)]):
-        title, unit = title_and_unit(key, first.get(key))
         of_row = [p for p in mine if p.quantity == key]
-        theirs = ["; ".join(p.text for p in of_row if (p.document, p.device) == s) for s in sources]
-        here = [s.text(key, unit) for s in ours]
-        wanted = {
-            "all": any(theirs) or any(here),
-            "published": any(theirs),
-            "changed": baseline is not None and _has_changed(key, *ours),
-        }
-        if wanted[rows]:
-            lines.append([title, *theirs, *here, *([_change(key, *ours)] if baseline else [])])
-    notes = list(dict.fromkeys(p.source for p in mine))
-    return say(table(header, lines), *(["Source: " + "; ".join(notes) + "."] if notes else []))
-
-
-def _has_changed(key: str, before: Subject, after: Subject) -> bool:
-    """Whether a value differs from the baseline. The time always counts as changed."""
-    if key == "dominant_stall":
-        return before.stall != after.stall
-    earlier, later = before.value(key), after.value(key)
-    if isinstance(earlier, str) or isinstance(later, str):
-        return earlier != later
-    if not earlier or later is None:
-        return bool(earlier) != bool(later)
-    return key == "seconds" or abs(later / earlier - 1) > _CHANGED
-
-
-def _change(key: str, before: Subject, after: Subject) -> str:
-    earlier, later = before.value(key), after.value(key)
-    if isinstance(earlier, str) or isinstance(later, str) or not earlier or later is None:
-        return ""
-    return ratio(later / earlier)
-
-
-# --- Ranks of the kernels of an application -------------------------------------------------------
+        if of_row:
+            title, unit = title_and_unit(key, first.get(key))
+            places = [[p.text for p in of_row if (p.document, p.device) == s] for s in sources]
+            rows.append([title, *map("; ".join, places), subject.text(key, unit)])
+    notes = "; ".join(dict.fromkeys(p.source for p in mine))
+    return f"{table(header, rows)}\n\nSource: {notes}."
 
 
 def ranks(kernels: Iterable[Measurement], roof: float) -> dict[str, float]:

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import adokernels as ado
-from adobook.text import table
+from adobook.text import write_table
 from adokernels.diagnosis.diagnosis import CONFIRMED
 from adokernels.diagnosis.gpu_rules import by_trials
 from adokernels.diagnosis.limiter import limiter
 from adokernels.records.limiter import Kind, Limiter, Step
 from adokernels.records.sweep import Sweep
 from adokernels.records.what_if import WhatIf
-from adokernels.tables.diagnoses import listed, verdict_on
+from adokernels.tables.diagnoses import verdict_on
 from adokernels.text import StrEnum, percent, ratio
 
 
@@ -43,7 +43,6 @@ class Row:
     ladder: str  # routine and problem
     variant: str  # the diagnosed variant
     next_variant: str
-    limiter: str  # the limiter of `variant`
     proposed: str  # the category of the proposed step; empty without a proposal
     alternatives: tuple[str, ...]  # further proposed categories
     changes: tuple[str, ...]  # the categories of the changes of `next_variant`
@@ -59,7 +58,7 @@ class Row:
         return self.realised > CONFIRMED
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Score:
     """The score of the diagnoses of several ladders. Iteration yields the steps."""
 
@@ -70,11 +69,6 @@ class Score:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def hit_rate(self) -> float:
-        """Fraction of the steps that are named correctly."""
-        return len(self.named) / max(len(self), 1)
 
     @property
     def named(self) -> list[Row]:
@@ -110,11 +104,6 @@ class Score:
     def wrong(self) -> list[Row]:
         """Steps that are not named correctly, or have a violated bound."""
         return [row for row in self if not row.named or row in self.violated]
-
-    @property
-    def looseness(self) -> float | None:
-        """Median of the ratio of bound to realised gain (at least 1), for tested bounds."""
-        return _median(self.tested)
 
     def reason(self, row: Row) -> Reason:
         """Classify a step that was not named correctly."""
@@ -152,26 +141,11 @@ class Score:
             ("  tested by the next variant", str(len(tested))),
             ("  violated", str(len(self.violated))),
             ("  not tested, exceeded by another change", str(len(exceeded))),
-            ("median of bound / realised gain, tested bounds", _times(self.looseness)),
-            ("  without 'done'", _times(_median(r for r in tested if r.proposed != Step.DONE))),
-            ("  all bounds", _times(_median(claims))),
+            ("median of bound / realised gain, tested bounds", _looseness(tested)),
+            ("  without 'done'", _looseness(r for r in tested if r.proposed != Step.DONE)),
+            ("  all bounds", _looseness(claims)),
             ("target metric improved, of tested bounds", _of(improved, len(known))),
         ]
-
-    def __repr__(self) -> str:
-        header = ("ladder", "step", "limiter", "proposed", "changed", "at most", "realised")
-        rows = [
-            [
-                *(row.ladder, f"{row.variant} to {row.next_variant}", row.limiter, row.proposed),
-                *(listed(map(Step, row.changes)), _times(row.bound), ratio(row.realised)),
-                *(row.verdict, "yes" if row.named else "no"),
-            ]
-            for row in self
-        ]
-        summary = table(("quantity", "value"), self.summary())
-        return f"{summary}\n\n{table((*header, 'bound', 'named'), rows)}"
-
-    _repr_markdown_ = __repr__
 
 
 def score(sweeps: Iterable[Sweep]) -> Score:
@@ -196,7 +170,6 @@ def _rows(sweep: Sweep) -> Iterator[Row]:
             ladder=ladder,
             variant=finding.variant,
             next_variant=outcome.variant,
-            limiter=finding.limiter.name,
             proposed=str(advice.step) if advice else "",
             alternatives=tuple(str(a.step) for a in finding.advices[1:]),
             changes=tuple(sorted(map(str, outcome.changes))),
@@ -266,9 +239,9 @@ class LimiterScore:
             ("  that agrees with the counters", _of(agreed, len(self.known))),
         ]
         parts = [
-            table(("quantity", "value"), summary),
-            table(("by counters", *map(str, kinds)), matrix),
-            table(("variant", "by counters", "by experiments"), others),
+            write_table(("quantity", "value"), summary),
+            write_table(("by counters", *map(str, kinds)), matrix),
+            write_table(("variant", "by counters", "by experiments"), others),
         ]
         return "\n\n".join(map(str, parts))
 
@@ -300,13 +273,10 @@ def _of(some: Sized, everything: int) -> str:
     return f"{len(some)} of {everything}, {percent(len(some) / max(everything, 1))}"
 
 
-def _median(rows: Iterable[Row]) -> float | None:
+def _looseness(rows: Iterable[Row]) -> str:
+    """The median of the ratio of bound to realised gain, which counts as at least 1."""
     quotients = [row.bound / max(row.realised, 1.0) for row in rows if row.bound is not None]
-    return statistics.median(quotients) if quotients else None
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None else ratio(value)
+    return ratio(statistics.median(quotients)) if quotients else ""
 
 
 def main() -> None:
@@ -314,7 +284,7 @@ def main() -> None:
     paths = [path for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.json*"))]
     records = [ado.load(path) for path in paths]
     sweeps = [record for record in records if isinstance(record, Sweep)]
-    print(score(sweeps))
+    print(*(f"{name}: {value}" for name, value in score(sweeps).summary()), sep="\n")
     if tried := [record for record in records if isinstance(record, WhatIf)]:
         print(f"\n{limiters(sweeps, tried)}")
 

@@ -1,10 +1,9 @@
-"""Text and tables in Markdown, for notebooks and pages. This module does not need IPython."""
+"""Tables and anchors in Markdown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from rich.table import Table
 
@@ -13,24 +12,7 @@ _NUMBER = re.compile("[*+-]*\N{MULTIPLICATION SIGN}?\\d")
 _LEFT, _RIGHT = ":---", "---:"
 
 
-@dataclass(frozen=True, repr=False)
-class Text:
-    """Text in Markdown: rendered in a notebook, plain in a terminal."""
-
-    markdown: str
-
-    def __str__(self) -> str:
-        return self.markdown
-
-    __repr__ = _repr_markdown_ = __str__
-
-
-def say(*parts: object) -> Text:
-    """Make text from parts, for example sentences and tables. Each part is a paragraph."""
-    return Text("\n\n".join(map(str, parts)))
-
-
-def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
+def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
     """Make a table: columns of numbers are right-aligned, the first and text columns left-aligned.
 
     None is an empty cell. A row with more or fewer cells than the header raises ValueError.
@@ -43,7 +25,7 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
     numbers = [any(map(_NUMBER.match, column)) for column in zip(*lines, strict=True)][1:]
     rules = [_LEFT, *(_RIGHT if number else _LEFT for number in numbers)]
     rules += [_RIGHT] * (len(header) - len(rules))  # without rows
-    return Text(write_table(header, lines, rules))
+    return write_table(header, lines, rules)
 
 
 def write_table(

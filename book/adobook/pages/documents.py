@@ -120,7 +120,7 @@ def _figures(letter: str, sweep: ado.records.Sweep) -> str:
         assert isinstance(record, ado.records.Sweep)
         measured[variant] = record[changed]
     return "\n\n".join(
-        f"### {variant}\n\n{figures(m, published=given, variant=variant, rows='published')}"
+        f"### {variant}\n\n{figures(m, given, variant)}"
         for variant, m in measured.items()
         if any(p.variant == variant for p in given)
     )

@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
-import adobook as course
 import adokernels as ado
+from adobook import charts
 from adobook.pages.stored import DATA, ROOT, fill_template
 from adobook.published import read_toml
 from adokernels.code_text import Listing
@@ -56,7 +56,7 @@ def pictures() -> list[str]:
 def draw(name: str) -> Figure:
     """Draw a picture with the code that the page shows."""
     statements, _, expression = _CHARTS[name]["call"].rpartition("\n")
-    names: dict[str, Any] = {"np": np, "course": course, "ado": ado}
+    names: dict[str, Any] = {"np": np, "charts": charts, "ado": ado}
     before = Path.cwd()
     os.chdir(DATA)
     try:

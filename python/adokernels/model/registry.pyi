@@ -27,7 +27,7 @@ gpp_tiles: Routine
 
 _TransposeVariant = Literal["stream_copy", "naive_loops", "blocked", "simd", "streaming",
     "prefetch", "threaded", "direct", "copy", "naive", "narrow_blocks", "tiled", "padded",
-    "coarsened", "wide", "tma", "unaligned_rows", "few_rows", "as_copy", "in_place"]
+    "coarsened", "wide", "tma", "unaligned_rows", "few_columns", "few_rows", "as_copy", "in_place"]
 class Transpose(_Routine[_TransposeVariant]):
     @overload  # type: ignore[override]
     def __call__(self, a: NDArray[_Element],
