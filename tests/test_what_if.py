@@ -756,7 +756,7 @@ def test_the_largest_gain_and_the_promise():
         ("instruction_parallelism_more_warps", "FP32", 0.10),
         ("instruction_parallelism_one_chain", "FP32", np.inf),
         ("gaussian_blur_shared", "integer", 0.18),
-        ("gaussian_blur_naive", "integer", np.inf),
+        ("gaussian_blur_naive_doses", "integer", np.inf),
         ("gpp_tiled", "FP64", 0.28),
     ],
 )
