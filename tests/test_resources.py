@@ -34,6 +34,7 @@ DECLINING = {
     ("transpose", "unaligned_rows"): ((np.zeros((8191, 8193), np.float32),), None),
     ("component", "structure_of_arrays"): ((np.zeros((3, 1 << 20), np.float32).T,), None),
     ("transpose", "in_place"): ((SQUARE,), SQUARE),
+    ("transpose", "few_columns"): ((np.zeros((8192, 8), np.float32),), None),
     ("transpose", "few_rows"): ((np.zeros((8, 8192), np.float32),), None),
     ("transpose", "as_copy"): ((np.zeros((8192, 1), np.float32),), None),
     ("gaussian_blur", "lane_per_row"): ((np.zeros((8000, 70), np.uint8),), None),
